@@ -1,0 +1,37 @@
+/*
+ * Mutexes with ranks: taken downward in enum lock_rank, never upward; a debug build asserts it.
+ * docs/locking.md says what each protects. No lock is held across a call into the driver, except
+ * LOCK_ORDER, whose whole purpose is to keep two calls on one driver client in order.
+ */
+#pragma once
+
+#include <pthread.h>
+
+enum lock_rank {
+        LOCK_ORDER,     /* one driver client of a tenant: its tree-changing calls, one at a time */
+        LOCK_PROCESSES, /* a gate's table of tenant processes */
+        LOCK_LEDGER,    /* one tenant's object -> charge map */
+        LOCK_EVENTS,    /* a gate's counters and its log of events; a leaf */
+        LOCK_RANKS,
+};
+
+struct lock {
+        pthread_mutex_t mutex;
+        enum lock_rank rank;
+};
+
+#define LOCK_INIT(r) { PTHREAD_MUTEX_INITIALIZER, r }
+
+void lock_init(struct lock *lock, enum lock_rank rank);
+void lock_done(struct lock *lock);
+void lock_take(struct lock *lock);
+void lock_drop(struct lock *lock);
+
+/* Two of rank LOCK_ORDER may be held together if taken by lock_take_second, in address order. */
+void lock_take_second(struct lock *lock);
+
+void lock_dropp(struct lock **lock); /* for _cleanup_ */
+
+#define LOCKED(l) __attribute__((cleanup(lock_dropp), unused)) struct lock *locked_ = lock_taken(l)
+
+struct lock *lock_taken(struct lock *lock); /* lock_take, and returns it */

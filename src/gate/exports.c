@@ -1,0 +1,177 @@
+/*
+ * Memory that a descriptor keeps: CUDA's shareable handles. An export is charged to who has the
+ * memory until the descriptor's last close; an import within the tenant is a dup. A descriptor of
+ * another tenant is refused.
+ *
+ * Controls 0x3d05/0x3d06 carry one object, 0x3d0b/0x3d0c several (rm-abi 1.5).
+ */
+#include "gate/request.h"
+
+#include "base/cleanup.h"
+#include "rm/numbers.h"
+
+#include <errno.h>
+
+enum {
+        EXPORT_ONE = 0x3d05,
+        IMPORT_ONE = 0x3d06,
+        EXPORT_MANY = 0x3d0b,
+        OBJECTS_MAX = 512,
+};
+
+/* Where the objects stand in the parameters of each form. */
+struct form {
+        uint32_t count_at; /* UINT32_MAX: one */
+        uint32_t index_at; /* u16: which of the descriptor's the first one is */
+        uint32_t objects_at, objects_max, parent_at;
+};
+
+static struct form form_of(uint32_t cmd)
+{
+        switch (cmd) {
+        case EXPORT_ONE:
+                return (struct form){ UINT32_MAX, UINT32_MAX, 12, 1, UINT32_MAX };
+        case IMPORT_ONE:
+                return (struct form){ UINT32_MAX, UINT32_MAX, 16, 1, 12 };
+        case EXPORT_MANY:
+                return (struct form){ 2124, 2126, 76, OBJECTS_MAX, UINT32_MAX };
+        default: /* 0x3d0c */
+                return (struct form){ 648, 650, 8, 128, 4 };
+        }
+}
+
+static uint32_t field(const struct request *request, uint32_t at)
+{
+        return rm_get32(request->params, request->params_size, at);
+}
+
+static uint32_t count(const struct request *request, const struct form *form)
+{
+        uint32_t n = 1;
+
+        if (form->count_at != UINT32_MAX)
+                n = field(request, form->count_at) & 0xffffu;
+        return n < form->objects_max ? n : form->objects_max;
+}
+
+static uint32_t first_index(const struct request *request, const struct form *form)
+{
+        return form->index_at == UINT32_MAX ? 0 : field(request, form->index_at - 2) >> 16;
+}
+
+/* The file behind the descriptor that the parameters name; 0 with -errno in *ret_error. */
+static uint64_t file_named(struct request *request, bool keep, int *ret_error)
+{
+        struct gate *gate = request->gate;
+        int theirs = (int)field(request, gate_params_fd(&request->call));
+        _cleanup_(closep) int fd = process_fd(request->process, theirs);
+        uint32_t minor;
+
+        *ret_error = 0;
+        if (fd < 0) {
+                *ret_error = fd == -EBADF ? -EBADF : -EPERM;
+                return 0;
+        }
+        if (gate->options.driver.node(gate->options.driver.context, fd, &minor) != RM_NODE_CTL) {
+                *ret_error = -EINVAL;
+                return 0;
+        }
+        return keep ? files_keep(&gate->files, fd, false) : files_find(&gate->files, fd);
+}
+
+/* Room in the books for every object, before the driver is asked (L4). */
+static int reserve(struct gate *gate, struct ledger_entry *entries[static OBJECTS_MAX], uint32_t n)
+{
+        LOCKED(&gate->ledger_lock);
+
+        for (uint32_t i = 0; i < n; i++)
+                if (ledger_entry_new(gate->ledger, &entries[i]) < 0) {
+                        while (i--)
+                                (void)ledger_entry_free(gate->ledger, entries[i]);
+                        return -ENOMEM;
+                }
+        return 0;
+}
+
+static void give_back(struct gate *gate, struct ledger_entry *entries[static OBJECTS_MAX], uint32_t n)
+{
+        LOCKED(&gate->ledger_lock);
+
+        for (uint32_t i = 0; i < n; i++)
+                (void)ledger_entry_free(gate->ledger, entries[i]);
+}
+
+static void put_exports(struct request *request, const struct form *form, struct ledger_entry **entries,
+                        uint32_t n, uint64_t file)
+{
+        struct gate *gate = request->gate;
+        LOCKED(&gate->ledger_lock);
+
+        for (uint32_t i = 0; i < n; i++)
+                (void)ledger_export(gate->ledger, entries[i], file, first_index(request, form) + i,
+                                    request->call.client, field(request, form->objects_at + 4 * i));
+}
+
+static void put_imports(struct request *request, const struct form *form, struct ledger_entry **entries,
+                        uint32_t n, uint64_t file)
+{
+        struct gate *gate = request->gate;
+        LOCKED(&gate->ledger_lock);
+
+        for (uint32_t i = 0; i < n; i++) {
+                struct ledger_object to = { request->call.client, field(request, form->parent_at),
+                                            field(request, form->objects_at + 4 * i),
+                                            RM_CLASS_VIDEO_MEMORY, -1 };
+
+                (void)ledger_import(gate->ledger, entries[i], &to, file, first_index(request, form) + i);
+        }
+}
+
+static int exchange(struct request *request, uint64_t file, bool is_export)
+{
+        struct gate *gate = request->gate;
+        struct form form = form_of(request->call.class_or_cmd);
+        struct ledger_entry *entries[OBJECTS_MAX];
+        uint32_t n = count(request, &form);
+        _cleanup_(order_drop) struct order order = { 0 };
+        int r;
+
+        if (reserve(gate, entries, n) < 0)
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        order = order_take(gate, request->call.client, file);
+        r = perform(request);
+        if (r < 0 || request_status(request) != RM_STATUS_OK)
+                give_back(gate, entries, n);
+        else if (is_export)
+                put_exports(request, &form, entries, n, file);
+        else
+                put_imports(request, &form, entries, n, file);
+        return r < 0 ? r : reply(request, r);
+}
+
+int serve_export(struct request *request)
+{
+        uint64_t file;
+        int r;
+
+        file = file_named(request, true, &r);
+        if (!file)
+                return r < 0 ? r : answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        return exchange(request, file, true);
+}
+
+int serve_import(struct request *request)
+{
+        uint64_t file;
+        int r;
+
+        file = file_named(request, false, &r);
+        if (r < 0)
+                return r;
+        if (!file) {
+                gate_tell(request->gate, GATE_FOREIGN_OBJECT, request->process->id,
+                          "import from a descriptor that no process of the tenant exported to");
+                return answer(request, RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        }
+        return exchange(request, file, false);
+}

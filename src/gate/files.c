@@ -1,0 +1,185 @@
+#include "gate/files.h"
+
+#include "base/cleanup.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+
+enum {
+        KCMP_FILE_ = 0, /* linux/kcmp.h */
+};
+
+/* Locks of rank LOCK_PROCESSES: taken alone. */
+void files_init(struct files *files)
+{
+        *files = (struct files){ 0 };
+        lock_init(&files->lock, LOCK_PROCESSES);
+}
+
+void files_done(struct files *files)
+{
+        for (size_t i = 0; i < files->n; i++)
+                (void)close(files->items[i].fd);
+        free(files->items);
+        lock_done(&files->lock);
+}
+
+static bool same_file(pid_t process, int theirs, int ours)
+{
+        return syscall(SYS_kcmp, getpid(), process, KCMP_FILE_, (unsigned long)ours,
+                       (unsigned long)theirs) == 0;
+}
+
+static uint64_t find(const struct files *files, int fd)
+{
+        for (size_t i = 0; i < files->n; i++)
+                if (same_file(getpid(), fd, files->items[i].fd))
+                        return files->items[i].number;
+        return 0;
+}
+
+uint64_t files_find(struct files *files, int fd)
+{
+        LOCKED(&files->lock);
+
+        return find(files, fd);
+}
+
+static bool has_room(struct files *files)
+{
+        size_t n_room = files->n_room ? files->n_room * 2 : 8;
+        struct file *items;
+
+        if (files->n < files->n_room)
+                return true;
+        items = realloc(files->items, n_room * sizeof(*items));
+        if (!items)
+                return false;
+        files->items = items;
+        files->n_room = n_room;
+        return true;
+}
+
+uint64_t files_keep(struct files *files, int fd, bool is_space)
+{
+        LOCKED(&files->lock);
+        uint64_t number = find(files, fd);
+        int ours;
+
+        if (number)
+                return number;
+        if (!has_room(files))
+                return 0;
+        ours = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (ours < 0)
+                return 0;
+        files->items[files->n++] = (struct file){ ++files->last, ours, is_space };
+        return files->last;
+}
+
+static void drop_at(struct files *files, size_t i)
+{
+        (void)close(files->items[i].fd);
+        files->items[i] = files->items[--files->n];
+}
+
+void files_drop(struct files *files, uint64_t number)
+{
+        LOCKED(&files->lock);
+
+        for (size_t i = 0; i < files->n; i++)
+                if (files->items[i].number == number) {
+                        drop_at(files, i);
+                        return;
+                }
+}
+
+/* Same kind of file at all? kcmp only on those. */
+static bool same_kind(int dir, const char *name, const struct stat *ours)
+{
+        struct stat st;
+
+        return fstatat(dir, name, &st, 0) == 0 && st.st_mode == ours->st_mode &&
+               st.st_rdev == ours->st_rdev && (ours->st_rdev || st.st_ino == ours->st_ino);
+}
+
+/* A process of ours that hides its descriptors (an undumpable one) may have the file. */
+static bool hides(pid_t process)
+{
+        _cleanup_(closep) int fd = -1;
+        char path[64], text[1024];
+        const char *at;
+        ssize_t n;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/status", process);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        if (n < 0)
+                return false;
+        text[n] = '\0';
+        at = strstr(text, "\nUid:");
+        return at && (uid_t)strtoul(at + 5, NULL, 10) == geteuid();
+}
+
+static bool process_has(pid_t process, const struct file *file, const struct stat *st)
+{
+        char path[64];
+        struct dirent *entry;
+        bool has = false;
+        DIR *dir;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/fd", process);
+        dir = opendir(path);
+        if (!dir)
+                return errno == EACCES && hides(process);
+        while (!has && (entry = readdir(dir)))
+                has = isdigit((unsigned char)entry->d_name[0]) &&
+                      same_kind(dirfd(dir), entry->d_name, st) &&
+                      same_file(process, atoi(entry->d_name), file->fd);
+        (void)closedir(dir);
+        return has;
+}
+
+static bool anybody_has(const struct file *file)
+{
+        struct dirent *entry;
+        struct stat st;
+        bool has = false;
+        DIR *dir = opendir("/proc");
+
+        if (!dir || fstat(file->fd, &st) < 0) {
+                if (dir)
+                        (void)closedir(dir);
+                return true; /* cannot tell: keep it */
+        }
+        while (!has && (entry = readdir(dir))) {
+                pid_t process = (pid_t)atoi(entry->d_name);
+
+                has = process > 0 && process != getpid() && process_has(process, file, &st);
+        }
+        (void)closedir(dir);
+        return has;
+}
+
+uint64_t files_drop_unused(struct files *files, bool *ret_is_space)
+{
+        LOCKED(&files->lock);
+
+        for (size_t i = 0; i < files->n; i++)
+                if (!anybody_has(&files->items[i])) {
+                        uint64_t number = files->items[i].number;
+
+                        *ret_is_space = files->items[i].is_space;
+                        drop_at(files, i);
+                        return number;
+                }
+        return 0;
+}

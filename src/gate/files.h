@@ -1,0 +1,47 @@
+/*
+ * Which struct file of the driver is behind a descriptor: a number that stays the same however the
+ * tenant dups, sends or closes its descriptors.
+ *
+ * UVM VA spaces and exported memory live as long as their struct file, and no query tells. So the
+ * gate keeps one duplicate of each, recognises others by kcmp(2), and closes its own when no
+ * process has one any more; that ends the space, and only then do its charges return.
+ * Invariant: a file that is here is open.
+ *
+ * Threads: any.
+ */
+#pragma once
+
+#include "base/lock.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct file {
+        uint64_t number; /* from 1, never reused */
+        int fd;          /* ours */
+        bool is_space;   /* a UVM VA space; else an export */
+};
+
+struct files {
+        struct lock lock;
+        struct file *items;
+        size_t n, n_room;
+        uint64_t last;
+};
+
+void files_init(struct files *files);
+void files_done(struct files *files);
+
+/* The number of the file behind fd, or 0. */
+uint64_t files_find(struct files *files, int fd);
+
+/* Keeps fd (a duplicate is taken) unless its file is known. The number; 0: no memory. */
+uint64_t files_keep(struct files *files, int fd, bool is_space);
+
+/* A file that no process but us has open: closed here, and its number given. 0: none. Looks through
+ * /proc: not for the path of a call. */
+uint64_t files_drop_unused(struct files *files, bool *ret_is_space);
+
+/* Closes our duplicate of a file that turned out not to matter. */
+void files_drop(struct files *files, uint64_t number);

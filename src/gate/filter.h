@@ -1,0 +1,31 @@
+/*
+ * The seccomp filter: which system calls of a tenant the kernel hands to the gate.
+ *
+ * It sees registers only, and decides by what the driver itself looks at:
+ *      F1  ioctl, by bits 0-7 and 16-29 of the request: the type byte and the direction, and the
+ *          upper half of the register, are ignored by the driver and therefore by us;
+ *      F2  ioctl of /dev/nvidia-uvm, by the whole low 32 bits;
+ *      F3  mmap of a shared file at an offset: a UVM range has offset == address;
+ *      F4  the i386 and x32 tables may not carry driver calls: their ioctl and shared mmap fail;
+ *      F5  everything else is not touched.
+ * The filter does not know descriptors: that is the gate's first question.
+ */
+#pragma once
+
+#include "rm/layout.h"
+
+#include <linux/filter.h>
+
+/* A program for struct sock_fprog; the caller frees ->filter. 0; -errno. */
+int filter_build(const struct rm_layout *layout, struct sock_fprog *ret);
+
+/*
+ * Installs the program on the calling thread, for good and for all its children, and returns the
+ * listener descriptor (close-on-exec). Sets no_new_privs. Async-signal-safe, for use after fork.
+ * -errno; -EBUSY: this process is under a supervisor already.
+ */
+int filter_install(const struct sock_fprog *program);
+
+/* Whether this kernel can do it; says in one line what is missing. 0; -errno. */
+struct err;
+int filter_check(struct err *err);

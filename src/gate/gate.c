@@ -1,0 +1,181 @@
+#include "gate/request.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+
+enum {
+        WAKE_SIGNAL = SIGURG, /* ignored by default: a thread that waits for a notification notices */
+};
+
+static void on_wake(int number)
+{
+        (void)number;
+}
+
+/* Without SA_RESTART, so that it interrupts; for the pool threads only, which unblock it. */
+static int catch_wake(void)
+{
+        struct sigaction action = { .sa_handler = on_wake };
+        sigset_t set;
+
+        (void)sigemptyset(&set);
+        (void)sigaddset(&set, WAKE_SIGNAL);
+        (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+
+        return sigaction(WAKE_SIGNAL, &action, NULL) < 0 ? -errno : 0;
+}
+
+int gate_new(const struct gate_options *options, int listener, struct gate **ret)
+{
+        struct gate *gate = calloc(1, sizeof(*gate));
+        int r;
+
+        if (!gate)
+                return -ENOMEM;
+        gate->options = *options;
+        gate->lease = options->lease;
+        gate->listener = listener;
+        gate->wake = -1;
+        gate->processes.epoll = -1;
+        gate->probe.ctl = -1;
+        lock_init(&gate->ledger_lock, LOCK_LEDGER);
+        lock_init(&gate->event_lock, LOCK_EVENTS);
+        for (size_t i = 0; i < GATE_ORDERS; i++)
+                lock_init(&gate->orders[i], LOCK_ORDER);
+        files_init(&gate->files);
+        if ((r = catch_wake()) < 0 || (r = processes_init(&gate->processes)) < 0 ||
+            (r = ledger_new(&gate->ledger)) < 0 ||
+            (r = gate->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
+            (r = probe_init(&gate->probe, &gate->options.driver, &gate->options.layout)) < 0) {
+                gate->listener = -1; /* still the caller's */
+                gate_free(gate);
+                return r;
+        }
+        *ret = gate;
+        return 0;
+}
+
+int gate_start(struct gate *gate)
+{
+        int r = pthread_create(&gate->watcher, NULL, watch, gate);
+
+        if (r) {
+                gate->watcher = 0;
+                return -r;
+        }
+        return pool_start(gate);
+}
+
+bool gate_wait(struct gate *gate, nsec timeout)
+{
+        struct pollfd listener = { gate->listener, 0, 0 };
+        int ms = timeout < 0 ? -1 : (int)(timeout / NSEC_PER_MSEC);
+
+        return gate->is_empty || (poll(&listener, 1, ms) == 1 && listener.revents & POLLHUP);
+}
+
+void gate_stats(struct gate *gate, struct gate_stats *ret)
+{
+        *ret = (struct gate_stats){
+                .n_calls = gate->n_calls,
+                .n_performed = gate->n_performed,
+                .n_continued = gate->n_continued,
+                .n_denied = gate->n_denied,
+                .busy = gate->busy,
+                .n_threads = gate->n_threads,
+                .n_processes = processes_count(&gate->processes),
+        };
+        {
+                LOCKED(&gate->event_lock);
+                memcpy(ret->n_events, gate->n_events, sizeof(ret->n_events));
+        }
+        LOCKED(&gate->ledger_lock);
+        ret->holds = ledger_totals(gate->ledger);
+}
+
+bytes gate_held(struct gate *gate, unsigned int device)
+{
+        return gate->lease->devices[device].quota.used;
+}
+
+void gate_report_leftover(struct gate *gate, unsigned int device)
+{
+        char size[BYTES_TEXT];
+
+        gate_tell(gate, GATE_BOOKS_NOT_EMPTY, 0, "%s on device %u", bytes_format(gate_held(gate, device), size),
+                  device);
+}
+
+int gate_driver_figure(struct gate *gate, unsigned int device, bytes *ret)
+{
+        return probe_figure(&gate->probe, gate->lease, device, getpid(), ret);
+}
+
+void gate_tell(struct gate *gate, enum gate_event event, pid_t process, const char *format, ...)
+{
+        char detail[256];
+        va_list args;
+        LOCKED(&gate->event_lock);
+
+        va_start(args, format);
+        (void)vsnprintf(detail, sizeof(detail), format, args);
+        va_end(args);
+        gate->n_events[event]++;
+        if (gate->options.event)
+                gate->options.event(gate->options.event_context, event, process, detail);
+}
+
+/* Threads that wait in the kernel are interrupted until they have gone. One that is in a driver
+ * call comes back when that does. */
+static void end_threads(struct gate *gate)
+{
+        struct timespec moment = { 0, 1000 * 1000 };
+
+        gate->is_ending = true;
+        (void)eventfd_write(gate->wake, 1);
+        while (gate->n_threads) {
+                (void)kill(getpid(), WAKE_SIGNAL);
+                (void)nanosleep(&moment, NULL);
+        }
+        if (gate->watcher)
+                (void)pthread_join(gate->watcher, NULL);
+}
+
+struct gate *gate_free(struct gate *gate)
+{
+        if (!gate)
+                return NULL;
+        if (gate->wake >= 0)
+                end_threads(gate);
+        closep(&gate->listener);
+        closep(&gate->wake);
+        files_done(&gate->files);
+        if (gate->processes.epoll >= 0)
+                processes_done(&gate->processes);
+        probe_done(&gate->probe);
+        gate->ledger = ledger_unref(gate->ledger);
+        lock_done(&gate->ledger_lock);
+        lock_done(&gate->event_lock);
+        free(gate);
+        return NULL;
+}
+
+const char *gate_event_name(enum gate_event event)
+{
+        static const char *const names[] = {
+#define EVENT(name, level, line, meaning) #name,
+#include "sublet/events.def"
+#undef EVENT
+        };
+
+        return (size_t)event < ARRAY_SIZE(names) ? names[event] : "?";
+}

@@ -1,0 +1,108 @@
+/*
+ * The gate: where the driver calls of one tenant are decided and performed.
+ *
+ * The idea. A seccomp filter (filter.h) makes the kernel hand every driver call of the tenant to
+ * us. We copy the call's block once, decide on the copy (decide.h, pure) and *perform* the call
+ * ourselves, with our copy, on a duplicate of the tenant's descriptor; the reply is written back.
+ * The tenant's own system call never reaches the driver. So there is no time between check and use:
+ *      G1  what was checked is what the driver is given, byte for byte;
+ *      G2  memory is reserved before the call and given back if the driver refuses (lease/quota.h);
+ *      G3  what is not in rules.def is refused;
+ *      G4  no driver call is made by a thread that the next notification waits for (listen.h);
+ *      G5  if the gate dies, the kernel answers ENOSYS to the tenant's driver calls: errors, not a
+ *          free GPU.
+ * Continued in the tenant are only: pinning the caller's own pages (class 0x71 through request
+ * 0x27, which can make no video memory) and mmap of the driver's nodes.
+ *
+ * One gate, one tenant, one process: RM lets a client's objects be mapped only by the process that
+ * created the client (rm_create_mmap_context compares ProcID), and UVM lets only that process map
+ * its memory. So the process that runs a gate must outlive the tenant, and two tenants' gates must
+ * not share a process: then RM itself keeps their objects apart.
+ * Source: open-gpu-kernel-modules osapi.c, sharing.c, client_resource.c, 525.147.05 to 595.45.04.
+ */
+#pragma once
+
+#include "base/clock.h"
+#include "lease/lease.h"
+#include "lease/ledger.h"
+#include "rm/call.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct gate;
+
+/* The driver, or the simulator: what a gate needs of it. Threads: any, at once. */
+struct gate_driver {
+        void *context;
+
+        /* What is behind our descriptor; *ret_minor for RM_NODE_DEVICE. */
+        enum rm_node (*node)(void *context, int fd, uint32_t *ret_minor);
+
+        /* ioctl(2) with a block, and what it points to, in our memory. 0 or more, or -errno. */
+        int (*ioctl)(void *context, int fd, uint32_t request, void *block);
+
+        /* A descriptor of our own: "nvidiactl", "nvidia0", "nvidia-uvm". Or -errno. */
+        int (*open)(void *context, const char *node);
+};
+
+enum gate_event {
+#define EVENT(name, level, line, meaning) GATE_##name,
+#include "sublet/events.def"
+#undef EVENT
+        GATE_N_EVENTS,
+};
+
+struct gate_options {
+        struct lease *lease; /* the caller's; outlives the gate */
+        struct rm_layout layout;
+        struct gate_driver driver;
+        bool ipc_host;     /* objects of other tenants may be duped, and are charged here too */
+        bool keep_totals;  /* do not virtualise: for measuring the gate itself */
+
+        /* Called from any thread, not at once with itself; detail is valid during the call. */
+        void (*event)(void *context, enum gate_event event, pid_t process, const char *detail);
+        void *event_context;
+};
+
+/* Figures of a gate; a snapshot. */
+struct gate_stats {
+        uint64_t n_calls;     /* notifications answered */
+        uint64_t n_performed; /* driver calls made for the tenant */
+        uint64_t n_continued;
+        uint64_t n_denied;
+        uint64_t n_events[GATE_N_EVENTS];
+        nsec busy;            /* time spent between receiving and answering */
+        unsigned int n_threads;
+        size_t n_processes;
+        struct ledger_totals holds;
+};
+
+/* Takes the listener over. 0; -errno. */
+int gate_new(const struct gate_options *options, int listener, struct gate **ret);
+
+/* Starts the threads. From then on the tenant is served. 0; -errno. */
+int gate_start(struct gate *gate);
+
+/* Waits until no process is left that the filter covers, at most `timeout` (negative: for ever).
+ * True when none is left. Thread: the one that started the gate. */
+bool gate_wait(struct gate *gate, nsec timeout);
+
+/* Settles the books of what has ended: asks the driver which clients are still there. Returns
+ * how many clients are left. */
+size_t gate_settle(struct gate *gate);
+
+void gate_stats(struct gate *gate, struct gate_stats *ret);
+bytes gate_held(struct gate *gate, unsigned int device);
+
+/* Tells that the books of an ended tenant are not empty. */
+void gate_report_leftover(struct gate *gate, unsigned int device);
+
+/* The driver's own figure of what this gate's clients hold on the device (GET_PID_INFO); memory
+ * that only UVM or an export still holds is not in it. 0; -errno. */
+int gate_driver_figure(struct gate *gate, unsigned int device, bytes *ret);
+
+/* Ends the threads; the tenant's driver calls fail with ENOSYS from here on. NULL is fine. */
+struct gate *gate_free(struct gate *gate);
+
+const char *gate_event_name(enum gate_event event);

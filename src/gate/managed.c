@@ -1,0 +1,140 @@
+/*
+ * Managed memory: a shared mmap of a UVM descriptor at an offset equal to its address is all that
+ * the boundary sees of it; the device's memory is then taken by faults. So the mapping is charged at
+ * its length, on every device of the lease (it may go to any), or refused.
+ *
+ * The mapping itself must be made by the tenant (it is its mm), so this is the one place where what
+ * was checked could change before it happens: another thread may put another descriptor under the
+ * number. UVM's own conditions (uvm_mmap: shared, readable and writable, offset == address) leave
+ * few calls for which that can matter; after one of them sweep_managed compares the tenant's
+ * address space with the books and ends a tenant that holds a range nobody announced.
+ */
+#include "gate/request.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+struct mapping {
+        uint64_t address, length, offset;
+        int prot, flags, fd;
+};
+
+/* Whether UVM would make a managed range of it, if the descriptor were UVM's. */
+static bool could_be_managed(const struct mapping *mapping)
+{
+        if ((mapping->prot & (PROT_READ | PROT_WRITE)) != (PROT_READ | PROT_WRITE))
+                return false; /* mprotect can add PROT_WRITE later, but the range is made here or never */
+        if (mapping->flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
+                return mapping->address == mapping->offset;
+        return true;
+}
+
+static int refuse(struct gate *gate, const struct process *process, const struct mapping *mapping)
+{
+        char size[BYTES_TEXT];
+
+        gate_tell(gate, GATE_MANAGED_DENIED, process->id, "%s",
+                  bytes_format(mapping->length, size));
+        return -ENOMEM;
+}
+
+/* One charge per device, or none. */
+static int charge_all(struct request *request, const struct mapping *mapping, uint64_t space)
+{
+        struct gate *gate = request->gate;
+        struct charge charges[LEASE_DEVICES_MAX] = { 0 };
+        struct ledger_entry *entries[LEASE_DEVICES_MAX] = { 0 };
+        unsigned int n = 0;
+        int r = 0;
+
+        for (unsigned int i = 0; i < gate->lease->n_devices && r == 0; i++) {
+                if (!gate->lease->devices[i].is_granted)
+                        continue;
+                r = take_memory(request, (int)i, mapping->length, &charges[n]) == QUOTA_OK ? 0 : -ENOMEM;
+                if (r == 0) {
+                        LOCKED(&gate->ledger_lock);
+                        r = ledger_entry_new(gate->ledger, &entries[n]);
+                        n++;
+                }
+        }
+        {
+                LOCKED(&gate->ledger_lock);
+                for (unsigned int i = 0; i < n; i++) {
+                        if (r == 0)
+                                ledger_managed_put(gate->ledger, entries[i], space,
+                                                   (uint32_t)request->process->id, mapping->address,
+                                                   mapping->length, clock_now(), TAKE(charges[i]));
+                        else
+                                ledger_entry_free(gate->ledger, entries[i]);
+                }
+        }
+        for (unsigned int i = 0; i < n; i++)
+                charge_drop(&charges[i]);
+        return r;
+}
+
+/* The look at the tenant's address space afterwards. */
+static int go_on_and_audit(struct gate *gate)
+{
+        gate->audit_at = clock_now() + 2 * NSEC_PER_MSEC;
+        (void)eventfd_write(gate->wake, 1);
+        return GATE_GO_ON;
+}
+
+static int64_t map_uvm(struct request *request, const struct mapping *mapping)
+{
+        struct gate *gate = request->gate;
+        uint64_t space = files_find(&gate->files, request->fd);
+        bool is_pool;
+        int r;
+
+        if (!could_be_managed(mapping) || mapping->address != mapping->offset)
+                return -EINVAL; /* UVM's own answer */
+        if (!space)
+                return -EBADFD; /* likewise: not begun */
+        {
+                LOCKED(&gate->ledger_lock);
+                is_pool = ledger_has_pool(gate->ledger, space, mapping->address, mapping->length);
+        }
+        if (is_pool)
+                return go_on_and_audit(gate);
+        switch (gate->lease->managed) {
+        case LEASE_MANAGED_ALLOW:
+                return GATE_GO_ON;
+        case LEASE_MANAGED_DENY:
+                return refuse(gate, request->process, mapping);
+        case LEASE_MANAGED_CHARGE:
+                break;
+        }
+        r = charge_all(request, mapping, space);
+        return r < 0 ? r : go_on_and_audit(gate);
+}
+
+int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notification,
+                   struct process *process)
+{
+        struct gate *gate = worker->gate;
+        const __u64 *args = notification->data.args;
+        struct mapping mapping = { args[0], (args[1] + 4095) & ~(uint64_t)4095, args[5], (int)args[2],
+                                   (int)args[3], (int)args[4] };
+        struct request request = { .gate = gate, .worker = worker, .id = notification->id,
+                                   .thread = (pid_t)notification->pid, .process = process };
+        _cleanup_(closep) int fd = process_fd(process, mapping.fd);
+
+        if (fd < 0)
+                return fd == -EBADF ? -EBADF : -EPERM;
+        request.fd = fd;
+        request.node = gate->options.driver.node(gate->options.driver.context, fd, &request.minor);
+        if (request.node == RM_NODE_UVM)
+                return map_uvm(&request, &mapping);
+        if (request.node == RM_NODE_UVM_TOOLS || request.node == RM_NODE_FORBIDDEN)
+                return -EPERM;
+        if (could_be_managed(&mapping) && gate->lease->managed != LEASE_MANAGED_ALLOW &&
+            gate->files.n)
+                return go_on_and_audit(gate);
+        return GATE_GO_ON;
+}

@@ -1,0 +1,265 @@
+/* Clients, objects and second handles: the tree of the ledger follows the driver's. */
+#include "gate/request.h"
+
+#include "base/cleanup.h"
+#include "rm/numbers.h"
+
+#include <errno.h>
+
+static struct lock *order_of(struct gate *gate, uint64_t key)
+{
+        return &gate->orders[(key * 0x9e3779b97f4a7c15u >> 40) % GATE_ORDERS];
+}
+
+struct order order_take(struct gate *gate, uint64_t key1, uint64_t key2)
+{
+        struct lock *a = order_of(gate, key1), *b = order_of(gate, key2);
+        struct order order = { a < b ? a : b, a == b ? NULL : a < b ? b : a };
+
+        lock_take(order.first);
+        if (order.second)
+                lock_take_second(order.second);
+        return order;
+}
+
+void order_drop(struct order *order)
+{
+        if (order->second)
+                lock_drop(order->second);
+        if (order->first)
+                lock_drop(order->first);
+        *order = (struct order){ 0 };
+}
+
+static uint32_t new_handle(const struct request *request)
+{
+        return rm_get32(request->block, request->call.block_size, request->call.object_at);
+}
+
+/* A client. The driver would let its creator pick the handle; ours it picks itself. */
+int serve_client(struct request *request)
+{
+        struct gate *gate = request->gate;
+        struct ledger_entry *entry;
+        int r;
+
+        {
+                LOCKED(&gate->ledger_lock);
+                r = ledger_entry_new(gate->ledger, &entry);
+        }
+        if (r < 0)
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        rm_put32(request->block, request->call.block_size, 0, 0);
+        r = perform(request);
+        {
+                LOCKED(&gate->ledger_lock);
+                if (r >= 0 && request_status(request) == RM_STATUS_OK)
+                        ledger_client_put(gate->ledger, entry, new_handle(request),
+                                          (uint32_t)request->process->id);
+                else
+                        ledger_entry_free(gate->ledger, entry);
+        }
+        return r < 0 ? r : reply(request, r);
+}
+
+/* Which card of the lease a device object is; -1: none that was granted. */
+static int device_of(const struct request *request)
+{
+        uint32_t instance = rm_get32(request->params, request->params_size, 0);
+        const struct lease *lease = request->gate->lease;
+
+        for (unsigned int i = 0; i < lease->n_devices; i++)
+                if (lease->devices[i].instance == instance && lease->devices[i].is_granted)
+                        return (int)i;
+        return -1;
+}
+
+/* Channels and groups are finite and shared by all; a hidden group of a channel of its own would
+ * escape the scheduler. The answer, or RM_STATUS_OK. */
+static uint32_t check_channel(const struct request *request)
+{
+        const struct rm_call *call = &request->call;
+        const struct lease *lease = request->gate->lease;
+        struct ledger *ledger = request->gate->ledger;
+        struct ledger_object parent;
+
+        if (call->class_or_cmd == RM_CLASS_GROUP)
+                return ledger_count(ledger, RM_CLASS_GROUP) < lease->groups_max
+                               ? RM_STATUS_OK
+                               : RM_STATUS_INSUFFICIENT_RESOURCES;
+        if (!RM_CLASS_IS_CHANNEL(call->class_or_cmd))
+                return RM_STATUS_OK;
+        if (ledger_get(ledger, call->client, call->parent, &parent) != LEDGER_OK ||
+            parent.class_number != RM_CLASS_GROUP)
+                return RM_STATUS_INVALID_ARGUMENT;
+        return ledger_count(ledger, call->class_or_cmd) < lease->channels_max
+                       ? RM_STATUS_OK
+                       : RM_STATUS_INSUFFICIENT_RESOURCES;
+}
+
+int serve_object(struct request *request)
+{
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        struct ledger_object object = { call->client, call->parent, 0, call->class_or_cmd, -1 };
+        _cleanup_(order_drop) struct order order = { 0 };
+        struct ledger_entry *entry = NULL;
+        uint32_t refused = RM_STATUS_OK;
+        int r;
+
+        if (call->class_or_cmd == RM_CLASS_DEVICE) {
+                object.device = device_of(request);
+                if (object.device < 0)
+                        return answer(request, RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        }
+        order = order_take(gate, call->client, call->client);
+        {
+                LOCKED(&gate->ledger_lock);
+                refused = check_channel(request);
+                if (refused == RM_STATUS_OK && ledger_entry_new(gate->ledger, &entry) < 0)
+                        refused = RM_STATUS_INSUFFICIENT_RESOURCES;
+        }
+        if (refused != RM_STATUS_OK)
+                return answer(request, refused);
+        r = perform(request);
+        {
+                LOCKED(&gate->ledger_lock);
+                if (r >= 0 && request_status(request) == RM_STATUS_OK) {
+                        object.handle = new_handle(request);
+                        ledger_put(gate->ledger, entry, &object, (struct charge){ 0 });
+                } else {
+                        ledger_entry_free(gate->ledger, entry);
+                }
+        }
+        return r < 0 ? r : reply(request, r);
+}
+
+int serve_free(struct request *request)
+{
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        _cleanup_(order_drop) struct order order = order_take(gate, call->client, call->client);
+        int r;
+
+        r = perform(request);
+        if (r >= 0 && request_status(request) == RM_STATUS_OK) {
+                LOCKED(&gate->ledger_lock);
+                ledger_free(gate->ledger, call->client, call->object);
+        }
+        return r < 0 ? r : reply(request, r);
+}
+
+/*
+ * A second handle. The driver (580 to 595) returns with its locks held when the parent does not
+ * exist: only live parents get there. The source must be the tenant's; with ipc_host another
+ * tenant's memory may be named, and is charged here too, at the size the driver then tells.
+ * Source of the defect: rs_server.c serverCopyResource, 580.142, 590.48.01, 595.45.04; read, not run.
+ */
+static uint32_t check_dup(struct request *request, bool *ret_is_foreign)
+{
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        struct ledger_object object;
+
+        *ret_is_foreign = !ledger_has_client(gate->ledger, call->source_client);
+        if (call->parent != call->client &&
+            ledger_get(gate->ledger, call->client, call->parent, &object) != LEDGER_OK)
+                return RM_STATUS_OBJECT_NOT_FOUND;
+        if (*ret_is_foreign)
+                return gate->options.ipc_host ? RM_STATUS_OK : RM_STATUS_INSUFFICIENT_PERMISSIONS;
+        if (call->source_object != call->source_client &&
+            ledger_get(gate->ledger, call->source_client, call->source_object, &object) != LEDGER_OK)
+                return RM_STATUS_OBJECT_NOT_FOUND;
+        return RM_STATUS_OK;
+}
+
+/* Size of a memory object: control 0x410110 with one entry, index 7: size in 4 KiB units. */
+static bytes ask_size(struct request *request, uint32_t client, uint32_t handle)
+{
+        const struct gate_driver *driver = &request->gate->options.driver;
+        uint8_t block[32] = { 0 }, params[16] = { 0 }, entry[8] = { 0 };
+
+        rm_put32(entry, sizeof(entry), 0, 7);
+        rm_put32(params, sizeof(params), 0, 1);
+        rm_put64(params, sizeof(params), 8, (uintptr_t)entry);
+        rm_put32(block, sizeof(block), 0, client);
+        rm_put32(block, sizeof(block), 4, handle);
+        rm_put32(block, sizeof(block), 8, 0x410110);
+        rm_put64(block, sizeof(block), 16, (uintptr_t)params);
+        rm_put32(block, sizeof(block), 24, sizeof(params));
+        if (driver->ioctl(driver->context, request->fd,
+                          3u << 30 | 32u << 16 | 'F' << 8 | RM_NR_CONTROL, block) < 0 ||
+            rm_get32(block, sizeof(block), 28) != RM_STATUS_OK)
+                return 0;
+        return (bytes)rm_get32(entry, sizeof(entry), 4) * 4 * KIB;
+}
+
+/* The memory of another tenant, now ours as well: charged, or handed back. */
+static uint32_t charge_foreign(struct request *request, struct ledger_object *object,
+                               struct charge *ret)
+{
+        struct gate *gate = request->gate;
+        struct ledger_object parent;
+        int device = -1;
+
+        {
+                LOCKED(&gate->ledger_lock);
+                if (ledger_get(gate->ledger, object->client, object->parent, &parent) == LEDGER_OK)
+                        device = parent.device;
+        }
+        object->class_number = RM_CLASS_VIDEO_MEMORY;
+        if (device < 0 ||
+            take_memory(request, device, ask_size(request, object->client, object->handle), ret) !=
+                    QUOTA_OK) {
+                (void)perform_free(request, object->client, object->handle);
+                return RM_STATUS_NO_MEMORY;
+        }
+        return RM_STATUS_OK;
+}
+
+int serve_dup(struct request *request)
+{
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        _cleanup_(charge_drop) struct charge charge = { 0 };
+        _cleanup_(order_drop) struct order order =
+                order_take(gate, call->client, call->source_client);
+        struct ledger_object to = { call->client, call->parent, 0, 0, -1 };
+        struct ledger_entry *entry = NULL;
+        uint32_t refused;
+        bool is_foreign;
+        int r;
+
+        {
+                LOCKED(&gate->ledger_lock);
+                refused = check_dup(request, &is_foreign);
+                if (refused == RM_STATUS_OK && ledger_entry_new(gate->ledger, &entry) < 0)
+                        refused = RM_STATUS_INSUFFICIENT_RESOURCES;
+        }
+        if (refused == RM_STATUS_INSUFFICIENT_PERMISSIONS)
+                gate_tell(gate, GATE_FOREIGN_OBJECT, request->process->id, "dup of 0x%x in client 0x%x",
+                          call->source_object, call->source_client);
+        if (refused != RM_STATUS_OK)
+                return answer(request, refused);
+        r = perform(request);
+        if (r >= 0 && request_status(request) == RM_STATUS_OK) {
+                to.handle = new_handle(request);
+                if (is_foreign)
+                        refused = charge_foreign(request, &to, &charge);
+        } else {
+                refused = RM_STATUS_INVALID_ARGUMENT;
+        }
+        {
+                LOCKED(&gate->ledger_lock);
+                if (refused != RM_STATUS_OK)
+                        ledger_entry_free(gate->ledger, entry);
+                else if (is_foreign)
+                        ledger_put(gate->ledger, entry, &to, TAKE(charge));
+                else
+                        (void)ledger_dup(gate->ledger, entry, &to, call->source_client,
+                                         call->source_object);
+        }
+        if (r >= 0 && request_status(request) == RM_STATUS_OK && refused != RM_STATUS_OK)
+                return answer(request, refused);
+        return r < 0 ? r : reply(request, r);
+}

@@ -1,0 +1,222 @@
+/*
+ * The call itself: our copies in place of the tenant's pointers, our duplicates in place of its
+ * descriptor numbers, and everything back to what the tenant wrote before the reply.
+ */
+#include "gate/request.h"
+
+#include "base/cleanup.h"
+#include "rm/numbers.h"
+
+#include <errno.h>
+#include <string.h>
+
+uint32_t request_status(const struct request *request)
+{
+        if (request->call.status_at == UINT32_MAX)
+                return RM_STATUS_OK;
+        return rm_get32(request->block, request->call.block_size, request->call.status_at);
+}
+
+/* A pointer that the driver follows from inside the parameters, as we hold it during the call. */
+struct nested {
+        uint32_t at;
+        bool out;
+        uint64_t theirs;
+        uint8_t *ours;
+        uint32_t size;
+};
+
+enum {
+        NESTED = 8,
+};
+
+static uint32_t nested_size(const struct request *request, const struct rm_pointer *pointer)
+{
+        uint64_t n = 1;
+
+        if (pointer->count_at != UINT32_MAX)
+                n = rm_get32(request->params, request->params_size, pointer->count_at);
+        n *= pointer->element;
+        return n > GATE_NESTED_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+static int nest(struct request *request, struct nested nested[static NESTED], size_t *ret_n)
+{
+        const struct rm_pointer *pointers;
+        size_t n = 0, used = 0;
+        int r;
+
+        if (request->call.kind == RM_CONTROL)
+                n = rm_pointers(&request->gate->options.layout, request->call.class_or_cmd, &pointers);
+        *ret_n = 0;
+        for (size_t i = 0; i < n && i < NESTED; i++) {
+                struct nested *to = &nested[*ret_n];
+                uint64_t theirs = rm_get64(request->params, request->params_size, pointers[i].at);
+                uint32_t size = nested_size(request, &pointers[i]);
+
+                if (!theirs)
+                        continue;
+                if (size > GATE_NESTED_MAX - used)
+                        return -EINVAL;
+                *to = (struct nested){ pointers[i].at, pointers[i].out, theirs,
+                                       request->worker->nested + used, size };
+                memset(to->ours, 0, size);
+                if (pointers[i].in) {
+                        r = remote_read(request->thread, to->ours, theirs, size);
+                        if (r < 0)
+                                return r;
+                }
+                rm_put64(request->params, request->params_size, to->at, (uintptr_t)to->ours);
+                used += (size + 15u) & ~15u;
+                (*ret_n)++;
+        }
+        return 0;
+}
+
+static int unnest(struct request *request, const struct nested *nested, size_t n, bool succeeded)
+{
+        int r = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                rm_put64(request->params, request->params_size, nested[i].at, nested[i].theirs);
+                if (succeeded && nested[i].out && r == 0)
+                        r = remote_write(request->thread, nested[i].theirs, nested[i].ours,
+                                         nested[i].size);
+        }
+        return r;
+}
+
+/* Where a descriptor number stands that the driver looks up in its caller's table: ours. */
+static uint8_t *number_field(struct request *request, uint32_t *ret_size, uint32_t *ret_at)
+{
+        uint32_t in_params = UINT32_MAX;
+
+        *ret_size = *ret_at = 0;
+
+        /* UVM is given descriptor numbers that it never looks up, but for this one (uvm.c, 525 to 595). */
+        if (request->node == RM_NODE_UVM && request->call.kind != RM_UVM_MM_INITIALIZE)
+                return NULL;
+        if (request->call.fd_at != UINT32_MAX) {
+                *ret_size = request->call.block_size;
+                *ret_at = request->call.fd_at;
+                return request->block;
+        }
+        if (request->call.kind == RM_CONTROL)
+                in_params = gate_params_fd(&request->call);
+        *ret_size = request->params_size;
+        *ret_at = in_params;
+        return in_params == UINT32_MAX ? NULL : request->params;
+}
+
+static int call_driver(struct request *request)
+{
+        const struct gate_driver *driver = &request->gate->options.driver;
+        const struct rm_call *call = &request->call;
+        uint8_t rights[16] = { 0 };
+        uint64_t their_rights = 0;
+        int r;
+
+        if (call->rights_at != UINT32_MAX)
+                their_rights = rm_get64(request->block, call->block_size, call->rights_at);
+        if (their_rights) {
+                r = remote_read(request->thread, rights, their_rights, sizeof(rights));
+                if (r < 0)
+                        return r;
+                rm_put64(request->block, call->block_size, call->rights_at, (uintptr_t)rights);
+        }
+        if (call->params_at != UINT32_MAX && call->params)
+                rm_put64(request->block, call->block_size, call->params_at,
+                         request->params_size ? (uintptr_t)request->params : 0);
+        request->gate->n_performed++;
+        r = driver->ioctl(driver->context, request->fd, call->request, request->block);
+        if (call->params_at != UINT32_MAX && call->params)
+                rm_put64(request->block, call->block_size, call->params_at, call->params);
+        if (their_rights)
+                rm_put64(request->block, call->block_size, call->rights_at, their_rights);
+        return r;
+}
+
+/* An event record comes back through a pointer that is not parameters: 16 bytes. */
+static int perform_event_data(struct request *request)
+{
+        uint8_t record[16] = { 0 };
+        uint64_t theirs = rm_get64(request->block, request->call.block_size, 0);
+        int r;
+
+        rm_put64(request->block, request->call.block_size, 0, (uintptr_t)record);
+        r = request->gate->options.driver.ioctl(request->gate->options.driver.context, request->fd,
+                                                request->call.request, request->block);
+        rm_put64(request->block, request->call.block_size, 0, theirs);
+        if (r < 0 || request_status(request) != RM_STATUS_OK)
+                return r;
+        return remote_write(request->thread, theirs, record, sizeof(record)) < 0 ? -EFAULT : r;
+}
+
+int perform(struct request *request)
+{
+        struct nested nested[NESTED];
+        _cleanup_(closep) int ours = -1;
+        uint32_t size, at, theirs = 0;
+        uint8_t *field;
+        size_t n = 0;
+        int r, r2;
+
+        if (request->call.kind == RM_EVENT_DATA)
+                return perform_event_data(request);
+        field = number_field(request, &size, &at);
+        if (field)
+                theirs = rm_get32(field, size, at);
+        if (field && (int32_t)theirs >= 0) {
+                ours = process_fd(request->process, (int)theirs);
+                if (ours < 0)
+                        return ours == -EBADF ? -EBADF : -EPERM;
+                rm_put32(field, size, at, (uint32_t)ours);
+        }
+        r = nest(request, nested, &n);
+        if (r == 0)
+                r = call_driver(request);
+        r2 = unnest(request, nested, n, r >= 0);
+        if (field && ours >= 0)
+                rm_put32(field, size, at, theirs);
+        return r < 0 ? r : r2 < 0 ? r2 : r;
+}
+
+/* The driver copies an allocation's parameters back only when it succeeded (rm-abi 1.3). */
+static bool returns_params(const struct request *request)
+{
+        enum rm_kind kind = request->call.kind;
+
+        return kind == RM_CONTROL ||
+               ((kind == RM_ALLOC || kind == RM_ALLOC_SHORT) && request_status(request) == RM_STATUS_OK);
+}
+
+int reply(struct request *request, int value)
+{
+        if (request->params_size && returns_params(request) &&
+            remote_write(request->thread, request->call.params, request->params, request->params_size) < 0)
+                return -EFAULT;
+        if (remote_write(request->thread, request->address, request->block, request->call.block_size) < 0)
+                return -EFAULT;
+        return value;
+}
+
+int answer(struct request *request, uint32_t status)
+{
+        rm_put32(request->block, request->call.block_size, request->call.status_at, status);
+        if (remote_write(request->thread, request->address, request->block, request->call.block_size) < 0)
+                return -EFAULT;
+        return 0;
+}
+
+uint32_t perform_free(struct request *request, uint32_t client, uint32_t handle)
+{
+        const struct gate_driver *driver = &request->gate->options.driver;
+        uint8_t block[16] = { 0 };
+
+        rm_put32(block, sizeof(block), 0, client);
+        rm_put32(block, sizeof(block), 8, handle);
+        if (driver->ioctl(driver->context, request->fd, 3u << 30 | 16u << 16 | 'F' << 8 | RM_NR_FREE,
+                          block) < 0)
+                return UINT32_MAX;
+        return rm_get32(block, sizeof(block), 12);
+}

@@ -1,0 +1,46 @@
+/*
+ * What the gate asks the driver for itself, through a client of its own.
+ *
+ * "Is that client still there?" has no query. A dup of an object that cannot exist answers it: the
+ * driver looks for the source client first (0x33 if there is none), then for the object (0x57).
+ * Source: open-gpu-kernel-modules rs_server.c serverCopyResource, 525.147.05 to 595.45.04.
+ */
+#pragma once
+
+#include "lease/lease.h"
+#include "rm/layout.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct gate_driver;
+
+struct probe {
+        const struct gate_driver *driver;
+        const struct rm_layout *layout;
+        int ctl;          /* our descriptor; -1: not opened */
+        uint32_t client;  /* ours */
+        struct {
+                int fd;
+                uint32_t subdevice; /* 0: not made */
+        } devices[LEASE_DEVICES_MAX];
+};
+
+/* 0; -errno. */
+int probe_init(struct probe *probe, const struct gate_driver *driver, const struct rm_layout *layout);
+void probe_done(struct probe *probe);
+
+/* Whether the driver knows the client, anybody's. True when in doubt. */
+bool probe_client(struct probe *probe, uint32_t client);
+
+/* Fills the lease's table of cards: instance, gpu_id, minor, total; by PCI bus order. Opens each
+ * card once, which initialises it. 0; -errno. */
+int probe_devices(struct probe *probe, struct lease *lease);
+
+/* Memory that clients of `process` hold on the device, as the driver counts it. 0; -errno. */
+int probe_figure(struct probe *probe, const struct lease *lease, unsigned int device, pid_t process,
+                 bytes *ret);
+
+/* Free video memory of the device. 0; -errno. */
+int probe_free(struct probe *probe, const struct lease *lease, unsigned int device, bytes *ret);

@@ -1,0 +1,52 @@
+/*
+ * The processes of a tenant, as the gate meets them.
+ *
+ * A notification names a thread. Memory is read by thread id; descriptors need the process, which
+ * is found once and then checked per call: tgkill(process, thread, 0) succeeds only while the
+ * thread is the process's, so a reused thread id is noticed. A process is known until its pidfd
+ * says that it has ended.
+ *
+ * Threads: all functions from any thread. A process that was got is valid until it is put back.
+ */
+#pragma once
+
+#include "base/lock.h"
+#include "base/map.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct process {
+        pid_t id;  /* tgid, in our pid namespace */
+        int pidfd;
+        unsigned int n_refs; /* one of the table, one per got */
+        bool is_dead;
+};
+
+struct processes {
+        struct lock lock;
+        struct map by_thread; /* thread id -> struct process; entries may be stale */
+        struct map by_id;
+        int epoll; /* readable when a process ends */
+};
+
+int processes_init(struct processes *processes); /* -errno */
+void processes_done(struct processes *processes);
+
+/* The process of a thread. 0; -ESRCH; -errno. Give it back with process_put. */
+int process_get(struct processes *processes, pid_t thread, struct process **ret);
+void process_put(struct processes *processes, struct process *process);
+
+/* One process that has ended since it was met, or 0. It is forgotten. Does not block. */
+pid_t processes_reap(struct processes *processes);
+
+size_t processes_count(struct processes *processes);
+
+/* What a tenant's process has at a descriptor number, as a descriptor of ours. Or -errno. */
+int process_fd(const struct process *process, int fd);
+
+/* Copies between our memory and a thread's. 0; -EFAULT (nothing or a part was copied); -errno. */
+int remote_read(pid_t thread, void *to, uint64_t from, size_t size);
+int remote_write(pid_t thread, uint64_t to, const void *from, size_t size);

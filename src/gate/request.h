@@ -1,0 +1,134 @@
+/* One notification on its way through the gate; internal to the room. */
+#pragma once
+
+#include "gate/decide.h"
+#include "gate/files.h"
+#include "gate/gate.h"
+#include "gate/process.h"
+#include "gate/probe.h"
+
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum {
+        GATE_BLOCK_MAX = 16384,     /* the driver's own bound of a block */
+        GATE_PARAMS_MAX = 64 * 1024, /* the largest parameters we have seen are 14408 bytes */
+        GATE_NESTED_MAX = 1024 * 1024, /* the driver's own bound of an embedded pointer */
+        GATE_ORDERS = 64,
+        GATE_THREADS_MAX = 512,
+
+        /* Besides a value or -errno, what serving a notification may answer. */
+        GATE_GO_ON = 1 << 30, /* the kernel makes the call in the tenant */
+};
+
+struct gate {
+        struct gate_options options;
+        struct lease *lease;
+        int listener;
+        int wake; /* eventfd: gate_free, or a pool thread has something for the watcher */
+
+        struct processes processes;
+        struct files files;
+        struct probe probe;
+
+        struct lock ledger_lock;
+        struct ledger *ledger; /* ledger_lock */
+
+        struct lock orders[GATE_ORDERS]; /* by client or space: docs/locking.md */
+
+        struct lock event_lock;
+        uint64_t n_events[GATE_N_EVENTS]; /* event_lock */
+
+        pthread_t watcher;
+        _Atomic unsigned int n_threads, n_idle;
+        atomic_bool is_ending, is_empty;
+        _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
+        _Atomic nsec busy;
+        _Atomic nsec audit_at; /* when the watcher is to look for managed ranges nobody announced */
+};
+
+/* What a pool thread owns. */
+struct worker {
+        struct gate *gate;
+        struct seccomp_notif *in;
+        struct seccomp_notif_resp *out;
+        uint8_t *block, *params, *nested;
+};
+
+struct request {
+        struct gate *gate;
+        struct worker *worker;
+        uint64_t id; /* of the notification */
+        pid_t thread;
+        struct process *process;
+        int fd; /* our duplicate of the tenant's descriptor */
+        enum rm_node node;
+        uint32_t minor;
+        uint64_t address; /* of the block, in the tenant */
+        uint8_t *block;   /* our copies */
+        uint8_t *params;
+        uint32_t params_size;
+        struct rm_call call;
+        struct gate_verdict verdict;
+};
+
+/* serve.c */
+int64_t serve_notification(struct worker *worker, const struct seccomp_notif *notification);
+
+/* perform.c: the call itself. 0 or more, or -errno; then look at request_status. */
+int perform(struct request *request);
+
+/* Writes block and parameters back, and yields `value` for the system call. */
+int reply(struct request *request, int value);
+
+/* Answers with a result in the block, without a driver call. */
+int answer(struct request *request, uint32_t status);
+
+uint32_t request_status(const struct request *request);
+bool request_is_alive(const struct request *request); /* the tenant still waits for it */
+
+/* A call of our own on the tenant's descriptor. The status, or UINT32_MAX. */
+uint32_t perform_free(struct request *request, uint32_t client, uint32_t handle);
+
+/* objects.c, memory.c, uvm.c, exports.c, views.c: a handler per action */
+int serve_client(struct request *request);
+int serve_object(struct request *request);
+int serve_memory(struct request *request);
+int serve_free(struct request *request);
+int serve_dup(struct request *request);
+int serve_export(struct request *request);
+int serve_import(struct request *request);
+int serve_space(struct request *request);
+int serve_hold(struct request *request);
+int serve_release(struct request *request);
+int serve_range(struct request *request);
+int serve_view(struct request *request);
+int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notification,
+                   struct process *process);
+
+/* Keeps two driver calls that change one tree or one space in the order of the books. key2 may
+ * equal key1. Not nested. */
+struct order {
+        struct lock *first, *second;
+};
+struct order order_take(struct gate *gate, uint64_t key1, uint64_t key2);
+void order_drop(struct order *order);
+
+/* Something an operator should see. */
+void gate_tell(struct gate *gate, enum gate_event event, pid_t process, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+
+/* Takes `size` of the device's quota, settling the books first if it does not fit. QUOTA_OK;
+ * QUOTA_E_FULL (told). */
+int take_memory(struct request *request, int device, bytes size, struct charge *ret);
+
+/* sweep.c */
+void sweep_process_ended(struct gate *gate, pid_t process);
+
+/* Books and address spaces agree again. True: a range was charged so lately that it may still come. */
+bool sweep_all_managed(struct gate *gate, bool is_audit);
+void *watch(void *gate);
+
+/* listen.c */
+int pool_start(struct gate *gate);

@@ -1,0 +1,254 @@
+/*
+ * From a notification to an answer: find the process and its descriptor, copy the call, decide,
+ * act. Every step that fails answers an error: nothing is let through because it was not understood.
+ */
+#include "gate/request.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "rm/numbers.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+bool request_is_alive(const struct request *request)
+{
+        uint64_t id = request->id;
+
+        return ioctl(request->gate->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
+
+static void tell_denied(const struct request *request)
+{
+        enum gate_event event = GATE_DENIED;
+        const struct rm_call *call = &request->call;
+
+        if (request->verdict.is_unknown)
+                event = call->kind == RM_CONTROL                                  ? GATE_UNKNOWN_CONTROL
+                        : call->kind == RM_ALLOC || call->kind == RM_ALLOC_SHORT ? GATE_UNKNOWN_CLASS
+                                                                                  : GATE_UNKNOWN_REQUEST;
+        gate_tell(request->gate, event, request->process->id, "%s 0x%x: %s", rm_kind_name(call->kind),
+                  call->class_or_cmd, request->verdict.because);
+}
+
+static int serve_denied(struct request *request)
+{
+        request->gate->n_denied++;
+        tell_denied(request);
+        if (request->verdict.error)
+                return request->verdict.error;
+        return answer(request, request->verdict.status);
+}
+
+/* Every client that a call names must be the tenant's: RM checks only some of them, and with one
+ * process performing for many clients its own checks mean little (gate.h). */
+static int check_clients(struct request *request)
+{
+        const struct rm_call *call = &request->call;
+        struct gate *gate = request->gate;
+        const uint32_t *offsets;
+        size_t n = gate_client_fields(call, &offsets);
+        uint32_t stranger = 0;
+
+        if (request->verdict.action == GATE_CLIENT)
+                return 0;
+        {
+                LOCKED(&gate->ledger_lock);
+                if (call->client && !ledger_has_client(gate->ledger, call->client))
+                        stranger = call->client;
+                for (size_t i = 0; i < n && !stranger; i++) {
+                        uint32_t client = rm_get32(request->params, request->params_size, offsets[i]);
+
+                        if (client && !ledger_has_client(gate->ledger, client))
+                                stranger = client;
+                }
+        }
+        if (!stranger)
+                return 0;
+        gate_tell(gate, GATE_FOREIGN_OBJECT, request->process->id, "%s names client 0x%x",
+                  rm_kind_name(call->kind), stranger);
+        return -EACCES;
+}
+
+static int act(struct request *request)
+{
+        int r;
+
+        switch (request->verdict.action) {
+        case GATE_DENY:
+                return serve_denied(request);
+        case GATE_ACCEPT:
+                return answer(request, request->verdict.status);
+        case GATE_CONTINUE:
+                return GATE_GO_ON;
+        case GATE_CLIENT:
+                return serve_client(request);
+        case GATE_OBJECT:
+                return serve_object(request);
+        case GATE_CHARGE:
+        case GATE_HOST:
+                return serve_memory(request);
+        case GATE_FREE:
+                return serve_free(request);
+        case GATE_DUP:
+                return serve_dup(request);
+        case GATE_EXPORT:
+                return serve_export(request);
+        case GATE_IMPORT:
+                return serve_import(request);
+        case GATE_SPACE:
+                return serve_space(request);
+        case GATE_HOLD:
+                return serve_hold(request);
+        case GATE_RELEASE:
+                return serve_release(request);
+        case GATE_RANGE:
+        case GATE_POOL:
+                return serve_range(request);
+        case GATE_VIEW:
+                return serve_view(request);
+        case GATE_PERFORM:
+                r = perform(request);
+                return r < 0 ? r : reply(request, r);
+        case GATE_UNWRAP:
+        case GATE_LOOK:
+                break;
+        }
+        return -EINVAL;
+}
+
+/* G1: from here on only our copies count. */
+static int copy_call(struct request *request, enum rm_kind kind, uint32_t number, uint32_t size)
+{
+        const struct rm_layout *layout = &request->gate->options.layout;
+        int r;
+
+        if (size > GATE_BLOCK_MAX)
+                return -EINVAL;
+        r = remote_read(request->thread, request->block, request->address, size);
+        if (r < 0)
+                return r;
+        if (rm_decode(layout, kind, number, request->block, size, &request->call) != RM_OK)
+                return -EINVAL;
+        request->params_size = request->call.params ? rm_params_size(layout, &request->call) : 0;
+        if (kind == RM_XFER || kind == RM_EVENT_DATA)
+                request->params_size = 0; /* `params` is another block, or a place for the reply */
+        if (request->params_size > GATE_PARAMS_MAX)
+                return -EINVAL;
+        return remote_read(request->thread, request->params, request->call.params, request->params_size);
+}
+
+static int serve_request(struct request *request, uint32_t number);
+
+/* The driver runs the inner request on the inner block; one level only (rm-abi 1.1). */
+static int unwrap(struct request *request)
+{
+        uint32_t nr = request->call.class_or_cmd, size = request->call.params_size;
+
+        if (nr == RM_NR_XFER || nr > 0xff || size > GATE_BLOCK_MAX)
+                return -EINVAL;
+        request->address = request->call.params;
+        return serve_request(request, size << 16 | 'F' << 8 | nr);
+}
+
+static int serve_request(struct request *request, uint32_t number)
+{
+        const struct rm_layout *layout = &request->gate->options.layout;
+        enum rm_kind kind;
+        uint32_t size;
+        int r;
+
+        r = rm_request_find(layout, request->node, number, &kind, &size);
+        if (r != RM_OK) {
+                request->gate->n_denied++;
+                gate_tell(request->gate, GATE_UNKNOWN_REQUEST, request->process->id,
+                          "request 0x%x on %s", number,
+                          request->node == RM_NODE_UVM ? "nvidia-uvm" : "nvidia");
+                return request->node == RM_NODE_UVM ? -ENOTTY : -EINVAL;
+        }
+        r = copy_call(request, kind, number, size);
+        if (r < 0)
+                return r == -EPERM || r == -ESRCH ? -EPERM : r;
+        gate_decide(layout, &request->call, request->block, request->params, request->params_size,
+                    &request->verdict);
+        if (request->verdict.action == GATE_UNWRAP)
+                return unwrap(request);
+        if (check_clients(request) < 0) {
+                request->gate->n_denied++;
+                return request->call.status_at == UINT32_MAX ? -EPERM
+                                                             : answer(request, RM_STATUS_INVALID_CLIENT);
+        }
+        if (!request_is_alive(request))
+                return -EINTR; /* nobody is there to hear it */
+        return act(request);
+}
+
+/* The number matches, the descriptor is not the driver's. Continuing would let another thread put
+ * a driver descriptor in its place after this look, so the call fails. */
+static int serve_stranger(struct request *request, uint32_t number)
+{
+        gate_tell(request->gate, GATE_NOT_THE_DRIVER, request->process->id, "request 0x%x", number);
+        return -ENOTTY;
+}
+
+static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notification,
+                       struct process *process)
+{
+        struct gate *gate = worker->gate;
+        struct request request = {
+                .gate = gate, .worker = worker, .id = notification->id, .process = process,
+                .thread = (pid_t)notification->pid, .address = notification->data.args[2],
+                .block = worker->block, .params = worker->params,
+        };
+        uint32_t number = (uint32_t)notification->data.args[1];
+        _cleanup_(closep) int fd = process_fd(process, (int)notification->data.args[0]);
+
+        if (fd < 0) {
+                if (fd == -EBADF)
+                        return -EBADF;
+                gate_tell(gate, GATE_TENANT_UNREADABLE, process->id, "descriptor %d: %s",
+                          (int)notification->data.args[0], strerror(-fd));
+                return -EPERM;
+        }
+        request.fd = fd;
+        request.node = gate->options.driver.node(gate->options.driver.context, fd, &request.minor);
+        switch (request.node) {
+        case RM_NODE_OTHER:
+                return serve_stranger(&request, number);
+        case RM_NODE_UVM_TOOLS:
+        case RM_NODE_FORBIDDEN:
+                gate_tell(gate, GATE_DENIED, process->id, "request 0x%x on a node that is no tenant's",
+                          number);
+                return -EPERM;
+        case RM_NODE_DEVICE:
+        case RM_NODE_CTL:
+        case RM_NODE_UVM:
+                break;
+        }
+        return serve_request(&request, number);
+}
+
+int64_t serve_notification(struct worker *worker, const struct seccomp_notif *notification)
+{
+        struct gate *gate = worker->gate;
+        struct process *process;
+        int64_t r;
+
+        r = process_get(&gate->processes, (pid_t)notification->pid, &process);
+        if (r < 0) {
+                gate_tell(gate, GATE_TENANT_UNREADABLE, (pid_t)notification->pid, "process: %s",
+                          strerror((int)-r));
+                return -EPERM;
+        }
+        if (notification->data.nr == SYS_ioctl)
+                r = serve_ioctl(worker, notification, process);
+        else if (notification->data.nr == SYS_mmap)
+                r = serve_mmap(worker, notification, process);
+        else
+                r = -ENOSYS;
+        process_put(&gate->processes, process);
+        return r;
+}

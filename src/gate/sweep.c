@@ -1,0 +1,267 @@
+/*
+ * What nobody announces: processes that end, descriptors that close, managed ranges that are
+ * unmapped. The watcher notices ends at once; the rest is settled once a second, and before any
+ * refusal (take_memory). The driver's word counts: a client is gone when the driver does not know
+ * it, a range when it is not in the tenant's address space.
+ */
+#include "gate/request.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+enum {
+        CLIENTS_AT_ONCE = 64,
+        RANGES_MAX = 4096,
+        PERIOD_MS = 1000,
+        SOON_MS = 5, /* while something is being torn down */
+};
+
+/* A mapping that was let through has been made by then, or its thread waits for memory. */
+#define MAPPED_BY (20 * NSEC_PER_MSEC)
+
+/* Some clients of the owner (0: of all), copied so that the driver is asked without the lock. */
+static size_t some_clients(struct gate *gate, uint32_t owner, size_t *i,
+                           uint32_t clients[static CLIENTS_AT_ONCE])
+{
+        LOCKED(&gate->ledger_lock);
+        uint32_t client_owner;
+        size_t n = 0;
+
+        while (n < CLIENTS_AT_ONCE && ledger_client_next(gate->ledger, owner, i, &clients[n], &client_owner))
+                n++;
+        return n;
+}
+
+/* Clients that the driver no longer knows are gone. Returns how many of the owner's are left. */
+static size_t settle_clients(struct gate *gate, uint32_t owner)
+{
+        uint32_t clients[CLIENTS_AT_ONCE];
+        size_t i = 0, n, left = 0;
+
+        while ((n = some_clients(gate, owner, &i, clients)))
+                for (size_t k = 0; k < n; k++) {
+                        if (probe_client(&gate->probe, clients[k])) {
+                                left++;
+                                continue;
+                        }
+                        LOCKED(&gate->ledger_lock);
+                        ledger_client_gone(gate->ledger, clients[k]);
+                        i = 0; /* the table has changed; asking again is harmless */
+                        left = 0;
+                        break;
+                }
+        return left;
+}
+
+static void settle_files(struct gate *gate)
+{
+        uint64_t file;
+        bool is_space;
+
+        while ((file = files_drop_unused(&gate->files, &is_space))) {
+                LOCKED(&gate->ledger_lock);
+                if (is_space)
+                        ledger_space_gone(gate->ledger, file);
+                else
+                        ledger_export_gone(gate->ledger, file);
+        }
+}
+
+struct range {
+        uint64_t base, end;
+};
+
+/* The ranges of UVM in a process's address space. How many, or -errno. */
+static ssize_t read_ranges(pid_t process, struct range *ranges, size_t n_room)
+{
+        char path[64], line[4352];
+        size_t n = 0;
+        FILE *maps;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/maps", process);
+        maps = fopen(path, "re");
+        if (!maps)
+                return -errno;
+        while (n < n_room && fgets(line, sizeof(line), maps)) {
+                unsigned long long base, end;
+
+                if (strstr(line, "nvidia-uvm") && sscanf(line, "%llx-%llx", &base, &end) == 2)
+                        ranges[n++] = (struct range){ base, end };
+        }
+        (void)fclose(maps);
+        return (ssize_t)n;
+}
+
+static bool overlaps(const struct range *ranges, ssize_t n, uint64_t base, uint64_t end)
+{
+        for (ssize_t i = 0; i < n; i++)
+                if (ranges[i].base < end && base < ranges[i].end)
+                        return true;
+        return false;
+}
+
+/* A range in the address space that the books do not know. */
+static bool is_announced(struct gate *gate, pid_t process, const struct range *range)
+{
+        uint64_t space, base, length;
+
+        LOCKED(&gate->ledger_lock);
+        if (ledger_has_pool(gate->ledger, 0, range->base, range->end - range->base))
+                return true;
+        for (size_t i = 0; ledger_managed_next(gate->ledger, (uint32_t)process, &i, &space, &base, &length);)
+                if (base <= range->base && range->end <= base + length)
+                        return true;
+        return false;
+}
+
+/* Ranges of the books that the tenant no longer has. One that was charged a moment ago may not be
+ * mapped yet. Returns whether such a one is left. */
+static bool drop_unmapped(struct gate *gate, pid_t process, const struct range *ranges, ssize_t n)
+{
+        nsec before = clock_now() - MAPPED_BY;
+        uint64_t space, base, length;
+        bool is_left = false;
+        LOCKED(&gate->ledger_lock);
+
+        for (size_t i = 0; ledger_managed_next(gate->ledger, (uint32_t)process, &i, &space, &base, &length);)
+                if (!overlaps(ranges, n, base, base + length) &&
+                    ledger_managed_gone_before(gate->ledger, (uint32_t)process, base, before))
+                        is_left = true;
+        return is_left;
+}
+
+static bool sweep_managed(struct gate *gate, pid_t process, bool is_audit)
+{
+        _cleanup_(freep) struct range *ranges = malloc(RANGES_MAX * sizeof(*ranges));
+        ssize_t n = ranges ? read_ranges(process, ranges, RANGES_MAX) : -ENOMEM;
+
+        bool is_left;
+
+        if (n < 0)
+                return false; /* ended, or unreadable: what is charged stays charged */
+        is_left = drop_unmapped(gate, process, ranges, n);
+        if (!is_audit || gate->lease->managed == LEASE_MANAGED_ALLOW)
+                return is_left;
+        for (ssize_t i = 0; i < n; i++)
+                if (!is_announced(gate, process, &ranges[i])) {
+                        gate_tell(gate, GATE_AUDIT_MISMATCH, process,
+                                  "managed range at 0x%llx was not announced",
+                                  (unsigned long long)ranges[i].base);
+                        (void)kill(process, SIGKILL);
+                        break;
+                }
+        return is_left;
+}
+
+static size_t list_processes(struct gate *gate, pid_t *list, size_t n_room)
+{
+        struct process *process;
+        size_t n = 0;
+        LOCKED(&gate->processes.lock);
+
+        for (size_t i = 0; n < n_room && (process = map_next(&gate->processes.by_id, &i));)
+                list[n++] = process->id;
+        return n;
+}
+
+bool sweep_all_managed(struct gate *gate, bool is_audit)
+{
+        pid_t list[1024];
+        size_t n = list_processes(gate, list, ARRAY_SIZE(list));
+        bool is_left = false;
+
+        for (size_t i = 0; i < n; i++)
+                is_left |= sweep_managed(gate, list[i], is_audit);
+        return is_left;
+}
+
+static bool has_managed(struct gate *gate)
+{
+        LOCKED(&gate->ledger_lock);
+
+        return ledger_totals(gate->ledger).n_managed;
+}
+
+size_t gate_settle(struct gate *gate)
+{
+        if (has_managed(gate))
+                (void)sweep_all_managed(gate, true);
+        settle_files(gate);
+        return settle_clients(gate, 0);
+}
+
+/* Its descriptors were closed before it became visible as ended. */
+void sweep_process_ended(struct gate *gate, pid_t process)
+{
+        settle_files(gate);
+        (void)settle_clients(gate, (uint32_t)process);
+}
+
+static int timeout_ms(struct gate *gate, bool is_settling)
+{
+        nsec audit = gate->audit_at;
+
+        if (audit) {
+                nsec left = audit - clock_now();
+
+                return left < 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1;
+        }
+        return is_settling ? SOON_MS : PERIOD_MS;
+}
+
+static void audit_if_due(struct gate *gate)
+{
+        nsec due = gate->audit_at;
+
+        if (!due || clock_now() < due)
+                return;
+        gate->audit_at = 0;
+        (void)sweep_all_managed(gate, true);
+}
+
+/* The listener hangs up when no task is left that the filter covers. */
+static bool is_over(struct gate *gate, short revents)
+{
+        if (!(revents & (POLLHUP | POLLERR | POLLNVAL)))
+                return false;
+        gate->is_empty = true;
+        return true;
+}
+
+void *watch(void *context)
+{
+        struct gate *gate = context;
+        bool is_settling = false;
+        eventfd_t ignored;
+        pid_t ended;
+
+        while (!gate->is_ending) {
+                struct pollfd fds[] = { { gate->listener, 0, 0 },
+                                        { gate->processes.epoll, POLLIN, 0 },
+                                        { gate->wake, POLLIN, 0 } };
+                nfds_t from = gate->is_empty ? 1 : 0; /* a listener that hung up stays so */
+                int n = poll(fds + from, 3 - from, timeout_ms(gate, is_settling));
+
+                if (n < 0 && errno != EINTR)
+                        break;
+                if (fds[2].revents)
+                        (void)eventfd_read(gate->wake, &ignored);
+                while ((ended = processes_reap(&gate->processes))) {
+                        sweep_process_ended(gate, ended);
+                        is_settling = true;
+                }
+                audit_if_due(gate);
+                if (!from && is_over(gate, fds[0].revents))
+                        is_settling = true;
+                if (n == 0 || is_settling)
+                        is_settling = gate_settle(gate) && gate->is_empty;
+        }
+        return NULL;
+}

@@ -1,0 +1,134 @@
+/*
+ * /dev/nvidia-uvm: VA spaces, and what they hold.
+ *
+ * UVM takes a reference of its own on RM memory that it maps (33): RM_FREE does not return the
+ * memory until the range is freed (34), unmapped (66), or the space ends with its struct file.
+ * Ranges are told apart by base; a range may hold several mappings.
+ *
+ * A VA space is begun with the flags "no HMM" and "multi process": the first because malloc memory
+ * that migrates to the device would be seen by nobody; the second because the space then belongs to
+ * its struct file instead of to an mm, so that another process (this one) may make its calls.
+ * Source: uvm.c, uvm_va_space_mm.c, uvm_hmm.c, 535 to 595.
+ */
+#include "gate/request.h"
+
+#include "base/cleanup.h"
+#include "rm/numbers.h"
+
+#include <errno.h>
+
+enum {
+        FLAG_NO_HMM = 1,
+        FLAG_MULTI_PROCESS = 2,
+};
+
+int serve_space(struct request *request)
+{
+        uint64_t flags = rm_get64(request->block, request->call.block_size, 0);
+        int r;
+
+        /* Kept before the call: it must never hold anything that no number stands for. */
+        if (!files_keep(&request->gate->files, request->fd, true))
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        rm_put64(request->block, request->call.block_size, 0,
+                 flags | FLAG_NO_HMM | FLAG_MULTI_PROCESS);
+        r = perform(request);
+        rm_put64(request->block, request->call.block_size, 0, flags);
+        return r < 0 ? r : reply(request, r);
+}
+
+/* Which device's page tables the mapping is in: its uuid's first half. 0: several devices'.
+ * UVM_MAP_EXTERNAL: attributes of 36 bytes from 24, each beginning with a uuid; their count stands
+ * 16 bytes before hClient. UVM_UNMAP_EXTERNAL: uuid@16. */
+static uint64_t mapped_on(const struct request *request)
+{
+        const struct rm_call *call = &request->call;
+        uint32_t count_at = request->gate->options.layout.uvm_map_external_client_at - 12;
+
+        if (rm_get64(request->block, call->block_size, count_at) != 1)
+                return 0;
+        return rm_get64(request->block, call->block_size, 24);
+}
+
+int serve_hold(struct request *request)
+{
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        uint64_t space = files_find(&gate->files, request->fd);
+        _cleanup_(order_drop) struct order order = { 0 };
+        struct ledger_entry *entry;
+        int r;
+
+        if (!space)
+                return answer(request, RM_STATUS_INVALID_ARGUMENT);
+        {
+                LOCKED(&gate->ledger_lock);
+                r = ledger_entry_new(gate->ledger, &entry);
+        }
+        if (r < 0)
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        order = order_take(gate, call->source_client, space);
+        r = perform(request);
+        {
+                LOCKED(&gate->ledger_lock);
+                if (r >= 0 && request_status(request) == RM_STATUS_OK)
+                        (void)ledger_map(gate->ledger, entry, space, call->base, call->length,
+                                         mapped_on(request), call->source_client,
+                                         call->source_object);
+                else
+                        ledger_entry_free(gate->ledger, entry);
+        }
+        return r < 0 ? r : reply(request, r);
+}
+
+int serve_release(struct request *request)
+{
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        uint64_t space = files_find(&gate->files, request->fd);
+        _cleanup_(order_drop) struct order order = order_take(gate, space, space);
+        int r = perform(request);
+
+        if (r >= 0 && request_status(request) == RM_STATUS_OK) {
+                LOCKED(&gate->ledger_lock);
+                if (call->kind == RM_UVM_FREE)
+                        ledger_range_gone(gate->ledger, space, call->base);
+                else
+                        ledger_unmap(gate->ledger, space, call->base, call->length,
+                                     rm_get64(request->block, call->block_size, 16));
+        }
+        return r < 0 ? r : reply(request, r);
+}
+
+/* A range begins: for RM memory, or for semaphores, which is then mapped by mmap and is no managed
+ * memory. It overlaps none that is there, or the driver refuses. */
+int serve_range(struct request *request)
+{
+        enum { POOL_MAX = 16 * MIB }; /* CUDA takes 2 MiB */
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        bool is_pool = request->verdict.action == GATE_POOL;
+        uint64_t space = files_find(&gate->files, request->fd);
+        _cleanup_(order_drop) struct order order = { 0 };
+        struct ledger_entry *entry;
+        int r;
+
+        if (!space || (is_pool && call->length > POOL_MAX))
+                return answer(request, RM_STATUS_INVALID_ARGUMENT);
+        {
+                LOCKED(&gate->ledger_lock);
+                r = ledger_entry_new(gate->ledger, &entry);
+        }
+        if (r < 0)
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        order = order_take(gate, space, space);
+        r = perform(request);
+        {
+                LOCKED(&gate->ledger_lock);
+                if (r >= 0 && request_status(request) == RM_STATUS_OK)
+                        ledger_range_put(gate->ledger, entry, space, call->base, call->length, is_pool);
+                else
+                        ledger_entry_free(gate->ledger, entry);
+        }
+        return r < 0 ? r : reply(request, r);
+}

@@ -1,0 +1,39 @@
+#include "gpu/backend.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+int gpu_release_read(const char *path, struct gpu_backend *ret, struct err *err)
+{
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+        struct rm_version version;
+        ssize_t n;
+
+        if (fd < 0)
+                return err_set(err, -errno, "opening %s", path);
+        n = read(fd, ret->release, sizeof(ret->release) - 1);
+        if (n < 0)
+                return err_set(err, -errno, "reading %s", path);
+        ret->release[n] = '\0';
+        ret->release[strcspn(ret->release, " \n")] = '\0';
+        if (rm_version_parse(ret->release, &version) < 0)
+                return err_say(err, -ENOTSUP, "%s does not hold a driver release: '%s'", path,
+                               ret->release);
+        if (rm_layout_for(version, &ret->layout) != RM_OK)
+                return err_say(err, -ENOTSUP,
+                               "driver %s: the ABI of this release is not known here, so nothing is let "
+                               "through ('sublet doctor' lists the known releases)",
+                               ret->release);
+        return 0;
+}
+
+int gpu_backend_find(struct gpu_backend *ret, struct err *err)
+{
+        if (getenv("SUBLET_SIM"))
+                return gpu_sim_open(ret, err);
+        return gpu_driver_open(ret, err);
+}

@@ -1,0 +1,53 @@
+/* The simulated driver: the same interface, answered by the server of src/sim. */
+#include "gpu/backend.h"
+
+#include "base/err.h"
+#include "sim/client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* One simulated machine per process; never written after gpu_sim_open. */
+static struct {
+        const char *directory;
+        struct rm_layout layout;
+} machine;
+
+static enum rm_node node(void *context, int fd, uint32_t *ret_minor)
+{
+        (void)context;
+        return sim_node(machine.directory, fd, ret_minor);
+}
+
+static int call(void *context, int fd, uint32_t request, void *block)
+{
+        (void)context;
+        return sim_ioctl(fd, &machine.layout, request, block);
+}
+
+static int open_node(void *context, const char *name)
+{
+        (void)context;
+        return sim_open(machine.directory, name, O_CLOEXEC);
+}
+
+int gpu_sim_open(struct gpu_backend *ret, struct err *err)
+{
+        struct gpu_backend found = { .name = "sim", .node = node, .ioctl = call, .open = open_node };
+        const char *directory = sim_directory();
+        char path[512];
+        int r;
+
+        if (!directory)
+                return err_say(err, -ENODEV, "SUBLET_SIM does not name a simulated machine");
+        (void)snprintf(path, sizeof(path), "%s/sys/module/nvidia/version", directory);
+        r = gpu_release_read(path, &found, err);
+        if (r < 0)
+                return err_while(err, "simulated machine");
+        machine.directory = directory;
+        machine.layout = found.layout;
+        *ret = found;
+        return 0;
+}

@@ -1,0 +1,292 @@
+/*
+ * Memories, and what holds them beside objects: mappings of UVM spaces, exports and managed ranges.
+ * All three are holds in an ordered tree; what differs is the key.
+ */
+#include "lease/inside.h"
+
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+
+/* Memories. */
+
+struct memory *memory_new(struct ledger *ledger, struct ledger_entry *entry, uint32_t owner,
+                          struct charge charge)
+{
+        struct memory *memory;
+
+        if (!charge.quota)
+                return NULL;
+        memory = TAKE(entry->memory);
+        *memory = (struct memory){ .charge = charge, .owner = owner };
+        list_put(&ledger->memories, &memory->all);
+        ledger->n_memories++;
+        return memory;
+}
+
+struct memory *memory_hold(struct memory *memory)
+{
+        if (memory)
+                memory->n_holders++;
+        return memory;
+}
+
+void memory_drop(struct ledger *ledger, struct memory *memory)
+{
+        if (!memory || --memory->n_holders)
+                return;
+        charge_drop(&memory->charge);
+        list_take(&memory->all);
+        ledger->n_memories--;
+        free(memory);
+}
+
+/* Holds. */
+
+static struct hold *hold_of(struct tree_node *place)
+{
+        return place ? OWNER_OF(place, struct hold, place) : NULL;
+}
+
+static struct hold *hold_from(const struct tree *tree, uint64_t high, uint64_t low)
+{
+        struct tree_node *place = tree_from(tree, (struct tree_key){ high, low });
+
+        return place && place->key.high == high ? hold_of(place) : NULL;
+}
+
+static struct hold *hold_put(struct tree *tree, struct ledger_entry *entry, uint64_t high,
+                             uint64_t low, uint64_t length, struct memory *memory)
+{
+        struct hold *hold = &TAKE(entry->first)->hold;
+
+        *hold = (struct hold){ .length = length, .memory = memory_hold(memory) };
+        tree_put(tree, &hold->place, (struct tree_key){ high, low });
+        return hold;
+}
+
+static void hold_gone(struct ledger *ledger, struct tree *tree, struct hold *hold)
+{
+        tree_take(tree, &hold->place);
+        memory_drop(ledger, hold->memory);
+        free(hold);
+}
+
+static void managed_gone(struct ledger *ledger, struct hold *hold)
+{
+        tree_take(&ledger->managed_owned, &hold->owned);
+        hold_gone(ledger, &ledger->managed, hold);
+}
+
+void holds_done(struct ledger *ledger)
+{
+        while (ledger->mappings.root)
+                hold_gone(ledger, &ledger->mappings, hold_of(ledger->mappings.root));
+        while (ledger->ranges.root)
+                hold_gone(ledger, &ledger->ranges, hold_of(ledger->ranges.root));
+        while (ledger->exports.root)
+                hold_gone(ledger, &ledger->exports, hold_of(ledger->exports.root));
+        while (ledger->managed.root)
+                managed_gone(ledger, hold_of(ledger->managed.root));
+}
+
+/* Mappings, and the ranges that they are made in. */
+
+/* In terms of differences from base, so that no sum can overflow. */
+static bool is_inside(const struct hold *hold, uint64_t base, uint64_t length)
+{
+        return hold->length <= length - (hold->place.key.low - base);
+}
+
+void ledger_unmap(struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length,
+                  uint64_t where)
+{
+        struct hold *hold = hold_from(&ledger->mappings, space, base), *next;
+
+        for (; hold; hold = next) {
+                if (hold->place.key.high != space || hold->place.key.low - base >= length)
+                        return;
+                next = hold_of(tree_next(&hold->place));
+                if (is_inside(hold, base, length) && (!where || hold->where == where))
+                        hold_gone(ledger, &ledger->mappings, hold);
+        }
+}
+
+int ledger_map(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base,
+               uint64_t length, uint64_t where, uint32_t client, uint32_t handle)
+{
+        const struct node *node = ledger_node(ledger, client, handle);
+        struct memory *memory;
+
+        if (!node) {
+                (void)ledger_entry_free(ledger, entry);
+                return LEDGER_E_NO_OBJECT;
+        }
+        memory = node->memory;
+        if (where)
+                ledger_unmap(ledger, space, base, length,
+                             where); /* the object holds it meanwhile */
+        hold_put(&ledger->mappings, entry, space, base, length, memory)->where = where;
+        (void)ledger_entry_free(ledger, entry);
+        return LEDGER_OK;
+}
+
+void ledger_range_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space,
+                      uint64_t base, uint64_t length, bool is_pool)
+{
+        ledger_range_gone(ledger, space, base);
+        hold_put(&ledger->ranges, entry, space, base, length, NULL)->is_pool = is_pool;
+        (void)ledger_entry_free(ledger, entry);
+}
+
+void ledger_range_gone(struct ledger *ledger, uint64_t space, uint64_t base)
+{
+        struct hold *range = hold_from(&ledger->ranges, space, base);
+
+        if (!range || range->place.key.low != base)
+                return;
+        ledger_unmap(ledger, space, base, range->length, 0);
+        hold_gone(ledger, &ledger->ranges, range);
+}
+
+static bool is_pool_at(const struct hold *range, uint64_t base, uint64_t length)
+{
+        return range->is_pool && range->place.key.low == base && range->length == length;
+}
+
+bool ledger_has_pool(const struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length)
+{
+        struct tree_node *place;
+
+        if (space) {
+                const struct hold *range = hold_from(&ledger->ranges, space, base);
+
+                return range && is_pool_at(range, base, length);
+        }
+        for (place = tree_from(&ledger->ranges, (struct tree_key){ 0, 0 }); place;
+             place = tree_next(place))
+                if (is_pool_at(hold_of(place), base, length))
+                        return true;
+        return false;
+}
+
+void ledger_space_gone(struct ledger *ledger, uint64_t space)
+{
+        struct hold *hold;
+
+        while ((hold = hold_from(&ledger->mappings, space, 0)) != NULL)
+                hold_gone(ledger, &ledger->mappings, hold);
+        while ((hold = hold_from(&ledger->ranges, space, 0)) != NULL)
+                hold_gone(ledger, &ledger->ranges, hold);
+        while ((hold = hold_from(&ledger->managed, space, 0)) != NULL)
+                managed_gone(ledger, hold);
+}
+
+/* Managed ranges. */
+
+static struct hold *managed_from(const struct ledger *ledger, uint32_t owner, uint64_t base)
+{
+        struct tree_node *owned =
+                tree_from(&ledger->managed_owned, (struct tree_key){ owner, base });
+
+        return owned && owned->key.high == owner ? OWNER_OF(owned, struct hold, owned) : NULL;
+}
+
+/* The owner's next one, if it starts at the same base: another device's. */
+static struct hold *managed_beside(const struct hold *hold)
+{
+        struct tree_node *next = tree_next(&hold->owned);
+
+        if (!next || next->key.high != hold->owned.key.high || next->key.low != hold->owned.key.low)
+                return NULL;
+        return OWNER_OF(next, struct hold, owned);
+}
+
+static const struct quota *quota_of(const struct hold *hold)
+{
+        return hold->memory ? hold->memory->charge.quota : NULL;
+}
+
+void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space,
+                        uint32_t owner, uint64_t base, uint64_t length, int64_t now,
+                        struct charge charge)
+{
+        struct hold *new = &entry->first->hold, *old = managed_from(ledger, owner, base);
+
+        if (old && old->owned.key.low != base)
+                old = NULL;
+        while (old && quota_of(old) != charge.quota)
+                old = managed_beside(old);
+        if (old)
+                managed_gone(ledger, old);
+        hold_put(&ledger->managed, entry, space, base, length,
+                 memory_new(ledger, entry, owner, charge))
+                ->put_at = now;
+        tree_put(&ledger->managed_owned, &new->owned, (struct tree_key){ owner, base });
+        (void)ledger_entry_free(ledger, entry);
+}
+
+/* i is where to look from: past the last base. No range starts at the last address. */
+bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i,
+                         uint64_t *ret_space, uint64_t *ret_base, uint64_t *ret_length)
+{
+        const struct hold *hold = *i < SIZE_MAX ? managed_from(ledger, owner, *i) : NULL;
+
+        if (!hold || hold->place.key.low == UINT64_MAX)
+                return false;
+        *i = (size_t)hold->place.key.low + 1;
+        *ret_space = hold->place.key.high;
+        *ret_base = hold->place.key.low;
+        *ret_length = hold->length;
+        return true;
+}
+
+void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base)
+{
+        struct hold *hold;
+
+        while ((hold = managed_from(ledger, owner, base)) != NULL && hold->owned.key.low == base)
+                managed_gone(ledger, hold);
+}
+
+bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base,
+                                int64_t before)
+{
+        const struct hold *hold = managed_from(ledger, owner, base);
+
+        if (!hold || hold->owned.key.low != base)
+                return false;
+        if (hold->put_at >= before)
+                return true;
+        ledger_managed_gone(ledger, owner, base);
+        return false;
+}
+
+void ledger_owner_managed_gone(struct ledger *ledger, uint32_t owner)
+{
+        struct hold *hold;
+
+        while ((hold = managed_from(ledger, owner, 0)) != NULL)
+                managed_gone(ledger, hold);
+}
+
+/* Exports. */
+
+int ledger_export(struct ledger *ledger, struct ledger_entry *entry, uint64_t descriptor,
+                  uint32_t index, uint32_t client, uint32_t handle)
+{
+        const struct node *node = ledger_node(ledger, client, handle);
+
+        if (node)
+                (void)hold_put(&ledger->exports, entry, descriptor, index, 0, node->memory);
+        (void)ledger_entry_free(ledger, entry);
+        return node ? LEDGER_OK : LEDGER_E_NO_OBJECT;
+}
+
+void ledger_export_gone(struct ledger *ledger, uint64_t descriptor)
+{
+        struct hold *hold;
+
+        while ((hold = hold_from(&ledger->exports, descriptor, 0)) != NULL)
+                hold_gone(ledger, &ledger->exports, hold);
+}

@@ -1,0 +1,87 @@
+/*
+ * The ledger's inside, shared by its three files: ledger.c has the tree of clients and objects,
+ * holds.c has memories and what holds them beside objects, audit.c only reads.
+ */
+#pragma once
+
+#include "base/map.h"
+#include "lease/ledger.h"
+#include "lease/list.h"
+#include "lease/tree.h"
+
+/* One physical allocation. It lives as long as it has a holder (L3). */
+struct memory {
+        struct list all; /* in ledger.memories */
+        struct charge charge;
+        uint32_t owner; /* the process that allocated it */
+        size_t n_holders;
+        size_t n_counted; /* the audit's */
+};
+
+/* An object; or a client, the root of a tree: its parent is NULL and its handle is the client. */
+struct node {
+        struct ledger_object name; /* parent and device as resolved when it was put */
+        uint32_t owner;            /* of a client */
+        bool is_doomed;
+        struct node *parent;
+        struct list children, siblings;
+        struct list dependents; /* dependencies on this node */
+        struct list needs;      /* its own dependencies */
+        struct node *next_doomed;
+        struct memory *memory; /* NULL: an object that holds none */
+};
+
+struct dependency {
+        struct node *node; /* goes with what it depends on */
+        struct list dependents, needs;
+};
+
+/* A mapping, a range or a managed range at (space, base), or an export at (descriptor, index). */
+struct hold {
+        struct tree_node place;
+        struct tree_node owned; /* a managed range: (owner, base) */
+        uint64_t length;
+        uint64_t where;        /* a mapping's device; 0: several */
+        int64_t put_at;        /* a managed range */
+        bool is_pool;          /* a range */
+        struct memory *memory; /* NULL: it holds none */
+};
+
+union room {
+        struct node node;
+        struct hold hold;
+        struct dependency dependency;
+};
+
+/* Whatever a put could need. It takes what it needs; the rest is freed with the entry. */
+struct ledger_entry {
+        union room *first;
+        struct node *client; /* for an object of a client that nobody put */
+        struct memory *memory;
+};
+
+struct ledger {
+        struct map clients;        /* handle -> node */
+        struct map objects;        /* (client, handle) -> node */
+        struct map classes;        /* class number -> how many objects, as a pointer; no zeros */
+        struct list memories;      /* all */
+        struct tree mappings;      /* by (space, base) */
+        struct tree ranges;        /* by (space, base) */
+        struct tree exports;       /* by (descriptor, index) */
+        struct tree managed;       /* by (space, base) */
+        struct tree managed_owned; /* the same by (owner, base) */
+        size_t n_memories;
+        size_t n_entries; /* given out and not used yet: each has a slot in every map (L4) */
+};
+
+struct node *ledger_node(const struct ledger *ledger, uint32_t client, uint32_t handle);
+
+/* Makes the memory of a charge, with no holder yet; NULL for an empty charge. */
+struct memory *memory_new(struct ledger *ledger, struct ledger_entry *entry, uint32_t owner,
+                          struct charge charge);
+
+/* One holder more, one less; the last one's leaving returns the charge. NULL is fine. */
+struct memory *memory_hold(struct memory *memory);
+void memory_drop(struct ledger *ledger, struct memory *memory);
+
+void holds_done(struct ledger *ledger); /* all mappings, exports and managed ranges go */

@@ -1,0 +1,37 @@
+/* What a tenant was granted: a quota per device, and one of host memory. */
+#pragma once
+
+#include "lease/quota.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+        LEASE_DEVICES_MAX = 32, /* what one driver serves */
+};
+
+enum lease_managed {
+        LEASE_MANAGED_CHARGE, /* a managed range is charged at its length, on every device leased */
+        LEASE_MANAGED_DENY,
+        LEASE_MANAGED_ALLOW, /* not charged: the operator accepts the overcommitment */
+};
+
+struct lease_device {
+        bool is_granted;
+        uint32_t instance; /* the driver's number for it (deviceId) */
+        uint32_t gpu_id;   /* the driver's id for it */
+        uint32_t minor;    /* N of /dev/nvidiaN */
+        bytes total;       /* what the card has, as memory info would say */
+        struct quota quota;
+};
+
+struct lease {
+        char tenant[64];
+        struct lease_device
+                devices[LEASE_DEVICES_MAX]; /* by PCI bus order, as nvidia-smi numbers */
+        unsigned int n_devices;             /* how many the machine has */
+        struct quota host; /* host memory that the driver allocates and pins for the tenant */
+        enum lease_managed managed;
+        uint32_t groups_max; /* channel groups; a run list is finite and shared */
+        uint32_t channels_max;
+};

@@ -1,0 +1,381 @@
+/*
+ * The tree: clients, their objects, and what goes with what.
+ *
+ * A free first dooms, then buries. Dooming takes a node out of its parent's list and appends it to
+ * a queue; the queue's children and dependents are doomed in turn until nothing is added. Only then
+ * is anything freed. So no order of parents and dependents matters, a circle of dependencies ends,
+ * and a tenant's chain of a million parents is a loop of a million steps and no stack.
+ */
+#include "lease/inside.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct doomed {
+        struct node *first, **end;
+};
+
+static uint64_t key_of(uint32_t client, uint32_t handle)
+{
+        return (uint64_t)client << 32 | handle;
+}
+
+struct node *ledger_node(const struct ledger *ledger, uint32_t client, uint32_t handle)
+{
+        return map_get(&ledger->objects, key_of(client, handle));
+}
+
+/* A zero is not kept: the map's slots are paid by live objects (L4). */
+static void class_count(struct ledger *ledger, uint32_t class_number, intptr_t more)
+{
+        intptr_t n = (intptr_t)map_take(&ledger->classes, class_number) + more;
+
+        if (n)
+                (void)map_put(&ledger->classes, class_number, (void *)n);
+}
+
+size_t ledger_count(const struct ledger *ledger, uint32_t class_number)
+{
+        return (size_t)map_get(&ledger->classes, class_number);
+}
+
+/* Dooming and burying. */
+
+static void doom(struct doomed *doomed, struct node *node)
+{
+        if (node->is_doomed)
+                return;
+        node->is_doomed = true;
+        list_take(&node->siblings);
+        *doomed->end = node;
+        doomed->end = &node->next_doomed;
+}
+
+static void dependency_free(struct dependency *dependency)
+{
+        list_take(&dependency->dependents);
+        list_take(&dependency->needs);
+        free(dependency);
+}
+
+/* L2 */
+static void doom_what_goes_with(struct doomed *doomed, struct node *node)
+{
+        while (!list_is_empty(&node->children))
+                doom(doomed, OWNER_OF(node->children.next, struct node, siblings));
+        while (!list_is_empty(&node->dependents)) {
+                struct dependency *dependency =
+                        OWNER_OF(node->dependents.next, struct dependency, dependents);
+                struct node *dependent = dependency->node;
+
+                dependency_free(dependency);
+                doom(doomed, dependent);
+        }
+}
+
+static void bury(struct ledger *ledger, struct node *node)
+{
+        while (!list_is_empty(&node->needs))
+                dependency_free(OWNER_OF(node->needs.next, struct dependency, needs));
+        if (node->parent) {
+                (void)map_take(&ledger->objects, key_of(node->name.client, node->name.handle));
+                class_count(ledger, node->name.class_number, -1);
+        } else {
+                (void)map_take(&ledger->clients, node->name.handle);
+        }
+        memory_drop(ledger, node->memory);
+        free(node);
+}
+
+static void bury_all(struct ledger *ledger, struct doomed *doomed)
+{
+        for (struct node *node = doomed->first; node; node = node->next_doomed)
+                doom_what_goes_with(doomed, node);
+        while (doomed->first) {
+                struct node *node = doomed->first;
+
+                doomed->first = node->next_doomed;
+                bury(ledger, node);
+        }
+}
+
+static void node_gone(struct ledger *ledger, struct node *node)
+{
+        struct doomed doomed = { NULL, &doomed.first };
+
+        if (!node)
+                return;
+        doom(&doomed, node);
+        bury_all(ledger, &doomed);
+}
+
+void ledger_free(struct ledger *ledger, uint32_t client, uint32_t handle)
+{
+        if (handle == client)
+                ledger_client_gone(ledger, client);
+        else
+                node_gone(ledger, ledger_node(ledger, client, handle));
+}
+
+/* The ledger and its entries. */
+
+int ledger_new(struct ledger **ret)
+{
+        struct ledger *ledger = calloc(1, sizeof(*ledger));
+
+        if (!ledger)
+                return -ENOMEM;
+        list_init(&ledger->memories);
+        *ret = ledger;
+        return 0;
+}
+
+struct ledger *ledger_unref(struct ledger *ledger)
+{
+        struct doomed doomed = { NULL, &doomed.first };
+        struct node *client;
+
+        if (!ledger)
+                return NULL;
+        for (size_t i = 0; (client = map_next(&ledger->clients, &i)) != NULL;)
+                doom(&doomed, client);
+        bury_all(ledger, &doomed);
+        holds_done(ledger);
+        map_done(&ledger->clients);
+        map_done(&ledger->objects);
+        map_done(&ledger->classes);
+        free(ledger);
+        return NULL;
+}
+
+void ledger_unrefp(struct ledger **ledger)
+{
+        *ledger = ledger_unref(*ledger);
+}
+
+/* Frees what a put has left of it. */
+static void entry_discard(struct ledger_entry *entry)
+{
+        free(entry->first);
+        free(entry->client);
+        free(entry->memory);
+        free(entry);
+}
+
+int ledger_entry_new(struct ledger *ledger, struct ledger_entry **ret)
+{
+        struct ledger_entry *entry;
+        size_t n = ledger->n_entries + 1;
+
+        if (map_reserve(&ledger->clients, n) < 0 || map_reserve(&ledger->objects, n) < 0 ||
+            map_reserve(&ledger->classes, n) < 0)
+                return -ENOMEM;
+        entry = calloc(1, sizeof(*entry));
+        if (!entry)
+                return -ENOMEM;
+        entry->first = malloc(sizeof(*entry->first));
+        entry->client = malloc(sizeof(*entry->client));
+        entry->memory = malloc(sizeof(*entry->memory));
+        if (!entry->first || !entry->client || !entry->memory) {
+                entry_discard(entry);
+                return -ENOMEM;
+        }
+        ledger->n_entries = n;
+        *ret = entry;
+        return 0;
+}
+
+struct ledger_entry *ledger_entry_free(struct ledger *ledger, struct ledger_entry *entry)
+{
+        if (!entry)
+                return NULL;
+        ledger->n_entries--;
+        entry_discard(entry);
+        return NULL;
+}
+
+/* Clients. */
+
+static void node_init(struct node *node, const struct ledger_object *name, struct node *parent,
+                      struct memory *memory)
+{
+        *node = (struct node){ .name = *name, .parent = parent, .memory = memory_hold(memory) };
+        list_init(&node->children);
+        list_init(&node->siblings);
+        list_init(&node->dependents);
+        list_init(&node->needs);
+}
+
+static struct node *client_put(struct ledger *ledger, struct node *node, uint32_t client,
+                               uint32_t owner)
+{
+        struct ledger_object name = { client, client, client, 0, -1 };
+
+        node_init(node, &name, NULL, NULL);
+        node->owner = owner;
+        (void)map_put(&ledger->clients, client, node); /* L4 */
+        return node;
+}
+
+void ledger_client_put(struct ledger *ledger, struct ledger_entry *entry, uint32_t client,
+                       uint32_t owner)
+{
+        ledger_client_gone(ledger, client);
+        (void)client_put(ledger, TAKE(entry->client), client, owner);
+        (void)ledger_entry_free(ledger, entry);
+}
+
+bool ledger_has_client(const struct ledger *ledger, uint32_t client)
+{
+        return map_get(&ledger->clients, client) != NULL;
+}
+
+void ledger_client_gone(struct ledger *ledger, uint32_t client)
+{
+        node_gone(ledger, map_get(&ledger->clients, client));
+}
+
+bool ledger_client_next(const struct ledger *ledger, uint32_t owner, size_t *i,
+                        uint32_t *ret_client, uint32_t *ret_owner)
+{
+        const struct node *client;
+
+        do {
+                client = map_next(&ledger->clients, i);
+                if (!client)
+                        return false;
+        } while (owner && client->owner != owner);
+        *ret_client = client->name.handle;
+        *ret_owner = client->owner;
+        return true;
+}
+
+/* Objects. */
+
+static struct node *client_of(struct ledger *ledger, struct ledger_entry *entry, uint32_t client)
+{
+        struct node *node = map_get(&ledger->clients, client);
+
+        return node ? node : client_put(ledger, TAKE(entry->client), client, 0);
+}
+
+static struct node *parent_of(struct ledger *ledger, struct node *client,
+                              const struct ledger_object *object)
+{
+        struct node *parent = NULL;
+
+        if (object->parent != object->client)
+                parent = ledger_node(ledger, object->client, object->parent);
+        return parent ? parent : client;
+}
+
+/* Uses up the entry. What bore the handle goes first: it may be the parent that the caller names,
+ * and the object is then its client's. */
+static void object_put(struct ledger *ledger, struct ledger_entry *entry,
+                       const struct ledger_object *object, struct memory *memory)
+{
+        struct node *client = client_of(ledger, entry, object->client);
+        struct node *node = &TAKE(entry->first)->node, *parent;
+
+        node_gone(ledger, ledger_node(ledger, object->client, object->handle));
+        parent = parent_of(ledger, client, object);
+        node_init(node, object, parent, memory);
+        node->name.parent = parent->name.handle;
+        if (object->device < 0)
+                node->name.device = parent->name.device;
+        list_put(&parent->children, &node->siblings);
+        (void)map_put(&ledger->objects, key_of(object->client, object->handle), node); /* L4 */
+        class_count(ledger, object->class_number, 1);
+        (void)ledger_entry_free(ledger, entry);
+}
+
+void ledger_put(struct ledger *ledger, struct ledger_entry *entry,
+                const struct ledger_object *object, struct charge charge)
+{
+        const struct node *client = client_of(ledger, entry, object->client);
+
+        object_put(ledger, entry, object, memory_new(ledger, entry, client->owner, charge));
+}
+
+int ledger_get(const struct ledger *ledger, uint32_t client, uint32_t handle,
+               struct ledger_object *ret)
+{
+        const struct node *node = ledger_node(ledger, client, handle);
+
+        if (!node)
+                return LEDGER_E_NO_OBJECT;
+        *ret = node->name;
+        return LEDGER_OK;
+}
+
+bytes ledger_charge_of(const struct ledger *ledger, uint32_t client, uint32_t handle)
+{
+        const struct node *node = ledger_node(ledger, client, handle);
+
+        return node && node->memory ? node->memory->charge.size : 0;
+}
+
+int ledger_correct(struct ledger *ledger, uint32_t client, uint32_t handle, bytes size)
+{
+        struct node *node = ledger_node(ledger, client, handle);
+
+        if (!node || !node->memory)
+                return LEDGER_E_NO_OBJECT;
+        return charge_resize(&node->memory->charge, size) == QUOTA_OK ? LEDGER_OK : LEDGER_E_FULL;
+}
+
+/* Holds the memory meanwhile: what the object replaces may be its last holder. */
+static void alias_put(struct ledger *ledger, struct ledger_entry *entry,
+                      const struct ledger_object *to, struct memory *memory)
+{
+        (void)memory_hold(memory);
+        object_put(ledger, entry, to, memory);
+        memory_drop(ledger, memory);
+}
+
+int ledger_dup(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *to,
+               uint32_t source_client, uint32_t source_handle)
+{
+        const struct node *source = ledger_node(ledger, source_client, source_handle);
+
+        if (!source) {
+                (void)ledger_entry_free(ledger, entry);
+                return LEDGER_E_NO_OBJECT;
+        }
+        alias_put(ledger, entry, to, source->memory);
+        return LEDGER_OK;
+}
+
+int ledger_import(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *to,
+                  uint64_t descriptor, uint32_t index)
+{
+        const struct tree_node *at =
+                tree_from(&ledger->exports, (struct tree_key){ descriptor, index });
+
+        if (!at || at->key.high != descriptor || at->key.low != index) {
+                (void)ledger_entry_free(ledger, entry);
+                return LEDGER_E_NO_OBJECT;
+        }
+        alias_put(ledger, entry, to, OWNER_OF(at, struct hold, place)->memory);
+        return LEDGER_OK;
+}
+
+int ledger_depend(struct ledger *ledger, struct ledger_entry *entry, uint32_t client,
+                  uint32_t handle, uint32_t on)
+{
+        struct node *node = ledger_node(ledger, client, handle);
+        struct node *other = ledger_node(ledger, client, on);
+        int r = node && other ? LEDGER_OK : LEDGER_E_NO_OBJECT;
+
+        if (node && other && node != other) {
+                struct dependency *dependency = &TAKE(entry->first)->dependency;
+
+                dependency->node = node;
+                list_put(&other->dependents, &dependency->dependents);
+                list_put(&node->needs, &dependency->needs);
+        }
+        (void)ledger_entry_free(ledger, entry);
+        return r;
+}

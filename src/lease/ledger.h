@@ -1,0 +1,179 @@
+/*
+ * What a tenant holds: object -> charge.
+ *
+ * The model. A *client* is the driver's: a root of a tree of objects, named by a system-wide
+ * handle. An *object* is named by (client, handle) and has a parent object or its client. A
+ * *memory* is one physical allocation; it carries the charge. Holders of a memory are
+ *      - objects: the one that allocated it, and every dup and import of it;
+ *      - mappings: a (space, base) that a UVM VA space holds, which outlives the object;
+ *      - exports: a descriptor that keeps the memory while it is open.
+ * The charge returns when the last holder is gone. Invariants:
+ *      L1  the sum of charges of live memories is what the ledger reports as held, per device;
+ *      L2  an object's subtree, and the objects that depend on it, go with it;
+ *      L3  a memory with no holder does not exist;
+ *      L4  putting never fails: the node is allocated before the driver is called
+ * (ledger_entry_new); L5  a failed driver call changes nothing.
+ *
+ * Pure: no system calls, no clock, no locks. The caller serialises (gate: LOCK_LEDGER). A free
+ * costs what it frees, whatever the tree's shape; nothing recurses.
+ * A ledger belongs to one tenant. Handles are the tenant's and may be anything; a handle that is
+ * put again although it is there replaces what was there (the driver's word is what counts:
+ * it would have refused a handle in use).
+ */
+#pragma once
+
+#include "lease/quota.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ledger;
+struct ledger_entry; /* room for one object, mapping, export, ..., allocated ahead (L4) */
+
+enum {
+        LEDGER_OK,
+        LEDGER_E_FULL = QUOTA_E_FULL, /* would exceed the quota; nothing has changed */
+        LEDGER_E_NO_OBJECT,           /* no such client, object or export */
+};
+
+int ledger_new(struct ledger **ret); /* -ENOMEM */
+
+/* Returns all charges. NULL is fine. Returns NULL. */
+struct ledger *ledger_unref(struct ledger *ledger);
+void ledger_unrefp(struct ledger **ledger);
+
+/* Room in the ledger for one more put, dup, map, export or client: after this they cannot fail.
+ * Any number may be outstanding. -ENOMEM. A function that is given an entry has used it up,
+ * whatever it answers; an unused one goes back with ledger_entry_free (NULL is fine; returns NULL).
+ */
+int ledger_entry_new(struct ledger *ledger, struct ledger_entry **ret);
+struct ledger_entry *ledger_entry_free(struct ledger *ledger, struct ledger_entry *entry);
+
+/* A new client, opened by process `owner` (the tenant's number for it). A client of that handle
+ * that is there already is gone, with all it held: the driver reuses handles. */
+void ledger_client_put(struct ledger *ledger, struct ledger_entry *entry, uint32_t client,
+                       uint32_t owner);
+bool ledger_has_client(const struct ledger *ledger, uint32_t client);
+
+/* Everything below the client goes. Unknown client: nothing. */
+void ledger_client_gone(struct ledger *ledger, uint32_t client);
+
+/* For each client of `owner`, or of all with owner 0. i starts at 0; false at the end. The ledger
+ * must not change during the visit. */
+bool ledger_client_next(const struct ledger *ledger, uint32_t owner, size_t *i,
+                        uint32_t *ret_client, uint32_t *ret_owner);
+
+/*
+ * The driver has made an object. parent is an object of the client or the client itself; objects of
+ * unknown parents hang on the client. device: index into the lease, or -1 (inherited from the
+ * parent). charge: taken; empty for what holds no memory. A client that nobody put becomes one of
+ * owner 0, so that no charge is lost.
+ */
+struct ledger_object {
+        uint32_t client, parent, handle, class_number;
+        int device;
+};
+void ledger_put(struct ledger *ledger, struct ledger_entry *entry,
+                const struct ledger_object *object, struct charge charge);
+
+/* What is known of an object, not of a client. parent is what it hangs on, device is resolved (-1:
+ * none on the way up had one). LEDGER_OK; LEDGER_E_NO_OBJECT. */
+int ledger_get(const struct ledger *ledger, uint32_t client, uint32_t handle,
+               struct ledger_object *ret);
+
+/* What this object's memory is charged, 0 for none. */
+bytes ledger_charge_of(const struct ledger *ledger, uint32_t client, uint32_t handle);
+
+/* The driver said how large the memory really is: corrects the charge. LEDGER_OK; LEDGER_E_FULL:
+ * past the quota, the charge is as it was; LEDGER_E_NO_OBJECT: unknown, or holds no memory. */
+int ledger_correct(struct ledger *ledger, uint32_t client, uint32_t handle, bytes size);
+
+/* A second handle for the source's memory, if it has one. The source may be any object of this
+ * ledger. to->device -1 is inherited from the new parent.
+ * LEDGER_OK; LEDGER_E_NO_OBJECT: the source is not this tenant's (the caller refuses the call). */
+int ledger_dup(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *to,
+               uint32_t source_client, uint32_t source_handle);
+
+/* `handle` depends on `on` beside its parent (a channel on its group's context share, say): it goes
+ * when either goes. LEDGER_OK; LEDGER_E_NO_OBJECT: one is unknown, nothing has changed. */
+int ledger_depend(struct ledger *ledger, struct ledger_entry *entry, uint32_t client,
+                  uint32_t handle, uint32_t on);
+
+/* The driver has freed the handle; handle == client frees the client. Unknown: nothing. */
+void ledger_free(struct ledger *ledger, uint32_t client, uint32_t handle);
+
+/*
+ * A VA space (the caller's number for the UVM descriptor) holds the object's memory, if it has one,
+ * at [base, base + length), in the page tables of device `where` (0: of several). Mappings of the
+ * same device that the new one covers are gone; one that it covers in part still holds its memory.
+ * LEDGER_OK; LEDGER_E_NO_OBJECT.
+ */
+int ledger_map(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base,
+               uint64_t length, uint64_t where, uint32_t client, uint32_t handle);
+
+/* Mappings of device `where` (0: of any) that lie wholly inside [base, base + length) are gone. */
+void ledger_unmap(struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length,
+                  uint64_t where);
+
+/* A range of a space in which mappings are made; or a pool, which takes no video memory. */
+void ledger_range_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space,
+                      uint64_t base, uint64_t length, bool is_pool);
+
+/* The range that starts at base is gone, with every mapping in it. Unknown: nothing. */
+void ledger_range_gone(struct ledger *ledger, uint64_t space, uint64_t base);
+
+/* A pool is exactly there; space 0: in any space. */
+bool ledger_has_pool(const struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length);
+
+void ledger_space_gone(struct ledger *ledger, uint64_t space); /* all that is of the space */
+
+/*
+ * Memory with an address range and no object: a managed range of a space, charged by the caller; a
+ * range charged on several devices is put once for each. A put replaces what the owner has at base
+ * on the same quota.
+ *
+ * ledger_managed_next visits an owner's ranges by rising base, each once; i starts at 0. The ledger
+ * may change during the visit.
+ */
+void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space,
+                        uint32_t owner, uint64_t base, uint64_t length, int64_t now,
+                        struct charge charge);
+bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i,
+                         uint64_t *ret_space, uint64_t *ret_base, uint64_t *ret_length);
+void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base);
+
+/* As ledger_managed_gone, but only what was put before `before`. True if something is left. */
+bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base,
+                                int64_t before);
+void ledger_owner_managed_gone(struct ledger *ledger, uint32_t owner);
+
+/* A descriptor (the caller's number for it) keeps the object's memory, if it has one, as its
+ * index-th, while it is open. LEDGER_OK; LEDGER_E_NO_OBJECT. */
+int ledger_export(struct ledger *ledger, struct ledger_entry *entry, uint64_t descriptor,
+                  uint32_t index, uint32_t client, uint32_t handle);
+void ledger_export_gone(struct ledger *ledger, uint64_t descriptor);
+
+/* An object made from the index-th export of a descriptor, the latest of that index. LEDGER_OK;
+ * LEDGER_E_NO_OBJECT: the export is not ours (the caller refuses the call). */
+int ledger_import(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *to,
+                  uint64_t descriptor, uint32_t index);
+
+/* Totals, for audit and for people. A managed range counts once for each put. */
+struct ledger_totals {
+        size_t n_clients, n_objects, n_memories, n_mappings, n_exports, n_managed;
+};
+struct ledger_totals ledger_totals(const struct ledger *ledger);
+
+/* The sum of the charges of one quota (L1). Walks all memories. */
+bytes ledger_held(const struct ledger *ledger, const struct quota *quota);
+
+/* What one process holds of a quota: its managed ranges, and memories whose first object was of a
+ * client of it, whoever holds them now. Walks all memories. */
+bytes ledger_held_by(const struct ledger *ledger, const struct quota *quota, uint32_t owner);
+
+/* Objects of a class (a channel group, say), over all clients. */
+size_t ledger_count(const struct ledger *ledger, uint32_t class_number);
+
+/* Checks every invariant; for tests and for a debug build. */
+bool ledger_is_sound(const struct ledger *ledger);

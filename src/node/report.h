@@ -1,0 +1,19 @@
+/* What a tenant rented, asked for, got and was refused: the summary at the end of `sublet run`. */
+#pragma once
+
+#include "gate/gate.h"
+
+#include <stdio.h>
+
+struct report {
+        const char *tenant;
+        const struct lease *lease;
+        struct gate_stats stats;
+        int exit_code;
+        nsec elapsed;
+};
+
+void report_text(FILE *to, const struct report *report);
+
+/* One line of JSON; sizes in bytes, times in seconds. 0; -ENOMEM. */
+int report_json(FILE *to, const struct report *report);

@@ -1,0 +1,21 @@
+/* Starts a tenant's command under the filter. */
+#pragma once
+
+#include <linux/filter.h>
+#include <sys/types.h>
+
+struct err;
+
+/*
+ * Forks; the child puts the filter on itself, hands the listener over and executes argv[0] (looked
+ * up in PATH). As root it keeps the capabilities that a container would have, no more: a tenant that
+ * could trace its supervisor or load a module would be no tenant.
+ *
+ * *ret_listener is the caller's. A command that cannot be executed makes the child exit with 127
+ * (not found) or 126, after one line on stderr. 0; -errno.
+ */
+int spawn_tenant(char *const argv[], const struct sock_fprog *filter, pid_t *ret_child,
+                 int *ret_listener, struct err *err);
+
+/* Ends every process that is left below us (we are their subreaper) and waits for them. */
+void spawn_end_all(void);

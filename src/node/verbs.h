@@ -1,0 +1,5 @@
+/* The verbs whose work is done in this room; see src/verbs.def. */
+#pragma once
+
+int run_main(int argc, char **argv);
+int doctor_main(int argc, char **argv);

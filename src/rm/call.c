@@ -1,0 +1,249 @@
+/*
+ * Blocks are read by offset, from tables: requests.def says how large a block is and where its
+ * result, descriptor and client stand, blocks.def where the rest does.
+ *
+ * I1  The size of a block comes from the request and this release's table, never from the block.
+ * I2  A field is read through rm_get, which reads 0 outside the buffer: no table row, right or
+ *     wrong, reaches beyond what was copied.
+ * I3  What the driver ignores is ignored here: the type byte and the direction bits of a request,
+ *     what a tenant claims about the size of an allocation's parameters. A filter that looked at
+ *     them would see another call than the driver does.
+ * I4  The flags of a control are decoded, since they decide what the rest means: with bit 2
+ *     (NVOS54_FLAGS_FINN_SERIALIZED) the driver takes the parameters for a serialized message and
+ *     leaves pointers.def's pointers alone (embedded_param_copy.c, rmapi_finn.c); bits 0 and 1 are
+ *     the kernel's. No library is known to set any: who performs a control insists on 0.
+ */
+#include "rm/call.h"
+
+#include "rm/numbers.h"
+
+#include <assert.h>
+
+#define NONE UINT32_MAX
+
+enum {
+        CARD_SIZE = 72, /* nv_ioctl_card_info_t */
+        CARDS_MAX = 32, /* NV_MAX_DEVICES */
+        EVENT_SIZE = 16, /* NvUnixEvent, what EVENT_DATA writes */
+};
+
+static bool size_is(enum rm_kind kind, uint32_t row, uint32_t size)
+{
+        if (kind == RM_CARD_INFO)
+                return size != 0 && size % CARD_SIZE == 0 && size <= CARDS_MAX * CARD_SIZE;
+        return size == row && row != RM_ABSENT;
+}
+
+static int ctl_find(const struct rm_layout *layout, uint32_t request, enum rm_kind *ret_kind,
+                    uint32_t *ret_size)
+{
+        uint32_t number = request & 0xffu, size = request >> 16 & 0x3fffu;
+        int r = RM_E_NUMBER;
+
+#define REQUEST(kind, node, nr, row, status, fd, client, meaning)                                  \
+        if (RM_NODE_##node == RM_NODE_CTL && number == (nr) && (row) != RM_ABSENT) {               \
+                if (size_is(RM_##kind, row, size)) {                                               \
+                        *ret_kind = RM_##kind;                                                     \
+                        *ret_size = size;                                                          \
+                        return RM_OK;                                                              \
+                }                                                                                  \
+                r = RM_E_SIZE;                                                                     \
+        }
+#include "rm/requests.def"
+#undef REQUEST
+        return r;
+}
+
+static int uvm_find(const struct rm_layout *layout, uint32_t request, enum rm_kind *ret_kind,
+                    uint32_t *ret_size)
+{
+#define REQUEST(kind, node, nr, row, status, fd, client, meaning)                                  \
+        if (RM_NODE_##node == RM_NODE_UVM && request == (nr) && (row) != RM_ABSENT) {              \
+                *ret_kind = RM_##kind;                                                             \
+                *ret_size = row;                                                                   \
+                return RM_OK;                                                                      \
+        }
+#include "rm/requests.def"
+#undef REQUEST
+        return RM_E_NUMBER;
+}
+
+int rm_request_find(const struct rm_layout *layout, enum rm_node node, uint32_t request,
+                    enum rm_kind *ret_kind, uint32_t *ret_size)
+{
+        switch (node) {
+        case RM_NODE_CTL:
+        case RM_NODE_DEVICE:
+                return ctl_find(layout, request, ret_kind, ret_size);
+        case RM_NODE_UVM:
+                return uvm_find(layout, request, ret_kind, ret_size);
+        case RM_NODE_OTHER:
+        case RM_NODE_UVM_TOOLS:
+        case RM_NODE_FORBIDDEN:
+                break;
+        }
+        return RM_E_NUMBER;
+}
+
+/* Offsets of what a kind's block holds. */
+struct block {
+        uint32_t size; /* RM_ABSENT: the release has no such block */
+        uint32_t status, fd, client;
+        uint32_t parent, object, class_or_cmd, flags, source_client, source_object;
+        uint32_t params, params_size, rights, base, length, new;
+};
+
+static struct block block_of(const struct rm_layout *layout, enum rm_kind kind)
+{
+        struct block b;
+
+        static_assert(RM_ABSENT == NONE, "one value says that something is not there");
+        memset(&b, 0xff, sizeof(b));
+
+        switch (kind) {
+#define REQUEST(kind_, node, nr, size_, status_, fd_, client_, meaning)                            \
+        case RM_##kind_:                                                                           \
+                b.size = size_;                                                                    \
+                b.status = status_;                                                                \
+                b.fd = fd_;                                                                        \
+                b.client = client_;                                                                \
+                break;
+#include "rm/requests.def"
+#undef REQUEST
+        case RM_N_KINDS:
+                break;
+        }
+
+        switch (kind) {
+#define BLOCK(kind_, parent_, object_, class_, flags_, source_client_, source_object_, params_,    \
+              params_size_, rights_, base_, length_, new_)                                         \
+        case RM_##kind_:                                                                           \
+                b.parent = parent_;                                                                \
+                b.object = object_;                                                                \
+                b.class_or_cmd = class_;                                                           \
+                b.flags = flags_;                                                                  \
+                b.source_client = source_client_;                                                  \
+                b.source_object = source_object_;                                                  \
+                b.params = params_;                                                                \
+                b.params_size = params_size_;                                                      \
+                b.rights = rights_;                                                                \
+                b.base = base_;                                                                    \
+                b.length = length_;                                                                \
+                b.new = new_;                                                                      \
+                break;
+#include "rm/blocks.def"
+#undef BLOCK
+        default:
+                break;
+        }
+        return b;
+}
+
+/*
+ * VID_HEAP is many calls; what its union holds depends on the function (NVOS32, the same 525 to
+ * 595): ALLOC_DEPTH_WIDTH_HEIGHT 1 (525), ALLOC_SIZE 2, FREE 3, ALLOC_TILED_PITCH_HEIGHT 6,
+ * ALLOC_SIZE_RANGE 14, ALLOC_OS_DESCRIPTOR 27. The others name no object that is their own.
+ */
+static void heap_adjust(uint32_t function, struct block *b)
+{
+        switch (function) {
+        case 1:
+        case 2:
+        case 6:
+        case 14:
+                break;
+        case 3:
+                b->new = NONE;
+                break;
+        case 27:
+                b->object = 40;
+                b->new = 40;
+                break;
+        default:
+                b->object = NONE;
+                b->new = NONE;
+                break;
+        }
+}
+
+/* What is inside must be a request that could have come from outside, but for another XFER: the
+ * driver unwraps once (nv.c, 525 to 595) and then finds no such number. */
+static int xfer_check(const struct rm_call *call)
+{
+        if (call->class_or_cmd > 0xff || call->class_or_cmd == RM_NR_XFER)
+                return RM_E_NUMBER;
+        return call->params_size > 0x3fff ? RM_E_SIZE : RM_OK;
+}
+
+int rm_decode(const struct rm_layout *layout, enum rm_kind kind, uint32_t request,
+              const void *block, size_t size, struct rm_call *ret)
+{
+        struct block b = block_of(layout, kind);
+        struct rm_call call = { .kind = kind, .request = request };
+        int r = RM_OK;
+
+        if (size > UINT32_MAX || b.size == RM_ABSENT || !size_is(kind, b.size, (uint32_t)size))
+                return RM_E_SIZE;
+
+        call.block_size = (uint32_t)size;
+        call.class_or_cmd = rm_get32(block, size, b.class_or_cmd);
+        if (kind == RM_VID_HEAP)
+                heap_adjust(call.class_or_cmd, &b);
+
+        call.client = rm_get32(block, size, b.client);
+        call.parent = rm_get32(block, size, b.parent);
+        call.flags = rm_get32(block, size, b.flags);
+        call.object = rm_get32(block, size, b.object);
+        call.source_client = rm_get32(block, size, b.source_client);
+        call.source_object = rm_get32(block, size, b.source_object);
+        call.params = rm_get64(block, size, b.params);
+        call.params_size = rm_get32(block, size, b.params_size);
+        call.base = rm_get64(block, size, b.base);
+        call.length = rm_get64(block, size, b.length);
+        if (kind == RM_ALLOC_MEMORY)
+                call.length++; /* the block has a limit, the last byte */
+        call.status_at = b.status;
+        call.object_at = b.new;
+        call.params_at = b.params;
+        call.params_size_at = b.params_size;
+        call.rights_at = b.rights;
+        call.fd_at = b.fd;
+        if (kind == RM_XFER)
+                r = xfer_check(&call);
+
+        if (r == RM_OK)
+                *ret = call;
+        return r;
+}
+
+static uint32_t class_size(const struct rm_layout *layout, uint32_t number)
+{
+        switch (number) {
+#define CLASS(number_, size, name)                                                                 \
+        case number_:                                                                              \
+                return size;
+#include "rm/classes.def"
+#undef CLASS
+        default: /* a channel class that no row names is a channel all the same */
+                return RM_CLASS_IS_CHANNEL(number) ? layout->channel_params_size : 0;
+        }
+}
+
+uint32_t rm_params_size(const struct rm_layout *layout, const struct rm_call *call)
+{
+        if (call->params == 0)
+                return 0;
+
+        switch ((int)call->kind) {
+        case RM_ALLOC:
+        case RM_ALLOC_SHORT:
+                return class_size(layout, call->class_or_cmd); /* I3 */
+        case RM_CONTROL:
+        case RM_XFER:
+                return call->params_size;
+        case RM_EVENT_DATA:
+                return EVENT_SIZE;
+        default:
+                return 0;
+        }
+}

@@ -1,0 +1,80 @@
+/*
+ * Versions are ordered by their three numbers. Order alone says nothing about the ABI: developer
+ * tags lie between releases and have blocks of their own. So a layout is used only for a version
+ * in a range of releases.def, and a newer patch level of a known branch is unknown until read.
+ */
+#include "rm/version.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+/* At most four digits, so that nothing overflows. NULL: not a number. */
+static const char *part_parse(const char *text, unsigned int *ret)
+{
+        unsigned int value = 0;
+        int n = 0;
+
+        for (; *text >= '0' && *text <= '9'; text++) {
+                if (++n > 4)
+                        return NULL;
+                value = value * 10 + (unsigned int)(*text - '0');
+        }
+        if (n == 0)
+                return NULL;
+
+        *ret = value;
+        return text;
+}
+
+int rm_version_parse(const char *text, struct rm_version *ret)
+{
+        struct rm_version version = { 0 };
+
+        text = part_parse(text, &version.branch);
+        if (!text || *text != '.')
+                return -EINVAL;
+        text = part_parse(text + 1, &version.minor);
+        if (text && *text == '.') /* "565.77" has no third number */
+                text = part_parse(text + 1, &version.patch);
+        if (!text || *text != '\0')
+                return -EINVAL;
+
+        *ret = version;
+        return 0;
+}
+
+static int number_cmp(unsigned int a, unsigned int b)
+{
+        return (a > b) - (a < b);
+}
+
+int rm_version_cmp(struct rm_version a, struct rm_version b)
+{
+        int r;
+
+        r = number_cmp(a.branch, b.branch);
+        if (r == 0)
+                r = number_cmp(a.minor, b.minor);
+        if (r == 0)
+                r = number_cmp(a.patch, b.patch);
+        return r;
+}
+
+bool rm_version_is_known(struct rm_version version)
+{
+        static const struct {
+                struct rm_version first, last;
+        } known[] = {
+#define RELEASED(branch, minor, patch, last_minor, last_patch)                                     \
+        { { branch, minor, patch }, { branch, last_minor, last_patch } },
+#include "rm/releases.def"
+#undef RELEASED
+        };
+
+        for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+                if (rm_version_cmp(version, known[i].first) >= 0 &&
+                    rm_version_cmp(version, known[i].last) <= 0)
+                        return true;
+        }
+        return false;
+}

@@ -1,0 +1,462 @@
+/*
+ * Contexts: what the driver has for one, the thread's stack of current ones, and their ends.
+ *
+ * A context that ended keeps its few bytes: programs hold on to dead contexts and must be told.
+ */
+#include "sim/cuda/stream.h"
+
+#include "base/cleanup.h"
+#include "rm/numbers.h"
+
+#include <stdlib.h>
+
+enum {
+        STACK_MAX = 64,
+        PRIORITY_LEAST = 0,
+        PRIORITY_GREATEST = -5,
+};
+
+static _Thread_local struct {
+        CUcontext context[STACK_MAX];
+        int n;
+} stack;
+
+static const size_t limits_at_first[] = { 1024, 1048576, 8388608, 2, 2048, 64, 0 };
+
+static CUcontext current(void)
+{
+        return stack.n ? stack.context[stack.n - 1] : NULL;
+}
+
+CUresult enter(CUcontext *ret)
+{
+        CUresult r = library_check();
+        CUcontext context = current();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!context)
+                return CUDA_ERROR_INVALID_CONTEXT;
+        if (context->is_ended)
+                return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        *ret = context;
+        return context->error;
+}
+
+/* ---- making and ending --------------------------------------------------------------------------- */
+
+CUresult context_new(struct device *device, unsigned int flags, CUcontext *ret)
+{
+        _cleanup_(freep) CUcontext context = calloc(1, sizeof(*context));
+        uint32_t status;
+
+        if (!context)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        context->device = device;
+        context->start.device = &device->start;
+        context->flags = flags;
+        memcpy(context->limit, limits_at_first, sizeof(context->limit));
+        status = start_context(&context->start);
+        if (status != RM_STATUS_OK)
+                return result_of(status);
+
+        context->id = ++library.last_id;
+        (void)pthread_cond_init(&context->changed, NULL);
+        for (uint32_t i = 0; i < START_CHANNELS; i++)
+                context->queue[i] = (struct queue){ context, context->start.channel[i], i, 0, 0 };
+        context->legacy = (struct CUstream_st){ .context = context, .queue = &context->queue[0], .id = 1 };
+        context->per_thread = (struct CUstream_st){ .context = context, .queue = &context->queue[1], .id = 2 };
+        context->next_queue = 1;
+        context->next = library.contexts;
+        library.contexts = context;
+        *ret = TAKE(context);
+        return CUDA_SUCCESS;
+}
+
+void context_end(CUcontext context)
+{
+        (void)context_wait(context);
+        if (context->is_ended)
+                return;
+        allocations_end(context);
+        while (context->streams) {
+                CUstream stream = context->streams;
+
+                context->streams = stream->next;
+                (void)nv_uvm_group_free(&library.nv, stream->group);
+                stream->context = NULL; /* leaked: the program may still name it */
+        }
+        start_context_end(&context->start);
+        context->is_ended = true;
+        for (CUcontext *at = &library.contexts; *at; at = &(*at)->next) {
+                if (*at == context) {
+                        *at = context->next;
+                        break;
+                }
+        }
+        if (context->device->primary == context)
+                context->device->primary = NULL;
+}
+
+/* Everything that every stream was given. */
+CUresult context_wait(CUcontext context)
+{
+        CUresult r = CUDA_SUCCESS;
+        CUstream s;
+
+        r = stream_wait(&context->legacy);
+        if (r == CUDA_SUCCESS)
+                r = stream_wait(&context->per_thread);
+        for (s = context->streams; s && r == CUDA_SUCCESS && !context->is_ended; s = s->next)
+                r = stream_wait(s);
+        /* Queues outlive their streams. */
+        for (size_t i = 0; i < START_CHANNELS && r == CUDA_SUCCESS && !context->is_ended; i++)
+                r = mark_wait((struct mark){ &context->queue[i], context->queue[i].sent });
+        if (r == CUDA_SUCCESS && !context->is_ended)
+                pools_release(context->device);
+        return r;
+}
+
+/* ---- the primary context ------------------------------------------------------------------------- */
+
+static CUresult find(CUdevice ordinal, struct device **ret)
+{
+        CUresult r = library_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        *ret = device_of(ordinal);
+        return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice ordinal)
+{
+        LOCKED_LIBRARY;
+        struct device *device;
+        CUresult r = find(ordinal, &device);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!context)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (!device->primary) {
+                r = context_new(device, device->primary_flags, &device->primary);
+                if (r != CUDA_SUCCESS)
+                        return r;
+                device->primary->is_primary = true;
+        }
+        device->n_retained++;
+        *context = device->primary;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
+{
+        LOCKED_LIBRARY;
+        struct device *device;
+        CUresult r = find(ordinal, &device);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!device->primary || !device->n_retained)
+                return CUDA_ERROR_INVALID_CONTEXT;
+        if (--device->n_retained == 0)
+                context_end(device->primary);
+        return CUDA_SUCCESS;
+}
+
+/* Ends it however often it is retained; who retains it next gets a new one. */
+CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
+{
+        LOCKED_LIBRARY;
+        struct device *device;
+        CUresult r = find(ordinal, &device);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (device->primary)
+                context_end(device->primary);
+        device->n_retained = 0;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *flags, int *active)
+{
+        LOCKED_LIBRARY;
+        struct device *device;
+        CUresult r = find(ordinal, &device);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!flags || !active)
+                return CUDA_ERROR_INVALID_VALUE;
+        *flags = device->primary_flags;
+        *active = device->primary != NULL;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned int flags)
+{
+        LOCKED_LIBRARY;
+        struct device *device;
+        CUresult r = find(ordinal, &device);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (flags & ~(unsigned int)CU_CTX_FLAGS_MASK)
+                return CUDA_ERROR_INVALID_VALUE;
+        device->primary_flags = flags;
+        if (device->primary)
+                device->primary->flags = flags;
+        return CUDA_SUCCESS;
+}
+
+/* ---- contexts of the program --------------------------------------------------------------------- */
+
+CUresult CUDAAPI cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice ordinal)
+{
+        LOCKED_LIBRARY;
+        struct device *device;
+        CUresult r = find(ordinal, &device);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!context || (flags & ~(unsigned int)CU_CTX_FLAGS_MASK))
+                return CUDA_ERROR_INVALID_VALUE;
+        if (stack.n == STACK_MAX)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        r = context_new(device, flags, context);
+        if (r == CUDA_SUCCESS)
+                stack.context[stack.n++] = *context;
+        return r;
+}
+
+/* Execution affinity is for MPS, which has its own way (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE). */
+CUresult CUDAAPI cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params, int n_params, unsigned int flags,
+                                CUdevice ordinal)
+{
+        if (params || n_params)
+                return CUDA_ERROR_NOT_SUPPORTED;
+        return cuCtxCreate_v2(context, flags, ordinal);
+}
+
+CUresult CUDAAPI cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsigned int flags, CUdevice ordinal)
+{
+        if (params)
+                return CUDA_ERROR_NOT_SUPPORTED;
+        return cuCtxCreate_v2(context, flags, ordinal);
+}
+
+CUresult CUDAAPI cuCtxDestroy_v2(CUcontext context)
+{
+        LOCKED_LIBRARY;
+        CUresult r = library_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!context || context->is_primary)
+                return CUDA_ERROR_INVALID_CONTEXT;
+        if (context->is_ended)
+                return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        context_end(context);
+        if (current() == context)
+                stack.n--;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxSetCurrent(CUcontext context)
+{
+        LOCKED_LIBRARY;
+        CUresult r = library_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (context && context->is_ended)
+                return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        if (stack.n)
+                stack.n--;
+        if (context)
+                stack.context[stack.n++] = context;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetCurrent(CUcontext *context)
+{
+        LOCKED_LIBRARY;
+        CUresult r = library_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!context)
+                return CUDA_ERROR_INVALID_VALUE;
+        *context = current();
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext context)
+{
+        LOCKED_LIBRARY;
+        CUresult r = library_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!context)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (context->is_ended)
+                return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        if (stack.n == STACK_MAX)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        stack.context[stack.n++] = context;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *context)
+{
+        LOCKED_LIBRARY;
+        CUresult r = library_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!stack.n)
+                return CUDA_ERROR_INVALID_CONTEXT;
+        stack.n--;
+        if (context)
+                *context = stack.context[stack.n];
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
+{
+        LOCKED_LIBRARY;
+        CUcontext context;
+        CUresult r = enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!device)
+                return CUDA_ERROR_INVALID_VALUE;
+        *device = (CUdevice)(context->device - library.device);
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags)
+{
+        LOCKED_LIBRARY;
+        CUcontext context;
+        CUresult r = enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!flags)
+                return CUDA_ERROR_INVALID_VALUE;
+        *flags = context->flags;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long *id)
+{
+        LOCKED_LIBRARY;
+        CUresult r = library_check();
+
+        if (r == CUDA_SUCCESS && !context)
+                r = enter(&context);
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (context->is_ended)
+                return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+        if (!id)
+                return CUDA_ERROR_INVALID_VALUE;
+        *id = context->id;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetApiVersion(CUcontext context, unsigned int *version)
+{
+        LOCKED_LIBRARY;
+        CUresult r = library_check();
+
+        if (r == CUDA_SUCCESS && !context)
+                r = enter(&context);
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!version)
+                return CUDA_ERROR_INVALID_VALUE;
+        *version = 3020;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxSynchronize(void)
+{
+        LOCKED_LIBRARY;
+        CUcontext context;
+        CUresult r = enter(&context);
+
+        return r == CUDA_SUCCESS ? context_wait(context) : r;
+}
+
+/* Limits are remembered; the memory behind them was taken when the context was made. */
+CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value)
+{
+        LOCKED_LIBRARY;
+        CUcontext context;
+        CUresult r = enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if ((unsigned int)limit >= ARRAY_SIZE(context->limit))
+                return CUDA_ERROR_UNSUPPORTED_LIMIT;
+        context->limit[limit] = value;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetLimit(size_t *value, CUlimit limit)
+{
+        LOCKED_LIBRARY;
+        CUcontext context;
+        CUresult r = enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!value)
+                return CUDA_ERROR_INVALID_VALUE;
+        if ((unsigned int)limit >= ARRAY_SIZE(context->limit))
+                return CUDA_ERROR_UNSUPPORTED_LIMIT;
+        *value = context->limit[limit];
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest)
+{
+        LOCKED_LIBRARY;
+        CUcontext context;
+        CUresult r = enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (least)
+                *least = PRIORITY_LEAST;
+        if (greatest)
+                *greatest = PRIORITY_GREATEST;
+        return CUDA_SUCCESS;
+}
+
+/* Addresses mean the same for all devices here; only the rules are kept. */
+CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
+{
+        LOCKED_LIBRARY;
+        CUcontext context;
+        CUresult r = enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (flags)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (!peer || peer->is_ended || peer->device == context->device)
+                return CUDA_ERROR_INVALID_CONTEXT;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peer)
+{
+        return cuCtxEnablePeerAccess(peer, 0);
+}

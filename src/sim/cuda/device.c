@@ -1,0 +1,174 @@
+/* What a program may ask of a device without a context. */
+#include "sim/cuda/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static CUresult find(CUdevice ordinal, struct device **ret)
+{
+        CUresult r = library_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        *ret = device_of(ordinal);
+        return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal)
+{
+        LOCKED_LIBRARY;
+        struct device *found;
+        CUresult r = find(ordinal, &found);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!device)
+                return CUDA_ERROR_INVALID_VALUE;
+        *device = ordinal;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetCount(int *count)
+{
+        LOCKED_LIBRARY;
+        CUresult r = library_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!count)
+                return CUDA_ERROR_INVALID_VALUE;
+        *count = library.n_devices;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetName(char *name, int size, CUdevice device)
+{
+        LOCKED_LIBRARY;
+        struct device *found;
+        CUresult r = find(device, &found);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!name || size < 1)
+                return CUDA_ERROR_INVALID_VALUE;
+        (void)snprintf(name, (size_t)size, "%s", found->start.name);
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
+{
+        LOCKED_LIBRARY;
+        struct device *found;
+        CUresult r = find(device, &found);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!uuid)
+                return CUDA_ERROR_INVALID_VALUE;
+        memcpy(uuid->bytes, found->start.uuid, sizeof(uuid->bytes));
+        return CUDA_SUCCESS;
+}
+
+/* As cuInit learned it: the real library does not ask again. */
+CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
+{
+        LOCKED_LIBRARY;
+        struct device *found;
+        CUresult r = find(device, &found);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!bytes)
+                return CUDA_ERROR_INVALID_VALUE;
+        *bytes = found->start.total;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
+{
+        LOCKED_LIBRARY;
+        struct device *found;
+        CUresult r = find(device, &found);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!value)
+                return CUDA_ERROR_INVALID_VALUE;
+        switch (attribute) {
+        case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+                *value = found->card.bus;
+                return CUDA_SUCCESS;
+        case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
+                *value = found->card.slot;
+                return CUDA_SUCCESS;
+        case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
+                *value = (int)found->card.domain;
+                return CUDA_SUCCESS;
+#define ATTRIBUTE(name, number)                                                                    \
+        case CU_DEVICE_ATTRIBUTE_##name:                                                           \
+                *value = number;                                                                   \
+                return CUDA_SUCCESS;
+#include "sim/cuda/attributes.def"
+#undef ATTRIBUTE
+        default: /* what we do not know of, the device does not have */
+                *value = 0;
+                return (int)attribute > 0 && (int)attribute < 200 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+        }
+}
+
+CUresult CUDAAPI cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
+{
+        LOCKED_LIBRARY;
+        struct device *found;
+        CUresult r = find(device, &found);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!text || size < 13)
+                return CUDA_ERROR_INVALID_VALUE;
+        (void)snprintf(text, (size_t)size, "%04X:%02X:%02X.0", found->card.domain, found->card.bus,
+                       found->card.slot);
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
+{
+        LOCKED_LIBRARY;
+        unsigned int domain = 0, bus, slot;
+        CUresult r = library_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!device || !text)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3) {
+                domain = 0;
+                if (sscanf(text, "%x:%x", &bus, &slot) != 2)
+                        return CUDA_ERROR_INVALID_VALUE;
+        }
+        for (int i = 0; i < library.n_devices; i++) {
+                const struct nv_card *card = &library.device[i].card;
+
+                if (card->domain == domain && card->bus == bus && card->slot == slot) {
+                        *device = i;
+                        return CUDA_SUCCESS;
+                }
+        }
+        return CUDA_ERROR_INVALID_DEVICE;
+}
+
+/* All devices of a simulated machine see each other. */
+CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
+{
+        LOCKED_LIBRARY;
+        CUresult r = library_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!can)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (!device_of(device) || !device_of(peer))
+                return CUDA_ERROR_INVALID_DEVICE;
+        *can = device != peer;
+        return CUDA_SUCCESS;
+}

@@ -1,0 +1,167 @@
+/*
+ * cuInit, the lock, and who may call.
+ *
+ * A process that was forked after cuInit has our memory but not our right to the driver: everything
+ * says CUDA_ERROR_NOT_INITIALIZED there, as the real library does.
+ */
+#include "rm/numbers.h"
+#include "sim/cuda/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct library library;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+int library_lock(void)
+{
+        return pthread_mutex_lock(&mutex);
+}
+
+void library_unlock(int *locked)
+{
+        (void)locked;
+        (void)pthread_mutex_unlock(&mutex);
+}
+
+void library_wait(pthread_cond_t *condition)
+{
+        (void)pthread_cond_wait(condition, &mutex);
+}
+
+static void before_fork(void)
+{
+        (void)pthread_mutex_lock(&mutex);
+}
+
+static void after_fork(void)
+{
+        (void)pthread_mutex_unlock(&mutex);
+}
+
+static void after_fork_child(void)
+{
+        library.was_forked = library.is_ready;
+        (void)pthread_mutex_unlock(&mutex);
+}
+
+CUresult library_check(void)
+{
+        return library.is_ready && !library.was_forked ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
+}
+
+struct device *device_of(CUdevice ordinal)
+{
+        return ordinal >= 0 && ordinal < library.n_devices ? &library.device[ordinal] : NULL;
+}
+
+/* ---- which devices ------------------------------------------------------------------------------- */
+
+static int by_place(const void *a, const void *b)
+{
+        const struct nv_card *x = a, *y = b;
+        uint64_t p = (uint64_t)x->domain << 16 | (uint64_t)x->bus << 8 | x->slot;
+        uint64_t q = (uint64_t)y->domain << 16 | (uint64_t)y->bus << 8 | y->slot;
+
+        return (p > q) - (p < q);
+}
+
+/* CUDA_VISIBLE_DEVICES: "1,0": the list ends at the first word that is not a device. NULL: all. */
+static bool is_chosen(const char *visible, uint32_t index, uint32_t *ret_rank)
+{
+        uint32_t rank = 0;
+
+        *ret_rank = index;
+        if (!visible)
+                return true;
+        while (*visible) {
+                char *end;
+                unsigned long wanted = strtoul(visible, &end, 10);
+
+                if (end == visible || (*end && *end != ','))
+                        return false;
+                *ret_rank = rank++;
+                if (wanted == index)
+                        return true;
+                if (!*end)
+                        return false;
+                visible = end + 1;
+        }
+        return false;
+}
+
+static bool is_probed(const uint32_t *probed, uint32_t n, uint32_t gpu_id)
+{
+        for (uint32_t i = 0; i < n; i++)
+                if (probed[i] == gpu_id)
+                        return true;
+        return false;
+}
+
+/* What the gate refuses here looks like a machine without a device, as on the real library. */
+static CUresult devices_start(const uint32_t *probed, uint32_t n_probed)
+{
+        const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+        struct nv_card cards[NV_CARDS], chosen[NV_CARDS] = { 0 };
+        bool is_there[NV_CARDS] = { false };
+        uint32_t n = 0;
+
+        if (nv_cards(&library.nv, cards, &n) != RM_STATUS_OK)
+                return CUDA_ERROR_NO_DEVICE;
+        qsort(cards, n, sizeof(*cards), by_place);
+        for (uint32_t i = 0, rank; i < n; i++) {
+                if (!is_probed(probed, n_probed, cards[i].gpu_id) || !is_chosen(visible, i, &rank))
+                        continue;
+                chosen[rank] = cards[i];
+                is_there[rank] = true;
+        }
+        for (uint32_t i = 0; i < NV_CARDS; i++) {
+                struct device *device = &library.device[library.n_devices];
+
+                if (!is_there[i])
+                        continue;
+                *device = (struct device){ .card = chosen[i] };
+                device->start.nv = &library.nv;
+                device->start.minor = chosen[i].minor;
+                device->start.gpu_id = chosen[i].gpu_id;
+                if (start_device(&device->start) == RM_STATUS_OK)
+                        library.n_devices++;
+        }
+        return library.n_devices ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+
+CUresult CUDAAPI cuInit(unsigned int flags)
+{
+        LOCKED_LIBRARY;
+        uint32_t probed[32], n = 0;
+        CUresult r;
+
+        if (flags)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (library.was_forked)
+                return CUDA_ERROR_NOT_INITIALIZED;
+        if (library.is_ready)
+                return CUDA_SUCCESS;
+
+        r = nv_init(&library.nv, 0x5c000000, 1) == 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+        if (r == CUDA_SUCCESS && start_process(&library.nv, probed, &n) != RM_STATUS_OK)
+                r = CUDA_ERROR_NO_DEVICE;
+        if (r == CUDA_SUCCESS)
+                r = devices_start(probed, n);
+        if (r != CUDA_SUCCESS) {
+                nv_done(&library.nv);
+                return r;
+        }
+        library.is_ready = true;
+        (void)pthread_atfork(before_fork, after_fork, after_fork_child);
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuDriverGetVersion(int *version)
+{
+        if (!version)
+                return CUDA_ERROR_INVALID_VALUE;
+        *version = CUDA_VERSION;
+        return CUDA_SUCCESS;
+}

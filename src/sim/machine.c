@@ -1,0 +1,556 @@
+/*
+ * Messages and files. A message is taken apart, its call decoded with the layout of the release that
+ * the machine plays, the client that it names validated (the driver's strict rule: the file that the
+ * client was made through, or a device file registered to that), and then one handler writes the
+ * result into the message's own buffers, which go back as the answer.
+ */
+#include "sim/machine.h"
+
+#include "base/cleanup.h"
+#include "rm/numbers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+        CARD_INFO_SIZE = 72, /* nv_ioctl_card_info_t */
+        STATUS_GENERIC = 0xffff,
+};
+
+/* ---- answers ------------------------------------------------------------------------------------- */
+
+/* An answer that cannot be sent has nobody who waits for it. */
+static void send_bytes(int reply, struct iovec *parts, size_t n_parts, int fd)
+{
+        union {
+                struct cmsghdr align;
+                unsigned char bytes[CMSG_SPACE(sizeof(int))];
+        } control = { 0 };
+        struct msghdr message = { .msg_iov = parts, .msg_iovlen = n_parts };
+        struct cmsghdr *header;
+
+        if (fd >= 0) {
+                message.msg_control = &control;
+                message.msg_controllen = sizeof(control);
+                header = CMSG_FIRSTHDR(&message);
+                header->cmsg_level = SOL_SOCKET;
+                header->cmsg_type = SCM_RIGHTS;
+                header->cmsg_len = CMSG_LEN(sizeof(int));
+                memcpy(CMSG_DATA(header), &fd, sizeof(fd));
+        }
+        (void)sendmsg(reply, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void reply_send(int reply, int32_t result, uint64_t argument0, uint64_t argument1, int fd)
+{
+        struct sim_answer answer = { .result = result,
+                                     .has_fd = fd >= 0,
+                                     .argument = { argument0, argument1 } };
+        struct iovec part = { &answer, sizeof(answer) };
+
+        if (reply < 0)
+                return;
+        send_bytes(reply, &part, 1, fd);
+        close(reply);
+}
+
+/* A fault holds the answer back. False: send it now. */
+static bool keep_for_later(struct ask *ask, const struct iovec *parts, size_t n_parts)
+{
+        struct machine *machine = ask->file->machine;
+        struct late *late;
+        size_t size = 0, at = 0;
+
+        if (!machine->faults.slow_control || ask->header.op != SIM_OP_IOCTL || ask->call.kind != RM_CONTROL)
+                return false;
+        for (size_t i = 0; i < n_parts; i++)
+                size += parts[i].iov_len;
+        late = malloc(sizeof(*late) + size);
+        if (!late)
+                return false;
+        *late = (struct late){ .next = machine->late,
+                               .due = machine->now + (nsec)machine->faults.slow_control * NSEC_PER_USEC,
+                               .reply = TAKE_FD(ask->reply),
+                               .size = size };
+        for (size_t i = 0; i < n_parts; i++) {
+                memcpy(late->data + at, parts[i].iov_base, parts[i].iov_len);
+                at += parts[i].iov_len;
+        }
+        machine->late = late;
+        return true;
+}
+
+static void answer(struct ask *ask)
+{
+        struct sim_answer header = { .result = ask->result,
+                                     .n_segments = ask->header.n_segments,
+                                     .has_fd = ask->fd >= 0,
+                                     .argument = { ask->argument[0], ask->argument[1] } };
+        struct iovec parts[2 + SIM_SEGMENTS_MAX] = { { &header, sizeof(header) } };
+        size_t n = 1;
+
+        if (ask->reply < 0 || ask->is_kept)
+                return;
+        if (ask->block.is_returned && ask->block.size) {
+                header.block_size = (uint32_t)ask->block.size;
+                parts[n++] = (struct iovec){ ask->block.data, ask->block.size };
+        }
+        for (size_t i = 0; i < ask->header.n_segments; i++) {
+                if (!ask->segments[i].is_returned || !ask->segments[i].size)
+                        continue;
+                header.segment_size[i] = (uint32_t)ask->segments[i].size;
+                parts[n++] = (struct iovec){ ask->segments[i].data, ask->segments[i].size };
+        }
+        if (keep_for_later(ask, parts, n))
+                return;
+        send_bytes(ask->reply, parts, n, ask->fd);
+        close(ask->reply);
+}
+
+static nsec send_late(struct machine *machine)
+{
+        nsec next = RUN_NEVER;
+
+        for (struct late **at = &machine->late; *at;) {
+                struct late *late = *at;
+                struct iovec part = { late->data, late->size };
+
+                if (late->due > machine->now) {
+                        next = late->due < next ? late->due : next;
+                        at = &late->next;
+                        continue;
+                }
+                send_bytes(late->reply, &part, 1, -1);
+                close(late->reply);
+                *at = late->next;
+                free(late);
+        }
+        return next;
+}
+
+/* ---- files --------------------------------------------------------------------------------------- */
+
+int machine_file_new(struct machine *machine, enum rm_node node, uint32_t minor, int fd, struct file **ret)
+{
+        struct file *file = calloc(1, sizeof(*file));
+
+        if (!file)
+                return -ENOMEM;
+        *file = (struct file){ .machine = machine, .node = node, .minor = minor, .fd = fd, .refs = 1 };
+        *ret = file;
+        return 0;
+}
+
+/* The last close. */
+void file_unref(struct file *file)
+{
+        if (!file || --file->refs)
+                return;
+        while (file->clients) {
+                struct client *client = file->clients;
+
+                file->clients = client->next;
+                tree_client_free(&file->machine->tree, client);
+        }
+        file->space = space_free(file->space);
+        memory_unref(file->mapping);
+        memory_unref(file->exported);
+        if (file->cookie)
+                (void)map_take(&file->machine->files, file->cookie);
+        file_unref(file->ctl);
+        free(file);
+}
+
+void machine_hang_up(struct file *file)
+{
+        if (file->fd >= 0)
+                close(file->fd);
+        file->fd = -1;
+        file_unref(file);
+}
+
+void file_event(struct file *file)
+{
+        if (file->has_event || file->fd < 0)
+                return;
+        file->has_event = send(file->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+}
+
+static int file_open(struct machine *machine, struct ask *ask)
+{
+        struct file *file = ask->file;
+        int r;
+
+        if (file->cookie || !ask->cookie)
+                return -EINVAL;
+        if (file->node == RM_NODE_DEVICE && machine->gpus[file->minor].is_lost)
+                return -EIO;
+        r = map_put(&machine->files, ask->cookie, file);
+        if (r < 0)
+                return r == -EEXIST ? -EINVAL : r;
+        file->cookie = ask->cookie;
+        return 0;
+}
+
+static int file_register(struct ask *ask)
+{
+        struct file *ctl = ask->named;
+
+        if (ask->file->node != RM_NODE_DEVICE || !ctl || ctl->node != RM_NODE_CTL)
+                return -EINVAL;
+        if (ask->file->ctl)
+                return ask->file->ctl == ctl ? 0 : -EINVAL;
+        ask->file->ctl = ctl;
+        ctl->refs++;
+        return 0;
+}
+
+/* ---- the calls that are not about objects ------------------------------------------------------------ */
+
+static void card_info_put(const struct gpu *gpu, unsigned char *at)
+{
+        at[0] = 1; /* valid */
+        at[8] = (unsigned char)(gpu->id >> 8); /* bus */
+        rm_put32(at, CARD_INFO_SIZE, 12, 0x233510deu); /* device and vendor: H200 */
+        rm_put32(at, CARD_INFO_SIZE, 16, gpu->id);
+        rm_put64(at, CARD_INFO_SIZE, 24, 0x22042000000u + ((uint64_t)gpu->index << 24));
+        rm_put64(at, CARD_INFO_SIZE, 32, 16 * MIB); /* registers */
+        rm_put64(at, CARD_INFO_SIZE, 40, 0x20000000000u + ((uint64_t)gpu->index << 38));
+        rm_put64(at, CARD_INFO_SIZE, 48, 256 * GIB); /* BAR1 */
+        rm_put32(at, CARD_INFO_SIZE, 56, gpu->index);
+        (void)snprintf((char *)at + 60, 10, "nvidia%u", gpu->index);
+}
+
+static int card_info(struct machine *machine, struct ask *ask)
+{
+        size_t n = ask->block.size / CARD_INFO_SIZE;
+
+        if (ask->block.size % CARD_INFO_SIZE || n < machine->options.n_gpus)
+                return -EINVAL;
+        memset(ask->block.data, 0, ask->block.size);
+        for (unsigned int i = 0; i < machine->options.n_gpus; i++)
+                card_info_put(&machine->gpus[i], ask->block.data + i * CARD_INFO_SIZE);
+        return 0;
+}
+
+/* Commands: 0 strict, '1' relaxed, '2' query. */
+static int check_version(struct machine *machine, struct ask *ask)
+{
+        char text[64] = { 0 }, *theirs = (char *)ask->block.data + 8;
+        uint32_t command = rm_get32(ask->block.data, ask->block.size, 0);
+        bool is_same;
+
+        (void)snprintf(text, sizeof(text), "%s", machine->options.release);
+        is_same = strncmp(theirs, text, sizeof(text)) == 0;
+        memcpy(theirs, text, sizeof(text));
+        rm_put32(ask->block.data, ask->block.size, 4, is_same || command == '2');
+        return is_same || command == '2' ? 0 : -EINVAL;
+}
+
+static uint32_t event_alloc(struct ask *ask)
+{
+        ask->file->event_client = ask->call.client;
+        ask->file->event_key = rm_get32(ask->block.data, ask->block.size, 8);
+        ask->file->hears = true;
+        return RM_STATUS_OK;
+}
+
+static uint32_t event_free(struct ask *ask)
+{
+        if (!ask->file->hears || ask->file->event_key != rm_get32(ask->block.data, ask->block.size, 8))
+                return RM_STATUS_INVALID_ARGUMENT;
+        ask->file->hears = false;
+        return RM_STATUS_OK;
+}
+
+static uint32_t event_data(struct ask *ask)
+{
+        if (!ask->file->has_event)
+                return STATUS_GENERIC;
+        ask->file->has_event = false;
+        rm_put32(ask->block.data, ask->block.size, 8, 0); /* no more */
+        if (ask->segments[0].size) {
+                memset(ask->segments[0].data, 0, ask->segments[0].size);
+                ask->segments[0].is_returned = true;
+        }
+        return RM_STATUS_OK;
+}
+
+/* ---- ioctl ----------------------------------------------------------------------------------------- */
+
+static struct client *client_of(struct machine *machine, const struct file *file, uint32_t handle)
+{
+        struct client *client = tree_client(&machine->tree, handle);
+
+        return client && (client->file == file || (file->ctl && client->file == file->ctl)) ? client : NULL;
+}
+
+/* Of a call on objects: the status. */
+static uint32_t call_objects(struct machine *machine, struct ask *ask)
+{
+        switch (ask->call.kind) {
+        case RM_ALLOC_MEMORY:
+                return alloc_old_memory(machine, ask);
+        case RM_ALLOC:
+        case RM_ALLOC_SHORT:
+                return alloc_object(machine, ask);
+        case RM_FREE:
+                return alloc_free(machine, ask);
+        case RM_CONTROL:
+                return control(machine, ask);
+        case RM_DUP:
+                return alloc_dup(machine, ask);
+        case RM_SHARE:
+                return alloc_share(machine, ask);
+        case RM_VID_HEAP:
+                return memory_heap(machine, ask);
+        case RM_MAP_MEMORY:
+                return memory_map(ask);
+        case RM_ALLOC_EVENT:
+                return event_alloc(ask);
+        case RM_FREE_EVENT:
+                return event_free(ask);
+        case RM_UNMAP_MEMORY:
+        case RM_MAP_DMA:
+        case RM_UNMAP_DMA:
+        case RM_UPDATE_MAPPING:
+                return RM_STATUS_OK;
+        default:
+                return RM_STATUS_NOT_SUPPORTED;
+        }
+}
+
+/* A new root is made by a call that names no client yet. */
+static bool makes_client(const struct rm_call *call)
+{
+        return (call->kind == RM_ALLOC || call->kind == RM_ALLOC_SHORT) &&
+               (call->class_or_cmd == RM_CLASS_ROOT || call->class_or_cmd == RM_CLASS_ROOT_NON_PRIV ||
+                call->class_or_cmd == RM_CLASS_CLIENT);
+}
+
+static int ioctl_rm(struct machine *machine, struct ask *ask)
+{
+        uint32_t status;
+
+        switch (ask->call.kind) {
+        case RM_CARD_INFO:
+                return card_info(machine, ask);
+        case RM_REGISTER_FD:
+                return file_register(ask);
+        case RM_CHECK_VERSION:
+                return check_version(machine, ask);
+        case RM_SYS_PARAMS:
+                rm_put64(ask->block.data, ask->block.size, 0, 128 * MIB);
+                return 0;
+        case RM_NUMA_INFO:
+                memset(ask->block.data, 0, ask->block.size);
+                rm_put32(ask->block.data, ask->block.size, 0, UINT32_MAX); /* no node */
+                return 0;
+        case RM_WAIT_OPEN:
+                memset(ask->block.data, 0, ask->block.size);
+                return 0;
+        case RM_EVENT_DATA:
+                status = event_data(ask);
+                break;
+        case RM_XFER:
+                return -EINVAL; /* one level only, and that is the client's */
+        default:
+                ask->client = client_of(machine, ask->file, ask->call.client);
+                status = ask->client || makes_client(&ask->call) ? call_objects(machine, ask) :
+                                                                   RM_STATUS_INVALID_CLIENT;
+                break;
+        }
+        rm_put32(ask->block.data, ask->block.size, ask->call.status_at, status);
+        return 0;
+}
+
+static int ioctl_any(struct machine *machine, struct ask *ask)
+{
+        enum rm_kind kind;
+        uint32_t size;
+
+        if (rm_request_find(&machine->layout, ask->file->node, ask->header.request, &kind, &size) != RM_OK ||
+            size != ask->block.size ||
+            rm_decode(&machine->layout, kind, ask->header.request, ask->block.data, size, &ask->call) != RM_OK)
+                return -EINVAL;
+        ask->block.is_returned = true;
+        return ask->file->node == RM_NODE_UVM ? uvm_ioctl(machine, ask) : ioctl_rm(machine, ask);
+}
+
+/* ---- mmap ------------------------------------------------------------------------------------------ */
+
+static int mmap_any(struct machine *machine, struct ask *ask)
+{
+        struct file *file = ask->file;
+        uint64_t length = ask->header.argument[1], offset = ask->header.argument[4];
+        int fd;
+
+        if (file->node == RM_NODE_UVM)
+                return uvm_mmap(machine, ask);
+        if (!file->mapping || length > file->mapping_length || offset > file->mapping_length - length)
+                return -EINVAL;
+        fd = memory_fd(file->mapping);
+        if (fd < 0)
+                return fd;
+        ask->fd = fd;
+        ask->argument[0] = file->mapping_offset + offset;
+        return 0;
+}
+
+/* ---- messages -------------------------------------------------------------------------------------- */
+
+static int take_apart(struct ask *ask, unsigned char *data, size_t size)
+{
+        size_t at = sizeof(ask->header);
+
+        if (size < sizeof(ask->header))
+                return -EINVAL;
+        memcpy(&ask->header, data, sizeof(ask->header));
+        if (ask->header.n_segments > SIM_SEGMENTS_MAX || ask->header.block_size > size - at)
+                goto malformed;
+        ask->block = (struct part){ data + at, ask->header.block_size, false };
+        at += ask->header.block_size;
+        for (size_t i = 0; i < ask->header.n_segments; i++) {
+                if (ask->header.segment_size[i] > size - at)
+                        goto malformed;
+                ask->segments[i] = (struct part){ data + at, ask->header.segment_size[i], false };
+                at += ask->header.segment_size[i];
+        }
+        if (at == size)
+                return 0;
+malformed:
+        ask->header.n_segments = 0;
+        return -EINVAL;
+}
+
+static int dispatch(struct machine *machine, struct ask *ask)
+{
+        if (ask->header.op == SIM_OP_OPEN)
+                return file_open(machine, ask);
+        if (!ask->file->cookie)
+                return -EINVAL;
+        switch (ask->header.op) {
+        case SIM_OP_IOCTL:
+                return ioctl_any(machine, ask);
+        case SIM_OP_MMAP:
+                return mmap_any(machine, ask);
+        case SIM_OP_MUNMAP:
+                return uvm_munmap(machine, ask);
+        case SIM_OP_GPU:
+                gpu_message(machine, ask);
+                return ask->result;
+        default:
+                return -EINVAL;
+        }
+}
+
+void machine_message(struct file *file, unsigned char *data, size_t size, struct ucred who,
+                     uint64_t named, int reply)
+{
+        struct machine *machine = file->machine;
+        struct ask ask = { .file = file, .cookie = named, .who = who, .reply = reply, .fd = -1 };
+
+        (void)machine_advance(machine);
+        ask.named = named ? map_get(&machine->files, named) : NULL;
+        ask.result = take_apart(&ask, data, size);
+        if (!ask.result)
+                ask.result = dispatch(machine, &ask);
+        answer(&ask);
+}
+
+/* ---- the machine ----------------------------------------------------------------------------------- */
+
+int machine_init(struct machine *machine, const struct machine_options *options, nsec now)
+{
+        struct rm_version version;
+
+        *machine = (struct machine){ .options = *options, .now = now };
+        if (rm_version_parse(options->release, &version) < 0)
+                return -EINVAL;
+        if (rm_layout_for(version, &machine->layout) != RM_OK &&
+            (rm_version_parse(MACHINE_RELEASE, &version) < 0 ||
+             rm_layout_for(version, &machine->layout) != RM_OK))
+                return -EINVAL;
+        tree_init(&machine->tree, object_gone, machine);
+        for (unsigned int i = 0; i < options->n_gpus; i++)
+                gpu_init(&machine->gpus[i], machine, i);
+        return 0;
+}
+
+void machine_done(struct machine *machine)
+{
+        machine->now = RUN_NEVER; /* nothing is late any more */
+        (void)send_late(machine);
+        tree_done(&machine->tree);
+        map_done(&machine->files);
+}
+
+nsec machine_advance(struct machine *machine)
+{
+        nsec next = RUN_NEVER, due;
+
+        for (unsigned int i = 0; i < machine->options.n_gpus; i++) {
+                due = gpu_advance(&machine->gpus[i]);
+                next = due < next ? due : next;
+        }
+        due = send_late(machine);
+        next = due < next ? due : next;
+        if (machine->faults.lost_gpu_after && machine->faults.lost_gpu_after <= (uint64_t)machine->now) {
+                machine->faults.lost_gpu_after = 0;
+                gpu_lose(&machine->gpus[0]);
+        }
+        due = machine->faults.lost_gpu_after ? (nsec)machine->faults.lost_gpu_after : RUN_NEVER;
+        return due < next ? due : next;
+}
+
+int machine_fault(struct machine *machine, const char *text)
+{
+        enum fault fault;
+        uint64_t value;
+        int r;
+
+        r = fault_parse(text, &machine->faults, &fault, &value);
+        if (r < 0)
+                return r;
+        (void)machine_advance(machine);
+        switch (fault) {
+        case FAULT_lost_gpu:
+                if (value >= machine->options.n_gpus)
+                        return -EINVAL;
+                gpu_lose(&machine->gpus[value]);
+                return 0;
+        case FAULT_lost_gpu_after: /* kept as a point in time */
+                machine->faults.lost_gpu_after = (uint64_t)machine->now + value * (uint64_t)NSEC_PER_MSEC;
+                return 0;
+        case FAULT_xid:
+                gpu_xid(&machine->gpus[0], (unsigned int)value);
+                return 0;
+        case FAULT_stuck:
+                machine->gpus[0].engines[0].is_stuck = value;
+                return 0;
+        case FAULT_slow_control:
+        case FAULT_oom_at:
+                return 0;
+        }
+        return -EINVAL;
+}
+
+void machine_log(struct machine *machine, const char *format, ...)
+{
+        _cleanup_(closep) int fd = -1;
+        char path[256];
+        va_list list;
+
+        if (!machine->options.directory)
+                return;
+        (void)snprintf(path, sizeof(path), "%s/log", machine->options.directory);
+        fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        if (fd < 0)
+                return;
+        va_start(list, format);
+        (void)vdprintf(fd, format, list);
+        va_end(list);
+}

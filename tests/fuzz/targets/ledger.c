@@ -1,0 +1,228 @@
+/*
+ * Bytes are operations on a ledger: a code, then a byte for each operand; what is missing is zero.
+ * After each, the ledger is sound, and a quota has used what is held and what is under way.
+ */
+#include "base/cleanup.h"
+#include "lease/ledger.h"
+
+#include <stdlib.h>
+
+enum {
+        N_OPERATIONS_MAX = 2000, /* each is followed by a walk of everything */
+        N_KEPT = 4,
+};
+
+struct books {
+        const uint8_t *data;
+        size_t size;
+        struct ledger *ledger;
+        struct quota quota;
+        struct ledger_entry *kept[N_KEPT]; /* reserved, to be used in any order */
+};
+
+static uint8_t next(struct books *books)
+{
+        if (!books->size)
+                return 0;
+        books->size--;
+        return *books->data++;
+}
+
+/* The ends of the numbers, and what is near them and near zero. */
+static uint64_t next_number(struct books *books)
+{
+        uint8_t byte = next(books);
+
+        return byte < 128 ? byte : UINT64_MAX - (255 - byte);
+}
+
+static uint32_t next_client(struct books *books)
+{
+        return next(books) & 7;
+}
+
+static struct ledger_object next_object(struct books *books)
+{
+        struct ledger_object object = { .client = next_client(books) };
+
+        object.parent = next(books);
+        object.handle = next(books);
+        object.class_number = object.handle & 3;
+        object.device = (int)(object.parent & 3) - 1;
+        return object;
+}
+
+static struct charge next_charge(struct books *books)
+{
+        struct charge charge = { 0 };
+        bytes size = next(books);
+
+        if (size & 128)
+                charge_force(&books->quota, size, &charge);
+        else
+                (void)quota_take(&books->quota, size, &charge);
+        return charge;
+}
+
+/* A new entry, or one kept since earlier. */
+static struct ledger_entry *next_entry(struct books *books)
+{
+        uint8_t byte = next(books);
+        struct ledger_entry *entry = NULL;
+
+        if (byte & 1)
+                entry = TAKE(books->kept[byte / 2 % N_KEPT]);
+        if (!entry && ledger_entry_new(books->ledger, &entry) < 0)
+                abort();
+        return entry;
+}
+
+static void keep(struct books *books)
+{
+        struct ledger_entry **kept = &books->kept[next(books) % N_KEPT];
+
+        *kept = ledger_entry_free(books->ledger, *kept);
+        if (ledger_entry_new(books->ledger, kept) < 0)
+                abort();
+}
+
+static void put(struct books *books)
+{
+        struct ledger_entry *entry = next_entry(books);
+        struct ledger_object object = next_object(books);
+
+        ledger_put(books->ledger, entry, &object, next_charge(books));
+}
+
+static void dup_object(struct books *books)
+{
+        struct ledger_entry *entry = next_entry(books);
+        struct ledger_object to = next_object(books);
+        uint32_t client = next_client(books);
+
+        (void)ledger_dup(books->ledger, entry, &to, client, next(books));
+}
+
+static void import(struct books *books)
+{
+        struct ledger_entry *entry = next_entry(books);
+        struct ledger_object to = next_object(books);
+
+        (void)ledger_import(books->ledger, entry, &to, next_number(books));
+}
+
+static void change_tree(struct books *books, uint8_t code)
+{
+        uint32_t client = next_client(books), number = next(books);
+
+        switch (code) {
+        case 0:
+                ledger_client_put(books->ledger, next_entry(books), client, number);
+                break;
+        case 1:
+                ledger_client_gone(books->ledger, client);
+                break;
+        case 2:
+                ledger_free(books->ledger, client, number);
+                break;
+        case 3:
+                (void)ledger_depend(books->ledger, next_entry(books), client, number, next(books));
+                break;
+        default:
+                (void)ledger_correct(books->ledger, client, number, next_number(books));
+                break;
+        }
+}
+
+static void change_holds(struct books *books, uint8_t code)
+{
+        uint64_t place = next_number(books), base = next_number(books), length = next_number(books);
+        uint32_t client = next_client(books), number = next(books);
+
+        switch (code) {
+        case 0:
+                (void)ledger_map(books->ledger, next_entry(books), place, base, length, client,
+                                 number);
+                break;
+        case 1:
+                ledger_unmap(books->ledger, place, base, length);
+                break;
+        case 2:
+                ledger_space_gone(books->ledger, place);
+                break;
+        case 3:
+                (void)ledger_export(books->ledger, next_entry(books), place, client, number);
+                break;
+        case 4:
+                ledger_export_gone(books->ledger, place);
+                break;
+        case 5:
+                ledger_managed_put(books->ledger, next_entry(books), place, client, base, length,
+                                   next_charge(books));
+                break;
+        case 6:
+                ledger_managed_gone(books->ledger, client, base);
+                break;
+        default:
+                ledger_owner_managed_gone(books->ledger, client);
+                break;
+        }
+}
+
+static void change(struct books *books)
+{
+        uint8_t code = next(books) & 31;
+
+        switch (code) {
+        case 0:
+                keep(books);
+                break;
+        case 1 ... 7:
+                put(books);
+                break;
+        case 8 ... 11:
+                dup_object(books);
+                break;
+        case 12:
+                import(books);
+                break;
+        case 13 ... 17:
+                change_tree(books, code - 13);
+                break;
+        case 18:
+                books->quota.size = next_number(books) * 16;
+                break;
+        default:
+                change_holds(books, (code - 19) & 7);
+                break;
+        }
+}
+
+static void check(const struct books *books)
+{
+        if (!ledger_is_sound(books->ledger))
+                abort();
+        if (ledger_held(books->ledger, &books->quota) != books->quota.used)
+                abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        struct books books = { .data = data, .size = size, .quota.size = 1000 };
+
+        if (ledger_new(&books.ledger) < 0)
+                abort();
+        for (size_t i = 0; books.size && i < N_OPERATIONS_MAX; i++) {
+                change(&books);
+                check(&books);
+        }
+        for (size_t i = 0; i < N_KEPT; i++)
+                books.kept[i] = ledger_entry_free(books.ledger, books.kept[i]);
+        check(&books);
+        ledger_unrefp(&books.ledger);
+        if (books.quota.used)
+                abort();
+        return 0;
+}

@@ -1,0 +1,344 @@
+#include "lease/books.h"
+
+/* CUDA maps every allocation so: the driver's free alone does not return the memory. */
+static void a_mapping_holds_memory_after_its_object_is_freed(void **state)
+{
+        struct books *books = *state;
+
+        put(books, C, C, 1, 10);
+        assert_int_equal(map(books, 5, 0x1000, 0x1000, C, 1), LEDGER_OK);
+        ledger_free(books->ledger, C, 1);
+        assert_int_equal(held(books), 10);
+        ledger_unmap(books->ledger, 5, 0x1000, 0);
+        assert_int_equal(held(books), 0);
+}
+
+static void unmapping_alone_keeps_the_objects_memory(void **state)
+{
+        struct books *books = *state;
+
+        put(books, C, C, 1, 10);
+        assert_int_equal(map(books, 5, 0x1000, 0x1000, C, 1), LEDGER_OK);
+        ledger_unmap(books->ledger, 5, 0x1000, 0x1000);
+        assert_int_equal(held(books), 10);
+}
+
+static void a_memory_may_be_mapped_often(void **state)
+{
+        struct books *books = *state;
+
+        put(books, C, C, 1, 10);
+        for (uint64_t space = 1; space <= 3; space++)
+                for (uint64_t base = 0; base < 3; base++)
+                        assert_int_equal(map(books, space, base, 1, C, 1), LEDGER_OK);
+        ledger_client_gone(books->ledger, C);
+        ledger_space_gone(books->ledger, 1);
+        ledger_space_gone(books->ledger, 2);
+        ledger_unmap(books->ledger, 3, 1, 9);
+        assert_int_equal(held(books), 10);
+        ledger_unmap(books->ledger, 3, 0, 1);
+        assert_int_equal(held(books), 0);
+}
+
+static void a_mapping_at_the_same_place_is_replaced(void **state)
+{
+        struct books *books = *state;
+
+        put(books, C, C, 1, 10);
+        put(books, C, C, 2, 20);
+        assert_int_equal(map(books, 5, 0x1000, 0x1000, C, 1), LEDGER_OK);
+        assert_int_equal(map(books, 5, 0x1000, 0x1000, C, 2), LEDGER_OK);
+        assert_int_equal(map(books, 5, 0x1000, 0x9000, C, 2), LEDGER_OK);
+        assert_int_equal(ledger_totals(books->ledger).n_mappings, 1);
+        ledger_client_gone(books->ledger, C);
+        assert_int_equal(held(books), 20);
+}
+
+static void a_range_unmaps_what_lies_wholly_inside(void **state)
+{
+        struct books *books = *state;
+        static const struct {
+                uint64_t base, length;
+                bool is_inside; /* of [100, 200) */
+        } mappings[] = {
+                { 90, 10, false }, { 99, 2, false },           { 100, 10, true }, { 110, 0, true },
+                { 150, 50, true }, { 151, 50, false },         { 199, 1, true },  { 200, 0, false },
+                { 200, 1, false }, { 120, UINT64_MAX, false },
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(mappings); i++) {
+                put(books, C, C, 1, 1);
+                ledger_unmap(books->ledger, 5, mappings[i].base, 0);
+                assert_int_equal(map(books, 5, mappings[i].base, mappings[i].length, C, 1),
+                                 LEDGER_OK);
+                ledger_free(books->ledger, C, 1);
+                ledger_unmap(books->ledger, 5, 100, 100);
+                assert_int_equal(held(books), mappings[i].is_inside ? 0 : 1);
+                ledger_space_gone(books->ledger, 5);
+        }
+}
+
+static void ranges_at_the_end_of_the_numbers_do_not_wrap(void **state)
+{
+        struct books *books = *state;
+
+        put(books, C, C, 1, 10);
+        assert_int_equal(map(books, 5, 0, 1, C, 1), LEDGER_OK);
+        assert_int_equal(map(books, 5, UINT64_MAX, 1, C, 1), LEDGER_OK);
+        assert_int_equal(map(books, 5, UINT64_MAX - 1, UINT64_MAX, C, 1), LEDGER_OK);
+        assert_int_equal(map(books, UINT64_MAX, UINT64_MAX, UINT64_MAX, C, 1), LEDGER_OK);
+        ledger_unmap(books->ledger, 5, 1, UINT64_MAX);
+        assert_int_equal(ledger_totals(books->ledger).n_mappings, 3);
+        ledger_unmap(books->ledger, 5, 0, UINT64_MAX);
+        assert_int_equal(ledger_totals(books->ledger).n_mappings, 2);
+        ledger_space_gone(books->ledger, 5);
+        ledger_space_gone(books->ledger, UINT64_MAX);
+        assert_int_equal(ledger_totals(books->ledger).n_mappings, 0);
+}
+
+static void a_mapping_of_an_unknown_object_is_refused_and_replaces_nothing(void **state)
+{
+        struct books *books = *state;
+
+        put(books, C, C, 1, 10);
+        assert_int_equal(map(books, 5, 0, 1, C, 1), LEDGER_OK);
+        assert_int_equal(map(books, 5, 0, 1, C, 2), LEDGER_E_NO_OBJECT);
+        ledger_free(books->ledger, C, 1);
+        assert_int_equal(held(books), 10);
+}
+
+static void what_holds_no_memory_can_be_mapped_and_exported(void **state)
+{
+        struct books *books = *state;
+        struct ledger_object to = { D, D, 1, DEVICE, -1 };
+
+        put(books, C, C, 1, 0);
+        assert_int_equal(map(books, 5, 0, 1, C, 1), LEDGER_OK);
+        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 1), LEDGER_OK);
+        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3), LEDGER_OK);
+        assert_int_equal(held(books), 0);
+        assert_true(is_there(books, D, 1));
+}
+
+static void an_export_holds_memory_until_its_descriptor_closes(void **state)
+{
+        struct books *books = *state;
+
+        put(books, C, C, 1, 10);
+        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 1), LEDGER_OK);
+        ledger_client_gone(books->ledger, C);
+        assert_int_equal(held(books), 10);
+        ledger_export_gone(books->ledger, 4);
+        assert_int_equal(held(books), 10);
+        ledger_export_gone(books->ledger, 3);
+        assert_int_equal(held(books), 0);
+}
+
+static void an_import_inside_the_tenant_is_free_and_holds(void **state)
+{
+        struct books *books = *state;
+        struct ledger_object to = { D, D, 7, MEMORY, -1 };
+
+        put(books, C, C, 1, 10);
+        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 1), LEDGER_OK);
+        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3), LEDGER_OK);
+        assert_int_equal(held(books), 10);
+        ledger_free(books->ledger, C, 1);
+        ledger_export_gone(books->ledger, 3);
+        assert_int_equal(held(books), 10);
+        assert_int_equal(ledger_charge_of(books->ledger, D, 7), 10);
+        ledger_free(books->ledger, D, 7);
+        assert_int_equal(held(books), 0);
+}
+
+static void an_import_of_anothers_export_is_refused(void **state)
+{
+        struct books *books = *state;
+        struct ledger_object to = { D, D, 7, MEMORY, -1 };
+
+        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3), LEDGER_E_NO_OBJECT);
+        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 1), LEDGER_E_NO_OBJECT);
+        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3), LEDGER_E_NO_OBJECT);
+        assert_false(is_there(books, D, 7));
+}
+
+static void a_descriptor_may_keep_several(void **state)
+{
+        struct books *books = *state;
+        struct ledger_object to = { D, D, 7, MEMORY, -1 };
+
+        put(books, C, C, 1, 10);
+        put(books, C, C, 2, 20);
+        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 1), LEDGER_OK);
+        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 2), LEDGER_OK);
+        ledger_client_gone(books->ledger, C);
+        assert_int_equal(held(books), 30);
+        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3), LEDGER_OK);
+        ledger_export_gone(books->ledger, 3);
+        assert_int_equal(held(books), 20);
+}
+
+static void manage(struct books *books, uint64_t space, uint32_t owner, uint64_t base,
+                   size_t device, bytes size)
+{
+        ledger_managed_put(books->ledger, room(books), space, owner, base, size,
+                           take(books, device, size));
+}
+
+static void a_managed_range_is_charged_until_it_is_gone(void **state)
+{
+        struct books *books = *state;
+
+        manage(books, 5, 100, 0x1000, 0, 64);
+        assert_int_equal(held(books), 64);
+        assert_int_equal(ledger_held_by(books->ledger, &books->quotas[0], 100), 64);
+        ledger_managed_gone(books->ledger, 100, 0x2000);
+        ledger_managed_gone(books->ledger, 200, 0x1000);
+        ledger_unmap(books->ledger, 5, 0x1000, 0);
+        assert_int_equal(held(books), 64);
+        ledger_managed_gone(books->ledger, 100, 0x1000);
+        assert_int_equal(held(books), 0);
+}
+
+static void a_managed_range_may_be_charged_on_every_device(void **state)
+{
+        struct books *books = *state;
+        uint64_t space, base, length;
+        size_t i = 0;
+
+        manage(books, 5, 100, 0x1000, 0, 64);
+        manage(books, 5, 100, 0x1000, 1, 64);
+        assert_int_equal(books->quotas[0].used, 64);
+        assert_int_equal(books->quotas[1].used, 64);
+        assert_true(ledger_managed_next(books->ledger, 100, &i, &space, &base, &length));
+        assert_false(ledger_managed_next(books->ledger, 100, &i, &space, &base, &length));
+        ledger_managed_gone(books->ledger, 100, 0x1000);
+        assert_int_equal(books->quotas[0].used, 0);
+        assert_int_equal(books->quotas[1].used, 0);
+}
+
+static void a_managed_range_at_the_same_place_is_replaced(void **state)
+{
+        struct books *books = *state;
+
+        for (size_t device = 0; device < 2; device++) {
+                manage(books, 5, 100, 0x1000, device, 64);
+                manage(books, 5, 200, 0x1000, device, 64);
+        }
+        for (size_t device = 0; device < 2; device++)
+                manage(books, 6, 100, 0x1000, device, 1);
+        assert_int_equal(held(books), 65);
+        assert_int_equal(books->quotas[1].used, 65);
+        ledger_space_gone(books->ledger, 5);
+        assert_int_equal(held(books), 1);
+}
+
+static void managed_ranges_go_with_their_owner_or_space(void **state)
+{
+        struct books *books = *state;
+
+        manage(books, 5, 100, 0x1000, 0, 1);
+        manage(books, 5, 100, 0x2000, 0, 2);
+        manage(books, 6, 100, 0x3000, 0, 4);
+        manage(books, 7, 200, 0x1000, 0, 8);
+        ledger_space_gone(books->ledger, 5);
+        assert_int_equal(held(books), 12);
+        ledger_owner_managed_gone(books->ledger, 100);
+        assert_int_equal(held(books), 8);
+        ledger_owner_managed_gone(books->ledger, 1);
+        assert_int_equal(held(books), 8);
+}
+
+static void managed_ranges_are_visited_in_order_also_while_they_go(void **state)
+{
+        struct books *books = *state;
+        uint64_t space, base, length, last = 0;
+        size_t i = 0, n = 0;
+
+        for (uint64_t at = 10; at > 0; at--)
+                manage(books, 5, 100, at * 0x1000, 0, at);
+        manage(books, 5, 101, 0x1000, 0, 1);
+        while (ledger_managed_next(books->ledger, 100, &i, &space, &base, &length)) {
+                assert_true(base > last);
+                assert_int_equal(space, 5);
+                assert_int_equal(length * 0x1000, base);
+                ledger_managed_gone(books->ledger, 100, base);
+                last = base;
+                n++;
+        }
+        assert_int_equal(n, 10);
+        assert_int_equal(held(books), 1);
+}
+
+static void a_visit_ends_also_at_the_end_of_the_numbers(void **state)
+{
+        struct books *books = *state;
+        uint64_t space, base, length;
+        size_t i = 0, n = 0;
+
+        manage(books, 5, UINT32_MAX, UINT64_MAX, 0, 1);
+        manage(books, 5, UINT32_MAX, UINT64_MAX - 1, 0, 1);
+        while (ledger_managed_next(books->ledger, UINT32_MAX, &i, &space, &base, &length))
+                n++;
+        assert_int_equal(n, 1);
+        ledger_owner_managed_gone(books->ledger, UINT32_MAX);
+        assert_int_equal(held(books), 0);
+}
+
+static void a_managed_range_may_be_free_of_charge(void **state)
+{
+        struct books *books = *state;
+
+        manage(books, 5, 100, 0x1000, 0, 0);
+        manage(books, 5, 100, 0x1000, 0, 0);
+        assert_int_equal(ledger_totals(books->ledger).n_managed, 1);
+        assert_int_equal(held(books), 0);
+}
+
+static void totals_count_everything(void **state)
+{
+        struct books *books = *state;
+        struct ledger_totals totals;
+
+        put(books, C, C, 1, 0);
+        put(books, C, 1, 2, 10);
+        assert_int_equal(dup_of(books, D, 2, C, 2), LEDGER_OK);
+        assert_int_equal(map(books, 1, 1, 1, C, 2), LEDGER_OK);
+        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 2), LEDGER_OK);
+        manage(books, 1, 100, 1, 1, 5);
+        totals = ledger_totals(books->ledger);
+        assert_int_equal(totals.n_clients, 2);
+        assert_int_equal(totals.n_objects, 3);
+        assert_int_equal(totals.n_memories, 2);
+        assert_int_equal(totals.n_mappings, 1);
+        assert_int_equal(totals.n_exports, 1);
+        assert_int_equal(totals.n_managed, 1);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                books_test(a_mapping_holds_memory_after_its_object_is_freed),
+                books_test(unmapping_alone_keeps_the_objects_memory),
+                books_test(a_memory_may_be_mapped_often),
+                books_test(a_mapping_at_the_same_place_is_replaced),
+                books_test(a_range_unmaps_what_lies_wholly_inside),
+                books_test(ranges_at_the_end_of_the_numbers_do_not_wrap),
+                books_test(a_mapping_of_an_unknown_object_is_refused_and_replaces_nothing),
+                books_test(what_holds_no_memory_can_be_mapped_and_exported),
+                books_test(an_export_holds_memory_until_its_descriptor_closes),
+                books_test(an_import_inside_the_tenant_is_free_and_holds),
+                books_test(an_import_of_anothers_export_is_refused),
+                books_test(a_descriptor_may_keep_several),
+                books_test(a_managed_range_is_charged_until_it_is_gone),
+                books_test(a_managed_range_may_be_charged_on_every_device),
+                books_test(a_managed_range_at_the_same_place_is_replaced),
+                books_test(managed_ranges_go_with_their_owner_or_space),
+                books_test(managed_ranges_are_visited_in_order_also_while_they_go),
+                books_test(a_visit_ends_also_at_the_end_of_the_numbers),
+                books_test(a_managed_range_may_be_free_of_charge),
+                books_test(totals_count_everything),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,376 @@
+/*
+ * The ledger once more, written to be obviously right: arrays, searches and recursion. It knows the
+ * contract (lease/ledger.h) and nothing of the implementation. Names are numbers below N_*; a
+ * memory is alive when a search finds a holder.
+ */
+#pragma once
+
+#include "lease/ledger.h"
+
+#include <string.h>
+
+enum {
+        N_CLIENTS = 6,
+        N_HANDLES = 14, /* some are also clients' */
+        N_OWNERS = 4,   /* 0: nobody's */
+        N_QUOTAS = 3,
+        N_CLASSES = 4,
+        N_SPACES = 4,
+        N_DESCRIPTORS = 4,
+        N_PAGES = 8,
+        N_MANY = 512, /* more than there ever are of anything */
+        NONE = -1,
+};
+
+struct naive_object {
+        uint32_t client, handle, parent, class_number;
+        bool hangs_on_client;
+        int device, memory;
+};
+
+struct naive_memory {
+        int quota;
+        bytes size;
+        uint32_t owner;
+};
+
+enum naive_kind {
+        MAPPING,
+        EXPORT,
+        MANAGED,
+};
+
+/* In the order in which they were put. */
+struct naive_hold {
+        enum naive_kind kind;
+        uint64_t place, base, length; /* place: a space or a descriptor */
+        uint32_t owner;
+        int memory;
+};
+
+struct naive_dependency {
+        uint32_t client, handle, on;
+};
+
+struct naive {
+        int owners[N_CLIENTS]; /* NONE: no such client */
+        struct naive_object objects[N_MANY];
+        struct naive_memory memories[N_MANY];
+        struct naive_hold holds[N_MANY];
+        struct naive_dependency dependencies[N_MANY];
+        size_t n_objects, n_holds, n_dependencies;
+};
+
+/* Removes item i, and keeps the order. */
+#define NAIVE_REMOVE(array, n, i)                                                                  \
+        memmove(&(array)[i], &(array)[(i) + 1], (--(n) - (i)) * sizeof((array)[0]))
+
+static inline void naive_init(struct naive *naive)
+{
+        *naive = (struct naive){ 0 };
+        for (size_t i = 0; i < N_CLIENTS; i++)
+                naive->owners[i] = NONE;
+}
+
+static inline struct naive_object *naive_find(struct naive *naive, uint32_t client, uint32_t handle)
+{
+        for (size_t i = 0; i < naive->n_objects; i++)
+                if (naive->objects[i].client == client && naive->objects[i].handle == handle)
+                        return &naive->objects[i];
+        return NULL;
+}
+
+/* Memories. */
+
+static inline bool naive_is_held(const struct naive *naive, int memory)
+{
+        for (size_t i = 0; i < naive->n_objects; i++)
+                if (naive->objects[i].memory == memory)
+                        return true;
+        for (size_t i = 0; i < naive->n_holds; i++)
+                if (naive->holds[i].memory == memory)
+                        return true;
+        return false;
+}
+
+/* NONE for an empty charge (quota NONE). Somebody must hold it before the next is made. */
+static inline int naive_memory(struct naive *naive, int quota, bytes size, uint32_t owner)
+{
+        int i = 0;
+
+        if (quota == NONE)
+                return NONE;
+        while (naive_is_held(naive, i))
+                i++;
+        naive->memories[i] = (struct naive_memory){ quota, size, owner };
+        return i;
+}
+
+static inline size_t naive_n_memories(const struct naive *naive)
+{
+        size_t n = 0;
+
+        for (int i = 0; i < N_MANY; i++)
+                n += naive_is_held(naive, i);
+        return n;
+}
+
+/* owner NONE: whoever's. */
+static inline bytes naive_held(const struct naive *naive, int quota, int owner)
+{
+        bytes sum = 0;
+
+        for (int i = 0; i < N_MANY; i++) {
+                const struct naive_memory *memory = &naive->memories[i];
+
+                if (memory->quota == quota && (owner == NONE || (int)memory->owner == owner) &&
+                    memory->size && naive_is_held(naive, i))
+                        sum += memory->size;
+        }
+        return sum;
+}
+
+/* Objects and clients. */
+
+static inline bool naive_free_one_that_goes_with(struct naive *naive, uint32_t client,
+                                                 uint32_t handle);
+
+static inline void naive_object_gone(struct naive *naive, uint32_t client, uint32_t handle)
+{
+        struct naive_object *object = naive_find(naive, client, handle);
+
+        if (!object)
+                return;
+        NAIVE_REMOVE(naive->objects, naive->n_objects, (size_t)(object - naive->objects));
+        for (size_t i = naive->n_dependencies; i-- > 0;)
+                if (naive->dependencies[i].client == client &&
+                    naive->dependencies[i].handle == handle)
+                        NAIVE_REMOVE(naive->dependencies, naive->n_dependencies, i);
+        while (naive_free_one_that_goes_with(naive, client, handle))
+                ;
+}
+
+static inline bool naive_free_one_that_goes_with(struct naive *naive, uint32_t client,
+                                                 uint32_t handle)
+{
+        for (size_t i = 0; i < naive->n_objects; i++) {
+                struct naive_object *object = &naive->objects[i];
+
+                if (object->client == client && object->parent == handle &&
+                    !object->hangs_on_client) {
+                        naive_object_gone(naive, client, object->handle);
+                        return true;
+                }
+        }
+        for (size_t i = 0; i < naive->n_dependencies; i++) {
+                struct naive_dependency dependency = naive->dependencies[i];
+
+                if (dependency.client == client && dependency.on == handle) {
+                        NAIVE_REMOVE(naive->dependencies, naive->n_dependencies, i);
+                        naive_object_gone(naive, client, dependency.handle);
+                        return true;
+                }
+        }
+        return false;
+}
+
+static inline void naive_client_gone(struct naive *naive, uint32_t client)
+{
+        for (uint32_t handle = 0; handle < N_HANDLES; handle++)
+                naive_object_gone(naive, client, handle);
+        naive->owners[client] = NONE;
+}
+
+static inline void naive_client_put(struct naive *naive, uint32_t client, uint32_t owner)
+{
+        naive_client_gone(naive, client);
+        naive->owners[client] = (int)owner;
+}
+
+static inline void naive_free(struct naive *naive, uint32_t client, uint32_t handle)
+{
+        if (client == handle)
+                naive_client_gone(naive, client);
+        else
+                naive_object_gone(naive, client, handle);
+}
+
+static inline int naive_device(struct naive *naive, const struct ledger_object *name,
+                               const struct naive_object *parent)
+{
+        (void)naive;
+        if (name->device >= 0)
+                return name->device;
+        return parent ? parent->device : -1;
+}
+
+static inline void naive_object_put(struct naive *naive, const struct ledger_object *name,
+                                    int memory)
+{
+        const struct naive_object *parent;
+
+        if (naive->owners[name->client] == NONE)
+                naive->owners[name->client] = 0;
+        naive_object_gone(naive, name->client, name->handle);
+        parent =
+                name->parent == name->client ? NULL : naive_find(naive, name->client, name->parent);
+        naive->objects[naive->n_objects] = (struct naive_object){
+                .client = name->client,
+                .handle = name->handle,
+                .parent = parent ? name->parent : name->client,
+                .hangs_on_client = !parent,
+                .class_number = name->class_number,
+                .device = naive_device(naive, name, parent),
+                .memory = memory,
+        };
+        naive->n_objects++;
+}
+
+static inline void naive_put(struct naive *naive, const struct ledger_object *name, int quota,
+                             bytes size)
+{
+        int owner = naive->owners[name->client];
+        int memory;
+
+        naive_object_gone(naive, name->client, name->handle);
+        memory = naive_memory(naive, quota, size, owner == NONE ? 0 : (uint32_t)owner);
+        naive_object_put(naive, name, memory);
+}
+
+static inline int naive_dup(struct naive *naive, const struct ledger_object *to,
+                            uint32_t source_client, uint32_t source_handle)
+{
+        const struct naive_object *source = naive_find(naive, source_client, source_handle);
+
+        if (!source)
+                return LEDGER_E_NO_OBJECT;
+        naive_object_put(naive, to, source->memory);
+        return LEDGER_OK;
+}
+
+static inline int naive_depend(struct naive *naive, uint32_t client, uint32_t handle, uint32_t on)
+{
+        if (!naive_find(naive, client, handle) || !naive_find(naive, client, on))
+                return LEDGER_E_NO_OBJECT;
+        if (handle != on)
+                naive->dependencies[naive->n_dependencies++] =
+                        (struct naive_dependency){ client, handle, on };
+        return LEDGER_OK;
+}
+
+/* Holds. */
+
+static inline void naive_hold_gone(struct naive *naive, size_t i)
+{
+        NAIVE_REMOVE(naive->holds, naive->n_holds, i);
+}
+
+static inline bool naive_is_inside(const struct naive_hold *hold, uint64_t base, uint64_t length)
+{
+        unsigned __int128 end = (unsigned __int128)base + length;
+
+        if (!length)
+                return hold->base == base;
+        return hold->base >= base && hold->base < end &&
+               (unsigned __int128)hold->base + hold->length <= end;
+}
+
+static inline void naive_unmap(struct naive *naive, uint64_t space, uint64_t base, uint64_t length)
+{
+        for (size_t i = naive->n_holds; i-- > 0;)
+                if (naive->holds[i].kind == MAPPING && naive->holds[i].place == space &&
+                    naive_is_inside(&naive->holds[i], base, length))
+                        naive_hold_gone(naive, i);
+}
+
+static inline int naive_map(struct naive *naive, uint64_t space, uint64_t base, uint64_t length,
+                            uint32_t client, uint32_t handle)
+{
+        const struct naive_object *object = naive_find(naive, client, handle);
+
+        if (!object)
+                return LEDGER_E_NO_OBJECT;
+        naive_unmap(naive, space, base, 0);
+        naive->holds[naive->n_holds++] =
+                (struct naive_hold){ MAPPING, space, base, length, 0, object->memory };
+        return LEDGER_OK;
+}
+
+static inline void naive_space_gone(struct naive *naive, uint64_t space)
+{
+        for (size_t i = naive->n_holds; i-- > 0;)
+                if (naive->holds[i].kind != EXPORT && naive->holds[i].place == space)
+                        naive_hold_gone(naive, i);
+}
+
+static inline int naive_export(struct naive *naive, uint64_t descriptor, uint32_t client,
+                               uint32_t handle)
+{
+        const struct naive_object *object = naive_find(naive, client, handle);
+
+        if (!object)
+                return LEDGER_E_NO_OBJECT;
+        naive->holds[naive->n_holds++] =
+                (struct naive_hold){ EXPORT, descriptor, 0, 0, 0, object->memory };
+        return LEDGER_OK;
+}
+
+static inline void naive_export_gone(struct naive *naive, uint64_t descriptor)
+{
+        for (size_t i = naive->n_holds; i-- > 0;)
+                if (naive->holds[i].kind == EXPORT && naive->holds[i].place == descriptor)
+                        naive_hold_gone(naive, i);
+}
+
+static inline int naive_import(struct naive *naive, const struct ledger_object *to,
+                               uint64_t descriptor)
+{
+        for (size_t i = naive->n_holds; i-- > 0;) {
+                if (naive->holds[i].kind == EXPORT && naive->holds[i].place == descriptor) {
+                        naive_object_put(naive, to, naive->holds[i].memory);
+                        return LEDGER_OK;
+                }
+        }
+        return LEDGER_E_NO_OBJECT;
+}
+
+static inline int naive_quota_of(const struct naive *naive, int memory)
+{
+        return memory == NONE ? NONE : naive->memories[memory].quota;
+}
+
+static inline void naive_managed_put(struct naive *naive, uint64_t space, uint32_t owner,
+                                     uint64_t base, uint64_t length, int quota)
+{
+        for (size_t i = naive->n_holds; i-- > 0;) {
+                const struct naive_hold *hold = &naive->holds[i];
+
+                if (hold->kind == MANAGED && hold->owner == owner && hold->base == base &&
+                    naive_quota_of(naive, hold->memory) == quota)
+                        naive_hold_gone(naive, i);
+        }
+        naive->holds[naive->n_holds] =
+                (struct naive_hold){ MANAGED, space, base, length, owner, NONE };
+        naive->holds[naive->n_holds].memory = naive_memory(naive, quota, length, owner);
+        naive->n_holds++;
+}
+
+/* base NULL: all of the owner's. */
+static inline void naive_managed_gone(struct naive *naive, uint32_t owner, const uint64_t *base)
+{
+        for (size_t i = naive->n_holds; i-- > 0;) {
+                const struct naive_hold *hold = &naive->holds[i];
+
+                if (hold->kind == MANAGED && hold->owner == owner && (!base || hold->base == *base))
+                        naive_hold_gone(naive, i);
+        }
+}
+
+static inline size_t naive_n_holds(const struct naive *naive, enum naive_kind kind)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < naive->n_holds; i++)
+                n += naive->holds[i].kind == kind;
+        return n;
+}
