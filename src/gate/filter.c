@@ -26,6 +26,7 @@
 enum {
         NR_AND_SIZE = 0x3fff00ff, /* F1: what of a request the driver looks at */
         CARDS_MAX = 32,
+        UVM_FREE_WITHOUT_LENGTH = 16,
 };
 
 static void seccomp_releasep(scmp_filter_ctx *context)
@@ -83,13 +84,20 @@ static int add_unknown(scmp_filter_ctx context)
 }
 
 /* F2: 4 to 127, known or not, and the two large numbers. 1 to 3 are other people's (FIBMAP,
- * FIGETBSZ) and no longer UVM's in any release that we know. */
-static int add_uvm(scmp_filter_ctx context)
+ * FIGETBSZ) and no longer UVM's in any release that we know. UVM_CREATE_EXTERNAL takes nothing and
+ * need not be seen where UVM_FREE tells a range's length (up to 580): one notification less for
+ * every allocation. */
+static int add_uvm(scmp_filter_ctx context, const struct rm_layout *layout)
 {
+        static const struct {
+                uint32_t first, n; /* n is a power of two, first a multiple of it */
+        } spans[] = { { 4, 4 }, { 8, 8 }, { 16, 16 }, { 32, 32 }, { 64, 8 }, { 72, 1 }, { 73, 1 },
+                      { 74, 2 }, { 76, 4 }, { 80, 16 }, { 96, 32 } };
         int r = notify(context, 0xfffffffcu, UVM_INITIALIZE & ~3u);
 
-        for (uint32_t low = 4; low <= 64 && !r; low *= 2)
-                r = notify(context, ~(low - 1), low);
+        for (size_t i = 0; i < ARRAY_SIZE(spans) && !r; i++)
+                if (spans[i].first != UVM_CREATE_EXTERNAL || layout->uvm_free_size == UVM_FREE_WITHOUT_LENGTH)
+                        r = notify(context, ~(spans[i].n - 1), spans[i].first);
         return r;
 }
 
@@ -157,7 +165,7 @@ int filter_build(const struct rm_layout *layout, struct sock_fprog *ret)
         if (!context)
                 return -ENOMEM;
         if ((r = add_requests(context, layout)) < 0 || (r = add_unknown(context)) < 0 ||
-            (r = add_uvm(context)) < 0 || (r = add_mmap(context)) < 0)
+            (r = add_uvm(context, layout)) < 0 || (r = add_mmap(context)) < 0)
                 return r;
         r = build_foreign(&foreign);
         if (r < 0)

@@ -52,10 +52,13 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
         for (size_t i = 0; i < GATE_ORDERS; i++)
                 lock_init(&gate->orders[i], LOCK_ORDER);
         files_init(&gate->files);
+        (void)pthread_mutex_init(&gate->reader.mutex, NULL);
+        (void)pthread_cond_init(&gate->reader.free, NULL);
         if ((r = catch_wake()) < 0 || (r = processes_init(&gate->processes)) < 0 ||
             (r = ledger_new(&gate->ledger)) < 0 ||
             (r = gate->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
-            (r = probe_init(&gate->probe, &gate->options.driver, &gate->options.layout)) < 0) {
+            (r = probe_init(&gate->probe, &gate->options.driver, &gate->options.layout)) < 0 ||
+            (r = probe_open_granted(&gate->probe, gate->lease)) < 0) {
                 gate->listener = -1; /* still the caller's */
                 gate_free(gate);
                 return r;
@@ -143,6 +146,9 @@ static void end_threads(struct gate *gate)
         gate->is_ending = true;
         (void)eventfd_write(gate->wake, 1);
         while (gate->n_threads) {
+                (void)pthread_mutex_lock(&gate->reader.mutex);
+                (void)pthread_cond_broadcast(&gate->reader.free);
+                (void)pthread_mutex_unlock(&gate->reader.mutex);
                 (void)kill(getpid(), WAKE_SIGNAL);
                 (void)nanosleep(&moment, NULL);
         }

@@ -1,8 +1,14 @@
 /*
- * The threads that answer. All of them do the same: wait for a notification, serve it, answer. A
- * thread that is about to serve makes sure that another one waits (G4), so a call that takes long in
- * the driver delays nobody else, and the usual short call is answered without a handover: with
- * SYNC_WAKE_UP the waiting thread runs on the tenant's own CPU.
+ * The threads that answer. One of them is the *reader*: it waits for the next notification and
+ * serves it itself, then waits again: a short call costs no handover, and with SYNC_WAKE_UP the
+ * reader runs on the tenant's own CPU. The others wait to become the reader.
+ *
+ * A call that may take long in the driver must delay nobody else (G4). So before a call that is
+ * known to be long the reader gives its place to another thread; and the watcher takes the place
+ * away from a reader that has been serving for more than a millisecond, whatever it does.
+ *
+ * Why not many threads that all wait in the kernel: every notification wakes all of them
+ * (recv_wait_event in seccomp.c waits non-exclusively, 6.6 to 6.18).
  *
  * The threads carry no capability but the one to read the tenant: RM takes privileges from the
  * calling thread (rm-abi 7), and what it does for a tenant must not be done as root.
@@ -17,6 +23,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
@@ -64,6 +71,7 @@ static struct worker *worker_new(struct gate *gate)
                 return NULL;
         }
         worker->gate = gate;
+        worker->generation = UINT64_MAX;
         worker->in = calloc(1, sizes.seccomp_notif + sizeof(*worker->in));
         worker->out = calloc(1, sizes.seccomp_notif_resp + sizeof(*worker->out));
         worker->block = calloc(1, GATE_BLOCK_MAX);
@@ -84,24 +92,87 @@ static int start_one(struct gate *gate)
         int r;
 
         gate->n_threads++;
-        gate->n_idle++;
         (void)pthread_attr_init(&attr);
         (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
         (void)pthread_attr_setstacksize(&attr, 512 * 1024);
         r = pthread_create(&thread, &attr, serve, gate);
         (void)pthread_attr_destroy(&attr);
-        if (r) {
+        if (r)
                 gate->n_threads--;
-                gate->n_idle--;
-        }
         return -r;
 }
 
-/* G4. */
-static void ensure_one_waits(struct gate *gate)
+/* The mutex is held: nobody is the reader from here on; somebody will be. */
+static void vacate(struct gate *gate)
 {
-        if (gate->n_idle == 0 && gate->n_threads < GATE_THREADS_MAX)
+        struct reader *reader = &gate->reader;
+
+        reader->is_taken = false;
+        reader->generation++;
+        reader->serving_since = 0;
+        if (reader->n_waiting)
+                (void)pthread_cond_signal(&reader->free);
+        else if (gate->n_threads < GATE_THREADS_MAX)
                 (void)start_one(gate);
+}
+
+static bool is_reader(const struct worker *worker)
+{
+        return worker->generation == worker->gate->reader.generation;
+}
+
+/* Waits until this thread is the reader. False when the gate ends. */
+static bool reader_take(struct worker *worker)
+{
+        struct gate *gate = worker->gate;
+        struct reader *reader = &gate->reader;
+
+        (void)pthread_mutex_lock(&reader->mutex);
+        reader->n_waiting++;
+        while (reader->is_taken && !gate->is_ending)
+                (void)pthread_cond_wait(&reader->free, &reader->mutex);
+        reader->n_waiting--;
+        reader->is_taken = true;
+        worker->generation = reader->generation;
+        (void)pthread_mutex_unlock(&reader->mutex);
+        return !gate->is_ending;
+}
+
+void reader_release(struct worker *worker)
+{
+        struct reader *reader = &worker->gate->reader;
+
+        if (!is_reader(worker))
+                return;
+        (void)pthread_mutex_lock(&reader->mutex);
+        if (is_reader(worker))
+                vacate(worker->gate);
+        (void)pthread_mutex_unlock(&reader->mutex);
+}
+
+bool reader_watch(struct gate *gate)
+{
+        struct reader *reader = &gate->reader;
+        nsec since = reader->serving_since, now = clock_now();
+
+        if (since && now - since > NSEC_PER_MSEC) {
+                (void)pthread_mutex_lock(&reader->mutex);
+                if (reader->serving_since == since)
+                        vacate(gate);
+                (void)pthread_mutex_unlock(&reader->mutex);
+        }
+        if (now - gate->last_call < 100 * NSEC_PER_MSEC)
+                return true;
+        gate->is_ticking = false;
+        return false;
+}
+
+/* The first call of a burst wakes the watcher. */
+static void start_ticking(struct gate *gate, nsec now)
+{
+        gate->last_call = now;
+        if (!gate->is_ticking && !atomic_exchange(&gate->is_ticking, true))
+                (void)eventfd_write(gate->wake, 1);
 }
 
 static void send(struct worker *worker, int64_t value)
@@ -110,12 +181,16 @@ static void send(struct worker *worker, int64_t value)
         struct seccomp_notif_resp *out = worker->out;
 
         out->id = worker->in->id;
-        out->flags = value == GATE_GO_ON ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
-        out->error = value < 0 ? (int)value : 0;
-        out->val = value < 0 || value == GATE_GO_ON ? 0 : value;
+        *out = (struct seccomp_notif_resp){ .id = worker->in->id };
         gate->n_calls++;
-        if (value == GATE_GO_ON)
+        if (value == GATE_GO_ON) {
+                out->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
                 gate->n_continued++;
+        } else if (value < 0) {
+                out->error = (int)value;
+        } else {
+                out->val = value;
+        }
         /* ENOENT: it was killed meanwhile; its descriptors are closing and the books follow. */
         (void)ioctl(gate->listener, SECCOMP_IOCTL_NOTIF_SEND, out);
 }
@@ -135,35 +210,46 @@ static void accept_wake(void)
         (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
+/* One notification. -EINTR: none; another negative errno: the listener is no more. */
+static int serve_one(struct worker *worker)
+{
+        struct gate *gate = worker->gate;
+        nsec start;
+        int r;
+
+        r = receive(worker);
+        if (r < 0)
+                return r == -ENOENT ? -EINTR : r; /* ENOENT: the caller was killed */
+        start = clock_now();
+        if (is_reader(worker))
+                gate->reader.serving_since = start;
+        start_ticking(gate, start);
+        send(worker, serve_notification(worker, worker->in));
+        if (is_reader(worker))
+                gate->reader.serving_since = 0;
+        gate->busy += clock_now() - start;
+        return 0;
+}
+
 static void *serve(void *context)
 {
         struct gate *gate = context;
         struct worker *worker = worker_new(gate);
-        int r;
+        int r = 0;
 
         drop_capabilities();
         accept_wake();
-        while (worker && !gate->is_ending) {
-                nsec start;
-
-                r = receive(worker);
-                if (r == -EINTR || r == -ENOENT) {
-                        if (gate->is_empty)
-                                break;
-                        continue; /* a signal of gate_free's, or the caller was killed */
-                }
-                if (r < 0)
+        while (worker && !gate->is_ending && (r == 0 || r == -EINTR)) {
+                if (!is_reader(worker) && !reader_take(worker))
                         break;
-                start = clock_now();
-                gate->n_idle--;
-                ensure_one_waits(gate);
-                send(worker, serve_notification(worker, worker->in));
-                gate->n_idle++;
-                gate->busy += clock_now() - start;
+                r = serve_one(worker);
+                if (r == -EINTR && gate->is_empty)
+                        break;
         }
-        gate->n_idle--;
-        if (worker)
+        if (worker) {
+                reader_release(worker);
                 worker_free(worker);
+        }
         gate->n_threads--;
         return NULL;
 }

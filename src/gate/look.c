@@ -46,9 +46,10 @@ static bytes held_by(void *context, uint32_t pid)
                               pid);
 }
 
-/* The tenant's processes that have a client; each once. */
-static size_t list_owners(struct gate *gate, uint32_t pids[static PIDS_MAX])
+/* The tenant's processes that hold memory of the device; each once. */
+static size_t list_owners(struct gate *gate, int device, uint32_t pids[static PIDS_MAX])
 {
+        const struct quota *quota = &gate->lease->devices[device].quota;
         LOCKED(&gate->ledger_lock);
         uint32_t client, owner;
         size_t n = 0;
@@ -58,7 +59,7 @@ static size_t list_owners(struct gate *gate, uint32_t pids[static PIDS_MAX])
 
                 while (k < n && pids[k] != owner)
                         k++;
-                if (k == n && owner)
+                if (k == n && owner && ledger_held_by(gate->ledger, quota, owner))
                         pids[n++] = owner;
         }
         return n;
@@ -92,7 +93,7 @@ static void look_at_control(struct request *request)
                         view_fb_info(request->params + 4, n < (size - 4) / 8 ? n : (size - 4) / 8, &view);
                 break;
         case RM_GET_PIDS:
-                view_pids(request->params, size, pids, list_owners(request->gate, pids));
+                view_pids(request->params, size, pids, list_owners(request->gate, device, pids));
                 break;
         case RM_GET_PID_INFO:
                 view_pid_info(request->params, size, held_by, &holder);

@@ -33,13 +33,36 @@ static bool could_be_managed(const struct mapping *mapping)
         return true;
 }
 
-static int refuse(struct gate *gate, const struct process *process, const struct mapping *mapping)
+/*
+ * A managed mapping that is refused. libcuda maps over a reservation of its own (MAP_FIXED) and then
+ * asks UVM whether the range is good (72). An error of mmap itself it reports as «unknown error», so
+ * the mmap is said to have succeeded, nothing is mapped, and the question is answered with «out of
+ * memory» (serve_validate): then the program hears what it would hear of a full card. A program that
+ * does not ask touches its own reservation, and nothing else.
+ */
+static int64_t refuse(struct gate *gate, const struct process *process, const struct mapping *mapping)
 {
-        char size[BYTES_TEXT];
+        unsigned int slot;
+        LOCKED(&gate->ledger_lock);
 
-        gate_tell(gate, GATE_MANAGED_DENIED, process->id, "%s",
-                  bytes_format(mapping->length, size));
-        return -ENOMEM;
+        if (!(mapping->flags & MAP_FIXED))
+                return -ENOMEM;
+        slot = gate->n_phantoms++ % GATE_PHANTOMS;
+        gate->phantoms[slot].process = process->id;
+        gate->phantoms[slot].base = mapping->address;
+        return (int64_t)mapping->address;
+}
+
+bool phantom_take(struct gate *gate, pid_t process, uint64_t base)
+{
+        LOCKED(&gate->ledger_lock);
+
+        for (unsigned int i = 0; i < GATE_PHANTOMS; i++)
+                if (gate->phantoms[i].process == process && gate->phantoms[i].base == base) {
+                        gate->phantoms[i].process = 0;
+                        return true;
+                }
+        return false;
 }
 
 /* One charge per device, or none. */
@@ -89,8 +112,8 @@ static int64_t map_uvm(struct request *request, const struct mapping *mapping)
 {
         struct gate *gate = request->gate;
         uint64_t space = files_find(&gate->files, request->fd);
+        char size[BYTES_TEXT];
         bool is_pool;
-        int r;
 
         if (!could_be_managed(mapping) || mapping->address != mapping->offset)
                 return -EINVAL; /* UVM's own answer */
@@ -106,12 +129,15 @@ static int64_t map_uvm(struct request *request, const struct mapping *mapping)
         case LEASE_MANAGED_ALLOW:
                 return GATE_GO_ON;
         case LEASE_MANAGED_DENY:
+                gate_tell(gate, GATE_MANAGED_DENIED, request->process->id, "%s",
+                          bytes_format(mapping->length, size));
                 return refuse(gate, request->process, mapping);
         case LEASE_MANAGED_CHARGE:
                 break;
         }
-        r = charge_all(request, mapping, space);
-        return r < 0 ? r : go_on_and_audit(gate);
+        if (charge_all(request, mapping, space) < 0)
+                return refuse(gate, request->process, mapping);
+        return go_on_and_audit(gate);
 }
 
 int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notification,

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/uio.h>
 
 uint32_t request_status(const struct request *request)
 {
@@ -32,11 +33,8 @@ enum {
 
 static uint32_t nested_size(const struct request *request, const struct rm_pointer *pointer)
 {
-        uint64_t n = 1;
+        uint64_t n = rm_pointer_bytes(pointer, request->params, request->params_size);
 
-        if (pointer->count_at != UINT32_MAX)
-                n = rm_get32(request->params, request->params_size, pointer->count_at);
-        n *= pointer->element;
         return n > GATE_NESTED_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
@@ -112,7 +110,7 @@ static int call_driver(struct request *request)
 {
         const struct gate_driver *driver = &request->gate->options.driver;
         const struct rm_call *call = &request->call;
-        uint8_t rights[16] = { 0 };
+        uint8_t rights[RM_RIGHTS_SIZE] = { 0 };
         uint64_t their_rights = 0;
         int r;
 
@@ -192,10 +190,16 @@ static bool returns_params(const struct request *request)
 
 int reply(struct request *request, int value)
 {
-        if (request->params_size && returns_params(request) &&
-            remote_write(request->thread, request->call.params, request->params, request->params_size) < 0)
-                return -EFAULT;
-        if (remote_write(request->thread, request->address, request->block, request->call.block_size) < 0)
+        struct iovec ours[2] = { { request->block, request->call.block_size },
+                                 { request->params, request->params_size } };
+        struct iovec theirs[2] = {
+                { (void *)(uintptr_t)request->address, request->call.block_size },
+                { (void *)(uintptr_t)request->call.params, request->params_size },
+        };
+        unsigned long n = request->params_size && returns_params(request) ? 2 : 1;
+        size_t size = ours[0].iov_len + (n == 2 ? ours[1].iov_len : 0);
+
+        if (process_vm_writev(request->thread, ours, n, theirs, n, 0) != (ssize_t)size)
                 return -EFAULT;
         return value;
 }

@@ -216,6 +216,18 @@ int probe_devices(struct probe *probe, struct lease *lease)
         return lease->n_devices ? 0 : -ENODEV;
 }
 
+int probe_open_granted(struct probe *probe, const struct lease *lease)
+{
+        int r;
+
+        for (unsigned int i = 0; i < lease->n_devices; i++) {
+                r = lease->devices[i].is_granted ? open_device(probe, &lease->devices[i], i) : 0;
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
 int probe_figure(struct probe *probe, const struct lease *lease, unsigned int device, pid_t process,
                  bytes *ret)
 {

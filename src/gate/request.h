@@ -16,10 +16,21 @@ enum {
         GATE_PARAMS_MAX = 64 * 1024, /* the largest parameters we have seen are 14408 bytes */
         GATE_NESTED_MAX = 1024 * 1024, /* the driver's own bound of an embedded pointer */
         GATE_ORDERS = 64,
+        GATE_PHANTOMS = 32,
         GATE_THREADS_MAX = 512,
 
         /* Besides a value or -errno, what serving a notification may answer. */
-        GATE_GO_ON = 1 << 30, /* the kernel makes the call in the tenant */
+        GATE_GO_ON = -65536, /* the kernel makes the call in the tenant; no errno, no address */
+};
+
+/* Who waits for the next notification; see listen.c. */
+struct reader {
+        pthread_mutex_t mutex;
+        pthread_cond_t free;
+        bool is_taken;               /* mutex */
+        unsigned int n_waiting;      /* mutex: threads that want to be the reader */
+        _Atomic uint64_t generation; /* of the present reader; changed under the mutex */
+        _Atomic nsec serving_since;  /* the reader serves a call itself; 0: it waits */
 };
 
 struct gate {
@@ -35,22 +46,31 @@ struct gate {
         struct lock ledger_lock;
         struct ledger *ledger; /* ledger_lock */
 
+        struct {
+                pid_t process;
+                uint64_t base;
+        } phantoms[GATE_PHANTOMS]; /* ledger_lock; a ring */
+        unsigned int n_phantoms;   /* ledger_lock */
+
         struct lock orders[GATE_ORDERS]; /* by client or space: docs/locking.md */
 
         struct lock event_lock;
         uint64_t n_events[GATE_N_EVENTS]; /* event_lock */
 
+        struct reader reader;
         pthread_t watcher;
-        _Atomic unsigned int n_threads, n_idle;
+        _Atomic unsigned int n_threads;
+        atomic_bool is_ticking; /* the watcher looks after the reader every millisecond */
         atomic_bool is_ending, is_empty;
         _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
-        _Atomic nsec busy;
+        _Atomic nsec busy, last_call;
         _Atomic nsec audit_at; /* when the watcher is to look for managed ranges nobody announced */
 };
 
 /* What a pool thread owns. */
 struct worker {
         struct gate *gate;
+        uint64_t generation; /* it is the reader while this is the reader's */
         struct seccomp_notif *in;
         struct seccomp_notif_resp *out;
         uint8_t *block, *params, *nested;
@@ -103,9 +123,13 @@ int serve_space(struct request *request);
 int serve_hold(struct request *request);
 int serve_release(struct request *request);
 int serve_range(struct request *request);
+int serve_validate(struct request *request);
 int serve_view(struct request *request);
 int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notification,
                    struct process *process);
+
+/* Whether the process's latest managed mmap at base was refused; forgets it (managed.c). */
+bool phantom_take(struct gate *gate, pid_t process, uint64_t base);
 
 /* Keeps two driver calls that change one tree or one space in the order of the books. key2 may
  * equal key1. Not nested. */
@@ -132,3 +156,9 @@ void *watch(void *gate);
 
 /* listen.c */
 int pool_start(struct gate *gate);
+
+/* Lets another thread wait for notifications while this one makes a call that may take long. */
+void reader_release(struct worker *worker);
+
+/* Takes the reader's place away from a thread whose call takes long. True while calls come in. */
+bool reader_watch(struct gate *gate);

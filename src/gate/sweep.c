@@ -21,6 +21,7 @@ enum {
         RANGES_MAX = 4096,
         PERIOD_MS = 1000,
         SOON_MS = 5, /* while something is being torn down */
+        TICK_MS = 1, /* while calls come in */
 };
 
 /* A mapping that was let through has been made by then, or its thread waits for memory. */
@@ -213,6 +214,8 @@ static int timeout_ms(struct gate *gate, bool is_settling)
 
                 return left < 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1;
         }
+        if (gate->is_ticking)
+                return TICK_MS;
         return is_settling ? SOON_MS : PERIOD_MS;
 }
 
@@ -239,6 +242,7 @@ void *watch(void *context)
 {
         struct gate *gate = context;
         bool is_settling = false;
+        nsec settled = clock_now();
         eventfd_t ignored;
         pid_t ended;
 
@@ -260,8 +264,11 @@ void *watch(void *context)
                 audit_if_due(gate);
                 if (!from && is_over(gate, fds[0].revents))
                         is_settling = true;
-                if (n == 0 || is_settling)
-                        is_settling = gate_settle(gate) && gate->is_empty;
+                (void)reader_watch(gate);
+                if (clock_now() - settled < (is_settling ? SOON_MS : PERIOD_MS) * NSEC_PER_MSEC)
+                        continue;
+                is_settling = gate_settle(gate) && gate->is_empty;
+                settled = clock_now();
         }
         return NULL;
 }

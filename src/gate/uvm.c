@@ -91,11 +91,14 @@ int serve_release(struct request *request)
 
         if (r >= 0 && request_status(request) == RM_STATUS_OK) {
                 LOCKED(&gate->ledger_lock);
-                if (call->kind == RM_UVM_FREE)
+                if (call->kind == RM_UVM_FREE) {
+                        /* Where it tells a length, the driver has checked that it is the range's. */
+                        ledger_unmap(gate->ledger, space, call->base, call->length, 0);
                         ledger_range_gone(gate->ledger, space, call->base);
-                else
+                } else {
                         ledger_unmap(gate->ledger, space, call->base, call->length,
                                      rm_get64(request->block, call->block_size, 16));
+                }
         }
         return r < 0 ? r : reply(request, r);
 }
@@ -130,5 +133,17 @@ int serve_range(struct request *request)
                 else
                         ledger_entry_free(gate->ledger, entry);
         }
+        return r < 0 ? r : reply(request, r);
+}
+
+/* libcuda asks after each managed mmap. Of one that was refused it hears why (managed.c). */
+int serve_validate(struct request *request)
+{
+        struct gate *gate = request->gate;
+        int r;
+
+        if (phantom_take(gate, request->process->id, request->call.base))
+                return answer(request, RM_STATUS_NO_MEMORY);
+        r = perform(request);
         return r < 0 ? r : reply(request, r);
 }

@@ -85,21 +85,6 @@ struct tree_node *tree_from(const struct tree *tree, struct tree_key key)
         return best;
 }
 
-struct tree_node *tree_until(const struct tree *tree, struct tree_key key)
-{
-        struct tree_node *node = tree->root, *best = NULL;
-
-        while (node) {
-                if (is_below(key, node->key)) {
-                        node = node->left;
-                } else {
-                        best = node;
-                        node = node->right;
-                }
-        }
-        return best;
-}
-
 struct tree_node *tree_next(const struct tree_node *node)
 {
         struct tree_node *next = node->right;

@@ -35,7 +35,4 @@ void tree_take(struct tree *tree, struct tree_node *node);
 struct tree_node *tree_from(const struct tree *tree, struct tree_key key);
 struct tree_node *tree_next(const struct tree_node *node); /* in order; NULL at the end */
 
-/* The last node that is not above key; NULL: none. */
-struct tree_node *tree_until(const struct tree *tree, struct tree_key key);
-
 bool tree_is_sound(const struct tree *tree); /* for tests */

@@ -22,8 +22,8 @@
 #define NONE UINT32_MAX
 
 enum {
-        CARD_SIZE = 72, /* nv_ioctl_card_info_t */
-        CARDS_MAX = 32, /* NV_MAX_DEVICES */
+        CARD_SIZE = 72,  /* nv_ioctl_card_info_t */
+        CARDS_MAX = 32,  /* NV_MAX_DEVICES */
         EVENT_SIZE = 16, /* NvUnixEvent, what EVENT_DATA writes */
 };
 

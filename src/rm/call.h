@@ -34,9 +34,9 @@ struct rm_call {
         uint32_t client;        /* hRoot or hClient; of a dup the destination's */
         uint32_t parent;        /* of an allocation or a dup */
         uint32_t object;        /* the object it acts on, or hNew (0: the driver picks) */
-        uint32_t class_or_cmd;  /* class of an allocation, number of a control, function of VID_HEAP,
-                                   policy of a share, inner number of XFER: see blocks.def */
-        uint32_t flags;         /* of ALLOC_MEMORY, ALLOC, DUP, mappings; of CONTROL see I4 in call.c */
+        uint32_t class_or_cmd;  /* class of an allocation, number of a control, function of
+                                   VID_HEAP, policy of a share, number in XFER: blocks.def */
+        uint32_t flags;         /* of allocations, dups, mappings; of a control: I4 in call.c */
         uint32_t source_client; /* of a dup, and of UVM_MAP_EXTERNAL: whose memory */
         uint32_t source_object;
 
@@ -86,7 +86,7 @@ struct rm_pointer {
         uint32_t at;       /* offset of the u64 pointer; 0 there: the driver skips it */
         uint32_t count_at; /* offset of the u32 count of elements */
         uint32_t power;    /* there are as many elements as the count, or (2) as its square */
-        uint32_t element;  /* bytes of one element; 0: nobody described it, do not perform the call */
+        uint32_t element;  /* bytes of one element; 0: nobody described it, do not perform it */
         bool in, out;      /* the driver reads it, writes it */
 };
 

@@ -34,7 +34,7 @@
 /* What the driver looks at of a request on these nodes, put together. */
 #define RM_REQUEST(nr, size) ((uint32_t)(size) << 16 | (uint32_t)(nr))
 
-#define RM_RIGHTS_SIZE 4u          /* RS_ACCESS_MASK: one limb (rs_access.h) */
+#define RM_RIGHTS_SIZE 4u            /* RS_ACCESS_MASK: one limb (rs_access.h) */
 #define RM_PARAMS_MAX (1024 * 1024u) /* RMAPI_PARAM_COPY_MAX_PARAMS_SIZE (param_copy.h) */
 
 /* Requests of /dev/nvidia-uvm: the whole low 32 bits are the number. */
@@ -63,7 +63,7 @@
 #define RM_CLASS_GROUP 0xa06cu /* channel group, TSG */
 
 /* A channel's class ends in 0x6f whatever the chip: 0xc36f, 0xc46f, 0xc56f, 0xc86f, 0xc96f, ... */
-#define RM_CLASS_IS_CHANNEL(c) (((c) & 0xffu) == 0x6fu && (c) > 0xffu)
+#define RM_CLASS_IS_CHANNEL(c) ((c) % 0x100u == 0x6fu && (c) > 0xffu)
 
 /* Controls. */
 #define RM_GET_PROBED_IDS 0x214u
@@ -89,9 +89,9 @@
 #define RM_STATUS_OBJECT_NOT_FOUND 0x57u
 
 /* Fields of a memory allocation's attr, attr2 and flags (rm-abi 2.2). */
-#define RM_ATTR_LOCATION(attr) (((attr) >> 25) & 3u) /* 0 video memory, 1 PCI, 3 any */
+#define RM_ATTR_LOCATION(attr) (((attr) >> 25) & 3u)  /* 0 video memory, 1 PCI, 3 any */
 #define RM_ATTR_PAGE_SIZE(attr) (((attr) >> 23) & 3u) /* 0 default, 1 4 KiB, 2 big, 3 huge */
-#define RM_ATTR2_HUGE(attr2) (((attr2) >> 20) & 3u)  /* 0/1 2 MiB, 2 512 MiB, 3 256 GiB */
+#define RM_ATTR2_HUGE(attr2) (((attr2) >> 20) & 3u)   /* 0/1 2 MiB, 2 512 MiB, 3 256 GiB */
 #define RM_FLAG_VIRTUAL 0x00080000u
 
 /* Indexes of RM_FB_GET_INFO_V2; data is KiB. */

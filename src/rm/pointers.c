@@ -9,7 +9,7 @@ enum direction {
 
 static const struct rm_pointer pointers[] = {
 #define POINTER(cmd, since, at, count_at, power, element, direction, meaning)                      \
-        { cmd, at, count_at, power, element, ((direction) & IN) != 0, ((direction) & OUT) != 0 },
+        { cmd, at, count_at, power, element, (IN & (direction)) != 0, (OUT & (direction)) != 0 },
 #include "rm/pointers.def"
 #undef POINTER
 };

@@ -21,14 +21,14 @@ enum {
         POLICY_REVOKE = 1,
 };
 
-uint32_t status_of(int r)
+uint32_t alloc_status(int r)
 {
         switch (r) {
-        case TREE_OK:
+        case HANDLES_OK:
                 return RM_STATUS_OK;
-        case TREE_E_HANDLE:
+        case HANDLES_E_HANDLE:
                 return SIM_STATUS_DUPLICATE;
-        case TREE_E_PARENT:
+        case HANDLES_E_PARENT:
                 return SIM_STATUS_INVALID_PARENT;
         default:
                 return RM_STATUS_NO_MEMORY;
@@ -59,7 +59,7 @@ static uint32_t subdevice_alloc(const struct object *object, const struct part *
 /* Host memory that stands for registers and pages which libcuda maps. */
 static uint32_t mappable_alloc(struct object *object, bytes size, bool is_page)
 {
-        int r = memory_new(NULL, size, 0, 0, &object->memory);
+        int r = mem_new(NULL, size, 0, 0, &object->memory);
 
         if (r < 0)
                 return RM_STATUS_NO_MEMORY;
@@ -73,7 +73,7 @@ static uint32_t context_share_alloc(struct object *object, struct part *params)
 {
         if (object->parent->class_number != RM_CLASS_GROUP)
                 return SIM_STATUS_INVALID_PARENT;
-        tree_depend(object, rm_get32(params->data, params->size, 0));
+        handles_depend(object, rm_get32(params->data, params->size, 0));
         rm_put32(params->data, params->size, 8, 0); /* the subcontext's number */
         return RM_STATUS_OK;
 }
@@ -116,7 +116,7 @@ static uint32_t object_make(struct machine *machine, struct ask *ask, struct obj
         case RM_CLASS_HOST_MEMORY:
         case CLASS_VIRTUAL:
         case CLASS_DEVICELESS:
-                return memory_alloc(ask, object, params);
+                return mem_alloc(ask, object, params);
         case RM_CLASS_GROUP:
                 return group_alloc(ask, object, params);
         case RM_CLASS_CONTEXT_SHARE:
@@ -132,14 +132,14 @@ static uint32_t object_make(struct machine *machine, struct ask *ask, struct obj
         }
 }
 
-/* Gives back what the object was; the tree has unlinked it. */
+/* Gives back what the object was; it is out of all maps. */
 void object_gone(void *context, struct object *object)
 {
         (void)context;
         buffer_free(object->buffer);
         if (object->memory) {
                 object->memory->n_handles--;
-                memory_unref(object->memory);
+                mem_unref(object->memory);
         }
         channel_unref(object->channel);
         group_unref(object->group);
@@ -152,7 +152,7 @@ static uint32_t client_alloc(struct machine *machine, struct ask *ask)
         struct file *file = ask->file->ctl ? ask->file->ctl : ask->file;
         struct client *client;
 
-        if (tree_client_new(&machine->tree, ask->who.pid, ask->who.uid, &client) < 0)
+        if (handles_client_new(&machine->handles, ask->who.pid, ask->who.uid, &client) < 0)
                 return RM_STATUS_NO_MEMORY;
         client->file = file;
         client->next = file->clients;
@@ -163,39 +163,24 @@ static uint32_t client_alloc(struct machine *machine, struct ask *ask)
         return RM_STATUS_OK;
 }
 
-/* The object in the tree, with what its class makes. */
-static uint32_t object_new(struct machine *machine, struct ask *ask, struct object **ret)
+uint32_t alloc_object(struct machine *machine, struct ask *ask)
 {
         struct object *object;
         uint32_t status;
         int r;
 
-        r = tree_put(ask->client, ask->call.parent, ask->call.object, ask->call.class_or_cmd, &object);
-        if (r != TREE_OK)
-                return status_of(r);
-        if (object->gpu && object->gpu->is_lost)
-                status = SIM_STATUS_GPU_IS_LOST;
-        else
-                status = object_make(machine, ask, object);
-        if (status != RM_STATUS_OK)
-                tree_free(&machine->tree, object);
-        else
-                *ret = object;
-        return status;
-}
-
-uint32_t alloc_object(struct machine *machine, struct ask *ask)
-{
-        struct object *object;
-        uint32_t status;
-
         if (!ask->client)
                 return client_alloc(machine, ask);
         if (!rm_class_name(ask->call.class_or_cmd) && !RM_CLASS_IS_CHANNEL(ask->call.class_or_cmd))
                 return RM_STATUS_INVALID_CLASS;
-        status = object_new(machine, ask, &object);
-        if (status != RM_STATUS_OK)
+        r = handles_put(ask->client, ask->call.parent, ask->call.object, ask->call.class_or_cmd, &object);
+        if (r != HANDLES_OK)
+                return alloc_status(r);
+        status = object->gpu && object->gpu->is_lost ? SIM_STATUS_GPU_IS_LOST : object_make(machine, ask, object);
+        if (status != RM_STATUS_OK) {
+                handles_free(&machine->handles, object);
                 return status;
+        }
         rm_put32(ask->block.data, ask->block.size, ask->call.object_at, object->handle);
         ask->segments[0].is_returned = true;
         return RM_STATUS_OK;
@@ -213,13 +198,13 @@ uint32_t alloc_old_memory(struct machine *machine, struct ask *ask)
         if (ask->call.class_or_cmd != RM_CLASS_HOST_MEMORY && ask->call.class_or_cmd != RM_CLASS_OS_DESCRIPTOR &&
             ask->call.class_or_cmd != RM_CLASS_VIDEO_MEMORY)
                 return RM_STATUS_INVALID_CLASS;
-        r = tree_put(ask->client, ask->call.parent, ask->call.object, ask->call.class_or_cmd, &object);
-        if (r != TREE_OK)
-                return status_of(r);
+        r = handles_put(ask->client, ask->call.parent, ask->call.object, ask->call.class_or_cmd, &object);
+        if (r != HANDLES_OK)
+                return alloc_status(r);
         if (ask->call.class_or_cmd == RM_CLASS_VIDEO_MEMORY) {
                 limit = machine->options.memory - 1;
-        } else if (memory_new(NULL, limit + 1, 0, 0, &object->memory) != HEAP_OK) {
-                tree_free(&machine->tree, object);
+        } else if (mem_new(NULL, limit + 1, 0, 0, &object->memory) != HEAP_OK) {
+                handles_free(&machine->handles, object);
                 return RM_STATUS_NO_MEMORY;
         } else {
                 object->memory->n_handles = 1;
@@ -236,19 +221,19 @@ static void client_free(struct machine *machine, struct client *client)
         while (*at != client)
                 at = &(*at)->next;
         *at = client->next;
-        tree_client_free(&machine->tree, client);
+        handles_client_free(&machine->handles, client);
 }
 
 uint32_t alloc_free(struct machine *machine, struct ask *ask)
 {
-        struct object *object = tree_get(ask->client, ask->call.object);
+        struct object *object = handles_get(ask->client, ask->call.object);
 
         if (!object)
                 return RM_STATUS_OK; /* as the driver, rm-abi 1.3 */
         if (object == &ask->client->top)
                 client_free(machine, ask->client);
         else
-                tree_free(&machine->tree, object);
+                handles_free(&machine->handles, object);
         return RM_STATUS_OK;
 }
 
@@ -265,26 +250,26 @@ static bool may_dup(const struct object *object, const struct client *to)
 
 uint32_t alloc_dup(struct machine *machine, struct ask *ask)
 {
-        struct client *source = tree_client(&machine->tree, ask->call.source_client);
+        struct client *source = handles_client(&machine->handles, ask->call.source_client);
         struct object *from, *object;
         int r;
 
         if (!source)
                 return RM_STATUS_INVALID_CLIENT;
-        from = tree_get(source, ask->call.source_object);
+        from = handles_get(source, ask->call.source_object);
         if (!from || from == &source->top)
                 return RM_STATUS_OBJECT_NOT_FOUND;
         if (!may_dup(from, ask->client))
                 return RM_STATUS_INSUFFICIENT_PERMISSIONS;
         if (from->class_number == RM_CLASS_DEVICE || from->class_number == RM_CLASS_SUBDEVICE || from->buffer)
                 return RM_STATUS_INVALID_ARGUMENT;
-        r = tree_put(ask->client, ask->call.parent, ask->call.object, from->class_number, &object);
-        if (r != TREE_OK)
-                return status_of(r);
+        r = handles_put(ask->client, ask->call.parent, ask->call.object, from->class_number, &object);
+        if (r != HANDLES_OK)
+                return alloc_status(r);
 
         object->is_dup = true;
         if (from->memory) {
-                object->memory = memory_ref(from->memory);
+                object->memory = mem_ref(from->memory);
                 object->memory->n_handles++;
         }
         if (from->group && (object->group = from->group))
@@ -297,7 +282,7 @@ uint32_t alloc_dup(struct machine *machine, struct ask *ask)
 
 uint32_t alloc_share(struct machine *machine, struct ask *ask)
 {
-        struct object *object = tree_get(ask->client, ask->call.object);
+        struct object *object = handles_get(ask->client, ask->call.object);
 
         (void)machine;
         if (!object)

@@ -79,7 +79,7 @@ static void return_segments(struct machine *machine, struct ask *ask)
 
 uint32_t control(struct machine *machine, struct ask *ask)
 {
-        struct object *object = tree_get(ask->client, ask->call.object);
+        struct object *object = handles_get(ask->client, ask->call.object);
         struct method_call call = { machine, ask, object, NULL, &ask->segments[0] };
         struct method method;
         uint32_t status;

@@ -35,15 +35,15 @@ static bool is_ready(void *context, const struct run_work *run)
 
         if (!work->after_channel)
                 return true;
-        client = tree_client(&gpu->machine->tree, work->after_client);
-        object = client ? tree_get(client, work->after_channel) : NULL;
+        client = handles_client(&gpu->machine->handles, work->after_client);
+        object = client ? handles_get(client, work->after_channel) : NULL;
         return !object || !object->channel || object->channel->error ||
                object->channel->reached >= work->after_value;
 }
 
 static void work_free(struct work *work)
 {
-        memory_unref(work->semaphore);
+        mem_unref(work->semaphore);
         free(work);
 }
 
@@ -54,7 +54,7 @@ static void semaphore_write(const struct work *work, nsec at)
 
         if (!work->semaphore)
                 return;
-        fd = memory_fd(work->semaphore);
+        fd = mem_fd(work->semaphore);
         if (fd >= 0)
                 (void)!pwrite(fd, pair, sizeof(pair), (off_t)work->semaphore_offset);
 }
@@ -235,8 +235,8 @@ uint32_t channel_alloc(struct ask *ask, struct object *object, struct part *para
                 channel->group->context = channel->cid;
         runlist_add_queue(&channel->group->run, &channel->run);
         object->channel = channel;
-        tree_depend(object, rm_get32(params->data, params->size, 24)); /* hContextShare */
-        tree_depend(object, rm_get32(params->data, params->size, 28)); /* hVASpace */
+        handles_depend(object, rm_get32(params->data, params->size, 24)); /* hContextShare */
+        handles_depend(object, rm_get32(params->data, params->size, 28)); /* hVASpace */
         rm_put32(params->data, params->size, layout->channel_id_at, channel->cid);
         return RM_STATUS_OK;
 }
@@ -282,11 +282,11 @@ static int semaphore_find(struct client *client, const struct sim_gpu *gpu, stru
         *ret = NULL;
         if (!gpu->semaphore)
                 return 0;
-        object = tree_get(client, gpu->semaphore);
+        object = handles_get(client, gpu->semaphore);
         if (!object || !object->memory || object->memory->size < SEMAPHORE_SIZE ||
             gpu->semaphore_offset > object->memory->size - SEMAPHORE_SIZE)
                 return -EFAULT;
-        *ret = memory_ref(object->memory);
+        *ret = mem_ref(object->memory);
         return 0;
 }
 
@@ -344,7 +344,7 @@ static int backing(struct ask *ask, const struct object *object)
 
         if (!object || !object->memory)
                 return -ENOENT;
-        fd = memory_fd(object->memory);
+        fd = mem_fd(object->memory);
         if (fd < 0)
                 return fd;
         ask->fd = fd;
@@ -364,10 +364,10 @@ void gpu_message(struct machine *machine, struct ask *ask)
                 return;
         memcpy(&gpu, ask->block.data, sizeof(gpu));
         ask->result = -ENOENT;
-        client = tree_client(&machine->tree, gpu.client);
+        client = handles_client(&machine->handles, gpu.client);
         if (!client || client->file != ask->file)
                 return;
-        object = tree_get(client, gpu.object);
+        object = handles_get(client, gpu.object);
         if (gpu.op == SIM_GPU_BACKING) {
                 ask->result = backing(ask, object);
                 return;

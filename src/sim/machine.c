@@ -153,11 +153,11 @@ void file_unref(struct file *file)
                 struct client *client = file->clients;
 
                 file->clients = client->next;
-                tree_client_free(&file->machine->tree, client);
+                handles_client_free(&file->machine->handles, client);
         }
         file->space = space_free(file->space);
-        memory_unref(file->mapping);
-        memory_unref(file->exported);
+        mem_unref(file->mapping);
+        mem_unref(file->exported);
         if (file->cookie)
                 (void)map_take(&file->machine->files, file->cookie);
         file_unref(file->ctl);
@@ -283,7 +283,7 @@ static uint32_t event_data(struct ask *ask)
 
 static struct client *client_of(struct machine *machine, const struct file *file, uint32_t handle)
 {
-        struct client *client = tree_client(&machine->tree, handle);
+        struct client *client = handles_client(&machine->handles, handle);
 
         return client && (client->file == file || (file->ctl && client->file == file->ctl)) ? client : NULL;
 }
@@ -306,9 +306,9 @@ static uint32_t call_objects(struct machine *machine, struct ask *ask)
         case RM_SHARE:
                 return alloc_share(machine, ask);
         case RM_VID_HEAP:
-                return memory_heap(machine, ask);
+                return mem_heap(machine, ask);
         case RM_MAP_MEMORY:
-                return memory_map(ask);
+                return mem_map(ask);
         case RM_ALLOC_EVENT:
                 return event_alloc(ask);
         case RM_FREE_EVENT:
@@ -392,7 +392,7 @@ static int mmap_any(struct machine *machine, struct ask *ask)
                 return uvm_mmap(machine, ask);
         if (!file->mapping || length > file->mapping_length || offset > file->mapping_length - length)
                 return -EINVAL;
-        fd = memory_fd(file->mapping);
+        fd = mem_fd(file->mapping);
         if (fd < 0)
                 return fd;
         ask->fd = fd;
@@ -474,7 +474,7 @@ int machine_init(struct machine *machine, const struct machine_options *options,
             (rm_version_parse(MACHINE_RELEASE, &version) < 0 ||
              rm_layout_for(version, &machine->layout) != RM_OK))
                 return -EINVAL;
-        tree_init(&machine->tree, object_gone, machine);
+        handles_init(&machine->handles, object_gone, machine);
         for (unsigned int i = 0; i < options->n_gpus; i++)
                 gpu_init(&machine->gpus[i], machine, i);
         return 0;
@@ -484,7 +484,7 @@ void machine_done(struct machine *machine)
 {
         machine->now = RUN_NEVER; /* nothing is late any more */
         (void)send_late(machine);
-        tree_done(&machine->tree);
+        handles_done(&machine->handles);
         map_done(&machine->files);
 }
 

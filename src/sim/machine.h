@@ -9,7 +9,7 @@
  *      uvm.c        VA spaces, external and managed ranges
  *      gpu.c        cards: groups, channels, launches, fences, faults of a card
  *      records.c    context-switch records
- * over the pure parts: tree.h, heap.h, runlist.h.
+ * over the pure parts: handles.h, heap.h, runlist.h.
  *
  * One thread. The time is a member: the server sets it before each message. All that a message
  * holds is a tenant's: sizes are checked with rm_get and rm_put, handles by lookup.
@@ -23,7 +23,7 @@
 #include "sim/faults.h"
 #include "sim/heap.h"
 #include "sim/runlist.h"
-#include "sim/tree.h"
+#include "sim/handles.h"
 #include "sim/wire.h"
 
 #include <sys/socket.h>
@@ -149,7 +149,7 @@ struct machine {
         struct machine_options options;
         struct rm_layout layout;
         struct gpu gpus[GPUS_MAX];
-        struct tree tree;
+        struct handles handles;
         struct map files; /* cookie -> struct file * */
         struct faults faults;
         nsec now;            /* monotonic */
@@ -186,6 +186,7 @@ struct ask {
 
 /* ---- files.c: the directory of a machine, wire.h ------------------------------------------------- */
 
+/* By the process that serves. 0; -errno. */
 int machine_files_make(const struct machine_options *options);
 void machine_files_remove(const char *directory);
 
@@ -243,23 +244,23 @@ uint32_t alloc_share(struct machine *machine, struct ask *ask);
 uint32_t share_put(struct object *object, const unsigned char *policy, size_t size);
 void object_gone(void *context, struct object *object);
 
-/* TREE_* and errnos as statuses. */
-uint32_t status_of(int r);
+/* HANDLES_* and errnos as statuses. */
+uint32_t alloc_status(int r);
 
 /* ---- memory.c -------------------------------------------------------------------------------------- */
 
 /* HEAP_OK; HEAP_E_FULL; -ENOMEM. gpu NULL: host memory. */
-int memory_new(struct gpu *gpu, bytes size, uint32_t attr, uint32_t attr2, struct memory **ret);
-struct memory *memory_ref(struct memory *memory);
-void memory_unref(struct memory *memory);
-int memory_fd(struct memory *memory); /* borrowed; or -errno */
+int mem_new(struct gpu *gpu, bytes size, uint32_t attr, uint32_t attr2, struct memory **ret);
+struct memory *mem_ref(struct memory *memory);
+void mem_unref(struct memory *memory);
+int mem_fd(struct memory *memory); /* borrowed; or -errno */
 
-uint32_t memory_alloc(struct ask *ask, struct object *object, struct part *params); /* 0x40, 0x3e, ... */
-uint32_t memory_heap(struct machine *machine, struct ask *ask); /* VID_HEAP_CONTROL */
-uint32_t memory_map(struct ask *ask);
-uint32_t memory_export(struct machine *machine, struct ask *ask); /* controls 0x3d05, 0x3d06 */
-uint32_t memory_import(struct machine *machine, struct ask *ask);
-void memory_page_write(struct memory *memory);
+uint32_t mem_alloc(struct ask *ask, struct object *object, struct part *params); /* 0x40, 0x3e, ... */
+uint32_t mem_heap(struct machine *machine, struct ask *ask); /* VID_HEAP_CONTROL */
+uint32_t mem_map(struct ask *ask);
+uint32_t mem_export(struct machine *machine, struct ask *ask); /* controls 0x3d05, 0x3d06 */
+uint32_t mem_import(struct machine *machine, struct ask *ask);
+void mem_page_write(struct memory *memory);
 
 /* ---- controls.c ------------------------------------------------------------------------------------ */
 

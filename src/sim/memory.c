@@ -30,7 +30,7 @@ enum {
 
 /* ---- life ------------------------------------------------------------------------------------------ */
 
-int memory_new(struct gpu *gpu, bytes size, uint32_t attr, uint32_t attr2, struct memory **ret)
+int mem_new(struct gpu *gpu, bytes size, uint32_t attr, uint32_t attr2, struct memory **ret)
 {
         _cleanup_(freep) struct memory *memory = calloc(1, sizeof(*memory));
         int r;
@@ -53,14 +53,14 @@ int memory_new(struct gpu *gpu, bytes size, uint32_t attr, uint32_t attr2, struc
         return HEAP_OK;
 }
 
-struct memory *memory_ref(struct memory *memory)
+struct memory *mem_ref(struct memory *memory)
 {
         if (memory)
                 memory->refs++;
         return memory;
 }
 
-void memory_unref(struct memory *memory)
+void mem_unref(struct memory *memory)
 {
         if (!memory || --memory->refs)
                 return;
@@ -74,7 +74,7 @@ void memory_unref(struct memory *memory)
         free(memory);
 }
 
-int memory_fd(struct memory *memory)
+int mem_fd(struct memory *memory)
 {
         _cleanup_(closep) int fd = -1;
 
@@ -85,12 +85,12 @@ int memory_fd(struct memory *memory)
                 memory->fd = TAKE_FD(fd);
         }
         if (memory->is_page)
-                memory_page_write(memory);
+                mem_page_write(memory);
         return memory->fd;
 }
 
 /* NV00DE_SHARED_DATA: BAR1 and, from 560.28.03 on, what is free. Source: cl00de.h. */
-void memory_page_write(struct memory *memory)
+void mem_page_write(struct memory *memory)
 {
         unsigned char page[40] = { 0 };
         const struct gpu *gpu = memory->gpu;
@@ -122,7 +122,7 @@ static int take_video(struct object *object, const struct wish *wish)
 
         if (faults->oom_at && --faults->oom_at == 0)
                 return HEAP_E_FULL;
-        return memory_new(object->gpu, wish->size, wish->attr, wish->attr2, &object->memory);
+        return mem_new(object->gpu, wish->size, wish->attr, wish->attr2, &object->memory);
 }
 
 static uint32_t memory_make(struct object *object, const struct wish *wish)
@@ -145,14 +145,14 @@ static uint32_t memory_make(struct object *object, const struct wish *wish)
         if (wish->flags & RM_FLAG_VIRTUAL)
                 return RM_STATUS_INVALID_ARGUMENT;
         r = is_video ? take_video(object, wish) :
-                       memory_new(NULL, wish->size, wish->attr, wish->attr2, &object->memory);
+                       mem_new(NULL, wish->size, wish->attr, wish->attr2, &object->memory);
         if (r != HEAP_OK)
                 return RM_STATUS_NO_MEMORY;
         object->memory->n_handles = 1;
         return RM_STATUS_OK;
 }
 
-uint32_t memory_alloc(struct ask *ask, struct object *object, struct part *params)
+uint32_t mem_alloc(struct ask *ask, struct object *object, struct part *params)
 {
         struct wish wish = { .owner = rm_get32(params->data, params->size, 0),
                              .flags = rm_get32(params->data, params->size, 8),
@@ -198,13 +198,13 @@ static uint32_t heap_alloc(struct machine *machine, struct ask *ask)
         uint32_t status = RM_STATUS_OK;
         int r;
 
-        r = tree_put(ask->client, ask->call.parent, ask->call.object, class_number, &object);
-        if (r != TREE_OK)
-                return status_of(r);
+        r = handles_put(ask->client, ask->call.parent, ask->call.object, class_number, &object);
+        if (r != HANDLES_OK)
+                return alloc_status(r);
         if (class_number != CLASS_VIRTUAL)
                 status = memory_make(object, &wish);
         if (status != RM_STATUS_OK) {
-                tree_free(&machine->tree, object);
+                handles_free(&machine->handles, object);
                 return status;
         }
         rm_put32(block->data, block->size, 44, object->handle);
@@ -227,9 +227,9 @@ static uint32_t heap_info(struct ask *ask, const struct gpu *gpu)
         return RM_STATUS_OK;
 }
 
-uint32_t memory_heap(struct machine *machine, struct ask *ask)
+uint32_t mem_heap(struct machine *machine, struct ask *ask)
 {
-        struct object *parent = tree_get(ask->client, ask->call.parent);
+        struct object *parent = handles_get(ask->client, ask->call.parent);
 
         if (!parent || !parent->gpu)
                 return SIM_STATUS_INVALID_PARENT;
@@ -251,9 +251,9 @@ uint32_t memory_heap(struct machine *machine, struct ask *ask)
 
 /* RM lets only the process that made the client map (rm_create_mmap_context compares ProcID); the
  * file named carries what is mapped until its mmap. */
-uint32_t memory_map(struct ask *ask)
+uint32_t mem_map(struct ask *ask)
 {
-        struct object *object = tree_get(ask->client, ask->call.object);
+        struct object *object = handles_get(ask->client, ask->call.object);
         uint64_t offset = rm_get64(ask->block.data, ask->block.size, 16);
         uint64_t length = rm_get64(ask->block.data, ask->block.size, 24);
 
@@ -265,8 +265,8 @@ uint32_t memory_map(struct ask *ask)
             length > object->memory->size || offset > object->memory->size - length)
                 return RM_STATUS_INVALID_ARGUMENT;
 
-        memory_unref(ask->named->mapping);
-        ask->named->mapping = memory_ref(object->memory);
+        mem_unref(ask->named->mapping);
+        ask->named->mapping = mem_ref(object->memory);
         ask->named->mapping_offset = offset;
         ask->named->mapping_length = length;
         return RM_STATUS_OK;
@@ -276,22 +276,22 @@ uint32_t memory_map(struct ask *ask)
 
 /* NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD: type@0 hDevice@4 hParent@8 hObject@12 fd@16. The file
  * holds the memory until it is closed. */
-uint32_t memory_export(struct machine *machine, struct ask *ask)
+uint32_t mem_export(struct machine *machine, struct ask *ask)
 {
         const struct part *params = &ask->segments[0];
-        struct object *object = tree_get(ask->client, rm_get32(params->data, params->size, 12));
+        struct object *object = handles_get(ask->client, rm_get32(params->data, params->size, 12));
 
         (void)machine;
         if (!object || !object->memory)
                 return RM_STATUS_OBJECT_NOT_FOUND;
         if (!ask->named || ask->named->node != RM_NODE_CTL || ask->named->exported)
                 return RM_STATUS_INVALID_ARGUMENT;
-        ask->named->exported = memory_ref(object->memory);
+        ask->named->exported = mem_ref(object->memory);
         return RM_STATUS_OK;
 }
 
 /* ..._IMPORT_OBJECT_FROM_FD: fd@0 type@4 hDevice@8 hParent@12 hObject@16 */
-uint32_t memory_import(struct machine *machine, struct ask *ask)
+uint32_t mem_import(struct machine *machine, struct ask *ask)
 {
         const struct part *params = &ask->segments[0];
         struct object *object;
@@ -300,13 +300,13 @@ uint32_t memory_import(struct machine *machine, struct ask *ask)
         (void)machine;
         if (!ask->named || !ask->named->exported)
                 return RM_STATUS_INVALID_ARGUMENT;
-        r = tree_put(ask->client, rm_get32(params->data, params->size, 12),
+        r = handles_put(ask->client, rm_get32(params->data, params->size, 12),
                      rm_get32(params->data, params->size, 16),
                      ask->named->exported->gpu ? RM_CLASS_VIDEO_MEMORY : RM_CLASS_HOST_MEMORY, &object);
-        if (r != TREE_OK)
-                return status_of(r);
+        if (r != HANDLES_OK)
+                return alloc_status(r);
         object->is_dup = true;
-        object->memory = memory_ref(ask->named->exported);
+        object->memory = mem_ref(ask->named->exported);
         object->memory->n_handles++;
         rm_put32(params->data, params->size, 16, object->handle);
         return RM_STATUS_OK;

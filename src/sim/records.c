@@ -39,7 +39,7 @@ struct buffer {
 
 static struct memory *memory_of(struct client *client, uint32_t handle, bytes size)
 {
-        struct object *object = tree_get(client, handle);
+        struct object *object = handles_get(client, handle);
 
         return object && object->memory && object->memory->size >= size ? object->memory : NULL;
 }
@@ -58,8 +58,8 @@ uint32_t buffer_alloc(struct ask *ask, struct object *object, struct part *param
         object->buffer = calloc(1, sizeof(*object->buffer));
         if (!object->buffer)
                 return RM_STATUS_NO_MEMORY;
-        *object->buffer = (struct buffer){ .header = memory_ref(header),
-                                           .records = memory_ref(records),
+        *object->buffer = (struct buffer){ .header = mem_ref(header),
+                                           .records = mem_ref(records),
                                            .n_records = n,
                                            .uid = ask->who.uid };
         return RM_STATUS_OK;
@@ -82,8 +82,8 @@ void buffer_free(struct buffer *buffer)
         if (!buffer)
                 return;
         unbind(buffer);
-        memory_unref(buffer->header);
-        memory_unref(buffer->records);
+        mem_unref(buffer->header);
+        mem_unref(buffer->records);
         free(buffer);
 }
 
@@ -91,8 +91,8 @@ void buffer_free(struct buffer *buffer)
  * root sees everybody's records as they are. */
 uint32_t buffer_bind(struct ask *ask, struct part *params, bool is_v2)
 {
-        struct object *subdevice = tree_get(ask->client, ask->call.object);
-        struct object *object = tree_get(ask->client, rm_get32(params->data, params->size, 0));
+        struct object *subdevice = handles_get(ask->client, ask->call.object);
+        struct object *object = handles_get(ask->client, rm_get32(params->data, params->size, 0));
         struct buffer *buffer = object ? object->buffer : NULL;
 
         if (!buffer || !subdevice->gpu)
@@ -111,7 +111,7 @@ uint32_t buffer_bind(struct ask *ask, struct part *params, bool is_v2)
 static void header_write(const struct buffer *buffer)
 {
         unsigned char header[HEADER_SIZE] = { 0 };
-        int fd = memory_fd(buffer->header);
+        int fd = mem_fd(buffer->header);
 
         rm_put32(header, sizeof(header), 0, buffer->get);
         rm_put32(header, sizeof(header), 4, buffer->put);
@@ -150,7 +150,7 @@ uint32_t buffer_control(struct ask *ask, struct object *object, struct part *par
 static void record_write(struct buffer *buffer, const unsigned char *record)
 {
         uint32_t next = (buffer->put + 1) % buffer->n_records;
-        int fd = memory_fd(buffer->records);
+        int fd = mem_fd(buffer->records);
 
         if (next == buffer->get && !buffer->keeps_newest) {
                 buffer->n_dropped++;

@@ -287,6 +287,8 @@ static int start(struct server *server, const struct machine_options *options, c
                 return -errno;
         r = source_add(server, &(struct source){ .kind = SOURCE_SIGNAL, .fd = fd });
         if (!r)
+                r = machine_files_make(options);
+        if (!r)
                 r = source_add(server, &(struct source){ .kind = SOURCE_TIMER, .fd = server->timer });
         if (!r)
                 r = machine_init(&server->machine, options, clock_now());

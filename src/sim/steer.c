@@ -20,7 +20,7 @@ static uint32_t get(const struct method_call *call, size_t at)
 /* hObject@0 mapFlags@4 addrSpaceType@8: 1 host, 2 video. */
 uint32_t method_address_space(struct method_call *call)
 {
-        const struct object *object = tree_get(call->ask->client, get(call, 0));
+        const struct object *object = handles_get(call->ask->client, get(call, 0));
 
         if (!object)
                 return RM_STATUS_OBJECT_NOT_FOUND;
@@ -35,7 +35,7 @@ uint32_t method_inherited_share(struct method_call *call)
 
 uint32_t method_share(struct method_call *call)
 {
-        struct object *object = tree_get(call->ask->client, get(call, 0));
+        struct object *object = handles_get(call->ask->client, get(call, 0));
 
         return object ? share_put(object, call->params->data + 4, call->params->size - 4) :
                         RM_STATUS_OBJECT_NOT_FOUND;
@@ -43,12 +43,12 @@ uint32_t method_share(struct method_call *call)
 
 uint32_t method_export_object(struct method_call *call)
 {
-        return memory_export(call->machine, call->ask);
+        return mem_export(call->machine, call->ask);
 }
 
 uint32_t method_import_object(struct method_call *call)
 {
-        return memory_import(call->machine, call->ask);
+        return mem_import(call->machine, call->ask);
 }
 
 /* n@0 and a list of { index, datum }: 2 and 3 the size in bytes, 7 in 4 KiB units, 9 where it is. */
@@ -78,7 +78,7 @@ static bool has_class(const struct client *client, const struct gpu *gpu, uint32
 {
         const struct object *object;
 
-        for (size_t i = 0; (object = tree_next(client, &i)) != NULL;)
+        for (size_t i = 0; (object = handles_next(client, &i)) != NULL;)
                 if (object->gpu == gpu && object->class_number == class_number)
                         return true;
         return false;
@@ -95,7 +95,7 @@ uint32_t method_pids(struct method_call *call)
 
         if (get(call, 0))
                 return RM_STATUS_INVALID_ARGUMENT;
-        for (size_t i = 0; (client = map_next(&call->machine->tree.clients, &i)) != NULL && n < PIDS_MAX;) {
+        for (size_t i = 0; (client = map_next(&call->machine->handles.clients, &i)) != NULL && n < PIDS_MAX;) {
                 if (!has_class(client, call->gpu, get(call, 4)))
                         continue;
                 for (seen = 0; seen < n && get(call, 12 + 4 * seen) != (uint32_t)client->pid;)
@@ -115,7 +115,7 @@ static void usage_add(struct usage *usage, const struct client *client, const st
 {
         const struct object *object;
 
-        for (size_t i = 0; (object = tree_next(client, &i)) != NULL;) {
+        for (size_t i = 0; (object = handles_next(client, &i)) != NULL;) {
                 const struct memory *memory = object->memory;
 
                 if (!memory || memory->gpu != gpu || !memory->taken)
@@ -146,7 +146,7 @@ uint32_t method_pid_info(struct method_call *call)
                 size_t at = 8 + ENTRY * n;
                 struct usage usage = { 0 };
 
-                for (size_t i = 0; (client = map_next(&call->machine->tree.clients, &i)) != NULL;)
+                for (size_t i = 0; (client = map_next(&call->machine->handles.clients, &i)) != NULL;)
                         if ((uint32_t)client->pid == get(call, at))
                                 usage_add(&usage, client, call->gpu);
                 put(call, at + 8, RM_STATUS_OK);
@@ -196,7 +196,7 @@ uint32_t method_get_timeslice(struct method_call *call)
 /* hChannel@0 property@4 u64@8; property 0: the timeslice in microseconds. */
 uint32_t method_channel_property(struct method_call *call)
 {
-        struct object *object = tree_get(call->ask->client, get(call, 0));
+        struct object *object = handles_get(call->ask->client, get(call, 0));
 
         if (!object || !object->channel)
                 return RM_STATUS_OBJECT_NOT_FOUND;
@@ -219,8 +219,8 @@ uint32_t method_disable_channels(struct method_call *call)
         if (n > CHANNELS_MAX)
                 return RM_STATUS_INVALID_ARGUMENT;
         for (size_t i = 0; i < n; i++) {
-                struct client *client = tree_client(&call->machine->tree, get(call, CLIENTS_AT + 4 * i));
-                struct object *object = client ? tree_get(client, get(call, CHANNELS_AT + 4 * i)) : NULL;
+                struct client *client = handles_client(&call->machine->handles, get(call, CLIENTS_AT + 4 * i));
+                struct object *object = client ? handles_get(client, get(call, CHANNELS_AT + 4 * i)) : NULL;
 
                 if (object && object->channel)
                         runlist_set_off(&object->channel->run, call->params->data[0], call->machine->now);
@@ -246,7 +246,7 @@ uint32_t method_channel_id(struct method_call *call)
 /* hObject@0 classEngineID@4 classID@8 engineID@12 */
 uint32_t method_engine_of(struct method_call *call)
 {
-        const struct object *object = tree_get(call->ask->client, get(call, 0));
+        const struct object *object = handles_get(call->ask->client, get(call, 0));
 
         if (!object)
                 return RM_STATUS_OBJECT_NOT_FOUND;
@@ -265,7 +265,7 @@ uint32_t method_channel_list(struct method_call *call)
         if (call->ask->header.n_segments < 3)
                 return RM_STATUS_INVALID_ARGUMENT;
         for (size_t i = 0; i < handles->size / 4; i++) {
-                struct object *object = tree_get(call->ask->client, rm_get32(handles->data, handles->size, 4 * i));
+                struct object *object = handles_get(call->ask->client, rm_get32(handles->data, handles->size, 4 * i));
 
                 if (!object || !object->channel)
                         return RM_STATUS_INVALID_ARGUMENT;

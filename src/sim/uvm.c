@@ -125,7 +125,7 @@ static void unmap(struct range *range, uint64_t base, uint64_t length)
                         continue;
                 }
                 *at = mapping->next;
-                memory_unref(mapping->memory);
+                mem_unref(mapping->memory);
                 free(mapping);
         }
 }
@@ -187,12 +187,12 @@ static uint32_t register_gpu(struct machine *machine, struct ask *ask, struct sp
 /* The client must belong to the control file that the call names. */
 static uint32_t memory_named(struct machine *machine, const struct ask *ask, struct memory **ret)
 {
-        struct client *client = tree_client(&machine->tree, ask->call.source_client);
+        struct client *client = handles_client(&machine->handles, ask->call.source_client);
         const struct object *object;
 
         if (!client || !ask->named || client->file != ask->named)
                 return RM_STATUS_INVALID_CLIENT;
-        object = tree_get(client, ask->call.source_object);
+        object = handles_get(client, ask->call.source_object);
         if (!object || !object->memory)
                 return RM_STATUS_OBJECT_NOT_FOUND;
         *ret = object->memory;
@@ -217,7 +217,7 @@ static uint32_t map_external(struct machine *machine, struct ask *ask, struct sp
         mapping = malloc(sizeof(*mapping));
         if (!mapping)
                 return RM_STATUS_NO_MEMORY;
-        memory = memory_ref(memory); /* it may be mapped there already */
+        memory = mem_ref(memory); /* it may be mapped there already */
         unmap(range, ask->call.base, ask->call.length);
         *mapping = (struct mapping){ range->mappings, ask->call.base, ask->call.length, memory };
         range->mappings = mapping;

@@ -4,8 +4,11 @@
  * A private directory, a server in it, and the program with three variables: SUBLET_SIM (where the
  * machine is), LD_PRELOAD (the kernel's side of the nodes), LD_LIBRARY_PATH (libcuda and libnvidia-ml).
  * The server dies with us whatever happens to us (PR_SET_PDEATHSIG) and takes the directory with it.
+ *
+ * Exit status: the program's, or 128 + the signal that ended it; 2: bad use; 127: no such program;
+ * 126: it cannot be run; 1: the machine could not be made.
  */
-#include "sim/sim.h"
+#include "sim/verbs.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -27,6 +30,7 @@ enum {
         FAULTS_MAX = 16,
         DIRECTORY_MAX = 80, /* leaves room for /dev/nvidia-uvm-tools in a socket's address */
         EXIT_USE = 2,
+        EXIT_CANNOT_RUN = 126,
         EXIT_NOT_FOUND = 127,
         EXIT_SIGNAL = 128,
 };
@@ -34,68 +38,349 @@ enum {
 struct plan {
         struct machine_options machine;
         char directory[DIRECTORY_MAX];
-        bool is_given; /* --dir */
+        bool is_given; /* --dir: it stays */
         const char *faults[FAULTS_MAX + 1];
         size_t n_faults;
-        char **command; /* NULL: none */
+        char **command; /* ends with NULL; empty: order the faults only */
 };
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 
-static void print_help(void)
+static const char usage[] =
+        "usage: sublet sim [OPTION...] [--] COMMAND [ARGUMENT...]\n"
+        "       sublet sim --dir DIR --fault NAME=N...\n"
+        "Runs COMMAND on a machine with simulated GPUs; or makes something go wrong on a running one.\n"
+        "\n"
+        "  --gpus N          how many, 1 to 32 (1)\n"
+        "  --memory SIZE     video memory of each (143771M)\n"
+        "  --driver VERSION  release of the driver that it plays (" MACHINE_RELEASE ")\n"
+        "  --dir DIR         make the machine in this directory, and leave it there; it must be short\n"
+        "  --fault NAME=N    what goes wrong:\n";
+
+static int parse_directory(struct plan *plan, const char *text, struct err *err)
 {
-        printf("usage: sublet sim [OPTION]... -- PROGRAM [ARGUMENT]...\n"
-               "       sublet sim --dir DIR --fault NAME=N...\n"
-               "\n"
-               "Runs PROGRAM on a simulated machine with NVIDIA cards, or orders a fault on a running one.\n"
-               "\n"
-               "  --gpus N          cards, 1 to %d (1)\n"
-               "  --memory SIZE     video memory of each (143771M)\n"
-               "  --driver VERSION  release of the driver that it plays (%s)\n"
-               "  --dir DIR         where the machine is (a new directory, removed at the end)\n"
-               "  --fault NAME=N    what goes wrong:\n%s",
-               GPUS_MAX, MACHINE_RELEASE, fault_help());
+        char path[PATH_MAX];
+
+        if (mkdir(text, 0700) < 0 && errno != EEXIST)
+                return err_set(err, -errno, "making %s", text);
+        if (!realpath(text, path))
+                return err_set(err, -errno, "finding %s", text);
+        if (strlen(path) >= sizeof(plan->directory))
+                return err_say(err, -ENAMETOOLONG, "%s is longer than the %d characters that a socket's address leaves",
+                               path, DIRECTORY_MAX - 1);
+        strcpy(plan->directory, path);
+        plan->is_given = true;
+        return 0;
 }
 
-static int parse_number(const char *text, uint64_t max, uint64_t *ret)
+static int parse_release(struct plan *plan, const char *text, struct err *err)
 {
-        int r = number_parse(text, ret);
+        struct rm_version version;
 
-        return r < 0 ? r : *ret < 1 || *ret > max ? -ERANGE : 0;
+        if (rm_version_parse(text, &version) < 0 || strlen(text) >= sizeof(plan->machine.release))
+                return err_say(err, -EINVAL, "--driver is a release such as " MACHINE_RELEASE ", not '%s'", text);
+        strcpy(plan->machine.release, text);
+        return 0;
+}
+
+static int parse_fault(struct plan *plan, const char *text, struct err *err)
+{
+        struct faults ignored;
+        enum fault fault;
+        uint64_t value;
+
+        if (fault_parse(text, &ignored, &fault, &value) < 0)
+                return err_say(err, -EINVAL, "there is no fault '%s' ('sublet sim --help' lists them)", text);
+        if (plan->n_faults == FAULTS_MAX)
+                return err_say(err, -E2BIG, "at most %d faults", FAULTS_MAX);
+        plan->faults[plan->n_faults++] = text;
+        return 0;
 }
 
 static int parse_option(struct plan *plan, int option, const char *text, struct err *err)
 {
-        struct rm_version version;
-        struct faults ignored;
-        enum fault fault;
         uint64_t number;
 
         switch (option) {
         case 'g':
-                if (parse_number(text, GPUS_MAX, &number) < 0)
-                        return err_say(err, -EINVAL, "--gpus is 1 to %d, not '%s'", GPUS_MAX, text);
+                if (number_parse(text, &number) < 0 || number < 1 || number > GPUS_MAX)
+                        return err_say(err, -EINVAL, "--gpus is a number from 1 to %d, not '%s'", GPUS_MAX, text);
                 plan->machine.n_gpus = (unsigned int)number;
                 return 0;
         case 'm':
-                if (bytes_parse(text, 0, &plan->machine.memory) < 0 || plan->machine.memory > 4096 * GIB)
-                        return err_say(err, -EINVAL, "--memory is a size such as 24G, not '%s'", text);
+                if (bytes_parse(text, 0, &plan->machine.memory) < 0 || plan->machine.memory > 1024 * GIB)
+                        return err_say(err, -EINVAL, "--memory is a size such as 24G, at most 1024G, not '%s'", text);
                 return 0;
         case 'r':
-                if (rm_version_parse(text, &version) < 0 || strlen(text) >= sizeof(plan->machine.release))
-                        return err_say(err, -EINVAL, "--driver is a release such as %s, not '%s'", MACHINE_RELEASE, text);
-                strcpy(plan->machine.release, text);
-                return 0;
+                return parse_release(plan, text, err);
         case 'd':
-                if (!realpath(text, (char[PATH_MAX]){ 0 }))
-                        return err_set(err, -errno, "--dir %s", text);
-                return 0;
+                return parse_directory(plan, text, err);
         case 'f':
-                if (plan->n_faults == FAULTS_MAX || fault_parse(text, &ignored, &fault, &number) < 0)
-                        return err_say(err, -EINVAL, "--fault has no '%s'; sublet sim --help lists them", text);
-                plan->faults[plan->n_faults++] = text;
-                return 0;
+                return parse_fault(plan, text, err);
         default:
-                return err_say(err, -EINVAL, "see sublet sim --help");
+                return err_say(err, -EINVAL, "'sublet sim --help' says how");
         }
+}
+
+/* 0; 1: help was asked for; -errno. */
+static int parse(int argc, char **argv, struct plan *plan, struct err *err)
+{
+        static const struct option options[] = {
+                { "gpus", required_argument, NULL, 'g' },  { "memory", required_argument, NULL, 'm' },
+                { "mem", required_argument, NULL, 'm' },   { "driver", required_argument, NULL, 'r' },
+                { "dir", required_argument, NULL, 'd' },   { "fault", required_argument, NULL, 'f' },
+                { "help", no_argument, NULL, 'h' },        { 0 },
+        };
+        int option, r;
+
+        optind = 0;
+        while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
+                if (option == 'h')
+                        return 1;
+                r = parse_option(plan, option, optarg, err);
+                if (r < 0)
+                        return r;
+        }
+        plan->command = argv + optind;
+        if (!*plan->command && (!plan->is_given || !plan->n_faults))
+                return err_say(err, -EINVAL, "what is to be run? 'sublet sim -- COMMAND'");
+        return 0;
+}
+
+/* ---- the machine --------------------------------------------------------------------------------------- */
+
+static int directory_make(struct plan *plan, struct err *err)
+{
+        const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+        if (plan->is_given)
+                return 0;
+        if (!runtime || snprintf(plan->directory, sizeof(plan->directory), "%s/sublet-sim-XXXXXX", runtime) >=
+                                (int)sizeof(plan->directory) ||
+            !mkdtemp(plan->directory)) {
+                strcpy(plan->directory, "/tmp/sublet-sim-XXXXXX");
+                if (!mkdtemp(plan->directory))
+                        return err_set(err, -errno, "making a directory in /tmp");
+        }
+        return 0;
+}
+
+/* The server's process; never returns. What it says goes to the machine's log. */
+static void serve(const struct plan *plan, pid_t parent, int ready)
+{
+        int log, null = open("/dev/null", O_RDWR | O_CLOEXEC), r;
+        char path[256];
+
+        (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+        (void)setpgid(0, 0); /* an interrupt at the terminal is the program's */
+        (void)snprintf(path, sizeof(path), "%s/log", plan->directory);
+        log = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+        (void)dup2(null, 0);
+        (void)dup2(null, 1);
+        (void)dup2(log < 0 ? null : log, 2);
+        (void)dup2(ready, 3);
+        (void)close_range(4, ~0U, 0);
+        r = getppid() == parent ? server_run(&plan->machine, plan->faults, 3) : -ESRCH;
+        if (!plan->is_given)
+                machine_files_remove(plan->directory);
+        _exit(r < 0 ? -r : 0);
+}
+
+/* Its process, or -errno. */
+static pid_t server_start(const struct plan *plan, struct err *err)
+{
+        _cleanup_(closep) int ours = -1;
+        pid_t parent = getpid(), pid;
+        int pair[2], status = 0;
+        char byte;
+
+        if (pipe2(pair, O_CLOEXEC) < 0)
+                return err_set(err, -errno, "making a pipe");
+        ours = pair[0];
+        pid = fork();
+        if (pid == 0)
+                serve(plan, parent, pair[1]);
+        close(pair[1]);
+        if (pid < 0)
+                return err_set(err, -errno, "starting the machine");
+        if (read(ours, &byte, 1) == 1)
+                return pid;
+        (void)waitpid(pid, &status, 0);
+        return err_set(err, WIFEXITED(status) && WEXITSTATUS(status) ? -WEXITSTATUS(status) : -EIO,
+                       "starting the machine in %s", plan->directory);
+}
+
+static pid_t machine_start(struct plan *plan, struct err *err)
+{
+        int r = directory_make(plan, err);
+
+        plan->machine.directory = plan->directory;
+        return r < 0 ? r : server_start(plan, err);
+}
+
+static void machine_end(const struct plan *plan, pid_t server)
+{
+        (void)kill(server, SIGTERM);
+        (void)waitpid(server, NULL, 0);
+        if (!plan->is_given)
+                machine_files_remove(plan->directory);
+}
+
+/* ---- the program ----------------------------------------------------------------------------------------- */
+
+/* Adds to the front of a list with colons. */
+static int prepend(const char *name, const char *what)
+{
+        const char *old = getenv(name);
+        char text[8192];
+
+        if (!old || !*old)
+                return setenv(name, what, 1);
+        if (snprintf(text, sizeof(text), "%s:%s", what, old) >= (int)sizeof(text))
+                return -1;
+        return setenv(name, text, 1);
+}
+
+/* Where the libraries are: beside us in a build tree, or where they are installed. */
+static int library_find(const char *name, char *ret_directory, size_t size)
+{
+        static const char *const places[] = { "sim", "sim/cuda", "sim/nvml", "../lib/sublet/sim" };
+        char self[PATH_MAX], path[2 * PATH_MAX];
+        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+        self[n < 0 ? 0 : n] = 0;
+        *strrchr(n > 0 ? self : strcpy(self, "/"), '/') = 0;
+        for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+                (void)snprintf(path, sizeof(path), "%s/%s/%s", self, places[i], name);
+                if (access(path, R_OK) == 0)
+                        return snprintf(ret_directory, size, "%s/%s", self, places[i]) < (int)size ? 0 : -ENAMETOOLONG;
+        }
+        return -ENOENT;
+}
+
+static int environment_make(const struct plan *plan, struct err *err)
+{
+        static const char *const libraries[] = { "libnvidia-ml.so.1", "libcuda.so.1" };
+        char directory[PATH_MAX], path[PATH_MAX + 32];
+        int r;
+
+        r = library_find("libsublet-sim.so", directory, sizeof(directory));
+        if (r < 0)
+                return err_set(err, r, "looking for libsublet-sim.so");
+        (void)snprintf(path, sizeof(path), "%s/libsublet-sim.so", directory);
+        if (setenv(SIM_ENV, plan->directory, 1) < 0 || prepend("LD_PRELOAD", path) < 0)
+                return err_set(err, -ENOMEM, "setting the environment");
+        for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
+                if (library_find(libraries[i], directory, sizeof(directory)) == 0 &&
+                    prepend("LD_LIBRARY_PATH", directory) < 0)
+                        return err_set(err, -ENOMEM, "setting the environment");
+        return 0;
+}
+
+/* Its process, or -errno. */
+static pid_t program_start(const struct plan *plan, const sigset_t *mask, struct err *err)
+{
+        pid_t pid = fork();
+
+        if (pid < 0)
+                return err_set(err, -errno, "starting %s", plan->command[0]);
+        if (pid == 0) {
+                (void)sigprocmask(SIG_SETMASK, mask, NULL);
+                execvp(plan->command[0], plan->command);
+                (void)dprintf(2, "sublet sim: %s: %s\n", plan->command[0], strerror(errno));
+                _exit(errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN);
+        }
+        return pid;
+}
+
+/* Passes signals on until the program has ended. Those from the terminal it has got already. */
+static int program_wait(pid_t program, const sigset_t *set)
+{
+        siginfo_t info;
+        int status;
+
+        for (;;) {
+                if (sigwaitinfo(set, &info) < 0)
+                        continue;
+                if (info.si_signo != SIGCHLD && info.si_code != SI_KERNEL)
+                        (void)kill(program, info.si_signo);
+                if (waitpid(program, &status, WNOHANG) == program)
+                        return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SIGNAL + WTERMSIG(status);
+        }
+}
+
+static int run(struct plan *plan, struct err *err)
+{
+        static const int passed[] = { SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH };
+        sigset_t set, old;
+        pid_t server;
+        int r;
+
+        sigemptyset(&set);
+        for (size_t i = 0; i < ARRAY_SIZE(passed); i++)
+                sigaddset(&set, passed[i]);
+        (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would take the exit status away */
+        server = machine_start(plan, err);
+        if (server < 0) {
+                if (!plan->is_given)
+                        machine_files_remove(plan->directory);
+                return server;
+        }
+        (void)sigprocmask(SIG_BLOCK, &set, &old);
+        r = environment_make(plan, err);
+        if (!r)
+                r = program_start(plan, &old, err);
+        if (r > 0)
+                r = program_wait(r, &set);
+        machine_end(plan, server);
+        (void)sigprocmask(SIG_SETMASK, &old, NULL);
+        return r;
+}
+
+/* ---- faults on a running machine ---------------------------------------------------------------------------- */
+
+static int order_fault(const char *directory, const char *fault, struct err *err)
+{
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        char answer[128] = { 0 };
+
+        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/control", directory);
+        if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+                return err_set(err, -errno, "reaching the machine in %s", directory);
+        if (send(fd, fault, strlen(fault), MSG_NOSIGNAL) < 0 || recv(fd, answer, sizeof(answer) - 1, 0) < 0)
+                return err_set(err, -errno, "ordering %s", fault);
+        return *answer ? err_say(err, -EINVAL, "%s: %s", fault, answer) : 0;
+}
+
+static int order_faults(const struct plan *plan, struct err *err)
+{
+        int r = 0;
+
+        for (size_t i = 0; i < plan->n_faults && !r; i++)
+                r = order_fault(plan->directory, plan->faults[i], err);
+        return r;
+}
+
+int sim_main(int argc, char **argv)
+{
+        struct plan plan = { .machine = { .n_gpus = 1, .memory = 143771 * MIB, .release = MACHINE_RELEASE } };
+        struct err err = { 0 };
+        int r;
+
+        r = parse(argc, argv, &plan, &err);
+        if (r > 0) {
+                (void)printf("%s%s", usage, fault_help());
+                return 0;
+        }
+        if (r < 0) {
+                (void)fprintf(stderr, "sublet sim: %s\n", err.text);
+                return EXIT_USE;
+        }
+        r = *plan.command ? run(&plan, &err) : order_faults(&plan, &err);
+        if (r < 0) {
+                (void)fprintf(stderr, "sublet sim: %s\n", err.text);
+                return EXIT_FAILURE;
+        }
+        return r;
 }

@@ -11,9 +11,9 @@
 
 #define NONE UINT32_MAX
 
-static const char *const releases[] = { "525.53",     "525.147.05", "535.54.03",  "535.288.01",
-                                        "545.29.06",  "550.163.01", "555.58.02",  "560.35.03",
-                                        "565.77",     "570.211.01", "575.64.05",  "580.142",
+static const char *const releases[] = { "525.53",     "525.147.05", "535.54.03", "535.288.01",
+                                        "545.29.06",  "550.163.01", "555.58.02", "560.35.03",
+                                        "565.77",     "570.211.01", "575.64.05", "580.142",
                                         "580.159.04", "590.48.01",  "595.45.04" };
 
 enum {
@@ -77,7 +77,8 @@ static void classes_print(FILE *out)
         };
 
         for (size_t c = 0; c < sizeof(classes) / sizeof(classes[0]); c++) {
-                struct rm_call call = { .kind = RM_ALLOC, .class_or_cmd = classes[c].number,
+                struct rm_call call = { .kind = RM_ALLOC,
+                                        .class_or_cmd = classes[c].number,
                                         .params = 1 };
 
                 fprintf(out, "0x%04x %-37s", classes[c].number, classes[c].name);
@@ -97,9 +98,10 @@ static void heading(FILE *out, const char *text)
 
 static void print(FILE *out)
 {
-        fprintf(out, "Resolved layouts of the driver's blocks, in bytes. Written by\n"
-                     "        BUILD/tests/golden/layouts > tests/golden/layouts.txt\n"
-                     "Check every changed number against the driver's sources before committing it.\n");
+        fprintf(out,
+                "Resolved layouts of the driver's blocks, in bytes. Written by\n"
+                "        BUILD/tests/golden/layouts > tests/golden/layouts.txt\n"
+                "Check every changed number against the driver's sources before committing it.\n");
         heading(out, "FIELDS (fields.def)");
         fields_print(out);
         heading(out, "BLOCKS (requests.def)");
@@ -158,7 +160,8 @@ int main(int argc, char **argv)
                 printf("ok 1 - layouts are as in the golden file\n1..1\n");
         else
                 printf("# if this is meant: %s > tests/golden/layouts.txt, and read the diff\n"
-                       "not ok 1 - layouts are as in the golden file\n1..1\n", argv[0]);
+                       "not ok 1 - layouts are as in the golden file\n1..1\n",
+                       argv[0]);
         (void)fclose(golden);
         (void)fclose(now);
         return 0;

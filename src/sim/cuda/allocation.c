@@ -99,11 +99,11 @@ void allocations_end(CUcontext context)
         for (size_t i = allocations.n; i-- > 0;) {
                 struct allocation *allocation = (struct allocation *)allocations.span[i];
 
-                if (allocation->context != context || allocation->kind == ALLOCATION_VIRTUAL)
-                        continue;
+                if (allocation->context != context || allocation->kind == ALLOCATION_VIRTUAL ||
+                    allocation->kind == ALLOCATION_POOL)
+                        continue; /* these live with the device */
                 (void)allocation_end(allocation);
                 if (i > allocations.n) /* a chunk took others with it */
                         i = allocations.n;
         }
-        pools_end(context);
 }

@@ -104,6 +104,8 @@ struct allocation {
         struct chunk *chunk;     /* of a small one */
         struct CUmemPoolHandle_st *pool;
         unsigned int flags; /* as the program gave them */
+        uint32_t source_client, source_object; /* of an IPC import */
+        unsigned int n_opened;
         unsigned long long id;
 };
 
@@ -113,7 +115,7 @@ struct allocation *allocation_free(struct allocation *allocation); /* the record
 struct allocation *allocation_at(uint64_t address); /* that holds it */
 struct allocation *allocation_named(uint64_t base); /* that begins there */
 
-/* What is left when a context ends: the driver frees the rest with the context's objects. */
+/* What is left when a context ends, but for what lives with the device. */
 void allocations_end(CUcontext context);
 
 /* ---- the allocators ------------------------------------------------------------------------------ */

@@ -70,7 +70,7 @@ bool mark_is_reached(struct mark mark)
         struct queue *queue = mark.queue;
         uint64_t value;
 
-        if (!queue || queue->reached >= mark.value)
+        if (!queue || queue->reached >= mark.value || queue->context->is_ended)
                 return true;
         value = slot_value(queue->context, queue->slot);
         if (value > queue->reached)

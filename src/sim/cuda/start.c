@@ -546,14 +546,18 @@ static uint32_t play_register_gpu(const struct stage *stage, const struct step *
 static uint32_t play_register_vaspace(const struct stage *stage, const struct step *step)
 {
         uint8_t block[32] = { 0 };
+        uint32_t status;
 
-        if (stage->device->n_contexts++ > 0)
+        stage->device->n_contexts++;
+        if (stage->device->has_vaspace)
                 return RM_STATUS_OK;
         memcpy(block, stage->device->uuid, 16);
         rm_put32(block, sizeof(block), 16, (uint32_t)stage->nv->ctl);
         rm_put32(block, sizeof(block), 20, stage->nv->client);
         rm_put32(block, sizeof(block), 24, handle(stage, step->n));
-        return nv_uvm(stage->nv, 25, block, 28);
+        status = nv_uvm(stage->nv, 25, block, 28);
+        stage->device->has_vaspace = status == RM_STATUS_OK;
+        return status;
 }
 
 static uint32_t play_register_channel(const struct stage *stage, const struct step *step)
@@ -716,8 +720,11 @@ static uint32_t play_unregister_vaspace(const struct stage *stage, const struct 
         uint8_t block[24] = { 0 };
 
         (void)step;
-        if (stage->device->n_contexts == 0 || --stage->device->n_contexts > 0)
+        if (stage->device->n_contexts && --stage->device->n_contexts > 0)
                 return RM_STATUS_OK;
+        if (!stage->device->has_vaspace || stage->device->keeps_vaspace)
+                return RM_STATUS_OK;
+        stage->device->has_vaspace = false;
         memcpy(block, stage->device->uuid, 16);
         return nv_uvm(stage->nv, 26, block, 16);
 }

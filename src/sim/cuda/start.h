@@ -46,6 +46,9 @@ struct start_device {
         struct piece piece[START_CONTEXT];
         uint64_t group;
         unsigned int n_contexts;
+        bool has_vaspace;  /* registered with UVM */
+        bool keeps_vaspace; /* a pool lives in it: it outlives the contexts */
+        bool has_pool_memory;
 
         /* Learned on the way. */
         uint8_t uuid[16];

@@ -60,7 +60,6 @@ struct op {
                         void *argument;
                 } host;
                 CUevent event;
-                struct allocation *allocation; /* of a graph */
                 CUdeviceptr at;
         };
 };
@@ -139,8 +138,6 @@ struct CUctx_st {
         pthread_cond_t changed; /* a backlog became shorter */
         struct chunks chunks, host_chunks;
         uint64_t slots[SLOTS / 64];
-        bool has_pool_memory;
-        struct memory *pool_memory;
 };
 
 /* Semaphores: { value, ns } each, in host memory that the device writes. */

@@ -107,8 +107,9 @@ static void import(struct books *books)
 {
         struct ledger_entry *entry = next_entry(books);
         struct ledger_object to = next_object(books);
+        uint64_t descriptor = next_number(books);
 
-        (void)ledger_import(books->ledger, entry, &to, next_number(books));
+        (void)ledger_import(books->ledger, entry, &to, descriptor, next(books) & 1);
 }
 
 static void change_tree(struct books *books, uint8_t code)
@@ -141,30 +142,51 @@ static void change_holds(struct books *books, uint8_t code)
 
         switch (code) {
         case 0:
-                (void)ledger_map(books->ledger, next_entry(books), place, base, length, client,
-                                 number);
+                (void)ledger_map(books->ledger, next_entry(books), place, base, length, number & 3,
+                                 client, number);
                 break;
         case 1:
-                ledger_unmap(books->ledger, place, base, length);
+                ledger_unmap(books->ledger, place, base, length, number & 3);
                 break;
         case 2:
                 ledger_space_gone(books->ledger, place);
                 break;
         case 3:
-                (void)ledger_export(books->ledger, next_entry(books), place, client, number);
+                (void)ledger_export(books->ledger, next_entry(books), place, base & 1, client,
+                                    number);
                 break;
         case 4:
                 ledger_export_gone(books->ledger, place);
                 break;
         case 5:
                 ledger_managed_put(books->ledger, next_entry(books), place, client, base, length,
-                                   next_charge(books));
+                                   (int64_t)number, next_charge(books));
                 break;
         case 6:
                 ledger_managed_gone(books->ledger, client, base);
                 break;
         default:
                 ledger_owner_managed_gone(books->ledger, client);
+                break;
+        }
+}
+
+static void change_ranges(struct books *books, uint8_t code)
+{
+        uint64_t space = next_number(books), base = next_number(books), length = next_number(books);
+
+        switch (code) {
+        case 27:
+                ledger_range_put(books->ledger, next_entry(books), space, base, length, length & 1);
+                if (ledger_has_pool(books->ledger, space, base, length) != (length & 1))
+                        abort();
+                break;
+        case 28:
+                ledger_range_gone(books->ledger, space, base);
+                break;
+        default:
+                (void)ledger_managed_gone_before(books->ledger, (uint32_t)space & 7, base,
+                                                 (int64_t)length);
                 break;
         }
 }
@@ -191,6 +213,9 @@ static void change(struct books *books)
                 break;
         case 18:
                 books->quota.size = next_number(books) * 16;
+                break;
+        case 27 ... 29:
+                change_ranges(books, code);
                 break;
         default:
                 change_holds(books, (code - 19) & 7);

@@ -14,6 +14,7 @@ enum {
         GROUP = 0xa06c,
         C = 0xc1d00001, /* a client */
         D = 0xc1d00002, /* another */
+        GPU = 7,        /* where mappings are made */
 };
 
 struct books {
@@ -81,7 +82,12 @@ static inline int dup_of(struct books *books, uint32_t client, uint32_t handle,
 static inline int map(struct books *books, uint64_t space, uint64_t base, uint64_t length,
                       uint32_t client, uint32_t handle)
 {
-        return ledger_map(books->ledger, room(books), space, base, length, client, handle);
+        return ledger_map(books->ledger, room(books), space, base, length, GPU, client, handle);
+}
+
+static inline void unmap(struct books *books, uint64_t space, uint64_t base, uint64_t length)
+{
+        ledger_unmap(books->ledger, space, base, length, GPU);
 }
 
 static inline bool is_there(struct books *books, uint32_t client, uint32_t handle)

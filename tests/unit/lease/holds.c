@@ -9,7 +9,7 @@ static void a_mapping_holds_memory_after_its_object_is_freed(void **state)
         assert_int_equal(map(books, 5, 0x1000, 0x1000, C, 1), LEDGER_OK);
         ledger_free(books->ledger, C, 1);
         assert_int_equal(held(books), 10);
-        ledger_unmap(books->ledger, 5, 0x1000, 0);
+        unmap(books, 5, 0x1000, 0x1000);
         assert_int_equal(held(books), 0);
 }
 
@@ -19,7 +19,7 @@ static void unmapping_alone_keeps_the_objects_memory(void **state)
 
         put(books, C, C, 1, 10);
         assert_int_equal(map(books, 5, 0x1000, 0x1000, C, 1), LEDGER_OK);
-        ledger_unmap(books->ledger, 5, 0x1000, 0x1000);
+        unmap(books, 5, 0x1000, 0x1000);
         assert_int_equal(held(books), 10);
 }
 
@@ -34,24 +34,61 @@ static void a_memory_may_be_mapped_often(void **state)
         ledger_client_gone(books->ledger, C);
         ledger_space_gone(books->ledger, 1);
         ledger_space_gone(books->ledger, 2);
-        ledger_unmap(books->ledger, 3, 1, 9);
+        unmap(books, 3, 1, 9);
         assert_int_equal(held(books), 10);
-        ledger_unmap(books->ledger, 3, 0, 1);
+        unmap(books, 3, 0, 1);
         assert_int_equal(held(books), 0);
 }
 
-static void a_mapping_at_the_same_place_is_replaced(void **state)
+static void a_mapping_covers_those_inside_it_of_the_same_device(void **state)
 {
         struct books *books = *state;
 
-        put(books, C, C, 1, 10);
-        put(books, C, C, 2, 20);
-        assert_int_equal(map(books, 5, 0x1000, 0x1000, C, 1), LEDGER_OK);
-        assert_int_equal(map(books, 5, 0x1000, 0x1000, C, 2), LEDGER_OK);
-        assert_int_equal(map(books, 5, 0x1000, 0x9000, C, 2), LEDGER_OK);
-        assert_int_equal(ledger_totals(books->ledger).n_mappings, 1);
+        for (uint32_t i = 0; i < 4; i++)
+                put(books, C, C, i, 1u << i);
+        assert_int_equal(map(books, 5, 100, 10, C, 0), LEDGER_OK);
+        assert_int_equal(map(books, 5, 110, 10, C, 1), LEDGER_OK);
+        assert_int_equal(map(books, 5, 119, 10, C, 2), LEDGER_OK);
+        assert_int_equal(map(books, 5, 100, 20, C, 3), LEDGER_OK);
         ledger_client_gone(books->ledger, C);
-        assert_int_equal(held(books), 20);
+        assert_int_equal(held(books), 4 + 8); /* one was covered in part only */
+}
+
+static int map_on(struct books *books, uint64_t where, uint32_t handle)
+{
+        return ledger_map(books->ledger, room(books), 5, 100, 10, where, C, handle);
+}
+
+/* Two devices may map one place; what one lets go the other still holds. */
+static void mappings_of_two_devices_are_two(void **state)
+{
+        struct books *books = *state;
+
+        put(books, C, C, 1, 1);
+        assert_int_equal(map_on(books, 7, 1), LEDGER_OK);
+        assert_int_equal(map_on(books, 8, 1), LEDGER_OK);
+        ledger_free(books->ledger, C, 1);
+        ledger_unmap(books->ledger, 5, 100, 10, 7);
+        assert_int_equal(held(books), 1);
+        ledger_unmap(books->ledger, 5, 100, 10, 7);
+        assert_int_equal(held(books), 1);
+        ledger_unmap(books->ledger, 5, 100, 10, 8);
+        assert_int_equal(held(books), 0);
+}
+
+static void a_mapping_of_several_devices_goes_with_none_of_them(void **state)
+{
+        struct books *books = *state;
+
+        put(books, C, C, 1, 1);
+        put(books, C, C, 2, 2);
+        assert_int_equal(map_on(books, 0, 1), LEDGER_OK);
+        assert_int_equal(map_on(books, 7, 2), LEDGER_OK);
+        ledger_client_gone(books->ledger, C);
+        ledger_unmap(books->ledger, 5, 100, 10, 7);
+        assert_int_equal(held(books), 1);
+        ledger_unmap(books->ledger, 5, 100, 10, 0);
+        assert_int_equal(held(books), 0);
 }
 
 static void a_range_unmaps_what_lies_wholly_inside(void **state)
@@ -68,11 +105,10 @@ static void a_range_unmaps_what_lies_wholly_inside(void **state)
 
         for (size_t i = 0; i < ARRAY_SIZE(mappings); i++) {
                 put(books, C, C, 1, 1);
-                ledger_unmap(books->ledger, 5, mappings[i].base, 0);
                 assert_int_equal(map(books, 5, mappings[i].base, mappings[i].length, C, 1),
                                  LEDGER_OK);
                 ledger_free(books->ledger, C, 1);
-                ledger_unmap(books->ledger, 5, 100, 100);
+                unmap(books, 5, 100, 100);
                 assert_int_equal(held(books), mappings[i].is_inside ? 0 : 1);
                 ledger_space_gone(books->ledger, 5);
         }
@@ -87,9 +123,9 @@ static void ranges_at_the_end_of_the_numbers_do_not_wrap(void **state)
         assert_int_equal(map(books, 5, UINT64_MAX, 1, C, 1), LEDGER_OK);
         assert_int_equal(map(books, 5, UINT64_MAX - 1, UINT64_MAX, C, 1), LEDGER_OK);
         assert_int_equal(map(books, UINT64_MAX, UINT64_MAX, UINT64_MAX, C, 1), LEDGER_OK);
-        ledger_unmap(books->ledger, 5, 1, UINT64_MAX);
+        unmap(books, 5, 1, UINT64_MAX);
         assert_int_equal(ledger_totals(books->ledger).n_mappings, 3);
-        ledger_unmap(books->ledger, 5, 0, UINT64_MAX);
+        unmap(books, 5, 0, UINT64_MAX);
         assert_int_equal(ledger_totals(books->ledger).n_mappings, 2);
         ledger_space_gone(books->ledger, 5);
         ledger_space_gone(books->ledger, UINT64_MAX);
@@ -114,8 +150,8 @@ static void what_holds_no_memory_can_be_mapped_and_exported(void **state)
 
         put(books, C, C, 1, 0);
         assert_int_equal(map(books, 5, 0, 1, C, 1), LEDGER_OK);
-        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 1), LEDGER_OK);
-        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3), LEDGER_OK);
+        assert_int_equal(ledger_export(books->ledger, room(books), 3, 0, C, 1), LEDGER_OK);
+        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3, 0), LEDGER_OK);
         assert_int_equal(held(books), 0);
         assert_true(is_there(books, D, 1));
 }
@@ -125,7 +161,7 @@ static void an_export_holds_memory_until_its_descriptor_closes(void **state)
         struct books *books = *state;
 
         put(books, C, C, 1, 10);
-        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 1), LEDGER_OK);
+        assert_int_equal(ledger_export(books->ledger, room(books), 3, 0, C, 1), LEDGER_OK);
         ledger_client_gone(books->ledger, C);
         assert_int_equal(held(books), 10);
         ledger_export_gone(books->ledger, 4);
@@ -140,8 +176,8 @@ static void an_import_inside_the_tenant_is_free_and_holds(void **state)
         struct ledger_object to = { D, D, 7, MEMORY, -1 };
 
         put(books, C, C, 1, 10);
-        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 1), LEDGER_OK);
-        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3), LEDGER_OK);
+        assert_int_equal(ledger_export(books->ledger, room(books), 3, 0, C, 1), LEDGER_OK);
+        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3, 0), LEDGER_OK);
         assert_int_equal(held(books), 10);
         ledger_free(books->ledger, C, 1);
         ledger_export_gone(books->ledger, 3);
@@ -156,32 +192,38 @@ static void an_import_of_anothers_export_is_refused(void **state)
         struct books *books = *state;
         struct ledger_object to = { D, D, 7, MEMORY, -1 };
 
-        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3), LEDGER_E_NO_OBJECT);
-        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 1), LEDGER_E_NO_OBJECT);
-        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3), LEDGER_E_NO_OBJECT);
+        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3, 0), LEDGER_E_NO_OBJECT);
+        assert_int_equal(ledger_export(books->ledger, room(books), 3, 0, C, 1), LEDGER_E_NO_OBJECT);
+        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3, 0), LEDGER_E_NO_OBJECT);
         assert_false(is_there(books, D, 7));
 }
 
-static void a_descriptor_may_keep_several(void **state)
+static void a_descriptor_keeps_several_by_index(void **state)
 {
         struct books *books = *state;
         struct ledger_object to = { D, D, 7, MEMORY, -1 };
 
         put(books, C, C, 1, 10);
         put(books, C, C, 2, 20);
-        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 1), LEDGER_OK);
-        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 2), LEDGER_OK);
+        put(books, C, C, 3, 40);
+        for (uint32_t i = 0; i < 2; i++)
+                assert_int_equal(ledger_export(books->ledger, room(books), 3, i, C, i + 1),
+                                 LEDGER_OK);
+        assert_int_equal(ledger_export(books->ledger, room(books), 3, 1, C, 3), LEDGER_OK);
         ledger_client_gone(books->ledger, C);
-        assert_int_equal(held(books), 30);
-        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3), LEDGER_OK);
+        assert_int_equal(held(books), 70);
+        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3, 2), LEDGER_E_NO_OBJECT);
+        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3, 0), LEDGER_OK);
+        assert_int_equal(ledger_charge_of(books->ledger, D, 7), 10);
+        assert_int_equal(ledger_import(books->ledger, room(books), &to, 3, 1), LEDGER_OK);
         ledger_export_gone(books->ledger, 3);
-        assert_int_equal(held(books), 20);
+        assert_int_equal(held(books), 40); /* the latest of its index */
 }
 
 static void manage(struct books *books, uint64_t space, uint32_t owner, uint64_t base,
                    size_t device, bytes size)
 {
-        ledger_managed_put(books->ledger, room(books), space, owner, base, size,
+        ledger_managed_put(books->ledger, room(books), space, owner, base, size, 0,
                            take(books, device, size));
 }
 
@@ -194,7 +236,7 @@ static void a_managed_range_is_charged_until_it_is_gone(void **state)
         assert_int_equal(ledger_held_by(books->ledger, &books->quotas[0], 100), 64);
         ledger_managed_gone(books->ledger, 100, 0x2000);
         ledger_managed_gone(books->ledger, 200, 0x1000);
-        ledger_unmap(books->ledger, 5, 0x1000, 0);
+        unmap(books, 5, 0x1000, 64);
         assert_int_equal(held(books), 64);
         ledger_managed_gone(books->ledger, 100, 0x1000);
         assert_int_equal(held(books), 0);
@@ -295,6 +337,70 @@ static void a_managed_range_may_be_free_of_charge(void **state)
         assert_int_equal(held(books), 0);
 }
 
+static void what_was_put_just_now_is_not_yet_missing(void **state)
+{
+        struct books *books = *state;
+
+        for (size_t device = 0; device < 2; device++)
+                ledger_managed_put(books->ledger, room(books), 5, 100, 0x1000, 64, 1000,
+                                   take(books, device, 64));
+        assert_true(ledger_managed_gone_before(books->ledger, 100, 0x1000, 1000));
+        assert_false(ledger_managed_gone_before(books->ledger, 100, 0x0fff, 2000));
+        assert_false(ledger_managed_gone_before(books->ledger, 200, 0x1000, 2000));
+        assert_int_equal(held(books), 64);
+        assert_false(ledger_managed_gone_before(books->ledger, 100, 0x1000, 1001));
+        assert_int_equal(held(books), 0);
+        assert_int_equal(books->quotas[1].used, 0);
+}
+
+static void range(struct books *books, uint64_t space, uint64_t base, uint64_t length, bool is_pool)
+{
+        ledger_range_put(books->ledger, room(books), space, base, length, is_pool);
+}
+
+/* The driver's free of a range names its base only; the range knows how far it goes. */
+static void a_range_takes_the_mappings_inside_along(void **state)
+{
+        struct books *books = *state;
+
+        for (uint32_t i = 0; i < 4; i++)
+                put(books, C, C, i, 1u << i);
+        range(books, 5, 100, 100, false);
+        assert_int_equal(map(books, 5, 100, 10, C, 0), LEDGER_OK);
+        assert_int_equal(map(books, 5, 190, 10, C, 1), LEDGER_OK);
+        assert_int_equal(map(books, 5, 200, 10, C, 2), LEDGER_OK);
+        assert_int_equal(map(books, 4, 100, 10, C, 3), LEDGER_OK);
+        ledger_client_gone(books->ledger, C);
+        ledger_range_gone(books->ledger, 5, 99);
+        ledger_range_gone(books->ledger, 5, 101);
+        ledger_range_gone(books->ledger, 4, 100);
+        assert_int_equal(held(books), 15);
+        ledger_range_gone(books->ledger, 5, 100);
+        assert_int_equal(held(books), 4 + 8);
+}
+
+static void a_pool_is_found_exactly_where_it_is(void **state)
+{
+        struct books *books = *state;
+
+        range(books, 5, 100, 100, true);
+        range(books, 5, 300, 100, false);
+        range(books, UINT64_MAX, UINT64_MAX, UINT64_MAX, true);
+        for (uint64_t space = 0; space <= 5; space += 5) {
+                assert_true(ledger_has_pool(books->ledger, space, 100, 100));
+                assert_false(ledger_has_pool(books->ledger, space, 100, 99));
+                assert_false(ledger_has_pool(books->ledger, space, 99, 101));
+                assert_false(ledger_has_pool(books->ledger, space, 150, 10));
+                assert_false(ledger_has_pool(books->ledger, space, 300, 100));
+        }
+        assert_false(ledger_has_pool(books->ledger, 6, 100, 100));
+        assert_true(ledger_has_pool(books->ledger, 0, UINT64_MAX, UINT64_MAX));
+        range(books, 5, 100, 100, false); /* another one */
+        assert_false(ledger_has_pool(books->ledger, 0, 100, 100));
+        ledger_space_gone(books->ledger, UINT64_MAX);
+        assert_false(ledger_has_pool(books->ledger, 0, UINT64_MAX, UINT64_MAX));
+}
+
 static void totals_count_everything(void **state)
 {
         struct books *books = *state;
@@ -304,7 +410,7 @@ static void totals_count_everything(void **state)
         put(books, C, 1, 2, 10);
         assert_int_equal(dup_of(books, D, 2, C, 2), LEDGER_OK);
         assert_int_equal(map(books, 1, 1, 1, C, 2), LEDGER_OK);
-        assert_int_equal(ledger_export(books->ledger, room(books), 3, C, 2), LEDGER_OK);
+        assert_int_equal(ledger_export(books->ledger, room(books), 3, 0, C, 2), LEDGER_OK);
         manage(books, 1, 100, 1, 1, 5);
         totals = ledger_totals(books->ledger);
         assert_int_equal(totals.n_clients, 2);
@@ -321,7 +427,9 @@ int main(void)
                 books_test(a_mapping_holds_memory_after_its_object_is_freed),
                 books_test(unmapping_alone_keeps_the_objects_memory),
                 books_test(a_memory_may_be_mapped_often),
-                books_test(a_mapping_at_the_same_place_is_replaced),
+                books_test(a_mapping_covers_those_inside_it_of_the_same_device),
+                books_test(mappings_of_two_devices_are_two),
+                books_test(a_mapping_of_several_devices_goes_with_none_of_them),
                 books_test(a_range_unmaps_what_lies_wholly_inside),
                 books_test(ranges_at_the_end_of_the_numbers_do_not_wrap),
                 books_test(a_mapping_of_an_unknown_object_is_refused_and_replaces_nothing),
@@ -329,7 +437,7 @@ int main(void)
                 books_test(an_export_holds_memory_until_its_descriptor_closes),
                 books_test(an_import_inside_the_tenant_is_free_and_holds),
                 books_test(an_import_of_anothers_export_is_refused),
-                books_test(a_descriptor_may_keep_several),
+                books_test(a_descriptor_keeps_several_by_index),
                 books_test(a_managed_range_is_charged_until_it_is_gone),
                 books_test(a_managed_range_may_be_charged_on_every_device),
                 books_test(a_managed_range_at_the_same_place_is_replaced),
@@ -337,6 +445,9 @@ int main(void)
                 books_test(managed_ranges_are_visited_in_order_also_while_they_go),
                 books_test(a_visit_ends_also_at_the_end_of_the_numbers),
                 books_test(a_managed_range_may_be_free_of_charge),
+                books_test(what_was_put_just_now_is_not_yet_missing),
+                books_test(a_range_takes_the_mappings_inside_along),
+                books_test(a_pool_is_found_exactly_where_it_is),
                 books_test(totals_count_everything),
         };
 

@@ -221,10 +221,13 @@ static void map(struct model *model)
 {
         uint64_t space = below(model, N_SPACES), base = any_base(model), length = any_length(model);
         uint32_t client = below(model, N_CLIENTS), handle = below(model, N_HANDLES);
+        uint64_t where = below(model, 3);
 
+        if (naive_n_holds(&model->naive, MAPPING) >= 64)
+                return;
         expect(model,
-               ledger_map(model->ledger, room(model), space, base, length, client, handle) ==
-                       naive_map(&model->naive, space, base, length, client, handle),
+               ledger_map(model->ledger, room(model), space, base, length, where, client, handle) ==
+                       naive_map(&model->naive, space, base, length, where, client, handle),
                "what a mapping answers");
 }
 
@@ -232,8 +235,27 @@ static void unmap(struct model *model)
 {
         uint64_t space = below(model, N_SPACES), base = any_base(model), length = any_length(model);
 
-        naive_unmap(&model->naive, space, base, length);
-        ledger_unmap(model->ledger, space, base, length);
+        uint64_t where = below(model, 3);
+
+        naive_unmap(&model->naive, space, base, length, where);
+        ledger_unmap(model->ledger, space, base, length, where);
+}
+
+static void range_put(struct model *model)
+{
+        uint64_t space = below(model, N_SPACES), base = any_base(model), length = any_length(model);
+        bool is_pool = below(model, 2);
+
+        naive_range_put(&model->naive, space, base, length, is_pool);
+        ledger_range_put(model->ledger, room(model), space, base, length, is_pool);
+}
+
+static void range_gone(struct model *model)
+{
+        uint64_t space = below(model, N_SPACES), base = any_base(model);
+
+        naive_range_gone(&model->naive, space, base);
+        ledger_range_gone(model->ledger, space, base);
 }
 
 static void space_gone(struct model *model)
@@ -250,12 +272,13 @@ static void export(struct model *model)
 {
         uint64_t descriptor = below(model, N_DESCRIPTORS);
         uint32_t client = below(model, N_CLIENTS), handle = below(model, N_HANDLES);
+        uint32_t index = below(model, 2);
 
         if (naive_n_holds(&model->naive, EXPORT) >= 32)
                 return;
         expect(model,
-               ledger_export(model->ledger, room(model), descriptor, client, handle) ==
-                       naive_export(&model->naive, descriptor, client, handle),
+               ledger_export(model->ledger, room(model), descriptor, index, client, handle) ==
+                       naive_export(&model->naive, descriptor, index, client, handle),
                "what an export answers");
 }
 
@@ -271,10 +294,11 @@ static void import(struct model *model)
 {
         struct ledger_object to = any_object(model);
         uint64_t descriptor = below(model, N_DESCRIPTORS);
+        uint32_t index = below(model, 2);
 
         expect(model,
-               ledger_import(model->ledger, room(model), &to, descriptor) ==
-                       naive_import(&model->naive, &to, descriptor),
+               ledger_import(model->ledger, room(model), &to, descriptor, index) ==
+                       naive_import(&model->naive, &to, descriptor, index),
                "what an import answers");
 }
 
@@ -285,9 +309,10 @@ static void managed_put(struct model *model)
         struct charge charge = { 0 };
         int quota = any_charge(model, &charge);
         bytes length = charge.size;
+        int64_t now = below(model, 4);
 
-        naive_managed_put(&model->naive, space, owner, base, length, quota);
-        ledger_managed_put(model->ledger, room(model), space, owner, base, length, charge);
+        naive_managed_put(&model->naive, space, owner, base, length, now, quota);
+        ledger_managed_put(model->ledger, room(model), space, owner, base, length, now, charge);
 }
 
 static void managed_gone(struct model *model)
@@ -302,6 +327,19 @@ static void managed_gone(struct model *model)
                 naive_managed_gone(&model->naive, owner, NULL);
                 ledger_owner_managed_gone(model->ledger, owner);
         }
+}
+
+static void managed_gone_before(struct model *model)
+{
+        uint32_t owner = below(model, N_OWNERS);
+        uint64_t base = any_base(model);
+        int64_t before = below(model, 5);
+        bool is_left = naive_managed_is_new(&model->naive, owner, base, before);
+
+        if (!is_left)
+                naive_managed_gone(&model->naive, owner, &base);
+        expect(model, ledger_managed_gone_before(model->ledger, owner, base, before) == is_left,
+               "whether a managed range is left");
 }
 
 static void resize_quota(struct model *model)
@@ -330,6 +368,9 @@ static const struct {
         { "import", import, 3 },
         { "managed put", managed_put, 5 },
         { "managed gone", managed_gone, 3 },
+        { "managed gone before", managed_gone_before, 3 },
+        { "range put", range_put, 4 },
+        { "range gone", range_gone, 4 },
         { "quota", resize_quota, 2 },
 };
 
@@ -454,11 +495,23 @@ static void compare_managed(struct model *model, uint32_t owner)
                "the end of a visit of managed ranges");
 }
 
+static void compare_pools(struct model *model)
+{
+        uint64_t base = any_base(model), length = any_length(model);
+
+        for (uint64_t space = 0; space < N_SPACES; space++)
+                expect(model,
+                       ledger_has_pool(model->ledger, space, base, length) ==
+                               naive_has_pool(&model->naive, space, base, length),
+                       "a pool");
+}
+
 static void compare_everything(struct model *model)
 {
         compare_totals(model);
         compare_quotas(model);
         compare_classes(model);
+        compare_pools(model);
         for (uint32_t client = 0; client < N_CLIENTS; client++)
                 for (uint32_t handle = 0; handle < N_HANDLES; handle++)
                         compare_object(model, client, handle);

@@ -38,14 +38,18 @@ enum naive_kind {
         MAPPING,
         EXPORT,
         MANAGED,
+        RANGE,
 };
 
 /* In the order in which they were put. */
 struct naive_hold {
         enum naive_kind kind;
-        uint64_t place, base, length; /* place: a space or a descriptor */
+        uint64_t place, base, length; /* place: a space or a descriptor; base: also an index */
         uint32_t owner;
         int memory;
+        uint64_t where; /* of a mapping */
+        int64_t put_at; /* of a managed range */
+        bool is_pool;   /* of a range */
 };
 
 struct naive_dependency {
@@ -269,31 +273,74 @@ static inline bool naive_is_inside(const struct naive_hold *hold, uint64_t base,
 {
         unsigned __int128 end = (unsigned __int128)base + length;
 
-        if (!length)
-                return hold->base == base;
         return hold->base >= base && hold->base < end &&
                (unsigned __int128)hold->base + hold->length <= end;
 }
 
-static inline void naive_unmap(struct naive *naive, uint64_t space, uint64_t base, uint64_t length)
+static inline void naive_unmap(struct naive *naive, uint64_t space, uint64_t base, uint64_t length,
+                               uint64_t where)
 {
         for (size_t i = naive->n_holds; i-- > 0;)
                 if (naive->holds[i].kind == MAPPING && naive->holds[i].place == space &&
-                    naive_is_inside(&naive->holds[i], base, length))
+                    naive_is_inside(&naive->holds[i], base, length) &&
+                    (!where || naive->holds[i].where == where))
                         naive_hold_gone(naive, i);
 }
 
 static inline int naive_map(struct naive *naive, uint64_t space, uint64_t base, uint64_t length,
-                            uint32_t client, uint32_t handle)
+                            uint64_t where, uint32_t client, uint32_t handle)
 {
         const struct naive_object *object = naive_find(naive, client, handle);
 
         if (!object)
                 return LEDGER_E_NO_OBJECT;
-        naive_unmap(naive, space, base, 0);
-        naive->holds[naive->n_holds++] =
-                (struct naive_hold){ MAPPING, space, base, length, 0, object->memory };
+        if (where)
+                naive_unmap(naive, space, base, length, where);
+        naive->holds[naive->n_holds++] = (struct naive_hold){ .kind = MAPPING,
+                                                              .place = space,
+                                                              .base = base,
+                                                              .length = length,
+                                                              .memory = object->memory,
+                                                              .where = where };
         return LEDGER_OK;
+}
+
+static inline void naive_range_gone(struct naive *naive, uint64_t space, uint64_t base)
+{
+        for (size_t i = naive->n_holds; i-- > 0;) {
+                struct naive_hold hold = naive->holds[i];
+
+                if (hold.kind == RANGE && hold.place == space && hold.base == base) {
+                        naive_hold_gone(naive, i);
+                        naive_unmap(naive, space, base, hold.length, 0);
+                        return;
+                }
+        }
+}
+
+static inline void naive_range_put(struct naive *naive, uint64_t space, uint64_t base,
+                                   uint64_t length, bool is_pool)
+{
+        naive_range_gone(naive, space, base);
+        naive->holds[naive->n_holds++] = (struct naive_hold){ .kind = RANGE,
+                                                              .place = space,
+                                                              .base = base,
+                                                              .length = length,
+                                                              .memory = NONE,
+                                                              .is_pool = is_pool };
+}
+
+static inline bool naive_has_pool(const struct naive *naive, uint64_t space, uint64_t base,
+                                  uint64_t length)
+{
+        for (size_t i = 0; i < naive->n_holds; i++) {
+                const struct naive_hold *hold = &naive->holds[i];
+
+                if (hold->is_pool && (!space || hold->place == space) && hold->base == base &&
+                    hold->length == length)
+                        return true;
+        }
+        return false;
 }
 
 static inline void naive_space_gone(struct naive *naive, uint64_t space)
@@ -303,15 +350,16 @@ static inline void naive_space_gone(struct naive *naive, uint64_t space)
                         naive_hold_gone(naive, i);
 }
 
-static inline int naive_export(struct naive *naive, uint64_t descriptor, uint32_t client,
-                               uint32_t handle)
+static inline int naive_export(struct naive *naive, uint64_t descriptor, uint32_t index,
+                               uint32_t client, uint32_t handle)
 {
         const struct naive_object *object = naive_find(naive, client, handle);
 
         if (!object)
                 return LEDGER_E_NO_OBJECT;
-        naive->holds[naive->n_holds++] =
-                (struct naive_hold){ EXPORT, descriptor, 0, 0, 0, object->memory };
+        naive->holds[naive->n_holds++] = (struct naive_hold){
+                .kind = EXPORT, .place = descriptor, .base = index, .memory = object->memory
+        };
         return LEDGER_OK;
 }
 
@@ -323,10 +371,11 @@ static inline void naive_export_gone(struct naive *naive, uint64_t descriptor)
 }
 
 static inline int naive_import(struct naive *naive, const struct ledger_object *to,
-                               uint64_t descriptor)
+                               uint64_t descriptor, uint32_t index)
 {
         for (size_t i = naive->n_holds; i-- > 0;) {
-                if (naive->holds[i].kind == EXPORT && naive->holds[i].place == descriptor) {
+                if (naive->holds[i].kind == EXPORT && naive->holds[i].place == descriptor &&
+                    naive->holds[i].base == index) {
                         naive_object_put(naive, to, naive->holds[i].memory);
                         return LEDGER_OK;
                 }
@@ -340,7 +389,7 @@ static inline int naive_quota_of(const struct naive *naive, int memory)
 }
 
 static inline void naive_managed_put(struct naive *naive, uint64_t space, uint32_t owner,
-                                     uint64_t base, uint64_t length, int quota)
+                                     uint64_t base, uint64_t length, int64_t now, int quota)
 {
         for (size_t i = naive->n_holds; i-- > 0;) {
                 const struct naive_hold *hold = &naive->holds[i];
@@ -349,10 +398,28 @@ static inline void naive_managed_put(struct naive *naive, uint64_t space, uint32
                     naive_quota_of(naive, hold->memory) == quota)
                         naive_hold_gone(naive, i);
         }
-        naive->holds[naive->n_holds] =
-                (struct naive_hold){ MANAGED, space, base, length, owner, NONE };
+        naive->holds[naive->n_holds] = (struct naive_hold){ .kind = MANAGED,
+                                                            .place = space,
+                                                            .base = base,
+                                                            .length = length,
+                                                            .owner = owner,
+                                                            .memory = NONE,
+                                                            .put_at = now };
         naive->holds[naive->n_holds].memory = naive_memory(naive, quota, length, owner);
         naive->n_holds++;
+}
+
+/* Of several devices' the latest decides. */
+static inline bool naive_managed_is_new(const struct naive *naive, uint32_t owner, uint64_t base,
+                                        int64_t before)
+{
+        for (size_t i = naive->n_holds; i-- > 0;) {
+                const struct naive_hold *hold = &naive->holds[i];
+
+                if (hold->kind == MANAGED && hold->owner == owner && hold->base == base)
+                        return hold->put_at >= before;
+        }
+        return false;
 }
 
 /* base NULL: all of the owner's. */

@@ -76,8 +76,9 @@ static void everything_that_a_cuda_start_sends_is_found(void **state)
         static const uint32_t seen[] = { 0xc0384627, 0xc0104629, 0xc020462a, 0xc030462b, 0xc038464e,
                                          0xc028465e, 0xc90046c8, 0xc00446c9, 0xc01046ce, 0xc04846d2,
                                          0xc00846d6, 0xc23046d7, 0xc00846da };
-        static const uint32_t uvm[] = { 0x17, 0x19, 0x1b, 0x1f, 0x21, 0x25, 0x27,       0x2b,      0x2d,
-                                        0x2f, 0x41, 0x44, 0x48, 0x49, 0x4b, 0x30000001, 0x30000002 };
+        static const uint32_t uvm[] = { 0x17, 0x19, 0x1b, 0x1f,       0x21,      0x25,
+                                        0x27, 0x2b, 0x2d, 0x2f,       0x41,      0x44,
+                                        0x48, 0x49, 0x4b, 0x30000001, 0x30000002 };
         struct rm_layout l = layout();
 
         (void)state;
@@ -133,8 +134,10 @@ static void both_sizes_of_an_allocation_are_found_in_their_release(void **state)
         struct rm_layout old = layout_of(525, 147, 5), new = layout();
 
         (void)state;
-        assert_int_equal(kind_of(&old, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 32)), RM_ALLOC_SHORT);
-        assert_int_equal(kind_of(&new, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 32)), RM_ALLOC_SHORT);
+        assert_int_equal(kind_of(&old, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 32)),
+                         RM_ALLOC_SHORT);
+        assert_int_equal(kind_of(&new, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 32)),
+                         RM_ALLOC_SHORT);
         assert_int_equal(kind_of(&old, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 40)), RM_ALLOC);
         assert_int_equal(kind_of(&new, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 48)), RM_ALLOC);
         assert_int_equal(find(&old, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 48)), RM_E_SIZE);
@@ -166,7 +169,8 @@ static void a_uvm_number_is_all_32_bits_and_has_no_size(void **state)
         assert_int_equal(find(&l, RM_NODE_UVM, 0x100 | UVM_MAP_EXTERNAL), RM_E_NUMBER);
         assert_int_equal(find(&l, RM_NODE_UVM, 0x80000000 | UVM_MAP_EXTERNAL), RM_E_NUMBER);
         assert_int_equal(find(&l, RM_NODE_UVM, 9264u << 16 | UVM_MAP_EXTERNAL), RM_E_NUMBER);
-        assert_int_equal(find(&l, RM_NODE_UVM, 62), RM_E_NUMBER); /* reads other processes' memory */
+        assert_int_equal(find(&l, RM_NODE_UVM, 62),
+                         RM_E_NUMBER); /* reads other processes' memory */
 }
 
 static void a_number_of_one_node_means_nothing_on_another(void **state)
@@ -362,9 +366,9 @@ static void the_heap_names_an_object_by_function(void **state)
         static const struct {
                 uint32_t function, object_at, object;
         } rows[] = {
-                { 1, 44, WORD(44) },          { 2, 44, WORD(44) },   { 3, UINT32_MAX, WORD(44) },
-                { 5, UINT32_MAX, 0 },         { 6, 44, WORD(44) },   { 14, 44, WORD(44) },
-                { 19, UINT32_MAX, 0 },        { 27, 40, WORD(40) },  { 0, UINT32_MAX, 0 },
+                { 1, 44, WORD(44) },           { 2, 44, WORD(44) },  { 3, UINT32_MAX, WORD(44) },
+                { 5, UINT32_MAX, 0 },          { 6, 44, WORD(44) },  { 14, 44, WORD(44) },
+                { 19, UINT32_MAX, 0 },         { 27, 40, WORD(40) }, { 0, UINT32_MAX, 0 },
                 { 0xffffffff, UINT32_MAX, 0 },
         };
         struct rm_layout l = layout();
@@ -454,7 +458,7 @@ static void an_indirect_request_is_unwrapped_once_and_not_truncated(void **state
                 { RM_NR_XFER, 16, RM_E_NUMBER },
                 { 0x100 | RM_NR_ALLOC, 48, RM_E_NUMBER }, /* would be 0x2b in 8 bits */
                 { 0xc030462b, 48, RM_E_NUMBER },
-                { RM_NR_ALLOC, 0x4000, RM_E_SIZE }, /* the driver's maximum; no block has it */
+                { RM_NR_ALLOC, 0x4000, RM_E_SIZE },      /* the driver's maximum; no block has it */
                 { RM_NR_ALLOC, 0x4000 | 48, RM_E_SIZE }, /* would be 48 in 14 bits */
                 { RM_NR_ALLOC, 0xffffffff, RM_E_SIZE },
         };
@@ -482,7 +486,8 @@ static void a_block_of_another_size_is_refused(void **state)
 
                         for (size_t size = 0; size <= 9264; size++) {
                                 struct rm_call call = { .object = 7 };
-                                int r = rm_decode(&l, (enum rm_kind)kind, 0, numbered(), size, &call);
+                                int r = rm_decode(&l, (enum rm_kind)kind, 0, numbered(), size,
+                                                  &call);
 
                                 assert_true(r == RM_OK || r == RM_E_SIZE || kind == RM_XFER);
                                 if (r == RM_OK || r == RM_E_NUMBER)
@@ -492,8 +497,9 @@ static void a_block_of_another_size_is_refused(void **state)
                         }
                         assert_in_range(n_sizes, 0, kind == RM_CARD_INFO ? 32 : 1);
                 }
-                assert_int_equal(rm_decode(&l, RM_N_KINDS, 0, numbered(), 16, &(struct rm_call){ 0 }),
-                                 RM_E_SIZE);
+                assert_int_equal(
+                        rm_decode(&l, RM_N_KINDS, 0, numbered(), 16, &(struct rm_call){ 0 }),
+                        RM_E_SIZE);
                 assert_int_equal(rm_decode(&l, RM_FREE, 0, numbered(), (1ull << 32) + 16,
                                            &(struct rm_call){ 0 }),
                                  RM_E_SIZE);
@@ -540,19 +546,26 @@ static void the_class_and_not_the_tenant_says_how_large_parameters_are(void **st
         static const struct {
                 uint32_t class_number, size;
         } rows[] = {
-                { RM_CLASS_VIDEO_MEMORY, 128 }, { RM_CLASS_GROUP, 20 },
-                { RM_CLASS_DEVICE, 56 },        { RM_CLASS_SUBDEVICE, 4 },
-                { 0xc86f, 368 },                { 0xcbc0, 16 },
-                { 0xc8b5, 8 },                  { RM_CLASS_CONTEXT_SHARE, 12 },
-                { 0x90e6, 0 },                  { 0xabcd, 0 },
+                { RM_CLASS_VIDEO_MEMORY, 128 },
+                { RM_CLASS_GROUP, 20 },
+                { RM_CLASS_DEVICE, 56 },
+                { RM_CLASS_SUBDEVICE, 4 },
+                { 0xc86f, 368 },
+                { 0xcbc0, 16 },
+                { 0xc8b5, 8 },
+                { RM_CLASS_CONTEXT_SHARE, 12 },
+                { 0x90e6, 0 },
+                { 0xabcd, 0 },
                 { 0xffffffff, 0 },
         };
         struct rm_layout l = layout();
 
         (void)state;
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-                struct rm_call call = { .kind = RM_ALLOC, .class_or_cmd = rows[i].class_number,
-                                        .params = 0x1000, .params_size = 0xffffffff };
+                struct rm_call call = { .kind = RM_ALLOC,
+                                        .class_or_cmd = rows[i].class_number,
+                                        .params = 0x1000,
+                                        .params_size = 0xffffffff };
 
                 assert_int_equal(rm_params_size(&l, &call), rows[i].size);
                 call.kind = RM_ALLOC_SHORT;
@@ -577,8 +590,10 @@ static void every_channel_class_has_a_channels_parameters(void **state)
 static void of_a_control_the_claim_counts(void **state)
 {
         struct rm_layout l = layout();
-        struct rm_call call = { .kind = RM_CONTROL, .class_or_cmd = RM_FB_GET_INFO_V2,
-                                .params = 0x1000, .params_size = 1028 };
+        struct rm_call call = { .kind = RM_CONTROL,
+                                .class_or_cmd = RM_FB_GET_INFO_V2,
+                                .params = 0x1000,
+                                .params_size = 1028 };
 
         (void)state;
         assert_int_equal(rm_params_size(&l, &call), 1028);
@@ -594,7 +609,8 @@ static void other_calls_have_no_parameters_but_a_pending_event(void **state)
 
         (void)state;
         for (int kind = 0; kind < RM_N_KINDS; kind++) {
-                struct rm_call call = { .kind = (enum rm_kind)kind, .params = 0x1000,
+                struct rm_call call = { .kind = (enum rm_kind)kind,
+                                        .params = 0x1000,
                                         .params_size = 99 };
 
                 switch (kind) {

@@ -1,4 +1,4 @@
-#include "sim/tree.h"
+#include "sim/handles.h"
 
 #include "base/cleanup.h"
 
@@ -12,23 +12,23 @@ enum {
         DEPTH_MAX = 32, /* the driver's classes make 6 at most; this bounds our recursion */
 };
 
-void tree_init(struct tree *tree, void (*gone)(void *context, struct object *object), void *context)
+void handles_init(struct handles *handles, void (*gone)(void *context, struct object *object), void *context)
 {
-        *tree = (struct tree){ .gone = gone, .context = context };
+        *handles = (struct handles){ .gone = gone, .context = context };
 }
 
-void tree_done(struct tree *tree)
+void handles_done(struct handles *handles)
 {
         struct client *client;
 
-        for (size_t i = 0; (client = map_next(&tree->clients, &i)) != NULL; i = 0)
-                tree_client_free(tree, client);
-        map_done(&tree->clients);
+        for (size_t i = 0; (client = map_next(&handles->clients, &i)) != NULL; i = 0)
+                handles_client_free(handles, client);
+        map_done(&handles->clients);
 }
 
 /* ---- clients ----------------------------------------------------------------------------------- */
 
-int tree_client_new(struct tree *tree, pid_t pid, uid_t uid, struct client **ret)
+int handles_client_new(struct handles *handles, pid_t pid, uid_t uid, struct client **ret)
 {
         _cleanup_(freep) struct client *client = calloc(1, sizeof(*client));
         int r;
@@ -39,8 +39,8 @@ int tree_client_new(struct tree *tree, pid_t pid, uid_t uid, struct client **ret
         client->pid = pid;
         client->uid = uid;
         do {
-                client->top.handle = CLIENT_BASE + (++tree->n_made & 0xfffffu);
-                r = map_put(&tree->clients, client->top.handle, client);
+                client->top.handle = CLIENT_BASE + (++handles->n_made & 0xfffffu);
+                r = map_put(&handles->clients, client->top.handle, client);
         } while (r == -EEXIST);
         if (r < 0)
                 return r;
@@ -48,28 +48,28 @@ int tree_client_new(struct tree *tree, pid_t pid, uid_t uid, struct client **ret
         return 0;
 }
 
-struct client *tree_client(const struct tree *tree, uint32_t handle)
+struct client *handles_client(const struct handles *handles, uint32_t handle)
 {
-        return map_get(&tree->clients, handle);
+        return map_get(&handles->clients, handle);
 }
 
-void tree_client_free(struct tree *tree, struct client *client)
+void handles_client_free(struct handles *handles, struct client *client)
 {
         while (client->top.children)
-                tree_free(tree, client->top.children);
-        (void)map_take(&tree->clients, client->top.handle);
+                handles_free(handles, client->top.children);
+        (void)map_take(&handles->clients, client->top.handle);
         map_done(&client->objects);
         free(client);
 }
 
 /* ---- objects ----------------------------------------------------------------------------------- */
 
-struct object *tree_get(struct client *client, uint32_t handle)
+struct object *handles_get(struct client *client, uint32_t handle)
 {
         return handle == client->top.handle ? &client->top : map_get(&client->objects, handle);
 }
 
-struct object *tree_next(const struct client *client, size_t *i)
+struct object *handles_next(const struct client *client, size_t *i)
 {
         return map_next(&client->objects, i);
 }
@@ -79,24 +79,24 @@ static uint32_t handle_pick(struct client *client)
 {
         uint32_t handle = OBJECT_BASE + (uint32_t)client->objects.n_used;
 
-        while (tree_get(client, handle))
+        while (handles_get(client, handle))
                 handle++;
         return handle;
 }
 
-int tree_put(struct client *client, uint32_t parent, uint32_t handle, uint32_t class_number,
+int handles_put(struct client *client, uint32_t parent, uint32_t handle, uint32_t class_number,
              struct object **ret)
 {
         _cleanup_(freep) struct object *object = NULL;
-        struct object *above = tree_get(client, parent);
+        struct object *above = handles_get(client, parent);
         int r;
 
         if (!above || above->depth == DEPTH_MAX)
-                return TREE_E_PARENT;
+                return HANDLES_E_PARENT;
         if (!handle)
                 handle = handle_pick(client);
-        if (tree_get(client, handle))
-                return TREE_E_HANDLE;
+        if (handles_get(client, handle))
+                return HANDLES_E_HANDLE;
         object = calloc(1, sizeof(*object));
         if (!object)
                 return -ENOMEM;
@@ -112,7 +112,7 @@ int tree_put(struct client *client, uint32_t parent, uint32_t handle, uint32_t c
                 return r;
         above->children = object;
         *ret = TAKE(object);
-        return TREE_OK;
+        return HANDLES_OK;
 }
 
 static void unlink_from_parent(struct object *object)
@@ -124,7 +124,7 @@ static void unlink_from_parent(struct object *object)
         *at = object->next;
 }
 
-void tree_depend(struct object *object, uint32_t on)
+void handles_depend(struct object *object, uint32_t on)
 {
         struct object *other = map_get(&object->client->objects, on);
 
@@ -151,13 +151,13 @@ static struct object *dependant(const struct client *client, uint32_t handle)
 {
         struct object *object;
 
-        for (size_t i = 0; (object = tree_next(client, &i)) != NULL;)
+        for (size_t i = 0; (object = handles_next(client, &i)) != NULL;)
                 if (object->depends[0] == handle || object->depends[1] == handle)
                         return object;
         return NULL;
 }
 
-void tree_free(struct tree *tree, struct object *object)
+void handles_free(struct handles *handles, struct object *object)
 {
         struct client *client = object->client;
         struct object *other;
@@ -165,12 +165,12 @@ void tree_free(struct tree *tree, struct object *object)
         (void)map_take(&client->objects, object->handle); /* T2 */
         depend_no_more(object);
         while (object->children)
-                tree_free(tree, object->children);
+                handles_free(handles, object->children);
         while (object->n_dependants && (other = dependant(client, object->handle)) != NULL) {
                 object->n_dependants--;
-                tree_free(tree, other);
+                handles_free(handles, other);
         }
         unlink_from_parent(object);
-        tree->gone(tree->context, object);
+        handles->gone(handles->context, object);
         free(object);
 }

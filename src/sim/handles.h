@@ -61,7 +61,7 @@ struct client {
         uid_t uid;
 };
 
-struct tree {
+struct handles {
         struct map clients; /* handle -> struct client * */
         uint32_t n_made;
         void (*gone)(void *context, struct object *object); /* gives back what the object was */
@@ -69,31 +69,31 @@ struct tree {
 };
 
 enum {
-        TREE_OK,
-        TREE_E_HANDLE, /* the handle is in use */
-        TREE_E_PARENT, /* no such parent, or one that is too deep to have children */
+        HANDLES_OK,
+        HANDLES_E_HANDLE, /* the handle is in use */
+        HANDLES_E_PARENT, /* no such parent, or one that is too deep to have children */
 };
 
-void tree_init(struct tree *tree, void (*gone)(void *context, struct object *object), void *context);
-void tree_done(struct tree *tree);
+void handles_init(struct handles *handles, void (*gone)(void *context, struct object *object), void *context);
+void handles_done(struct handles *handles);
 
 /* The caller links it to its file. 0; -ENOMEM. */
-int tree_client_new(struct tree *tree, pid_t pid, uid_t uid, struct client **ret);
-struct client *tree_client(const struct tree *tree, uint32_t handle); /* NULL: none */
-void tree_client_free(struct tree *tree, struct client *client);
+int handles_client_new(struct handles *handles, pid_t pid, uid_t uid, struct client **ret);
+struct client *handles_client(const struct handles *handles, uint32_t handle); /* NULL: none */
+void handles_client_free(struct handles *handles, struct client *client);
 
-/* handle 0: picks one. TREE_OK; TREE_E_HANDLE; TREE_E_PARENT; -ENOMEM. */
-int tree_put(struct client *client, uint32_t parent, uint32_t handle, uint32_t class_number,
+/* handle 0: picks one. HANDLES_OK; HANDLES_E_HANDLE; HANDLES_E_PARENT; -ENOMEM. */
+int handles_put(struct client *client, uint32_t parent, uint32_t handle, uint32_t class_number,
              struct object **ret);
 
 /* An object or, by its own handle, the client's top. NULL: none. */
-struct object *tree_get(struct client *client, uint32_t handle);
+struct object *handles_get(struct client *client, uint32_t handle);
 
 /* `object` goes when the object `on` of its client does. Nothing if there is none, or with a third. */
-void tree_depend(struct object *object, uint32_t on);
+void handles_depend(struct object *object, uint32_t on);
 
-/* With its descendants and dependants. Not the top: tree_client_free. */
-void tree_free(struct tree *tree, struct object *object);
+/* With its descendants and dependants. Not the top: handles_client_free. */
+void handles_free(struct handles *handles, struct object *object);
 
 /* For each object of the client but the top: i starts at 0; NULL at the end. */
-struct object *tree_next(const struct client *client, size_t *i);
+struct object *handles_next(const struct client *client, size_t *i);

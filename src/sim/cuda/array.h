@@ -1,0 +1,15 @@
+/* Arrays: memory that is reached by copies only. Bytes are kept row after row. */
+#pragma once
+
+#include "sim/cuda/memory.h"
+
+struct CUarray_st {
+        struct device *device;
+        CUDA_ARRAY3D_DESCRIPTOR shape;
+        size_t element, pitch, slice; /* bytes: of an element, from row to row, from slice to slice */
+        struct mapping *mapping;
+        uint64_t offset; /* in the memory: of a level of a mipmap */
+        CUmipmappedArray mipmap; /* whose level this is; NULL: its own */
+};
+
+uint8_t *array_bytes(CUarray array); /* NULL: the simulator is gone */

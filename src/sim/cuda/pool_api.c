@@ -1,0 +1,241 @@
+/* The entry points of pools. */
+#include "sim/cuda/pool.h"
+
+#include <string.h>
+
+static CUresult find(CUdevice ordinal, struct device **ret)
+{
+        CUresult r = library_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        *ret = device_of(ordinal);
+        return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+static CUresult check(CUmemoryPool pool)
+{
+        CUresult r = library_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        return pool && !pool->is_ended ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice ordinal)
+{
+        LOCKED_LIBRARY;
+        struct device *device;
+        CUresult r = find(ordinal, &device);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!pool)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (!device->default_pool)
+                r = pool_new(device, NULL, &device->default_pool);
+        if (r == CUDA_SUCCESS)
+                *pool = device->default_pool;
+        return r;
+}
+
+CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice ordinal)
+{
+        LOCKED_LIBRARY;
+        struct device *device;
+        CUresult r = find(ordinal, &device);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        return pool ? pool_of_device(device, pool) : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult CUDAAPI cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool pool)
+{
+        LOCKED_LIBRARY;
+        struct device *device;
+        CUresult r = find(ordinal, &device);
+
+        if (r == CUDA_SUCCESS)
+                r = check(pool);
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (pool->device != device || pool->is_imported)
+                return CUDA_ERROR_INVALID_VALUE;
+        device->pool = pool;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
+{
+        LOCKED_LIBRARY;
+        CUresult r = library_check();
+        struct device *device;
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!pool || !properties || properties->allocType != CU_MEM_ALLOCATION_TYPE_PINNED)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+                return CUDA_ERROR_NOT_SUPPORTED;
+        device = device_of(properties->location.id);
+        if (!device)
+                return CUDA_ERROR_INVALID_DEVICE;
+        if ((int)properties->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
+                return CUDA_ERROR_NOT_SUPPORTED;
+        return pool_new(device, properties, pool);
+}
+
+CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
+{
+        LOCKED_LIBRARY;
+        CUresult r = check(pool);
+
+        if (r == CUDA_SUCCESS)
+                pool_trim(pool, keep);
+        return r;
+}
+
+CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+        LOCKED_LIBRARY;
+        CUresult r = check(pool);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!value)
+                return CUDA_ERROR_INVALID_VALUE;
+        switch (attribute) {
+        case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+        case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+        case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+                memcpy(&pool->reuse[attribute], value, sizeof(int));
+                return CUDA_SUCCESS;
+        case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+                memcpy(&pool->threshold, value, sizeof(pool->threshold));
+                return CUDA_SUCCESS;
+        case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: /* only to 0: start over */
+                pool->n_backed_high = pool->n_backed;
+                return CUDA_SUCCESS;
+        case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+                pool->used_high = pool->used;
+                return CUDA_SUCCESS;
+        default:
+                return CUDA_ERROR_INVALID_VALUE;
+        }
+}
+
+CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+        LOCKED_LIBRARY;
+        CUresult r = check(pool);
+        cuuint64_t figure;
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!value)
+                return CUDA_ERROR_INVALID_VALUE;
+        switch (attribute) {
+        case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+        case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+        case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+                memcpy(value, &pool->reuse[attribute], sizeof(int));
+                return CUDA_SUCCESS;
+        case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+                figure = pool->threshold;
+                break;
+        case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+                figure = (cuuint64_t)pool->n_backed * POOL_SLOT;
+                break;
+        case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+                figure = (cuuint64_t)pool->n_backed_high * POOL_SLOT;
+                break;
+        case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+                figure = pool->used;
+                break;
+        case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+                figure = pool->used_high;
+                break;
+        default:
+                return CUDA_ERROR_INVALID_VALUE;
+        }
+        memcpy(value, &figure, sizeof(figure));
+        return CUDA_SUCCESS;
+}
+
+/* Every device reaches every address here; the wish is checked and granted. */
+CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t n)
+{
+        LOCKED_LIBRARY;
+        CUresult r = check(pool);
+
+        if (r == CUDA_SUCCESS && n && !access)
+                r = CUDA_ERROR_INVALID_VALUE;
+        for (size_t i = 0; i < n && r == CUDA_SUCCESS; i++)
+                if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !device_of(access[i].location.id))
+                        r = CUDA_ERROR_INVALID_DEVICE;
+        return r;
+}
+
+CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
+{
+        LOCKED_LIBRARY;
+        CUresult r = check(pool);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE || !device_of(location->id))
+                return CUDA_ERROR_INVALID_VALUE;
+        *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *at, size_t bytes, CUmemoryPool pool, CUstream name)
+{
+        LOCKED_LIBRARY;
+        CUstream stream;
+        CUresult r = stream_enter(name, &stream);
+
+        if (r == CUDA_SUCCESS)
+                r = check(pool);
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!at || !bytes || pool->is_imported)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (stream->capture)
+                return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        return pool_take(pool, stream, bytes, at);
+}
+
+CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *at, size_t bytes, CUstream name)
+{
+        LOCKED_LIBRARY;
+        CUmemoryPool pool;
+        CUstream stream;
+        CUresult r = stream_enter(name, &stream);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!at || !bytes)
+                return CUDA_ERROR_INVALID_VALUE;
+        if (stream->capture)
+                return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        r = pool_of_device(stream->context->device, &pool);
+        return r == CUDA_SUCCESS ? pool_take(pool, stream, bytes, at) : r;
+}
+
+CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr at, CUstream name)
+{
+        LOCKED_LIBRARY;
+        const struct allocation *allocation;
+        CUstream stream;
+        CUresult r = stream_enter(name, &stream);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        allocation = allocation_named(at);
+        if (!at || !allocation || (allocation->kind != ALLOCATION_POOL && allocation->kind != ALLOCATION_LARGE &&
+                                   allocation->kind != ALLOCATION_SMALL))
+                return CUDA_ERROR_INVALID_VALUE;
+        return stream_submit(stream, &(struct op){ .kind = OP_FREE, .at = at });
+}
