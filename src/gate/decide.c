@@ -35,12 +35,31 @@ enum {
         FLAG_FIXED_ADDRESS = 0x10,
 };
 
+/* The compiler makes a search of these; a number that stands twice does not compile. */
+static int index_of(enum what what, uint32_t number)
+{
+        enum {
+                FIRST = __COUNTER__ + 1
+        };
+
+#define KEY(what, number) ((uint64_t)(what) << 32 | (uint32_t)(number))
+        switch (KEY(what, number)) {
+#define RULE(what, number, action, status, because)                                                \
+        case KEY(what, number):                                                                    \
+                return __COUNTER__ - FIRST;
+#include "gate/rules.def"
+#undef RULE
+#undef KEY
+        default:
+                return -1;
+        }
+}
+
 static const struct rule *find(enum what what, uint32_t number)
 {
-        for (size_t i = 0; i < ARRAY_SIZE(rules); i++)
-                if (rules[i].what == what && rules[i].number == number)
-                        return &rules[i];
-        return NULL;
+        int i = index_of(what, number);
+
+        return i < 0 ? NULL : &rules[i];
 }
 
 static void deny(struct gate_verdict *verdict, uint32_t status, const char *because)
@@ -145,9 +164,10 @@ static void decide_host(const struct rm_call *call, const void *block, const voi
                         struct gate_verdict *verdict)
 {
         enum { OLD_LIMIT_AT = 32 };
+        uint64_t limit = rm_get64(block, call->block_size, OLD_LIMIT_AT);
 
         if (call->kind == RM_ALLOC_MEMORY)
-                verdict->size = round_up(rm_get64(block, call->block_size, OLD_LIMIT_AT) + 1, 4096);
+                verdict->size = limit == UINT64_MAX ? UINT64_MAX : round_up(limit + 1, 4096);
         else if (size < MEMORY_PARAMS_MIN)
                 deny(verdict, RM_STATUS_INVALID_PARAM_STRUCT, "parameters are too short");
         else
@@ -265,7 +285,7 @@ const char *gate_action_name(enum gate_action action)
 {
         static const char *const names[] = {
                 "deny", "perform", "accept", "continue", "unwrap", "view", "client", "object", "charge",
-                "host", "free", "dup", "export", "import", "space", "hold", "release", "range", "pool", "validate", "look",
+                "host", "free", "dup", "export", "import", "space", "hold", "release", "range", "pool", "look",
         };
 
         return (size_t)action < ARRAY_SIZE(names) ? names[action] : "?";

@@ -29,7 +29,6 @@ enum gate_action {
         GATE_RELEASE, /* and lets it go */
         GATE_RANGE,   /* a UVM range for RM memory begins */
         GATE_POOL,    /* a UVM range for semaphores begins: no managed memory */
-        GATE_VALIDATE, /* made by us, unless the range is one that was refused */
         GATE_LOOK,    /* rules.def has rows by class, control or function */
 };
 

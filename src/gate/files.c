@@ -53,6 +53,29 @@ uint64_t files_find(struct files *files, int fd)
         return find(files, fd);
 }
 
+bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint64_t *ret_number)
+{
+        LOCKED(&files->lock);
+
+        for (size_t i = 0; i < files->n; i++)
+                if (files->items[i].is_space && same_file(process, theirs, files->items[i].fd)) {
+                        files->items[i].n_users++;
+                        *ret_fd = files->items[i].fd;
+                        *ret_number = files->items[i].number;
+                        return true;
+                }
+        return false;
+}
+
+void files_unuse(struct files *files, uint64_t number)
+{
+        LOCKED(&files->lock);
+
+        for (size_t i = 0; i < files->n; i++)
+                if (files->items[i].number == number)
+                        files->items[i].n_users--;
+}
+
 static bool has_room(struct files *files)
 {
         size_t n_room = files->n_room ? files->n_room * 2 : 8;
@@ -81,7 +104,8 @@ uint64_t files_keep(struct files *files, int fd, bool is_space)
         ours = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (ours < 0)
                 return 0;
-        files->items[files->n++] = (struct file){ ++files->last, ours, is_space };
+        files->items[files->n++] =
+                (struct file){ .number = ++files->last, .fd = ours, .is_space = is_space };
         return files->last;
 }
 
@@ -169,17 +193,53 @@ static bool anybody_has(const struct file *file)
         return has;
 }
 
-uint64_t files_drop_unused(struct files *files, bool *ret_is_space)
+/* The look through /proc is done without the lock; the file is kept open by being in use. */
+static bool is_unused(struct files *files, uint64_t number)
+{
+        struct file file = { .fd = -1 };
+        bool has;
+
+        {
+                LOCKED(&files->lock);
+                for (size_t i = 0; i < files->n; i++)
+                        if (files->items[i].number == number) {
+                                file = files->items[i];
+                                files->items[i].n_users++;
+                        }
+        }
+        if (file.fd < 0)
+                return false;
+        has = anybody_has(&file);
+        files_unuse(files, number);
+        return !has;
+}
+
+/* The lowest number above `after`; 0: none. */
+static uint64_t next_number(struct files *files, uint64_t after)
 {
         LOCKED(&files->lock);
+        uint64_t next = 0;
 
         for (size_t i = 0; i < files->n; i++)
-                if (!anybody_has(&files->items[i])) {
-                        uint64_t number = files->items[i].number;
+                if (files->items[i].number > after && (!next || files->items[i].number < next))
+                        next = files->items[i].number;
+        return next;
+}
 
-                        *ret_is_space = files->items[i].is_space;
-                        drop_at(files, i);
-                        return number;
-                }
+uint64_t files_drop_unused(struct files *files, bool *ret_is_space)
+{
+        uint64_t number = 0;
+
+        while ((number = next_number(files, number))) {
+                if (!is_unused(files, number))
+                        continue;
+                LOCKED(&files->lock);
+                for (size_t i = 0; i < files->n; i++)
+                        if (files->items[i].number == number && !files->items[i].n_users) {
+                                *ret_is_space = files->items[i].is_space;
+                                drop_at(files, i);
+                                return number;
+                        }
+        }
         return 0;
 }

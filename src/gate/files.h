@@ -16,10 +16,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct file {
         uint64_t number; /* from 1, never reused */
         int fd;          /* ours */
+        unsigned int n_users; /* calls in progress on fd; it is not closed meanwhile */
         bool is_space;   /* a UVM VA space; else an export */
 };
 
@@ -35,6 +37,13 @@ void files_done(struct files *files);
 
 /* The number of the file behind fd, or 0. */
 uint64_t files_find(struct files *files, int fd);
+
+/*
+ * The space behind a process's descriptor number, without duplicating the descriptor. On success
+ * *ret_fd is ours and open until files_unuse. False: no space that we know.
+ */
+bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint64_t *ret_number);
+void files_unuse(struct files *files, uint64_t number);
 
 /* Keeps fd (a duplicate is taken) unless its file is known. The number; 0: no memory. */
 uint64_t files_keep(struct files *files, int fd, bool is_space);

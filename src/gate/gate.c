@@ -94,6 +94,9 @@ void gate_stats(struct gate *gate, struct gate_stats *ret)
                 .n_continued = gate->n_continued,
                 .n_denied = gate->n_denied,
                 .busy = gate->busy,
+                .n_audits = gate->n_audits,
+                .audit_difference = gate->audit_difference,
+                .audit_figure = gate->audit_figure,
                 .n_threads = gate->n_threads,
                 .n_processes = processes_count(&gate->processes),
         };

@@ -55,6 +55,7 @@ enum gate_event {
 
 struct gate_options {
         struct lease *lease; /* the caller's; outlives the gate */
+        nsec audit_period;   /* between two comparisons with the driver's figure; 0: a second */
         struct rm_layout layout;
         struct gate_driver driver;
         bool ipc_host;     /* objects of other tenants may be duped, and are charged here too */
@@ -76,6 +77,11 @@ struct gate_stats {
         unsigned int n_threads;
         size_t n_processes;
         struct ledger_totals holds;
+
+        /* Comparisons of the ledger with the driver's own figure, made while neither moved. */
+        uint64_t n_audits;
+        bytes audit_difference;  /* the largest, either way */
+        bytes audit_figure;      /* the driver's figure then */
 };
 
 /* Takes the listener over. 0; -errno. */

@@ -139,15 +139,15 @@ int serve_free(struct request *request)
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
         _cleanup_(order_drop) struct order order = { 0 };
-        bool is_memory;
+        struct ledger_object object = { .class_number = RM_CLASS_CLIENT };
         int r;
 
         {
                 LOCKED(&gate->ledger_lock);
-                is_memory = ledger_charge_of(gate->ledger, call->client, call->object);
+                (void)ledger_get(gate->ledger, call->client, call->object, &object);
         }
-        if (!is_memory)
-                reader_release(request->worker); /* a device with all its channels, perhaps */
+        if (object.class_number == RM_CLASS_DEVICE || object.class_number == RM_CLASS_CLIENT)
+                reader_release(request->worker); /* with all its channels, perhaps */
         order = order_take(gate, call->client, call->client);
         r = perform(request);
         if (r >= 0 && request_status(request) == RM_STATUS_OK) {

@@ -188,28 +188,52 @@ static bool returns_params(const struct request *request)
                ((kind == RM_ALLOC || kind == RM_ALLOC_SHORT) && request_status(request) == RM_STATUS_OK);
 }
 
+/* What differs, from the first byte to the last, as a piece of an iovec. False: nothing does. */
+static bool changed(const uint8_t *was, uint8_t *is, size_t size, uint64_t address, struct iovec *ret_ours,
+                    struct iovec *ret_theirs)
+{
+        size_t first = 0, last = size;
+
+        if (!memcmp(was, is, size))
+                return false; /* the usual case, and blocks may be large */
+        while (was[first] == is[first])
+                first++;
+        while (was[last - 1] == is[last - 1])
+                last--;
+        *ret_ours = (struct iovec){ is + first, last - first };
+        *ret_theirs = (struct iovec){ (void *)(uintptr_t)(address + first), last - first };
+        return true;
+}
+
+/* The driver writes whole blocks back; what it did not change needs no writing. */
+static int write_back(struct request *request)
+{
+        struct iovec ours[2], theirs[2];
+        size_t n = 0, size = 0;
+
+        n += changed(request->was_block, request->block, request->call.block_size, request->address,
+                     &ours[n], &theirs[n]);
+        if (request->params_size && returns_params(request))
+                n += changed(request->was_params, request->params, request->params_size,
+                             request->call.params, &ours[n], &theirs[n]);
+        for (size_t i = 0; i < n; i++)
+                size += ours[i].iov_len;
+        if (!n)
+                return 0;
+        return process_vm_writev(request->thread, ours, n, theirs, n, 0) == (ssize_t)size ? 0 : -EFAULT;
+}
+
 int reply(struct request *request, int value)
 {
-        struct iovec ours[2] = { { request->block, request->call.block_size },
-                                 { request->params, request->params_size } };
-        struct iovec theirs[2] = {
-                { (void *)(uintptr_t)request->address, request->call.block_size },
-                { (void *)(uintptr_t)request->call.params, request->params_size },
-        };
-        unsigned long n = request->params_size && returns_params(request) ? 2 : 1;
-        size_t size = ours[0].iov_len + (n == 2 ? ours[1].iov_len : 0);
-
-        if (process_vm_writev(request->thread, ours, n, theirs, n, 0) != (ssize_t)size)
-                return -EFAULT;
-        return value;
+        return write_back(request) < 0 ? -EFAULT : value;
 }
 
 int answer(struct request *request, uint32_t status)
 {
+        memcpy(request->block, request->was_block, request->call.block_size);
         rm_put32(request->block, request->call.block_size, request->call.status_at, status);
-        if (remote_write(request->thread, request->address, request->block, request->call.block_size) < 0)
-                return -EFAULT;
-        return 0;
+        request->params_size = 0;
+        return reply(request, 0);
 }
 
 uint32_t perform_free(struct request *request, uint32_t client, uint32_t handle)

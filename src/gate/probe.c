@@ -81,7 +81,6 @@ void probe_done(struct probe *probe)
 
 bool probe_client(struct probe *probe, uint32_t client)
 {
-        enum { STATUS_NO_SUCH_CLIENT = 0x33 };
         uint8_t block[28] = { 0 };
 
         rm_put32(block, sizeof(block), 0, probe->client);
@@ -90,7 +89,7 @@ bool probe_client(struct probe *probe, uint32_t client)
         rm_put32(block, sizeof(block), 16, NO_OBJECT);
         if (call(probe, probe->ctl, RM_NR_DUP, block, sizeof(block)) < 0)
                 return true;
-        return rm_get32(block, sizeof(block), 24) != STATUS_NO_SUCH_CLIENT;
+        return rm_get32(block, sizeof(block), 24) != RM_STATUS_INVALID_OBJECT_HANDLE;
 }
 
 /* nv_ioctl_card_info: valid@0, pci {domain@4 bus@8 slot@9 function@10 vendor@12 device@14},

@@ -67,12 +67,6 @@ static int process_of(pid_t thread, pid_t *ret)
         return *ret > 0 ? 0 : -ESRCH;
 }
 
-/* Thread ids are reused; the process they are remembered for may have lost this one. */
-static bool has_thread(const struct process *process, pid_t thread)
-{
-        return !process->is_dead && syscall(SYS_tgkill, process->id, thread, 0) == 0;
-}
-
 /* Meets a process: its end will be noticed. */
 static int meet(struct processes *processes, pid_t id, struct process **ret)
 {
@@ -113,8 +107,7 @@ int process_get(struct processes *processes, pid_t thread, struct process **ret)
         pid_t id;
         int r;
 
-        if (!process || !has_thread(process, thread)) {
-                forget_thread(processes, thread);
+        if (!process) {
                 r = process_of(thread, &id);
                 if (r < 0)
                         return r;
@@ -151,6 +144,16 @@ static void forget_threads(struct processes *processes, const struct process *pr
                 else
                         i++;
         }
+}
+
+void processes_forget_threads(struct processes *processes)
+{
+        struct process *process;
+        LOCKED(&processes->lock);
+
+        for (size_t i = 0; (process = map_next(&processes->by_thread, &i));)
+                unref(process);
+        map_done(&processes->by_thread);
 }
 
 pid_t processes_reap(struct processes *processes)

@@ -2,9 +2,9 @@
  * The processes of a tenant, as the gate meets them.
  *
  * A notification names a thread. Memory is read by thread id; descriptors need the process, which
- * is found once and then checked per call: tgkill(process, thread, 0) succeeds only while the
- * thread is the process's, so a reused thread id is noticed. A process is known until its pidfd
- * says that it has ended.
+ * is found in /proc and remembered for a short time only (processes_forget_threads, ten times a
+ * second): a thread id comes back for another process only after all the others have been given
+ * out. A process is known until its pidfd says that it has ended.
  *
  * Threads: all functions from any thread. A process that was got is valid until it is put back.
  */
@@ -38,6 +38,9 @@ void processes_done(struct processes *processes);
 /* The process of a thread. 0; -ESRCH; -errno. Give it back with process_put. */
 int process_get(struct processes *processes, pid_t thread, struct process **ret);
 void process_put(struct processes *processes, struct process *process);
+
+/* Which thread is whose is asked anew from here on. */
+void processes_forget_threads(struct processes *processes);
 
 /* One process that has ended since it was met, or 0. It is forgotten. Does not block. */
 pid_t processes_reap(struct processes *processes);

@@ -16,7 +16,6 @@ enum {
         GATE_PARAMS_MAX = 64 * 1024, /* the largest parameters we have seen are 14408 bytes */
         GATE_NESTED_MAX = 1024 * 1024, /* the driver's own bound of an embedded pointer */
         GATE_ORDERS = 64,
-        GATE_PHANTOMS = 32,
         GATE_THREADS_MAX = 512,
 
         /* Besides a value or -errno, what serving a notification may answer. */
@@ -46,12 +45,6 @@ struct gate {
         struct lock ledger_lock;
         struct ledger *ledger; /* ledger_lock */
 
-        struct {
-                pid_t process;
-                uint64_t base;
-        } phantoms[GATE_PHANTOMS]; /* ledger_lock; a ring */
-        unsigned int n_phantoms;   /* ledger_lock */
-
         struct lock orders[GATE_ORDERS]; /* by client or space: docs/locking.md */
 
         struct lock event_lock;
@@ -64,6 +57,11 @@ struct gate {
         atomic_bool is_ending, is_empty;
         _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
         _Atomic nsec busy, last_call;
+        nsec ended_at, forgotten_at; /* the watcher's: when a process last ended, and threads were forgotten */
+        _Atomic uint64_t n_audits;
+        _Atomic bytes audit_difference, audit_figure;
+        unsigned int n_mismatches; /* the watcher's: in a row */
+        nsec audited_at;           /* the watcher's */
         _Atomic nsec audit_at; /* when the watcher is to look for managed ranges nobody announced */
 };
 
@@ -74,6 +72,7 @@ struct worker {
         struct seccomp_notif *in;
         struct seccomp_notif_resp *out;
         uint8_t *block, *params, *nested;
+        uint8_t *was; /* the block, then the parameters, as the tenant wrote them */
 };
 
 struct request {
@@ -83,11 +82,13 @@ struct request {
         pid_t thread;
         struct process *process;
         int fd; /* our duplicate of the tenant's descriptor */
+        uint64_t space; /* of a UVM descriptor: its number in files.h; 0: not begun */
         enum rm_node node;
         uint32_t minor;
         uint64_t address; /* of the block, in the tenant */
         uint8_t *block;   /* our copies */
         uint8_t *params;
+        uint8_t *was_block, *was_params; /* as the tenant wrote them */
         uint32_t params_size;
         struct rm_call call;
         struct gate_verdict verdict;
@@ -123,13 +124,9 @@ int serve_space(struct request *request);
 int serve_hold(struct request *request);
 int serve_release(struct request *request);
 int serve_range(struct request *request);
-int serve_validate(struct request *request);
 int serve_view(struct request *request);
 int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notification,
                    struct process *process);
-
-/* Whether the process's latest managed mmap at base was refused; forgets it (managed.c). */
-bool phantom_take(struct gate *gate, pid_t process, uint64_t base);
 
 /* Keeps two driver calls that change one tree or one space in the order of the books. key2 may
  * equal key1. Not nested. */
@@ -147,8 +144,11 @@ void gate_tell(struct gate *gate, enum gate_event event, pid_t process, const ch
  * QUOTA_E_FULL (told). */
 int take_memory(struct request *request, int device, bytes size, struct charge *ret);
 
+/* audit.c: compares the books with the driver's figure when it is time. */
+void audit_figures(struct gate *gate, nsec now);
+
 /* sweep.c */
-void sweep_process_ended(struct gate *gate, pid_t process);
+size_t list_processes(struct gate *gate, pid_t *list, size_t n_room);
 
 /* Books and address spaces agree again. True: a range was charged so lately that it may still come. */
 bool sweep_all_managed(struct gate *gate, bool is_audit);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 bool request_is_alive(const struct request *request)
 {
@@ -73,28 +74,14 @@ static int check_clients(struct request *request)
         return -EACCES;
 }
 
-/* Calls that are known to take long in the driver (measured: tests/trace, H200, 580.159.04):
- * what makes or ends channels, pins host memory or joins a device to a space. */
+/* Calls that are known to take many milliseconds (measured: tests/trace, H200, 580.159.04). What
+ * takes one or two the watcher notices; giving the place away costs more than it gains there. */
 static bool is_long(const struct request *request)
 {
-        const struct rm_call *call = &request->call;
+        enum { LARGE = 8 * MIB };
 
-        switch ((int)call->kind) {
-        case RM_ALLOC:
-        case RM_ALLOC_SHORT:
-                return call->class_or_cmd != RM_CLASS_VIDEO_MEMORY &&
-                       call->class_or_cmd != RM_CLASS_CLIENT;
-        case RM_ALLOC_MEMORY:
-        case RM_VID_HEAP:
-        case RM_UVM_REGISTER_GPU:
-        case RM_UVM_REGISTER_GPU_VASPACE:
-        case RM_UVM_REGISTER_CHANNEL:
-        case RM_UVM_MIGRATE:
-        case RM_UVM_MIGRATE_RANGE_GROUP:
-                return true;
-        default:
-                return false;
-        }
+        return request->call.kind == RM_UVM_REGISTER_GPU ||
+               (request->verdict.action == GATE_HOST && request->verdict.size >= LARGE);
 }
 
 static int act(struct request *request)
@@ -135,8 +122,6 @@ static int act(struct request *request)
         case GATE_RANGE:
         case GATE_POOL:
                 return serve_range(request);
-        case GATE_VALIDATE:
-                return serve_validate(request);
         case GATE_VIEW:
                 return serve_view(request);
         case GATE_PERFORM:
@@ -149,6 +134,46 @@ static int act(struct request *request)
         return -EINVAL;
 }
 
+/*
+ * UVM_MAP_EXTERNAL has room for 256 attributes and almost always uses one: the unused ones are not
+ * read from the tenant, and zero in our copy.
+ */
+static int copy_map_external(struct request *request, uint32_t size)
+{
+        enum { HEAD = 24 + 4 * 36 };
+        uint32_t count_at = request->gate->options.layout.uvm_map_external_client_at - 12;
+        struct iovec ours[2] = { { request->block, HEAD }, { request->block + count_at, size - count_at } };
+        struct iovec theirs[2] = {
+                { (void *)(uintptr_t)request->address, HEAD },
+                { (void *)(uintptr_t)(request->address + count_at), size - count_at },
+        };
+
+        memset(request->block + HEAD, 0, count_at - HEAD);
+        if (process_vm_readv(request->thread, ours, 2, theirs, 2, 0) != (ssize_t)(HEAD + size - count_at))
+                return -EFAULT;
+        if (rm_get64(request->block, size, count_at) <= 4)
+                return 0;
+        return remote_read(request->thread, request->block, request->address, size);
+}
+
+static int copy_block(struct request *request, enum rm_kind kind, uint32_t size)
+{
+        if (kind == RM_UVM_MAP_EXTERNAL)
+                return copy_map_external(request, size);
+        return remote_read(request->thread, request->block, request->address, size);
+}
+
+/* Of a control that is answered without a call the parameters are not looked at. */
+static bool needs_params(const struct rm_layout *layout, const struct request *request)
+{
+        struct gate_verdict verdict;
+
+        if (!request->call.params || request->call.kind != RM_CONTROL)
+                return request->call.params;
+        gate_decide(layout, &request->call, request->block, NULL, 0, &verdict);
+        return verdict.action != GATE_ACCEPT && verdict.action != GATE_DENY;
+}
+
 /* G1: from here on only our copies count. */
 static int copy_call(struct request *request, enum rm_kind kind, uint32_t number, uint32_t size)
 {
@@ -157,17 +182,20 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
 
         if (size > GATE_BLOCK_MAX)
                 return -EINVAL;
-        r = remote_read(request->thread, request->block, request->address, size);
+        r = copy_block(request, kind, size);
         if (r < 0)
                 return r;
         if (rm_decode(layout, kind, number, request->block, size, &request->call) != RM_OK)
                 return -EINVAL;
-        request->params_size = request->call.params ? rm_params_size(layout, &request->call) : 0;
+        request->params_size = needs_params(layout, request) ? rm_params_size(layout, &request->call) : 0;
         if (kind == RM_XFER || kind == RM_EVENT_DATA)
                 request->params_size = 0; /* `params` is another block, or a place for the reply */
         if (request->params_size > GATE_PARAMS_MAX)
                 return -EINVAL;
-        return remote_read(request->thread, request->params, request->call.params, request->params_size);
+        r = remote_read(request->thread, request->params, request->call.params, request->params_size);
+        memcpy(request->was_block, request->block, size);
+        memcpy(request->was_params, request->params, request->params_size);
+        return r;
 }
 
 static int serve_request(struct request *request, uint32_t number);
@@ -215,6 +243,11 @@ static int serve_request(struct request *request, uint32_t number)
         return act(request);
 }
 
+static bool is_uvm_number(uint32_t number)
+{
+        return number < 128 || (number & ~3u) == (UVM_INITIALIZE & ~3u);
+}
+
 /* The number matches, the descriptor is not the driver's. Continuing would let another thread put
  * a driver descriptor in its place after this look, so the call fails. */
 static int serve_stranger(struct request *request, uint32_t number)
@@ -227,14 +260,24 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
                        struct process *process)
 {
         struct gate *gate = worker->gate;
+        int r;
         struct request request = {
                 .gate = gate, .worker = worker, .id = notification->id, .process = process,
                 .thread = (pid_t)notification->pid, .address = notification->data.args[2],
-                .block = worker->block, .params = worker->params,
+                .block = worker->block, .params = worker->params, .was_block = worker->was,
+                .was_params = worker->was + GATE_BLOCK_MAX,
         };
         uint32_t number = (uint32_t)notification->data.args[1];
-        _cleanup_(closep) int fd = process_fd(process, (int)notification->data.args[0]);
+        _cleanup_(closep) int fd = -1;
 
+        if (is_uvm_number(number) &&
+            files_use(&gate->files, process->id, (int)notification->data.args[0], &request.fd, &request.space)) {
+                request.node = RM_NODE_UVM;
+                r = serve_request(&request, number);
+                files_unuse(&gate->files, request.space);
+                return r;
+        }
+        fd = process_fd(process, (int)notification->data.args[0]);
         if (fd < 0) {
                 if (fd == -EBADF)
                         return -EBADF;

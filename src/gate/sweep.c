@@ -22,6 +22,7 @@ enum {
         PERIOD_MS = 1000,
         SOON_MS = 5, /* while something is being torn down */
         TICK_MS = 1, /* while calls come in */
+        FORGET_MS = 100,
 };
 
 /* A mapping that was let through has been made by then, or its thread waits for memory. */
@@ -161,7 +162,7 @@ static bool sweep_managed(struct gate *gate, pid_t process, bool is_audit)
         return is_left;
 }
 
-static size_t list_processes(struct gate *gate, pid_t *list, size_t n_room)
+size_t list_processes(struct gate *gate, pid_t *list, size_t n_room)
 {
         struct process *process;
         size_t n = 0;
@@ -198,11 +199,12 @@ size_t gate_settle(struct gate *gate)
         return settle_clients(gate, 0);
 }
 
-/* Its descriptors were closed before it became visible as ended. */
-void sweep_process_ended(struct gate *gate, pid_t process)
+/* A process has ended; its descriptors were closed before it became visible. Returns whether some of
+ * its clients are still there: others have their descriptors, or the driver is taking them down. */
+static bool sweep_ended(struct gate *gate, pid_t process)
 {
         settle_files(gate);
-        (void)settle_clients(gate, (uint32_t)process);
+        return settle_clients(gate, (uint32_t)process);
 }
 
 static int timeout_ms(struct gate *gate, bool is_settling)
@@ -238,13 +240,43 @@ static bool is_over(struct gate *gate, short revents)
         return true;
 }
 
+/* What ended, and what is left of it. */
+static void reap(struct gate *gate, bool *is_settling)
+{
+        pid_t ended;
+
+        while ((ended = processes_reap(&gate->processes)))
+                *is_settling |= sweep_ended(gate, ended);
+}
+
+/* Once a second: managed ranges come and go unseen. While something is left of what ended: that. */
+static void tick(struct gate *gate, bool *is_settling, nsec *done)
+{
+        nsec now = clock_now();
+
+        if (now - gate->forgotten_at > FORGET_MS * NSEC_PER_MSEC) {
+                processes_forget_threads(&gate->processes);
+                gate->forgotten_at = now;
+        }
+        audit_figures(gate, now);
+        if (now - *done < (*is_settling ? SOON_MS : PERIOD_MS) * NSEC_PER_MSEC)
+                return;
+        if (*is_settling)
+                *is_settling = gate_settle(gate);
+        else if (has_managed(gate))
+                (void)sweep_all_managed(gate, true);
+        /* Clients that a living process uses are no reason to ask again. */
+        if (*is_settling && now - gate->ended_at > NSEC_PER_SEC)
+                *is_settling = false;
+        *done = now;
+}
+
 void *watch(void *context)
 {
         struct gate *gate = context;
         bool is_settling = false;
-        nsec settled = clock_now();
+        nsec done = clock_now();
         eventfd_t ignored;
-        pid_t ended;
 
         while (!gate->is_ending) {
                 struct pollfd fds[] = { { gate->listener, 0, 0 },
@@ -257,18 +289,14 @@ void *watch(void *context)
                         break;
                 if (fds[2].revents)
                         (void)eventfd_read(gate->wake, &ignored);
-                while ((ended = processes_reap(&gate->processes))) {
-                        sweep_process_ended(gate, ended);
-                        is_settling = true;
-                }
+                if (fds[1].revents)
+                        gate->ended_at = clock_now();
+                reap(gate, &is_settling);
                 audit_if_due(gate);
                 if (!from && is_over(gate, fds[0].revents))
                         is_settling = true;
                 (void)reader_watch(gate);
-                if (clock_now() - settled < (is_settling ? SOON_MS : PERIOD_MS) * NSEC_PER_MSEC)
-                        continue;
-                is_settling = gate_settle(gate) && gate->is_empty;
-                settled = clock_now();
+                tick(gate, &is_settling, &done);
         }
         return NULL;
 }

@@ -54,7 +54,7 @@ int serve_hold(struct request *request)
 {
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
-        uint64_t space = files_find(&gate->files, request->fd);
+        uint64_t space = request->space;
         _cleanup_(order_drop) struct order order = { 0 };
         struct ledger_entry *entry;
         int r;
@@ -85,7 +85,7 @@ int serve_release(struct request *request)
 {
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
-        uint64_t space = files_find(&gate->files, request->fd);
+        uint64_t space = request->space;
         _cleanup_(order_drop) struct order order = order_take(gate, space, space);
         int r = perform(request);
 
@@ -111,7 +111,7 @@ int serve_range(struct request *request)
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
         bool is_pool = request->verdict.action == GATE_POOL;
-        uint64_t space = files_find(&gate->files, request->fd);
+        uint64_t space = request->space;
         _cleanup_(order_drop) struct order order = { 0 };
         struct ledger_entry *entry;
         int r;
@@ -133,17 +133,5 @@ int serve_range(struct request *request)
                 else
                         ledger_entry_free(gate->ledger, entry);
         }
-        return r < 0 ? r : reply(request, r);
-}
-
-/* libcuda asks after each managed mmap. Of one that was refused it hears why (managed.c). */
-int serve_validate(struct request *request)
-{
-        struct gate *gate = request->gate;
-        int r;
-
-        if (phantom_take(gate, request->process->id, request->call.base))
-                return answer(request, RM_STATUS_NO_MEMORY);
-        r = perform(request);
         return r < 0 ? r : reply(request, r);
 }

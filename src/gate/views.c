@@ -5,6 +5,12 @@
 
 #include <string.h>
 
+/* Memory of confidential computing, as the heap's (rm-abi 5.1). */
+enum {
+        FB_PROTECTED_TOTAL = 0x33,
+        FB_PROTECTED_FREE = 0x34,
+};
+
 static uint32_t kib(bytes size)
 {
         bytes k = size / KIB;
@@ -31,10 +37,12 @@ void view_fb_info(void *list, size_t n, const struct view *view)
                         real = kib(view->size);
                         break;
                 case RM_FB_MAPPABLE_HEAP:
+                case FB_PROTECTED_TOTAL:
                         real = at_most(real, view->size);
                         break;
                 case RM_FB_HEAP_FREE:
                 case RM_FB_LARGEST_FREE:
+                case FB_PROTECTED_FREE:
                         real = at_most(real, view->free);
                         break;
                 case RM_FB_LARGEST_BASE:

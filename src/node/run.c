@@ -35,6 +35,7 @@ struct run {
         const char *tenant; /* --name, or the command's last path part */
         const char *report_path;
         bool is_quiet, is_json, is_verbose, ipc_host;
+        uint64_t audit_ms; /* 0: the gate's own period */
         char **argv; /* the command */
 
         struct gpu_backend backend;
@@ -47,7 +48,8 @@ struct run {
 
 enum {
         EXIT_USAGE = 2,
-        OPTION_GPU = 256,
+        OPTION_AUDIT = 256,
+        OPTION_GPU,
         OPTION_HOST,
         OPTION_IPC,
         OPTION_JSON,
@@ -58,6 +60,7 @@ enum {
 };
 
 static const struct option options[] = {
+        { "audit", required_argument, NULL, OPTION_AUDIT },
         { "gpu", required_argument, NULL, OPTION_GPU },
         { "gpus", required_argument, NULL, OPTION_GPU },
         { "host-mem", required_argument, NULL, OPTION_HOST },
@@ -83,6 +86,7 @@ static const char usage[] =
         "  --managed=charge|deny|allow  managed memory: charged at its length (default), refused, or free\n"
         "  --host-mem SIZE              limit of host memory that the driver pins (default: all there is)\n"
         "  --ipc=private|host           CUDA IPC with other tenants: refused (default), or charged to both\n"
+        "  --audit MS                   compare with the driver's own figure every MS ms (default: 1000)\n"
         "  --name NAME                  the tenant's name (default: the command's)\n"
         "  --json                       the summary as one line of JSON\n"
         "  --report FILE                the summary into FILE instead of stderr\n"
@@ -117,6 +121,12 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
         optind = 1;
         while ((option = getopt_long(argc, argv, "+:qvh", options, NULL)) != -1) {
                 switch (option) {
+                case OPTION_AUDIT:
+                        if (number_parse(optarg, &run->audit_ms) < 0 || run->audit_ms < 1 ||
+                            run->audit_ms > 3600000)
+                                return err_say(err, -EINVAL, "--audit %s: milliseconds, 1 to 3600000",
+                                               optarg);
+                        break;
                 case OPTION_GPU:
                         run->grant.gpus = optarg;
                         break;
@@ -333,6 +343,7 @@ static int supervise(struct run *run, const struct sock_fprog *filter, struct er
 {
         struct gate_options gate = { .lease = &run->lease, .layout = run->backend.layout,
                                      .driver = run->driver, .ipc_host = run->ipc_host,
+                                     .audit_period = (nsec)run->audit_ms * NSEC_PER_MSEC,
                                      .event = on_event, .event_context = run };
         _cleanup_(closep) int signals = watch_signals();
         nsec start = clock_now();

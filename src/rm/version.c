@@ -60,21 +60,31 @@ int rm_version_cmp(struct rm_version a, struct rm_version b)
         return r;
 }
 
-bool rm_version_is_known(struct rm_version version)
-{
-        static const struct {
-                struct rm_version first, last;
-        } known[] = {
+static const struct {
+        struct rm_version first, last;
+} known[] = {
 #define RELEASED(branch, minor, patch, last_minor, last_patch)                                     \
         { { branch, minor, patch }, { branch, last_minor, last_patch } },
 #include "rm/releases.def"
 #undef RELEASED
-        };
+};
 
+bool rm_version_is_known(struct rm_version version)
+{
         for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
                 if (rm_version_cmp(version, known[i].first) >= 0 &&
                     rm_version_cmp(version, known[i].last) <= 0)
                         return true;
         }
         return false;
+}
+
+bool rm_version_range(size_t i, struct rm_version *ret_first, struct rm_version *ret_last)
+{
+        if (i >= sizeof(known) / sizeof(known[0]))
+                return false;
+
+        *ret_first = known[i].first;
+        *ret_last = known[i].last;
+        return true;
 }

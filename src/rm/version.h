@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct rm_version {
         unsigned int branch, minor, patch; /* 580.159.04 */
@@ -21,3 +22,6 @@ int rm_version_cmp(struct rm_version a, struct rm_version b); /* <0, 0, >0 */
 
 /* Lies in a closed range of released, read versions (releases.def); developer tags do not. */
 bool rm_version_is_known(struct rm_version version);
+
+/* The i-th of those ranges, oldest first; for people. False: there are no more. */
+bool rm_version_range(size_t i, struct rm_version *ret_first, struct rm_version *ret_last);

@@ -17,7 +17,6 @@ enum {
         CLASS_DEVICELESS = 0x90ce,
         CLASS_EVENT_BUFFER = 0x90cd,
         DOORBELL_SIZE = 64 * 1024, /* of a user mode object; libcuda maps it whole */
-        PAGE_SIZE = 4096,
         POLICY_REVOKE = 1,
 };
 
@@ -56,16 +55,12 @@ static uint32_t subdevice_alloc(const struct object *object, const struct part *
         return rm_get32(params->data, params->size, 0) ? RM_STATUS_INVALID_ARGUMENT : RM_STATUS_OK;
 }
 
-/* Host memory that stands for registers and pages which libcuda maps. */
-static uint32_t mappable_alloc(struct object *object, bytes size, bool is_page)
+/* Host memory that stands for registers: libcuda maps it. */
+static uint32_t doorbell_alloc(struct object *object)
 {
-        int r = mem_new(NULL, size, 0, 0, &object->memory);
-
-        if (r < 0)
+        if (mem_new(NULL, DOORBELL_SIZE, 0, 0, &object->memory) != HEAP_OK)
                 return RM_STATUS_NO_MEMORY;
         object->memory->n_handles = 1;
-        object->memory->is_page = is_page;
-        object->memory->gpu = is_page ? object->gpu : NULL; /* whose figures; takes nothing of its heap */
         return RM_STATUS_OK;
 }
 
@@ -106,7 +101,7 @@ static uint32_t object_make(struct machine *machine, struct ask *ask, struct obj
         if (RM_CLASS_IS_CHANNEL(object->class_number))
                 return channel_alloc(ask, object, params);
         if (is_user_mode(object->class_number))
-                return mappable_alloc(object, DOORBELL_SIZE, false);
+                return doorbell_alloc(object);
         switch (object->class_number) {
         case RM_CLASS_DEVICE:
                 return device_alloc(machine, object, params);
@@ -122,7 +117,7 @@ static uint32_t object_make(struct machine *machine, struct ask *ask, struct obj
         case RM_CLASS_CONTEXT_SHARE:
                 return context_share_alloc(object, params);
         case RM_CLASS_USER_DATA:
-                return mappable_alloc(object, PAGE_SIZE, true);
+                return mem_page_alloc(object);
         case RM_CLASS_OS_EVENT:
                 return event_alloc(machine, object, params);
         case CLASS_EVENT_BUFFER:
@@ -239,13 +234,13 @@ uint32_t alloc_free(struct machine *machine, struct ask *ask)
 
 /* ---- a second handle --------------------------------------------------------------------------------- */
 
-static bool may_dup(const struct object *object, const struct client *to)
+bool alloc_may_dup(const struct object *object, pid_t pid, uid_t uid)
 {
         const struct client *owner = object->client;
         uint8_t policy = object->policy ? object->policy : owner->top.policy;
 
-        return policy & SHARE_ALL || (policy & SHARE_USER && owner->uid == to->uid) ||
-               (policy & SHARE_PROCESS && owner->pid == to->pid);
+        return policy & SHARE_ALL || (policy & SHARE_USER && owner->uid == uid) ||
+               (policy & SHARE_PROCESS && owner->pid == pid);
 }
 
 uint32_t alloc_dup(struct machine *machine, struct ask *ask)
@@ -255,11 +250,11 @@ uint32_t alloc_dup(struct machine *machine, struct ask *ask)
         int r;
 
         if (!source)
-                return RM_STATUS_INVALID_CLIENT;
+                return RM_STATUS_INVALID_OBJECT_HANDLE;
         from = handles_get(source, ask->call.source_object);
         if (!from || from == &source->top)
                 return RM_STATUS_OBJECT_NOT_FOUND;
-        if (!may_dup(from, ask->client))
+        if (!alloc_may_dup(from, ask->client->pid, ask->client->uid))
                 return RM_STATUS_INSUFFICIENT_PERMISSIONS;
         if (from->class_number == RM_CLASS_DEVICE || from->class_number == RM_CLASS_SUBDEVICE || from->buffer)
                 return RM_STATUS_INVALID_ARGUMENT;

@@ -135,6 +135,7 @@ nsec gpu_advance(struct gpu *gpu)
 {
         nsec next = RUN_NEVER, due;
 
+        mem_pages_update(gpu);
         for (size_t i = 0; i < ENGINES; i++)
                 runlist_advance(&gpu->engines[i], gpu->machine->now);
         for (size_t i = 0; i < ENGINES; i++) {

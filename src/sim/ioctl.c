@@ -86,17 +86,21 @@ static int add_pointers(struct parcel *parcel, const struct rm_layout *layout)
                 return 0;
         if (copy_in(params, (const void *)(uintptr_t)parcel->call.params, size) < 0)
                 return -EFAULT;
-        for (size_t i = 0; i < n && !r; i++)
-                r = add(parcel, rm_get64(params, size, pointers[i].at),
-                        rm_pointer_bytes(&pointers[i], params, size));
+        for (size_t i = 0; i < n && !r; i++) {
+                uint64_t address = rm_get64(params, size, pointers[i].at);
+
+                /* What nobody has described no method here reads. */
+                r = add(parcel, address, pointers[i].element ? rm_pointer_bytes(&pointers[i], params, size) : 0);
+        }
         return r;
 }
 
-static int name_file(struct parcel *parcel, const unsigned char *block, uint32_t size)
+static int name_file(const struct parcel *parcel, enum rm_node node, const unsigned char *block, uint32_t size)
 {
         int fd = -1;
 
-        if (parcel->call.fd_at != NO_OFFSET)
+        /* UVM looks up no descriptor but this one (uvm.c, 525 to 595). */
+        if (parcel->call.fd_at != NO_OFFSET && (node != RM_NODE_UVM || parcel->call.kind == RM_UVM_MM_INITIALIZE))
                 fd = (int)rm_get32(block, size, parcel->call.fd_at);
         for (size_t i = 0; i < ARRAY_SIZE(names) && parcel->call.params; i++)
                 if (parcel->call.kind == RM_CONTROL && parcel->call.class_or_cmd == names[i].control)
@@ -126,8 +130,8 @@ static int add_parameters(struct parcel *parcel, const struct rm_layout *layout,
         return rights ? add(parcel, rights, RM_RIGHTS_SIZE) : 0;
 }
 
-static int transact(int fd, const struct rm_layout *layout, struct parcel *parcel, uint32_t request,
-                    void *block, const unsigned char *copy, uint32_t size)
+static int transact(int fd, enum rm_node node, const struct rm_layout *layout, struct parcel *parcel,
+                    uint32_t request, void *block, const unsigned char *copy, uint32_t size)
 {
         struct sim_request message = { .op = SIM_OP_IOCTL, .request = request };
         struct sim_answer answer;
@@ -138,7 +142,7 @@ static int transact(int fd, const struct rm_layout *layout, struct parcel *parce
                 r = add_parameters(parcel, layout, copy, size);
         if (r < 0)
                 return r;
-        r = sim_transact(fd, &message, parcel->buffers, parcel->n_buffers, name_file(parcel, copy, size),
+        r = sim_transact(fd, &message, parcel->buffers, parcel->n_buffers, name_file(parcel, node, copy, size),
                          &answer, NULL);
         return r < 0 ? r : answer.result;
 }
@@ -157,7 +161,7 @@ static int perform(int fd, enum rm_node node, const struct rm_layout *layout, ui
         if (rm_decode(layout, kind, request, copy, size, &parcel.call) != RM_OK)
                 return -EINVAL;
         if (kind != RM_XFER)
-                return transact(fd, layout, &parcel, request, block, copy, size);
+                return transact(fd, node, layout, &parcel, request, block, copy, size);
 
         /* One level deep: rm_decode has refused an XFER in an XFER. */
         return perform(fd, node, layout, RM_REQUEST(parcel.call.class_or_cmd, parcel.call.params_size),

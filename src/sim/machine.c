@@ -508,14 +508,16 @@ nsec machine_advance(struct machine *machine)
 
 int machine_fault(struct machine *machine, const char *text)
 {
+        struct faults faults;
         enum fault fault;
         uint64_t value;
         int r;
 
-        r = fault_parse(text, &machine->faults, &fault, &value);
+        (void)machine_advance(machine);
+        faults = machine->faults;
+        r = fault_parse(text, &faults, &fault, &value);
         if (r < 0)
                 return r;
-        (void)machine_advance(machine);
         switch (fault) {
         case FAULT_lost_gpu:
                 if (value >= machine->options.n_gpus)
@@ -533,6 +535,7 @@ int machine_fault(struct machine *machine, const char *text)
                 return 0;
         case FAULT_slow_control:
         case FAULT_oom_at:
+                machine->faults = faults;
                 return 0;
         }
         return -EINVAL;

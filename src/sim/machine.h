@@ -56,7 +56,8 @@ struct memory {
         bytes size, taken;
         int fd;                 /* its bytes, made when first wanted; -1 */
         uint32_t attr, attr2;
-        bool is_page;           /* the page of live figures, class 0xde */
+        bool is_page;           /* the page of live figures, class 0xde; takes nothing */
+        struct memory *next_page; /* of the same card */
 };
 
 /* A struct file of the driver: one connection. */
@@ -86,6 +87,8 @@ struct gpu {
         struct runlist engines[ENGINES];
         uint32_t n_channels; /* ever made; the next one's cid */
         struct buffer *buffers; /* of context-switch records */
+        struct memory *pages;
+        bytes shown; /* what the pages say is free */
         bool is_lost;
 };
 
@@ -241,6 +244,9 @@ uint32_t alloc_old_memory(struct machine *machine, struct ask *ask); /* request 
 uint32_t alloc_free(struct machine *machine, struct ask *ask);
 uint32_t alloc_dup(struct machine *machine, struct ask *ask);
 uint32_t alloc_share(struct machine *machine, struct ask *ask);
+
+/* Whether the object may be duped by a client of that process and user. */
+bool alloc_may_dup(const struct object *object, pid_t pid, uid_t uid);
 uint32_t share_put(struct object *object, const unsigned char *policy, size_t size);
 void object_gone(void *context, struct object *object);
 
@@ -260,7 +266,8 @@ uint32_t mem_heap(struct machine *machine, struct ask *ask); /* VID_HEAP_CONTROL
 uint32_t mem_map(struct ask *ask);
 uint32_t mem_export(struct machine *machine, struct ask *ask); /* controls 0x3d05, 0x3d06 */
 uint32_t mem_import(struct machine *machine, struct ask *ask);
-void mem_page_write(struct memory *memory);
+uint32_t mem_page_alloc(struct object *object);
+void mem_pages_update(struct gpu *gpu); /* if what is free has changed */
 
 /* ---- controls.c ------------------------------------------------------------------------------------ */
 

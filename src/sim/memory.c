@@ -60,18 +60,50 @@ struct memory *mem_ref(struct memory *memory)
         return memory;
 }
 
+static void page_unlink(struct memory *memory)
+{
+        struct memory **at = &memory->gpu->pages;
+
+        while (*at != memory)
+                at = &(*at)->next_page;
+        *at = memory->next_page;
+}
+
 void mem_unref(struct memory *memory)
 {
         if (!memory || --memory->refs)
                 return;
         if (memory->gpu)
                 heap_give(&memory->gpu->heap, memory->taken);
+        if (memory->is_page)
+                page_unlink(memory);
         if (memory->fd >= 0) {
                 (void)fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
                                 (off_t)memory->size);
                 close(memory->fd);
         }
         free(memory);
+}
+
+/* ---- the page of live figures ---------------------------------------------------------------------------- */
+
+/* NV00DE_SHARED_DATA: BAR1 and, from 560.28.03 on, what is free. Source: cl00de.h. */
+static void page_write(const struct memory *memory)
+{
+        unsigned char page[40] = { 0 };
+        const struct gpu *gpu = memory->gpu;
+
+        if (memory->fd < 0)
+                return;
+        rm_put64(page, sizeof(page), 0, UINT64_MAX - 1); /* a valid sequence number */
+        rm_put32(page, sizeof(page), 8, (uint32_t)(256 * GIB / KIB));
+        rm_put32(page, sizeof(page), 12, (uint32_t)(256 * GIB / KIB));
+        if (gpu->machine->layout.user_data_has_memory) {
+                rm_put64(page, sizeof(page), 16, UINT64_MAX - 1);
+                rm_put64(page, sizeof(page), 24, gpu->heap.size);
+                rm_put64(page, sizeof(page), 32, heap_free(&gpu->heap));
+        }
+        (void)!pwrite(memory->fd, page, sizeof(page), 0);
 }
 
 int mem_fd(struct memory *memory)
@@ -85,27 +117,31 @@ int mem_fd(struct memory *memory)
                 memory->fd = TAKE_FD(fd);
         }
         if (memory->is_page)
-                mem_page_write(memory);
+                page_write(memory);
         return memory->fd;
 }
 
-/* NV00DE_SHARED_DATA: BAR1 and, from 560.28.03 on, what is free. Source: cl00de.h. */
-void mem_page_write(struct memory *memory)
+void mem_pages_update(struct gpu *gpu)
 {
-        unsigned char page[40] = { 0 };
-        const struct gpu *gpu = memory->gpu;
-
-        if (memory->fd < 0 || !gpu)
+        if (!gpu->pages || gpu->shown == heap_free(&gpu->heap))
                 return;
-        rm_put64(page, sizeof(page), 0, UINT64_MAX - 1); /* a valid sequence number */
-        rm_put32(page, sizeof(page), 8, (uint32_t)(256 * GIB / KIB));
-        rm_put32(page, sizeof(page), 12, (uint32_t)(256 * GIB / KIB));
-        if (gpu->machine->layout.user_data_has_memory) {
-                rm_put64(page, sizeof(page), 16, UINT64_MAX - 1);
-                rm_put64(page, sizeof(page), 24, gpu->heap.size);
-                rm_put64(page, sizeof(page), 32, heap_free(&gpu->heap));
-        }
-        (void)!pwrite(memory->fd, page, sizeof(page), 0);
+        gpu->shown = heap_free(&gpu->heap);
+        for (const struct memory *page = gpu->pages; page; page = page->next_page)
+                page_write(page);
+}
+
+uint32_t mem_page_alloc(struct object *object)
+{
+        if (!object->gpu)
+                return SIM_STATUS_INVALID_PARENT;
+        if (mem_new(NULL, HOST_PAGE, 0, 0, &object->memory) != HEAP_OK)
+                return RM_STATUS_NO_MEMORY;
+        object->memory->n_handles = 1;
+        object->memory->is_page = true;
+        object->memory->gpu = object->gpu;
+        object->memory->next_page = object->gpu->pages;
+        object->gpu->pages = object->memory;
+        return RM_STATUS_OK;
 }
 
 /* ---- allocation: NV_MEMORY_ALLOCATION_PARAMS ------------------------------------------------------------ */
@@ -268,7 +304,7 @@ uint32_t mem_map(struct ask *ask)
         mem_unref(ask->named->mapping);
         ask->named->mapping = mem_ref(object->memory);
         ask->named->mapping_offset = offset;
-        ask->named->mapping_length = length;
+        ask->named->mapping_length = (length + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE; /* mmap maps pages */
         return RM_STATUS_OK;
 }
 

@@ -247,10 +247,17 @@ static void on_event(struct server *server, struct source *source)
 
 /* ---- time -------------------------------------------------------------------------------------------- */
 
+/* The difference of two clocks that are read one after the other trembles: it is kept until somebody
+ * has set one of them. */
 static void tell_time(struct server *server)
 {
-        server->machine.now = clock_now();
-        server->machine.realtime_since = clock_realtime() - server->machine.now;
+        nsec since = clock_realtime(), now = clock_now();
+
+        since -= now;
+        server->machine.now = now;
+        if (since - server->machine.realtime_since > NSEC_PER_MSEC ||
+            since - server->machine.realtime_since < -NSEC_PER_MSEC)
+                server->machine.realtime_since = since;
 }
 
 static void arm(struct server *server, nsec when)

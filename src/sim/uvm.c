@@ -184,17 +184,21 @@ static uint32_t register_gpu(struct machine *machine, struct ask *ask, struct sp
         return RM_STATUS_OK;
 }
 
-/* The client must belong to the control file that the call names. */
+/* UVM does not look at the descriptor that the call names; the dup that it makes for itself is
+ * allowed to the process that made the client, if its policy says no more (rs_server.c,
+ * client_resource.c, 525 to 595). */
 static uint32_t memory_named(struct machine *machine, const struct ask *ask, struct memory **ret)
 {
         struct client *client = handles_client(&machine->handles, ask->call.source_client);
         const struct object *object;
 
-        if (!client || !ask->named || client->file != ask->named)
-                return RM_STATUS_INVALID_CLIENT;
+        if (!client)
+                return RM_STATUS_INVALID_OBJECT_HANDLE;
         object = handles_get(client, ask->call.source_object);
         if (!object || !object->memory)
                 return RM_STATUS_OBJECT_NOT_FOUND;
+        if (!alloc_may_dup(object, ask->who.pid, ask->who.uid))
+                return RM_STATUS_INSUFFICIENT_PERMISSIONS;
         *ret = object->memory;
         return RM_STATUS_OK;
 }
@@ -304,10 +308,8 @@ int uvm_ioctl(struct machine *machine, struct ask *ask)
         struct space *space = ask->file->space;
         uint32_t status;
 
-        if (ask->call.kind == RM_UVM_DEINITIALIZE) {
-                ask->file->space = space_free(space);
-                return 0;
-        }
+        if (ask->call.kind == RM_UVM_DEINITIALIZE)
+                return 0; /* as in the driver: a space ends with its file */
         if (ask->call.kind == RM_UVM_INITIALIZE)
                 status = initialize(ask);
         else if (ask->call.kind == RM_UVM_MM_INITIALIZE)

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "sim/machine.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
@@ -258,6 +259,17 @@ static int library_find(const char *name, char *ret_directory, size_t size)
         return -ENOENT;
 }
 
+/* A sanitized build's libraries want its runtime to be loaded first, also by programs without one. */
+static int sanitizer_prepend(void)
+{
+        void *symbol = dlsym(RTLD_DEFAULT, "__asan_init");
+        Dl_info info;
+
+        return symbol && dladdr(symbol, &info) && strstr(info.dli_fname, ".so") ?
+                       prepend("LD_PRELOAD", info.dli_fname) :
+                       0;
+}
+
 static int environment_make(const struct plan *plan, struct err *err)
 {
         static const char *const libraries[] = { "libnvidia-ml.so.1", "libcuda.so.1" };
@@ -268,7 +280,7 @@ static int environment_make(const struct plan *plan, struct err *err)
         if (r < 0)
                 return err_set(err, r, "looking for libsublet-sim.so");
         (void)snprintf(path, sizeof(path), "%s/libsublet-sim.so", directory);
-        if (setenv(SIM_ENV, plan->directory, 1) < 0 || prepend("LD_PRELOAD", path) < 0)
+        if (setenv(SIM_ENV, plan->directory, 1) < 0 || prepend("LD_PRELOAD", path) < 0 || sanitizer_prepend() < 0)
                 return err_set(err, -ENOMEM, "setting the environment");
         for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
                 if (library_find(libraries[i], directory, sizeof(directory)) == 0 &&

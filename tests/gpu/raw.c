@@ -7,6 +7,8 @@
  *              memory of class 0x40 until refused; then all of it is freed again
  *      raw --disable-foreign [CLIENT:CHANNEL]  switches a channel off and, if that worked, on again
  *      raw --dup CLIENT OBJECT                 takes a reference to somebody else's object
+ *      raw --undumpable ...                    is not to be traced by those of its user
+ *      raw --hold SECONDS ...                  keeps the memory for so long before it is freed
  *
  * Spellings of the attempt (the set-up before it is ordinary):
  *      --plain    RM_ALLOC as CUDA sends it (default)
@@ -41,6 +43,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -98,6 +101,7 @@ static const char *const spelling_names[] = { "plain", "legacy", "xfer", "type",
 static int ctl = -1;
 static uint32_t client;
 static unsigned char *block, *params, *outer; /* below 4 GiB */
+static unsigned int hold_seconds;
 
 /* Outcome of one driver call. */
 struct outcome {
@@ -306,9 +310,10 @@ static void must(const char *what, struct outcome outcome)
         exit(2);
 }
 
+/* Through libc, so that a simulated machine can answer; nothing is decided at an open. */
 static int node_open(const char *path)
 {
-        int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC);
+        int fd = open(path, O_RDWR | O_CLOEXEC);
 
         if (fd < 0) {
                 printf("setup=%s errno=%d\n", path, errno);
@@ -374,6 +379,7 @@ static int take_memory(enum spelling spelling, uint64_t step_mib, uint64_t max_m
         printf("raw got_mib=%llu n=%zu total_mib=%llu free_mib=%llu", (unsigned long long)(n * step_mib), n,
                (unsigned long long)total, (unsigned long long)left);
         say_outcome(&outcome);
+        (void)sleep(hold_seconds);
 
         for (size_t i = 0; i < n; i++) {
                 freed = rm_free(H_MEMORY + (uint32_t)i);
@@ -435,6 +441,8 @@ int main(int argc, char **argv)
                 DEVICE,
                 DISABLE,
                 DUP,
+                UNDUMPABLE,
+                HOLD,
         };
         static const struct option options[] = {
                 { "plain", no_argument, NULL, PLAIN },
@@ -448,6 +456,8 @@ int main(int argc, char **argv)
                 { "device", required_argument, NULL, DEVICE },
                 { "disable-foreign", optional_argument, NULL, DISABLE },
                 { "dup", required_argument, NULL, DUP },
+                { "undumpable", no_argument, NULL, UNDUMPABLE },
+                { "hold", required_argument, NULL, HOLD },
                 { 0 },
         };
         enum spelling spelling = PLAIN;
@@ -485,6 +495,12 @@ int main(int argc, char **argv)
                                 goto usage;
                         object = (unsigned int)strtoul(argv[optind++], NULL, 16);
                         break;
+                case UNDUMPABLE:
+                        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+                        break;
+                case HOLD:
+                        hold_seconds = (unsigned int)strtoul(optarg, NULL, 0);
+                        break;
                 default:
                         goto usage;
                 }
@@ -501,6 +517,6 @@ int main(int argc, char **argv)
 
 usage:
         fprintf(stderr, "usage: raw [--plain|--legacy|--xfer|--type|--i386|--x32] [--steps MiB] [--max MiB] "
-                        "[--device N] | --disable-foreign [CLIENT:CHANNEL] | --dup CLIENT OBJECT\n");
+                        "[--device N] [--undumpable] [--hold SECONDS] | --disable-foreign [CLIENT:CHANNEL] | --dup CLIENT OBJECT\n");
         return 2;
 }

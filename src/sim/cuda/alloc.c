@@ -1,6 +1,7 @@
 /*
  * cuMemAlloc and its kin. Recorded: class 0x40 of the size, GPUDirect registration (503c0104), UVM 73,
- * UVM 33; freeing is 503c0105, UVM 34, FREE. Up to 1 MiB it is a piece of a chunk that came so.
+ * UVM 33; freeing is 503c0105, UVM 34, FREE. What the driver refuses for want of memory is asked for a
+ * second time. Less than 2 MiB is a piece of a chunk that came so.
  */
 #include "sim/cuda/stream.h"
 
@@ -37,6 +38,8 @@ static CUresult map_large(CUcontext context, uint64_t bytes, struct mapping **re
         uint64_t base;
         CUresult r = memory_video(context->device, bytes, ATTR_LINEAR, &memory);
 
+        if (r == CUDA_ERROR_OUT_OF_MEMORY)
+                r = memory_video(context->device, bytes, ATTR_LINEAR, &memory);
         if (r != CUDA_SUCCESS)
                 return r;
         base = place_take(memory->size, PLACE_GRANULE);
@@ -96,7 +99,7 @@ static CUresult alloc_large(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
 {
         struct allocation *allocation;
         struct mapping *mapping;
-        CUresult r = map_large(context, round_up(bytes, CHUNK_PIECE), &mapping);
+        CUresult r = map_large(context, bytes, &mapping);
 
         if (r != CUDA_SUCCESS)
                 return r;

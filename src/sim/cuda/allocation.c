@@ -83,7 +83,12 @@ CUresult allocation_end(struct allocation *allocation)
         case ALLOCATION_POOL:
                 pool_give(allocation, (struct mark){ 0 });
                 return CUDA_SUCCESS;
+        case ALLOCATION_ARRAY:
         case ALLOCATION_IPC:
+                if (allocation->chunk) {
+                        chunk_give(allocation->context, allocation->chunk, base, size);
+                        break;
+                }
                 (void)mapping_free(mapping);
                 place_give(base, size);
                 break;

@@ -1,6 +1,7 @@
 /*
  * Arrays and mipmaps. Recorded: one class 0x40 of ATTR_ARRAY, UVM 73, UVM 33; a mipmap is one memory
- * for all its levels, rounded to 64 KiB by the library and to 2 MiB by the driver.
+ * for all its levels, rounded to 64 KiB by the library and to 2 MiB by the driver; a small array gets a
+ * chunk of 2 MiB.
  *
  * Rows take multiples of 64 bytes and there are multiples of 8 of them: that reproduces the recorded
  * sizes. The order of bytes inside is ours.
@@ -21,7 +22,7 @@ enum {
 };
 
 struct CUmipmappedArray_st {
-        struct mapping *mapping;
+        struct allocation *memory;
         unsigned int n_levels;
         struct CUarray_st level[LEVELS_MAX];
 };
@@ -61,11 +62,12 @@ static uint64_t array_shape(CUarray array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
         return (uint64_t)array->slice * slices;
 }
 
-static CUresult map_array(struct device *device, uint64_t size, struct mapping **ret)
+/* Memory of its own; or, below 2 MiB, a piece of a chunk. */
+static CUresult map_own(struct device *device, uint64_t size, struct mapping **ret)
 {
         struct memory *memory;
         uint64_t base;
-        CUresult r = memory_video(device, round_up(size, SIZE_ALIGN), ATTR_ARRAY, &memory);
+        CUresult r = memory_video(device, size, ATTR_ARRAY, &memory);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -77,19 +79,60 @@ static CUresult map_array(struct device *device, uint64_t size, struct mapping *
         return r;
 }
 
-static void unmap_array(struct mapping *mapping)
+static void unmap_own(CUcontext context, struct mapping *mapping)
 {
         uint64_t base = mapping->span.base, size = mapping->span.size;
 
+        (void)context;
         (void)mapping_free(mapping);
         place_give(base, size);
 }
 
+static CUresult make_chunk(CUcontext context, struct mapping **ret)
+{
+        return map_own(context->device, CHUNK_SIZE, ret);
+}
+
+static const struct chunk_maker array_chunks = { make_chunk, unmap_own };
+
+static CUresult map_array(CUcontext context, uint64_t bytes, struct allocation **ret)
+{
+        uint64_t size = round_up(bytes, SIZE_ALIGN), base = 0;
+        struct mapping *mapping = NULL;
+        struct chunk *chunk = NULL;
+        CUresult r;
+
+        if (size > CHUNK_LARGEST)
+                r = map_own(context->device, size, &mapping);
+        else
+                r = chunk_take(context, &context->array_chunks, &array_chunks, size, &chunk, &base);
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = allocation_new(context, ALLOCATION_ARRAY, mapping ? mapping->span.base : base,
+                           mapping ? mapping->span.size : size, ret);
+        if (r != CUDA_SUCCESS) {
+                if (mapping)
+                        unmap_own(context, mapping);
+                else
+                        chunk_give(context, chunk, base, size);
+                return r;
+        }
+        (*ret)->mapping = mapping;
+        (*ret)->chunk = chunk;
+        return CUDA_SUCCESS;
+}
+
+static void unmap_array(CUcontext context, struct allocation *memory)
+{
+        if (!context->is_ended) /* else it went with its context */
+                (void)allocation_end(memory);
+}
+
 uint8_t *array_bytes(CUarray array)
 {
-        uint8_t *bytes = memory_bytes(array->mapping->memory);
+        uint64_t have;
 
-        return bytes ? bytes + array->offset : NULL;
+        return array->context->is_ended ? NULL : bytes_at(array->memory->span.base + array->offset, &have);
 }
 
 CUresult CUDAAPI cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
@@ -110,8 +153,8 @@ CUresult CUDAAPI cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTO
         size = array_shape(made, shape);
         if (!size)
                 return CUDA_ERROR_INVALID_VALUE;
-        made->device = context->device;
-        r = map_array(context->device, size, &made->mapping);
+        made->context = context;
+        r = map_array(context, size, &made->memory);
         if (r == CUDA_SUCCESS)
                 *array = TAKE(made);
         return r;
@@ -168,7 +211,7 @@ CUresult CUDAAPI cuArrayDestroy(CUarray array)
                 return r;
         if (!array || array->mipmap)
                 return CUDA_ERROR_INVALID_HANDLE;
-        unmap_array(array->mapping);
+        unmap_array(array->context, array->memory);
         free(array);
         return CUDA_SUCCESS;
 }
@@ -202,18 +245,18 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap, const CUDA_ARR
                 level.Width = halved(shape->Width, i);
                 level.Height = halved(shape->Height, i);
                 level.Depth = halved(shape->Depth, i);
-                made->level[i].device = context->device;
                 made->level[i].offset = size;
                 bytes = array_shape(&made->level[i], &level);
                 if (!bytes)
                         return CUDA_ERROR_INVALID_VALUE;
                 size += bytes;
         }
-        r = map_array(context->device, size, &made->mapping);
+        r = map_array(context, size, &made->memory);
         if (r != CUDA_SUCCESS)
                 return r;
         for (unsigned int i = 0; i < made->n_levels; i++) {
-                made->level[i].mapping = made->mapping;
+                made->level[i].context = context;
+                made->level[i].memory = made->memory;
                 made->level[i].mipmap = made;
         }
         *mipmap = TAKE(made);
@@ -245,7 +288,7 @@ CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray mipmap)
                 return r;
         if (!mipmap)
                 return CUDA_ERROR_INVALID_HANDLE;
-        unmap_array(mipmap->mapping);
+        unmap_array(mipmap->level[0].context, mipmap->memory);
         free(mipmap);
         return CUDA_SUCCESS;
 }

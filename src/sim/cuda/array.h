@@ -4,11 +4,11 @@
 #include "sim/cuda/memory.h"
 
 struct CUarray_st {
-        struct device *device;
         CUDA_ARRAY3D_DESCRIPTOR shape;
         size_t element, pitch, slice; /* bytes: of an element, from row to row, from slice to slice */
-        struct mapping *mapping;
-        uint64_t offset; /* in the memory: of a level of a mipmap */
+        CUcontext context;
+        struct allocation *memory; /* goes with the context, if the program does not free it */
+        uint64_t offset;           /* in it: of a level of a mipmap */
         CUmipmappedArray mipmap; /* whose level this is; NULL: its own */
 };
 

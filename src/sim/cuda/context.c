@@ -73,12 +73,14 @@ CUresult context_new(struct device *device, unsigned int flags, CUcontext *ret)
         return CUDA_SUCCESS;
 }
 
-void context_end(CUcontext context)
+static void free_leftovers(struct start_context *start, enum start_end what)
 {
-        (void)context_wait(context);
-        if (context->is_ended)
+        CUcontext context = (CUcontext)(void *)((char *)start - offsetof(struct CUctx_st, start));
+
+        if (what == START_END_LEFTOVERS) {
+                allocations_end(context);
                 return;
-        allocations_end(context);
+        }
         while (context->streams) {
                 CUstream stream = context->streams;
 
@@ -86,6 +88,15 @@ void context_end(CUcontext context)
                 (void)nv_uvm_group_free(&library.nv, stream->group);
                 stream->context = NULL; /* leaked: the program may still name it */
         }
+}
+
+void context_end(CUcontext context)
+{
+        (void)context_wait(context);
+        if (context->is_ended)
+                return;
+        (void)mapping_free(TAKE(context->priority));
+        context->start.on_end = free_leftovers;
         start_context_end(&context->start);
         context->is_ended = true;
         for (CUcontext *at = &library.contexts; *at; at = &(*at)->next) {

@@ -3,7 +3,7 @@
  * the device's node) and UVM maps at the same address. Recorded for both cuMemAllocHost and
  * cuMemHostRegister: 0x27, UVM 73, UVM 33; freeing is UVM 34, FREE.
  *
- * Up to 1 MiB cuMemAllocHost gives a piece of a pinned chunk; not recorded, but known of the real one.
+ * Less than 2 MiB of cuMemAllocHost is a piece of a pinned chunk; also recorded.
  */
 #include "sim/cuda/stream.h"
 

@@ -91,27 +91,24 @@ static bool is_chosen(const char *visible, uint32_t index, uint32_t *ret_rank)
         return false;
 }
 
-static bool is_probed(const uint32_t *probed, uint32_t n, uint32_t gpu_id)
+static bool is_probed(const struct start_process *process, uint32_t gpu_id)
 {
-        for (uint32_t i = 0; i < n; i++)
-                if (probed[i] == gpu_id)
+        for (uint32_t i = 0; i < process->n_probed; i++)
+                if (process->probed[i] == gpu_id)
                         return true;
         return false;
 }
 
 /* What the gate refuses here looks like a machine without a device, as on the real library. */
-static CUresult devices_start(const uint32_t *probed, uint32_t n_probed)
+static CUresult devices_start(struct start_process *process)
 {
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-        struct nv_card cards[NV_CARDS], chosen[NV_CARDS] = { 0 };
+        struct nv_card *cards = process->card, chosen[NV_CARDS] = { 0 };
         bool is_there[NV_CARDS] = { false };
-        uint32_t n = 0;
 
-        if (nv_cards(&library.nv, cards, &n) != RM_STATUS_OK)
-                return CUDA_ERROR_NO_DEVICE;
-        qsort(cards, n, sizeof(*cards), by_place);
-        for (uint32_t i = 0, rank; i < n; i++) {
-                if (!is_probed(probed, n_probed, cards[i].gpu_id) || !is_chosen(visible, i, &rank))
+        qsort(cards, process->n_cards, sizeof(*cards), by_place);
+        for (uint32_t i = 0, rank; i < process->n_cards; i++) {
+                if (!is_probed(process, cards[i].gpu_id) || !is_chosen(visible, i, &rank))
                         continue;
                 chosen[rank] = cards[i];
                 is_there[rank] = true;
@@ -134,7 +131,7 @@ static CUresult devices_start(const uint32_t *probed, uint32_t n_probed)
 CUresult CUDAAPI cuInit(unsigned int flags)
 {
         LOCKED_LIBRARY;
-        uint32_t probed[32], n = 0;
+        struct start_process process = { 0 };
         CUresult r;
 
         if (flags)
@@ -145,10 +142,10 @@ CUresult CUDAAPI cuInit(unsigned int flags)
                 return CUDA_SUCCESS;
 
         r = nv_init(&library.nv, 0x5c000000, 1) == 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
-        if (r == CUDA_SUCCESS && start_process(&library.nv, probed, &n) != RM_STATUS_OK)
+        if (r == CUDA_SUCCESS && start_process(&library.nv, &process) != RM_STATUS_OK)
                 r = CUDA_ERROR_NO_DEVICE;
         if (r == CUDA_SUCCESS)
-                r = devices_start(probed, n);
+                r = devices_start(&process);
         if (r != CUDA_SUCCESS) {
                 nv_done(&library.nv);
                 return r;

@@ -1,7 +1,7 @@
 /*
  * Managed memory: a mapping of nvidia-uvm at the address that it will have everywhere, which no call
  * of the resource manager ever mentions. Recorded: mmap, UVM 72, UVM 45; freeing is UVM 31, 45, 47
- * for the device and for the host, 43, munmap.
+ * for the device and for the host, 43, munmap. Less than 2 MiB is a piece of a chunk.
  */
 #include "sim/cuda/managed.h"
 
@@ -22,6 +22,8 @@ enum {
         SET_PREFERRED_LOCATION = 42,
         UNSET_PREFERRED_LOCATION = 43,
         MIGRATE = 51,
+        MIGRATE_SEMAPHORE = 0x4a03fe0, /* in the context's stretch LOW; recorded */
+        PAGE = 4096,
 };
 
 /* UVM's name for the host: recorded, the same everywhere. */
@@ -38,11 +40,11 @@ static uint32_t range_of(uint32_t number, uint64_t base, uint64_t size, const ui
         return nv_uvm(&library.nv, number, block, 32);
 }
 
-static CUresult managed_begin(CUcontext context, uint64_t size, struct allocation **ret)
+/* A range of UVM's, at an address of our choice. */
+static CUresult map_managed(CUcontext context, uint64_t size, struct mapping **ret)
 {
         const struct nv *nv = &library.nv;
         struct memory *memory = NULL;
-        struct mapping *mapping = NULL;
         uint64_t base = place_take(size, PLACE_GRANULE);
         void *at;
         uint32_t status;
@@ -62,24 +64,35 @@ static CUresult managed_begin(CUcontext context, uint64_t size, struct allocatio
         if (r == CUDA_SUCCESS)
                 r = memory_managed(context->device, at, size, &memory);
         if (r == CUDA_SUCCESS) {
-                r = mapping_new(memory, base, size, 0, true, &mapping);
+                r = mapping_new(memory, base, size, 0, true, ret);
                 (void)memory_unref(memory);
         }
-        if (r == CUDA_SUCCESS)
-                r = allocation_new(context, ALLOCATION_MANAGED, base, size, ret);
-        if (r != CUDA_SUCCESS) {
-                (void)mapping_free(mapping);
+        if (r != CUDA_SUCCESS)
                 (void)munmap(at, size);
-                return r;
-        }
-        (*ret)->mapping = mapping;
-        return CUDA_SUCCESS;
+        return r;
 }
 
+static void unmap_managed(CUcontext context, struct mapping *mapping)
+{
+        uint64_t base = mapping->span.base, size = mapping->span.size;
+
+        (void)context;
+        (void)mapping_free(mapping);
+        (void)munmap((void *)(uintptr_t)base, size);
+}
+
+static CUresult make_chunk(CUcontext context, struct mapping **ret)
+{
+        return map_managed(context, CHUNK_SIZE, ret);
+}
+
+static const struct chunk_maker managed_chunks = { make_chunk, unmap_managed };
+
+/* What the program wished for these pages is taken back, then they go. */
 void managed_end(struct allocation *allocation)
 {
         const struct nv *nv = &library.nv;
-        uint64_t base = allocation->mapping->span.base, size = allocation->mapping->span.size;
+        uint64_t base = allocation->span.base, size = round_up(allocation->span.size, PAGE);
         uint8_t block[32] = { 0 };
 
         rm_put64(block, sizeof(block), 8, base); /* group 0: none */
@@ -89,25 +102,43 @@ void managed_end(struct allocation *allocation)
         (void)range_of(UNSET_ACCESSED_BY, base, size, allocation->context->device->start.uuid);
         (void)range_of(UNSET_ACCESSED_BY, base, size, host_uuid);
         (void)nv_uvm_range(nv, UNSET_PREFERRED_LOCATION, base, size);
-        allocation->mapping = mapping_free(allocation->mapping);
-        (void)munmap((void *)(uintptr_t)base, size);
+        if (allocation->chunk)
+                chunk_give(allocation->context, allocation->chunk, base, size);
+        else
+                unmap_managed(allocation->context, allocation->mapping);
 }
 
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *at, size_t bytes, unsigned int flags)
 {
         LOCKED_LIBRARY;
         struct allocation *allocation;
+        struct mapping *mapping = NULL;
+        struct chunk *chunk = NULL;
         CUcontext context;
         CUresult r = enter(&context);
+        uint64_t base = 0, size;
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!at || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
                 return CUDA_ERROR_INVALID_VALUE;
-        r = managed_begin(context, round_up(bytes, 4096), &allocation);
+        size = round_up(bytes, PAGE);
+        if (size <= CHUNK_LARGEST)
+                r = chunk_take(context, &context->managed_chunks, &managed_chunks, size, &chunk, &base);
+        else
+                r = map_managed(context, size, &mapping);
         if (r != CUDA_SUCCESS)
                 return r;
-        allocation->span.size = bytes;
+        r = allocation_new(context, ALLOCATION_MANAGED, mapping ? mapping->span.base : base, bytes, &allocation);
+        if (r != CUDA_SUCCESS) {
+                if (mapping)
+                        unmap_managed(context, mapping);
+                else
+                        chunk_give(context, chunk, base, size);
+                return r;
+        }
+        allocation->mapping = mapping;
+        allocation->chunk = chunk;
         allocation->flags = flags;
         *at = allocation->span.base;
         return CUDA_SUCCESS;
@@ -133,7 +164,7 @@ static const uint8_t *uuid_of(CUmemLocation location)
         return device ? device->start.uuid : NULL;
 }
 
-/* Each advice is a UVM request. Not recorded: the numbers are from uvm_ioctl.h, the order a guess. */
+/* Each advice is one UVM request; setting locations, accessors and read-mostly are recorded. */
 CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr at, size_t bytes, CUmem_advise advice, CUmemLocation location)
 {
         LOCKED_LIBRARY;
@@ -158,8 +189,6 @@ CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr at, size_t bytes, CUmem_advise advic
                 rm_put64(block, sizeof(block), 0, at);
                 rm_put64(block, sizeof(block), 8, bytes);
                 memcpy(block + 16, uuid, 16);
-                if (nv->layout.uvm_set_location_status_at > 32)
-                        rm_put32(block, sizeof(block), 32, UINT32_MAX); /* no NUMA node */
                 return result_of(nv_uvm(nv, SET_PREFERRED_LOCATION, block, nv->layout.uvm_set_location_status_at));
         case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
                 return result_of(nv_uvm_range(nv, UNSET_PREFERRED_LOCATION, at, bytes));
@@ -191,5 +220,8 @@ CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr at, size_t bytes, CUmemLocati
         rm_put64(block, sizeof(block), 0, at);
         rm_put64(block, sizeof(block), 8, bytes);
         memcpy(block + 16, uuid, 16);
+        rm_put32(block, sizeof(block), 32, 1); /* asynchronous: the semaphore says when */
+        rm_put64(block, sizeof(block), 40, stream->context->start.low + MIGRATE_SEMAPHORE);
+        rm_put32(block, sizeof(block), 48, 1);
         return result_of(nv_uvm(&library.nv, MIGRATE, block, 72));
 }

@@ -34,8 +34,6 @@ static CUresult make_host_memory(struct device *device, uint64_t base)
         uint64_t linear;
         void *at;
 
-        if (device->start.has_pool_memory)
-                return CUDA_SUCCESS;
         status = nv_memory_alloc(nv, parent, object, &memory);
         if (status != RM_STATUS_OK) {
                 nv_handle_give(nv, object);
@@ -151,7 +149,7 @@ CUresult pool_back(CUmemoryPool pool, size_t first, size_t last)
         }
         if (r == CUDA_SUCCESS && pool->fd >= 0 && !pool->is_imported)
                 r = share_export(pool, first, n, taken);
-        for (size_t i = 0; taken && i < n; i++) {
+        for (size_t i = n; taken && i-- > 0;) { /* recorded: what was taken in vain goes back last first */
                 if (r != CUDA_SUCCESS && taken[i] && pool->slot[first + i])
                         unback(pool, first + i);
                 (void)memory_unref(taken[i]);
@@ -268,8 +266,10 @@ static CUresult block_live(CUmemoryPool pool, CUcontext context, struct block *b
 {
         struct allocation *allocation;
         size_t first, last;
-        CUresult r = make_host_memory(pool->device, context->start.low + LOW_POOLS);
+        CUresult r = CUDA_SUCCESS;
 
+        if (!pool->device->start.has_pool_memory)
+                r = make_host_memory(pool->device, context->start.low + LOW_POOLS);
         slots_of(pool, block->base, block->size, &first, &last);
         if (r == CUDA_SUCCESS)
                 r = pool_back(pool, first, last);
@@ -307,10 +307,31 @@ static CUresult take_once(CUmemoryPool pool, CUstream stream, uint64_t size, CUd
         return CUDA_SUCCESS;
 }
 
-/* What may be freed soon is waited for before a program hears that there is no memory. */
+/* Waits for what was freed and may still be in use. */
+static CUresult wait_for_freed(CUmemoryPool pool)
+{
+        struct block *b = pool->blocks;
+
+        while (b) {
+                CUresult r;
+
+                if (b->state != BLOCK_FREED || mark_is_reached(b->freed)) {
+                        b = b->next;
+                        continue;
+                }
+                r = mark_wait(b->freed);
+                if (r != CUDA_SUCCESS)
+                        return r;
+                b = pool->blocks; /* the lock was dropped */
+        }
+        return CUDA_SUCCESS;
+}
+
+/* What is freed soon is waited for before a program hears that there is no memory. */
 CUresult pool_take(CUmemoryPool pool, CUstream stream, uint64_t bytes, CUdeviceptr *ret)
 {
         uint64_t size = round_up(bytes, SMALL_ALIGN);
+        size_t n_backed, n_blocks = 0;
         CUresult r;
 
         if (pool->properties.maxSize && pool->used + size > pool->properties.maxSize)
@@ -318,18 +339,15 @@ CUresult pool_take(CUmemoryPool pool, CUstream stream, uint64_t bytes, CUdevicep
         r = take_once(pool, stream, size, ret);
         if (r != CUDA_ERROR_OUT_OF_MEMORY)
                 return r;
-        for (struct block *b = pool->blocks; b; b = b->next) {
-                if (b->state != BLOCK_FREED || mark_is_reached(b->freed))
-                        continue;
-                r = mark_wait(b->freed);
-                if (r != CUDA_SUCCESS)
-                        return r;
-                b = pool->blocks; /* the lock was dropped */
-                if (!b)
-                        break;
-        }
+
+        n_backed = pool->n_backed;
+        for (const struct block *b = pool->blocks; b; b = b->next)
+                n_blocks += b->state == BLOCK_FREED;
+        r = wait_for_freed(pool);
+        if (r != CUDA_SUCCESS)
+                return r;
         pool_trim(pool, 0);
-        return take_once(pool, stream, size, ret);
+        return n_blocks || pool->n_backed < n_backed ? take_once(pool, stream, size, ret) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void pool_give(struct allocation *allocation, struct mark freed)

@@ -7,8 +7,9 @@
  * GET_EXPORT_OBJECT_INFO (3d08), reserves a stretch like the owner's, and takes the objects of an
  * allocation by their index (3d0c). What it imported is freed with the client as parent.
  *
- * Memory of cuMemCreate is exported here in the same way, as the one object of its descriptor. That
- * is a guess: no recording of it exists.
+ * Memory of cuMemCreate is exported in the same way, recorded too: as the one object of a descriptor
+ * that the program gets; the importer asks 3d08 twice, imports with the device as parent, and asks the
+ * memory what it is (410110). Here our 64 bytes say how large it is.
  */
 #include "sim/cuda/pool_share.h"
 
@@ -297,12 +298,26 @@ CUresult share_memory(struct memory *memory, int *ret)
         return CUDA_SUCCESS;
 }
 
+static void ask_surface(uint32_t memory)
+{
+        uint8_t params[16] = { 0 }, list[24] = { 0 };
+
+        rm_put32(list, sizeof(list), 0, 2); /* bytes, low and high; the kind of its address space */
+        rm_put32(list, sizeof(list), 8, 3);
+        rm_put32(list, sizeof(list), 16, 9);
+        rm_put32(params, sizeof(params), 0, 3);
+        rm_put64(params, sizeof(params), 8, (uintptr_t)list);
+        (void)nv_control(&library.nv, memory, 0x410110, params, sizeof(params));
+}
+
 CUresult share_memory_import(struct device *device, int fd, struct memory **ret)
 {
         struct note note;
         uint32_t handle, status;
         CUresult r = read_note(fd, &note);
 
+        if (r == CUDA_SUCCESS)
+                r = read_note(fd, &note);
         if (r != CUDA_SUCCESS)
                 return r;
         handle = nv_handle_take(&library.nv);
@@ -311,5 +326,6 @@ CUresult share_memory_import(struct device *device, int fd, struct memory **ret)
                 nv_handle_give(&library.nv, handle);
                 return result_of(status);
         }
-        return memory_adopt(device, handle, library.nv.client, note.size, ret);
+        ask_surface(handle);
+        return memory_adopt(device, handle, start_handle(&device->start, NULL, OBJECT_DEVICE), note.size, ret);
 }

@@ -57,6 +57,12 @@ struct start_device {
         uint32_t architecture;
 };
 
+/* When a context ends, its owner has things to free in between. */
+enum start_end {
+        START_END_STREAMS,   /* range groups of streams */
+        START_END_LEFTOVERS, /* memory that the program did not free */
+};
+
 struct start_context {
         struct start_device *device;
         uint32_t first; /* number of handle 0x0e */
@@ -65,10 +71,19 @@ struct start_context {
         uint64_t group[START_GROUPS];
         uint32_t channel[START_CHANNELS]; /* handles */
         bool has_parallelism, has_semaphores;
+        void (*on_end)(struct start_context *context, enum start_end what); /* may be NULL */
 };
 
-/* nvidiactl, the client, nvidia-uvm. `probed`: the driver's ids of its devices. A status of nv.h. */
-uint32_t start_process(struct nv *nv, uint32_t probed[static 32], uint32_t *ret_n);
+/* What the driver says of the machine. */
+struct start_process {
+        struct nv_card card[NV_CARDS]; /* all cards */
+        uint32_t n_cards;
+        uint32_t probed[NV_CARDS]; /* ids of those that we may use */
+        uint32_t n_probed;
+};
+
+/* nvidiactl, the client, nvidia-uvm. A status of nv.h. */
+uint32_t start_process(struct nv *nv, struct start_process *ret);
 
 /* A device: device->nv, minor and gpu_id are set. On failure nothing is left. */
 uint32_t start_device(struct start_device *device);

@@ -4,6 +4,7 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
+#include "sim/cuda/place.h"
 
 #include <stdlib.h>
 
@@ -169,6 +170,21 @@ bool stream_is_done(CUstream stream)
 
 /* ---- entry points -------------------------------------------------------------------------------- */
 
+/* Recorded: the first stream with a priority costs 2 MiB of video memory. */
+static CUresult take_priority_memory(CUcontext context)
+{
+        struct memory *memory;
+        uint64_t base;
+        CUresult r = memory_video(context->device, CHUNK_SIZE, ATTR_LINEAR, &memory);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        base = place_take(memory->size, PLACE_GRANULE);
+        r = base ? mapping_new(memory, base, memory->size, 0, true, &context->priority) : CUDA_ERROR_OUT_OF_MEMORY;
+        (void)memory_unref(memory);
+        return r;
+}
+
 CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
 {
         LOCKED_LIBRARY;
@@ -184,6 +200,9 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags
         made = calloc(1, sizeof(*made));
         if (!made)
                 return CUDA_ERROR_OUT_OF_MEMORY;
+        r = priority < 0 && !context->priority ? take_priority_memory(context) : CUDA_SUCCESS;
+        if (r != CUDA_SUCCESS)
+                return r;
         status = nv_uvm_group(&library.nv, &made->group);
         if (status != RM_STATUS_OK)
                 return result_of(status);

@@ -136,7 +136,8 @@ struct CUctx_st {
         struct CUstream_st legacy, per_thread;
         CUstream streams;
         pthread_cond_t changed; /* a backlog became shorter */
-        struct chunks chunks, host_chunks;
+        struct chunks chunks, host_chunks, managed_chunks, array_chunks;
+        struct mapping *priority; /* what the first stream with a priority cost */
         uint64_t slots[SLOTS / 64];
 };
 

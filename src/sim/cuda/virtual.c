@@ -1,8 +1,8 @@
 /*
  * Virtual memory management: memory without an address, addresses without memory, and the two put
  * together. Recorded: cuMemCreate is a class 0x40; mapping and access are one UVM 73 and UVM 33 at
- * the address; unmapping is one UVM 34, releasing FREE. Which of reserve, map and access sends 73 the
- * recording cannot tell; here access sends both, as without access nothing can be seen.
+ * the address, sent by cuMemSetAccess; reserving and mapping say nothing; unmapping is one UVM 34, releasing
+ * the last handle FREE.
  */
 #include "sim/cuda/virtual.h"
 

@@ -123,6 +123,19 @@ static void neither_the_next_patch_nor_another_branch_is_known(void **state)
                 assert_false(rm_version_is_known(version(unread[i])));
 }
 
+static void the_ranges_are_in_order_and_known_to_their_ends(void **state)
+{
+        struct rm_version first, last, before = { 0 };
+        size_t n = 0;
+
+        (void)state;
+        for (; rm_version_range(n, &first, &last); n++, before = last) {
+                assert_true(rm_version_cmp(before, first) < 0 && rm_version_cmp(first, last) <= 0);
+                assert_true(rm_version_is_known(first) && rm_version_is_known(last));
+        }
+        assert_true(n > 0);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -132,6 +145,7 @@ int main(void)
                 cmocka_unit_test(a_released_and_read_version_is_known),
                 cmocka_unit_test(a_developer_tag_between_releases_is_unknown),
                 cmocka_unit_test(neither_the_next_patch_nor_another_branch_is_known),
+                cmocka_unit_test(the_ranges_are_in_order_and_known_to_their_ends),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

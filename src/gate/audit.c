@@ -1,0 +1,90 @@
+/*
+ * The driver counts, too: GET_PID_INFO says what the clients of this process hold. The ledger must
+ * not say less. It may say more: memory that only a UVM space or an export still holds, and rounding,
+ * are not in the driver's figure. What is larger than the tolerance three times in a row is a hole
+ * in the books, and the tenant is ended: it may hold what nobody pays for.
+ */
+#include "gate/request.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#include <signal.h>
+
+enum {
+        TOLERANCE = 2 * MIB,
+        PER_MILLE = 1, /* or this part of the figure, if that is more */
+        IN_A_ROW = 3,
+};
+
+static bytes tolerance(bytes figure)
+{
+        return figure / 1000 * PER_MILLE > TOLERANCE ? figure / 1000 * PER_MILLE : TOLERANCE;
+}
+
+/* The charges that the driver's figure covers; UINT64_MAX: some here are of another kind. */
+static bytes covered(struct gate *gate, unsigned int device)
+{
+        LOCKED(&gate->ledger_lock);
+
+        if (ledger_totals(gate->ledger).n_managed)
+                return UINT64_MAX;
+        return gate->lease->devices[device].quota.used;
+}
+
+/* One comparison. False: something moved meanwhile, or cannot be compared. */
+static bool compare(struct gate *gate, unsigned int device, bytes *ret_books, bytes *ret_figure)
+{
+        uint64_t n_performed = gate->n_performed;
+
+        *ret_books = covered(gate, device);
+        if (*ret_books == UINT64_MAX || gate_driver_figure(gate, device, ret_figure) < 0)
+                return false;
+        return gate->reader.serving_since == 0 && gate->n_performed == n_performed &&
+               covered(gate, device) == *ret_books;
+}
+
+static void end_tenant(struct gate *gate)
+{
+        pid_t list[1024];
+        size_t n = list_processes(gate, list, ARRAY_SIZE(list));
+
+        while (n--)
+                (void)kill(list[n], SIGKILL);
+}
+
+static void note(struct gate *gate, unsigned int device, bytes books, bytes figure)
+{
+        bytes difference = books > figure ? books - figure : figure - books;
+        char in_books[BYTES_TEXT], of_driver[BYTES_TEXT];
+
+        gate->n_audits++;
+        if (difference >= gate->audit_difference) {
+                gate->audit_difference = difference;
+                gate->audit_figure = figure;
+        }
+        if (figure <= books || difference <= tolerance(figure)) {
+                gate->n_mismatches = 0;
+                return;
+        }
+        if (++gate->n_mismatches < IN_A_ROW)
+                return;
+        gate_tell(gate, GATE_AUDIT_MISMATCH, 0, "device %u: the driver counts %s, the ledger %s", device,
+                  bytes_format(figure, of_driver), bytes_format(books, in_books));
+        end_tenant(gate);
+}
+
+void audit_figures(struct gate *gate, nsec now)
+{
+        nsec period = gate->options.audit_period ? gate->options.audit_period : NSEC_PER_SEC;
+
+        if (now - gate->audited_at < period)
+                return;
+        gate->audited_at = now;
+        for (unsigned int i = 0; i < gate->lease->n_devices; i++) {
+                bytes books, figure;
+
+                if (gate->lease->devices[i].is_granted && compare(gate, i, &books, &figure))
+                        note(gate, i, books, figure);
+        }
+}
