@@ -64,10 +64,10 @@ static void note(struct gate *gate, unsigned int device, bytes books, bytes figu
                 gate->audit_figure = figure;
         }
         if (figure <= books || difference <= tolerance(figure)) {
-                gate->n_mismatches = 0;
+                gate->n_mismatches[device] = 0;
                 return;
         }
-        if (++gate->n_mismatches < IN_A_ROW)
+        if (++gate->n_mismatches[device] < IN_A_ROW)
                 return;
         gate_tell(gate, GATE_AUDIT_MISMATCH, 0, "device %u: the driver counts %s, the ledger %s", device,
                   bytes_format(figure, of_driver), bytes_format(books, in_books));

@@ -285,7 +285,7 @@ const char *gate_action_name(enum gate_action action)
 {
         static const char *const names[] = {
                 "deny", "perform", "accept", "continue", "unwrap", "view", "client", "object", "charge",
-                "host", "free", "dup", "export", "import", "space", "hold", "release", "range", "pool", "look",
+                "host", "free", "dup", "export", "import", "space", "hold", "release", "range", "pool", "share", "look",
         };
 
         return (size_t)action < ARRAY_SIZE(names) ? names[action] : "?";

@@ -29,6 +29,7 @@ enum gate_action {
         GATE_RELEASE, /* and lets it go */
         GATE_RANGE,   /* a UVM range for RM memory begins */
         GATE_POOL,    /* a UVM range for semaphores begins: no managed memory */
+        GATE_SHARE,   /* made by us if other tenants may dup, else answered OK */
         GATE_LOOK,    /* rules.def has rows by class, control or function */
 };
 

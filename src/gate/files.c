@@ -15,6 +15,7 @@
 
 enum {
         KCMP_FILE_ = 0, /* linux/kcmp.h */
+        KCMP_FILES_ = 2,
 };
 
 /* Locks of rank LOCK_PROCESSES: taken alone. */
@@ -153,23 +154,60 @@ static bool hides(pid_t process)
         return at && (uid_t)strtoul(at + 5, NULL, 10) == geteuid();
 }
 
-static bool process_has(pid_t process, const struct file *file, const struct stat *st)
+static bool table_has(const char *path, pid_t task, const struct file *file, const struct stat *st)
 {
-        char path[64];
         struct dirent *entry;
         bool has = false;
-        DIR *dir;
+        DIR *dir = opendir(path);
 
-        (void)snprintf(path, sizeof(path), "/proc/%d/fd", process);
-        dir = opendir(path);
         if (!dir)
-                return errno == EACCES && hides(process);
+                return errno == EACCES && hides(task);
         while (!has && (entry = readdir(dir)))
                 has = isdigit((unsigned char)entry->d_name[0]) &&
                       same_kind(dirfd(dir), entry->d_name, st) &&
-                      same_file(process, atoi(entry->d_name), file->fd);
+                      same_file(task, atoi(entry->d_name), file->fd);
         (void)closedir(dir);
         return has;
+}
+
+/* A thread may have a table of descriptors of its own. */
+static bool has_own_table(pid_t process, pid_t thread)
+{
+        return thread != process && syscall(SYS_kcmp, process, thread, KCMP_FILES_, 0, 0) != 0;
+}
+
+static bool process_has(pid_t process, const struct file *file, const struct stat *st)
+{
+        char path[96];
+        struct dirent *entry;
+        bool has;
+        DIR *dir;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/fd", process);
+        has = table_has(path, process, file, st);
+        (void)snprintf(path, sizeof(path), "/proc/%d/task", process);
+        dir = has ? NULL : opendir(path);
+        while (dir && !has && (entry = readdir(dir))) {
+                pid_t thread = (pid_t)atoi(entry->d_name);
+
+                if (thread <= 0 || !has_own_table(process, thread))
+                        continue;
+                (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/fd", process, thread);
+                has = table_has(path, thread, file, st);
+        }
+        if (dir)
+                (void)closedir(dir);
+        return has;
+}
+
+static bool is_mapped_by_any(const struct file *file, bool (*is_mapped)(pid_t process))
+{
+        if (file->n_mappers > FILE_MAPPERS)
+                return true; /* cannot tell: keep it */
+        for (unsigned int i = 0; i < file->n_mappers; i++)
+                if (is_mapped(file->mappers[i]))
+                        return true;
+        return false;
 }
 
 static bool anybody_has(const struct file *file)
@@ -194,7 +232,7 @@ static bool anybody_has(const struct file *file)
 }
 
 /* The look through /proc is done without the lock; the file is kept open by being in use. */
-static bool is_unused(struct files *files, uint64_t number)
+static bool is_unused(struct files *files, uint64_t number, bool (*is_mapped)(pid_t process))
 {
         struct file file = { .fd = -1 };
         bool has;
@@ -209,7 +247,7 @@ static bool is_unused(struct files *files, uint64_t number)
         }
         if (file.fd < 0)
                 return false;
-        has = anybody_has(&file);
+        has = anybody_has(&file) || is_mapped_by_any(&file, is_mapped);
         files_unuse(files, number);
         return !has;
 }
@@ -226,12 +264,12 @@ static uint64_t next_number(struct files *files, uint64_t after)
         return next;
 }
 
-uint64_t files_drop_unused(struct files *files, bool *ret_is_space)
+uint64_t files_drop_unused(struct files *files, bool (*is_mapped)(pid_t process), bool *ret_is_space)
 {
         uint64_t number = 0;
 
         while ((number = next_number(files, number))) {
-                if (!is_unused(files, number))
+                if (!is_unused(files, number, is_mapped))
                         continue;
                 LOCKED(&files->lock);
                 for (size_t i = 0; i < files->n; i++)
@@ -242,4 +280,30 @@ uint64_t files_drop_unused(struct files *files, bool *ret_is_space)
                         }
         }
         return 0;
+}
+
+void files_mapped(struct files *files, uint64_t number, pid_t process)
+{
+        LOCKED(&files->lock);
+
+        for (size_t i = 0; i < files->n; i++) {
+                struct file *file = &files->items[i];
+                unsigned int known = 0;
+
+                if (file->number != number)
+                        continue;
+                while (known < file->n_mappers && known < FILE_MAPPERS && file->mappers[known] != process)
+                        known++;
+                if (known < FILE_MAPPERS)
+                        file->mappers[known] = process;
+                if (known == file->n_mappers)
+                        file->n_mappers++;
+        }
+}
+
+size_t files_count(struct files *files)
+{
+        LOCKED(&files->lock);
+
+        return files->n;
 }

@@ -18,10 +18,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+enum {
+        FILE_MAPPERS = 16,
+};
+
 struct file {
         uint64_t number; /* from 1, never reused */
         int fd;          /* ours */
         unsigned int n_users; /* calls in progress on fd; it is not closed meanwhile */
+        pid_t mappers[FILE_MAPPERS]; /* processes that have mapped it: a mapping holds a file, too */
+        unsigned int n_mappers;      /* more than FILE_MAPPERS: some were not noted */
         bool is_space;   /* a UVM VA space; else an export */
 };
 
@@ -48,9 +54,14 @@ void files_unuse(struct files *files, uint64_t number);
 /* Keeps fd (a duplicate is taken) unless its file is known. The number; 0: no memory. */
 uint64_t files_keep(struct files *files, int fd, bool is_space);
 
-/* A file that no process but us has open: closed here, and its number given. 0: none. Looks through
- * /proc: not for the path of a call. */
-uint64_t files_drop_unused(struct files *files, bool *ret_is_space);
+/* The process maps the space. Forks do not inherit such mappings (VM_DONTCOPY, uvm.c, 535 to 595). */
+void files_mapped(struct files *files, uint64_t number, pid_t process);
+
+/* A file that no process but us has open or, by `is_mapped`, mapped: closed here, and its number
+ * given. 0: none. Looks through /proc: not for the path of a call. */
+uint64_t files_drop_unused(struct files *files, bool (*is_mapped)(pid_t process), bool *ret_is_space);
+
+size_t files_count(struct files *files);
 
 /* Closes our duplicate of a file that turned out not to matter. */
 void files_drop(struct files *files, uint64_t number);

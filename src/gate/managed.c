@@ -94,6 +94,7 @@ static int64_t map_uvm(struct request *request, const struct mapping *mapping)
                 return -EINVAL; /* UVM's own answer */
         if (!space)
                 return -EBADFD; /* likewise: not begun */
+        files_mapped(&gate->files, space, request->process->id);
         {
                 LOCKED(&gate->ledger_lock);
                 is_pool = ledger_has_pool(gate->ledger, space, mapping->address, mapping->length);
@@ -133,7 +134,7 @@ int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notificati
         if (request.node == RM_NODE_UVM_TOOLS || request.node == RM_NODE_FORBIDDEN)
                 return -EPERM;
         if (could_be_managed(&mapping) && gate->lease->managed != LEASE_MANAGED_ALLOW &&
-            gate->files.n)
+            files_count(&gate->files))
                 return go_on_and_audit(gate);
         return GATE_GO_ON;
 }

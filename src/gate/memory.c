@@ -16,9 +16,9 @@ int take_memory(struct request *request, int device, bytes size, struct charge *
         if (quota_try(quota, size, ret) == QUOTA_OK)
                 return QUOTA_OK;
         /* Memory of what has ended, and managed ranges that were unmapped, come back first. */
-        (void)gate_settle(gate);
+        (void)settle_lately(gate);
         for (int i = 0; i < 10 && quota_try(quota, size, ret) != QUOTA_OK; i++) {
-                if (!sweep_all_managed(gate, false))
+                if (!has_managed(gate) || !sweep_all_managed(gate, false))
                         break;
                 (void)poll(NULL, 0, 5); /* a range was charged so lately that it may still be mapped */
         }

@@ -56,11 +56,11 @@ struct gate {
         atomic_bool is_ticking; /* the watcher looks after the reader every millisecond */
         atomic_bool is_ending, is_empty;
         _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
-        _Atomic nsec busy, last_call;
+        _Atomic nsec busy, last_call, settled_at;
         nsec ended_at, forgotten_at; /* the watcher's: when a process last ended, and threads were forgotten */
         _Atomic uint64_t n_audits;
         _Atomic bytes audit_difference, audit_figure;
-        unsigned int n_mismatches; /* the watcher's: in a row */
+        unsigned int n_mismatches[LEASE_DEVICES_MAX]; /* the watcher's: in a row */
         nsec audited_at;           /* the watcher's */
         _Atomic nsec audit_at; /* when the watcher is to look for managed ranges nobody announced */
 };
@@ -147,7 +147,9 @@ int take_memory(struct request *request, int device, bytes size, struct charge *
 /* audit.c: compares the books with the driver's figure when it is time. */
 void audit_figures(struct gate *gate, nsec now);
 
-/* sweep.c */
+/* sweep.c: gate_settle, unless that was done a moment ago. */
+bool settle_lately(struct gate *gate);
+bool has_managed(struct gate *gate);
 size_t list_processes(struct gate *gate, pid_t *list, size_t n_room);
 
 /* Books and address spaces agree again. True: a range was charged so lately that it may still come. */

@@ -124,6 +124,11 @@ static int act(struct request *request)
                 return serve_range(request);
         case GATE_VIEW:
                 return serve_view(request);
+        case GATE_SHARE:
+                if (!request->gate->options.ipc_host)
+                        return answer(request, RM_STATUS_OK);
+                r = perform(request);
+                return r < 0 ? r : reply(request, r);
         case GATE_PERFORM:
                 r = perform(request);
                 return r < 0 ? r : reply(request, r);

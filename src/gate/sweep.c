@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 enum {
         CLIENTS_AT_ONCE = 64,
@@ -24,6 +26,9 @@ enum {
         TICK_MS = 1, /* while calls come in */
         FORGET_MS = 100,
 };
+
+/* What a tenant that runs into its quota again and again may cost. */
+#define SETTLED_FOR (50 * NSEC_PER_MSEC)
 
 /* A mapping that was let through has been made by then, or its thread waits for memory. */
 #define MAPPED_BY (20 * NSEC_PER_MSEC)
@@ -62,23 +67,23 @@ static size_t settle_clients(struct gate *gate, uint32_t owner)
         return left;
 }
 
-static void settle_files(struct gate *gate)
-{
-        uint64_t file;
-        bool is_space;
-
-        while ((file = files_drop_unused(&gate->files, &is_space))) {
-                LOCKED(&gate->ledger_lock);
-                if (is_space)
-                        ledger_space_gone(gate->ledger, file);
-                else
-                        ledger_export_gone(gate->ledger, file);
-        }
-}
-
 struct range {
         uint64_t base, end;
 };
+
+/* By name, and by inode: a second link to the node is the node, whatever its name. */
+static bool is_uvm(const char *line)
+{
+        unsigned int major_, minor_;
+        unsigned long inode;
+        struct stat st;
+
+        if (strstr(line, "nvidia-uvm"))
+                return true;
+        return strstr(line, "/dev/") && stat("/dev/nvidia-uvm", &st) == 0 &&
+               sscanf(line, "%*s %*s %*s %x:%x %lu", &major_, &minor_, &inode) == 3 &&
+               inode == st.st_ino && makedev(major_, minor_) == st.st_dev;
+}
 
 /* The ranges of UVM in a process's address space. How many, or -errno. */
 static ssize_t read_ranges(pid_t process, struct range *ranges, size_t n_room)
@@ -94,11 +99,34 @@ static ssize_t read_ranges(pid_t process, struct range *ranges, size_t n_room)
         while (n < n_room && fgets(line, sizeof(line), maps)) {
                 unsigned long long base, end;
 
-                if (strstr(line, "nvidia-uvm") && sscanf(line, "%llx-%llx", &base, &end) == 2)
+                if (is_uvm(line) && sscanf(line, "%llx-%llx", &base, &end) == 2)
                         ranges[n++] = (struct range){ base, end };
         }
         (void)fclose(maps);
         return (ssize_t)n;
+}
+
+/* A process that maps UVM, or whose address space cannot be seen. */
+static bool has_ranges(pid_t process)
+{
+        struct range range;
+        ssize_t n = read_ranges(process, &range, 1);
+
+        return n > 0 || n == -EACCES;
+}
+
+static void settle_files(struct gate *gate)
+{
+        uint64_t file;
+        bool is_space;
+
+        while ((file = files_drop_unused(&gate->files, has_ranges, &is_space))) {
+                LOCKED(&gate->ledger_lock);
+                if (is_space)
+                        ledger_space_gone(gate->ledger, file);
+                else
+                        ledger_export_gone(gate->ledger, file);
+        }
 }
 
 static bool overlaps(const struct range *ranges, ssize_t n, uint64_t base, uint64_t end)
@@ -146,8 +174,12 @@ static bool sweep_managed(struct gate *gate, pid_t process, bool is_audit)
 
         bool is_left;
 
+        if (n == -EACCES && files_count(&gate->files)) {
+                gate_tell(gate, GATE_TENANT_UNREADABLE, process, "its address space cannot be audited");
+                (void)kill(process, SIGKILL);
+        }
         if (n < 0)
-                return false; /* ended, or unreadable: what is charged stays charged */
+                return false; /* ended: what is charged stays charged until the books are settled */
         is_left = drop_unmapped(gate, process, ranges, n);
         if (!is_audit || gate->lease->managed == LEASE_MANAGED_ALLOW)
                 return is_left;
@@ -184,11 +216,21 @@ bool sweep_all_managed(struct gate *gate, bool is_audit)
         return is_left;
 }
 
-static bool has_managed(struct gate *gate)
+bool has_managed(struct gate *gate)
 {
         LOCKED(&gate->ledger_lock);
 
         return ledger_totals(gate->ledger).n_managed;
+}
+
+bool settle_lately(struct gate *gate)
+{
+        nsec settled = gate->settled_at, now = clock_now();
+
+        if (now - settled < SETTLED_FOR || !atomic_compare_exchange_strong(&gate->settled_at, &settled, now))
+                return false;
+        (void)gate_settle(gate);
+        return true;
 }
 
 size_t gate_settle(struct gate *gate)
@@ -263,7 +305,7 @@ static void tick(struct gate *gate, bool *is_settling, nsec *done)
                 return;
         if (*is_settling)
                 *is_settling = gate_settle(gate);
-        else if (has_managed(gate))
+        else if (files_count(&gate->files))
                 (void)sweep_all_managed(gate, true);
         /* Clients that a living process uses are no reason to ask again. */
         if (*is_settling && now - gate->ended_at > NSEC_PER_SEC)

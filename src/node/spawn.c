@@ -24,11 +24,12 @@ enum {
         TRIES = 500, /* of 10 ms, to end what is left */
 };
 
-/* What a container may do by default. Source: the default list of Docker and containerd. */
+/* What a container may do by default (the list of Docker and containerd), but for CAP_MKNOD: there is no
+ * device cgroup here that would keep a new node from being the driver's under another name. */
 static bool is_kept(int capability)
 {
         static const int kept[] = {
-                CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FSETID, CAP_FOWNER, CAP_MKNOD, CAP_NET_RAW, CAP_SETGID,
+                CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FSETID, CAP_FOWNER, CAP_NET_RAW, CAP_SETGID,
                 CAP_SETUID, CAP_SETFCAP, CAP_SETPCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_KILL,
                 CAP_AUDIT_WRITE,
         };

@@ -7,7 +7,7 @@
  * contexts: a second context beside the first. virtual: memory of cuMemCreate goes to a child by
  * descriptor. full: more than there is. Prints corner=NAME ok, or the call that failed; exit status 3.
  *
- * Recorded on a device (tools/record.c), its calls are tests/gpu/calls/*.txt; scene sim compares.
+ * Recorded on a device (tools/record.c), its calls are in tests/gpu/calls; scene sim compares.
  */
 #define _GNU_SOURCE
 #include <cuda.h>

@@ -4,8 +4,8 @@
  *
  *      replay DIRECTORY        a directory of traces, all of one driver
  *
- * Asserted for each trace: every call has a rule, but for the few listed here; what the driver granted
- * a real program the gate would not have refused, but for the few listed here; what was charged before
+ * Asserted for each trace: every call of a real program has a rule; what the driver granted it the gate
+ * would not have refused, but for the few listed here; what was charged before
  * a call holds what the driver gave; after every call both accounts agree; and after the last process
  * has ended the books are empty.
  */
@@ -154,13 +154,6 @@ static uint64_t received_file(struct world *world, const struct process *process
 
 /* Calls. */
 
-/* Calls without a rule that real programs make, and do without: refused by the driver, too. */
-static bool may_be_unknown(const struct told *told)
-{
-        (void)told;
-        return false;
-}
-
 /* What the driver would grant, and the gate does not. */
 static bool may_be_refused(const struct told *told)
 {
@@ -188,7 +181,7 @@ static void check_told(const struct world *world, const struct process *process,
                          rm_params_size(&world->books.layout, &told->call));
         if (world->program->is_ours)
                 return;
-        if (told->verdict.is_unknown && !may_be_unknown(told))
+        if (told->verdict.is_unknown)
                 fail_msg("%s:%zu: %s 0x%x has no rule", name, process->trace.line, rm_kind_name(told->call.kind),
                          told->call.class_or_cmd);
         if (told->verdict.action == GATE_DENY && event->rc >= 0 && told->status == RM_STATUS_OK && !may_be_refused(told))

@@ -1,0 +1,60 @@
+#!/usr/bin/env bats
+# Managed memory: charged at its length, refused, or left alone, as the operator says.
+bats_require_minimum_version 1.5.0
+load machine
+
+setup() {
+        machine_start --memory 24G
+}
+
+teardown() {
+        machine_end
+}
+
+@test "managed memory is charged at its length by default, before it is touched" {
+        local said
+        said=$(tenant --mem 2G -- "$families" managed 128)
+        echo "$said" && cat "$report"
+        [ "$(value last "$said")" = CUDA_ERROR_OUT_OF_MEMORY ]
+        [ "$(value got_mib "$said")" -le 2048 ]
+        [ "$(field peak_bytes)" -ge $(($(value got_mib "$said") * MIB)) ]
+        [ "$(field peak_bytes)" -le $((2048 * MIB)) ]
+        books_are_empty
+}
+
+@test "--managed=charge is the same" {
+        local said
+        said=$(tenant --mem 2G --managed=charge -- "$families" managed 128)
+        [ "$(value last "$said")" = CUDA_ERROR_OUT_OF_MEMORY ]
+        books_are_empty
+}
+
+@test "--managed=deny answers out of memory to the first byte, and the rest works" {
+        local said
+        said=$(tenant --mem 2G --managed=deny -- "$families" managed 64 256) || true
+        echo "$said" && cat "$report"
+        [ "$(value got_mib "$said")" -eq 0 ]
+        [ "$(value last "$said")" = CUDA_ERROR_OUT_OF_MEMORY ]
+        grep -q '"MANAGED_DENIED":[1-9]' "$report"
+        said=$(tenant --mem 2G --managed=deny -- "$families" alloc 64)
+        [[ $said == *after=ok* ]]
+        books_are_empty
+}
+
+@test "--managed=allow charges nothing for it: it can be evicted" {
+        local said
+        said=$(tenant --mem 2G --managed=allow -- "$families" managed 128 3072)
+        echo "$said" && cat "$report"
+        [ "$(value got_mib "$said")" -eq 3072 ]
+        [ "$(value last "$said")" = CUDA_SUCCESS ]
+        [ "$(field peak_bytes)" -lt $((1024 * MIB)) ]
+        books_are_empty
+}
+
+@test "managed and ordinary memory are of one quota" {
+        local said
+        said=$(tenant --mem 3G -- sh -c "'$families' managed 64 1024 && '$families' alloc 64")
+        echo "$said"
+        [ "$(field peak_bytes)" -le $((3072 * MIB)) ]
+        books_are_empty
+}
