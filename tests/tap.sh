@@ -9,12 +9,12 @@
 
 # keep FOLDER NAME SECONDS COMMAND...
 keep() {
-        local folder=$1 seconds=$3
+        local folder=$1 seconds=$3 rc=0
         mkdir -p "$folder"
         printf '%s\n' "$2" > "$folder/name"
         shift 3
-        { timeout -k 5 "$seconds" "$@" > "$folder/out" 2> "$folder/err" < /dev/null; } 2> /dev/null
-        printf '%s\n' "$?" > "$folder/rc"
+        { timeout -k 5 "$seconds" "$@" > "$folder/out" 2> "$folder/err" < /dev/null; } 2> /dev/null || rc=$?
+        printf '%s\n' "$rc" > "$folder/rc"
 }
 
 # "PASSED FAILED SKIPPED" of one kept run.

@@ -1,8 +1,9 @@
 /*
  * The driver counts, too: GET_PID_INFO says what the clients of this process hold. The ledger must
- * not say less. It may say more: memory that only a UVM space or an export still holds, and rounding,
- * are not in the driver's figure. What is larger than the tolerance three times in a row is a hole
- * in the books, and the tenant is ended: it may hold what nobody pays for.
+ * not say less. It may say more: memory that only a UVM space or an export still holds, memory of
+ * another tenant (--ipc=host), and that of a process that ended a moment ago are not in the driver's
+ * figure. What the driver counts beyond the tolerance three times in a row is a hole in the books,
+ * and the tenant is ended: it holds what nobody pays for.
  */
 #include "gate/request.h"
 
@@ -55,15 +56,16 @@ static void end_tenant(struct gate *gate)
 
 static void note(struct gate *gate, unsigned int device, bytes books, bytes figure)
 {
-        bytes difference = books > figure ? books - figure : figure - books;
+        bytes under = figure > books ? figure - books : 0, over = books > figure ? books - figure : 0;
         char in_books[BYTES_TEXT], of_driver[BYTES_TEXT];
 
         gate->n_audits++;
-        if (difference >= gate->audit_difference) {
-                gate->audit_difference = difference;
-                gate->audit_figure = figure;
-        }
-        if (figure <= books || difference <= tolerance(figure)) {
+        gate->audit_figure = figure;
+        if (under > gate->audit_under)
+                gate->audit_under = under;
+        if (over > gate->audit_over)
+                gate->audit_over = over;
+        if (under <= tolerance(figure)) {
                 gate->n_mismatches[device] = 0;
                 return;
         }
@@ -78,6 +80,8 @@ void audit_figures(struct gate *gate, nsec now)
 {
         nsec period = gate->options.audit_period ? gate->options.audit_period : NSEC_PER_SEC;
 
+        if (!gate->audited_at)
+                gate->audited_at = now; /* the first after a period: a start is busy enough */
         if (now - gate->audited_at < period)
                 return;
         gate->audited_at = now;

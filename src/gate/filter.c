@@ -106,7 +106,7 @@ static int add_mmap(scmp_filter_ctx context)
 {
         return seccomp_rule_add(context, SCMP_ACT_NOTIFY, SCMP_SYS(mmap), 2,
                                 SCMP_A3(SCMP_CMP_MASKED_EQ, MAP_SHARED | MAP_ANONYMOUS, MAP_SHARED),
-                                SCMP_A5(SCMP_CMP_GE, 4096));
+                                SCMP_A5(SCMP_CMP_GE, 4096, 0));
 }
 
 /* F4. Refused without asking: a CUDA process has no use for them. */

@@ -80,8 +80,9 @@ struct gate_stats {
 
         /* Comparisons of the ledger with the driver's own figure, made while neither moved. */
         uint64_t n_audits;
-        bytes audit_difference;  /* the largest, either way */
-        bytes audit_figure;      /* the driver's figure then */
+        bytes audit_under; /* the most that the driver counted and the ledger did not: a hole */
+        bytes audit_over;  /* the most that the ledger counted and the driver did not: see audit.c */
+        bytes audit_figure; /* the driver's latest figure */
 };
 
 /* Takes the listener over. 0; -errno. */

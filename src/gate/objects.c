@@ -230,14 +230,14 @@ int serve_dup(struct request *request)
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
         _cleanup_(charge_drop) struct charge charge = { 0 };
-        _cleanup_(order_drop) struct order order =
-                order_take(gate, call->client, call->source_client);
+        _cleanup_(order_drop) struct order order = { 0 };
         struct ledger_object to = { call->client, call->parent, 0, 0, -1 };
         struct ledger_entry *entry = NULL;
         uint32_t refused;
         bool is_foreign;
         int r;
 
+        order = order_take(gate, call->client, call->source_client);
         {
                 LOCKED(&gate->ledger_lock);
                 refused = check_dup(request, &is_foreign);

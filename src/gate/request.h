@@ -59,7 +59,7 @@ struct gate {
         _Atomic nsec busy, last_call, settled_at;
         nsec ended_at, forgotten_at; /* the watcher's: when a process last ended, and threads were forgotten */
         _Atomic uint64_t n_audits;
-        _Atomic bytes audit_difference, audit_figure;
+        _Atomic bytes audit_under, audit_over, audit_figure; /* written by the watcher */
         unsigned int n_mismatches[LEASE_DEVICES_MAX]; /* the watcher's: in a row */
         nsec audited_at;           /* the watcher's */
         _Atomic nsec audit_at; /* when the watcher is to look for managed ranges nobody announced */

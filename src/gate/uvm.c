@@ -86,9 +86,11 @@ int serve_release(struct request *request)
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
         uint64_t space = request->space;
-        _cleanup_(order_drop) struct order order = order_take(gate, space, space);
-        int r = perform(request);
+        _cleanup_(order_drop) struct order order = { 0 };
+        int r;
 
+        order = order_take(gate, space, space);
+        r = perform(request);
         if (r >= 0 && request_status(request) == RM_STATUS_OK) {
                 LOCKED(&gate->ledger_lock);
                 if (call->kind == RM_UVM_FREE) {

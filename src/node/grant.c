@@ -32,7 +32,7 @@ static int select_gpus(const char *gpus, struct lease *lease, struct err *err)
         _cleanup_(freep) char *copy = gpus ? strdup(gpus) : NULL;
         bool is_all = !gpus || !strcmp(gpus, "all");
         char *rest = copy, *item;
-        unsigned int device;
+        unsigned int device = 0;
         int r;
 
         for (unsigned int i = 0; i < lease->n_devices; i++)
@@ -69,7 +69,7 @@ static int set_quota(const char *text, struct lease_device *device, unsigned int
 static int set_item(char *item, struct lease *lease, struct err *err)
 {
         char *size = strchr(item, '=');
-        unsigned int device;
+        unsigned int device = 0;
         int r;
 
         if (size) {

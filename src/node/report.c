@@ -72,15 +72,15 @@ int report_json(FILE *to, const struct report *report)
 {
         const struct gate_stats *stats = &report->stats;
         json_t *root = json_pack(
-                "{s:s, s:i, s:f, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:I, s:f, s:i}, s:{s:I, s:I, s:I}}", "tenant", report->tenant,
+                "{s:s, s:i, s:f, s:o, s:o, s:o, s:{s:I, s:I, s:I, s:I, s:f, s:i}, s:{s:I, s:I, s:I, s:I}}", "tenant", report->tenant,
                 "exit_code", report->exit_code, "elapsed_seconds", (double)report->elapsed / 1e9, "devices",
                 devices_json(report->lease), "host", quota_json(&report->lease->host), "events",
                 events_json(stats), "gate", "calls", (json_int_t)stats->n_calls, "performed",
                 (json_int_t)stats->n_performed, "continued", (json_int_t)stats->n_continued, "denied",
                 (json_int_t)stats->n_denied, "busy_seconds", (double)stats->busy / 1e9, "threads",
                 (int)stats->n_threads, "audit", "comparisons", (json_int_t)stats->n_audits,
-                "largest_difference_bytes", (json_int_t)stats->audit_difference, "driver_bytes",
-                (json_int_t)stats->audit_figure);
+                "largest_under_bytes", (json_int_t)stats->audit_under, "largest_over_bytes",
+                (json_int_t)stats->audit_over, "driver_bytes", (json_int_t)stats->audit_figure);
         _cleanup_(freep) char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
 
         json_decref(root);

@@ -304,12 +304,30 @@ static int wait_for_command(struct run *run, int signals)
         }
 }
 
-/* The books of a tenant that has ended must be empty; teardown in the driver takes a moment. */
+static bool holds_memory(const struct run *run)
+{
+        for (unsigned int i = 0; i < run->lease.n_devices; i++)
+                if (run->lease.devices[i].quota.used)
+                        return true;
+        return run->lease.host.used != 0;
+}
+
+static bool holds_anything(const struct lease *lease)
+{
+        bool holds = lease->host.used;
+
+        for (unsigned int i = 0; i < lease->n_devices; i++)
+                holds |= lease->devices[i].quota.used != 0;
+        return holds;
+}
+
+/* The books of a tenant that has ended must be empty; teardown in the driver takes a moment. What a
+ * mapping held may be seen to be gone only after its client. */
 static void settle(struct run *run)
 {
         nsec deadline = clock_now() + 5 * NSEC_PER_SEC;
 
-        while (gate_settle(run->gate) && clock_now() < deadline)
+        while ((gate_settle(run->gate) || holds_memory(run)) && clock_now() < deadline)
                 (void)poll(NULL, 0, 5);
         for (unsigned int i = 0; i < run->lease.n_devices; i++)
                 if (run->lease.devices[i].quota.used)

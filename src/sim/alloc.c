@@ -16,6 +16,8 @@ enum {
         CLASS_VIRTUAL = 0x50a0,
         CLASS_DEVICELESS = 0x90ce,
         CLASS_EVENT_BUFFER = 0x90cd,
+        CLASS_DISPLAY = 0x73,
+        CLASS_ADDRESS_SPACE = 0x90f1,
         DOORBELL_SIZE = 64 * 1024, /* of a user mode object; libcuda maps it whole */
         POLICY_REVOKE = 1,
 };
@@ -69,7 +71,7 @@ static uint32_t context_share_alloc(struct object *object, struct part *params)
         if (object->parent->class_number != RM_CLASS_GROUP)
                 return SIM_STATUS_INVALID_PARENT;
         handles_depend(object, rm_get32(params->data, params->size, 0));
-        rm_put32(params->data, params->size, 8, 0); /* the subcontext's number */
+        rm_put32(params->data, params->size, 8, 0x3f); /* the subcontext's number: the first it gives */
         return RM_STATUS_OK;
 }
 
@@ -122,6 +124,11 @@ static uint32_t object_make(struct machine *machine, struct ask *ask, struct obj
                 return event_alloc(machine, object, params);
         case CLASS_EVENT_BUFFER:
                 return buffer_alloc(ask, object, params);
+        case CLASS_ADDRESS_SPACE:
+                rm_put64(params->data, params->size, 8, 0x1fffffffb000000); /* its size */
+                return RM_STATUS_OK;
+        case CLASS_DISPLAY:
+                return RM_STATUS_NOT_SUPPORTED; /* a card without one */
         default:
                 return RM_STATUS_OK;
         }

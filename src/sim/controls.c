@@ -24,12 +24,6 @@ uint32_t method_nothing(struct method_call *call)
         return RM_STATUS_OK;
 }
 
-uint32_t method_unsupported(struct method_call *call)
-{
-        (void)call;
-        return RM_STATUS_NOT_SUPPORTED;
-}
-
 struct method {
         uint32_t size;
         uint32_t (*answer)(struct method_call *call); /* NULL: there is no such method */

@@ -156,11 +156,27 @@ uint32_t method_engines(struct method_call *call)
         return RM_STATUS_OK;
 }
 
+enum fact_list {
+        FACTS_CARD,
+        FACTS_BUS,
+        FACTS_MEMORY,
+};
+
+static uint32_t fact(enum fact_list list, uint32_t index)
+{
+#define FACT(list_, index_, datum)                                                                 \
+        if (list == FACTS_##list_ && index == index_)                                              \
+                return datum;
+#include "sim/facts.def"
+#undef FACT
+        return 0;
+}
+
 /* n@0, then pairs of index and datum. */
-uint32_t method_info_list(struct method_call *call)
+uint32_t method_card_info(struct method_call *call)
 {
         for (size_t i = 0; i < get(call, 0) && 8 + 8 * i < call->params->size; i++)
-                put(call, 8 + 8 * i, 0);
+                put(call, 8 + 8 * i, fact(FACTS_CARD, get(call, 4 + 8 * i)));
         return RM_STATUS_OK;
 }
 
@@ -171,8 +187,11 @@ uint32_t method_bus_info(struct method_call *call)
         };
         uint32_t bus = call->gpu->id >> 8;
 
-        for (size_t i = 0; i < get(call, 0) && 8 + 8 * i < call->params->size; i++)
-                put(call, 8 + 8 * i, get(call, 4 + 8 * i) == BUS_NUMBER ? bus : 0);
+        for (size_t i = 0; i < get(call, 0) && 8 + 8 * i < call->params->size; i++) {
+                uint32_t index = get(call, 4 + 8 * i);
+
+                put(call, 8 + 8 * i, index == BUS_NUMBER ? bus : fact(FACTS_BUS, index));
+        }
         return RM_STATUS_OK;
 }
 
@@ -228,13 +247,14 @@ uint32_t method_architecture(struct method_call *call)
         (void)method_zeros(call);
         put(call, 0, 0x180); /* GH100 */
         put(call, 8, 0xa1);
+        put(call, 12, 3);
         return RM_STATUS_OK;
 }
 
 uint32_t method_pci_ids(struct method_call *call)
 {
         put(call, 0, 0x233510de);
-        put(call, 4, 0x18be10de);
+        put(call, 4, 0x18bf10de);
         put(call, 8, 0xa1);
         put(call, 12, 0x2335);
         return RM_STATUS_OK;
@@ -244,28 +264,19 @@ uint32_t method_pci_ids(struct method_call *call)
 
 static uint32_t memory_datum(const struct gpu *gpu, uint32_t index)
 {
-        enum {
-                BAR1_SIZE = 0x05,
-                BAR1_AVAIL = 0x1d,
-                BAR1_MAX = 0x1f,
-        };
-
         switch (index) {
         case RM_FB_RAM_SIZE:
         case RM_FB_TOTAL_RAM:
+        case RM_FB_USABLE_RAM:
+                return (uint32_t)(gpu->machine->options.memory / KIB);
         case RM_FB_HEAP_SIZE:
         case RM_FB_MAPPABLE_HEAP:
-        case RM_FB_USABLE_RAM:
                 return (uint32_t)(gpu->heap.size / KIB);
         case RM_FB_HEAP_FREE:
         case RM_FB_LARGEST_FREE:
                 return (uint32_t)(heap_free(&gpu->heap) / KIB);
-        case BAR1_SIZE:
-        case BAR1_AVAIL:
-        case BAR1_MAX:
-                return (uint32_t)(256 * GIB / KIB);
         default:
-                return 0;
+                return fact(FACTS_MEMORY, index);
         }
 }
 

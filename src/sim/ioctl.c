@@ -29,7 +29,7 @@ static const struct named {
         uint32_t control;
         uint32_t at;
 } names[] = {
-        { 0x3d05, 16 }, { 0x3d06, 0 }, { 0x3d0b, 0 }, { 0x3d0c, 0 },
+        { 0x3d05, 16 }, { 0x3d06, 0 }, { 0x3d08, 0 }, { 0x3d0b, 0 }, { 0x3d0c, 0 },
 };
 
 /* What a call carries, and where it goes back to. */

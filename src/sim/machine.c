@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MEMORY_BLOCK (1 * GIB) /* the unit of memory hotplug */
+
 enum {
         CARD_INFO_SIZE = 72, /* nv_ioctl_card_info_t */
         STATUS_GENERIC = 0xffff,
@@ -157,7 +159,7 @@ void file_unref(struct file *file)
         }
         file->space = space_free(file->space);
         mem_unref(file->mapping);
-        mem_unref(file->exported);
+        exports_free(file->exports);
         if (file->cookie)
                 (void)map_take(&file->machine->files, file->cookie);
         file_unref(file->ctl);
@@ -221,7 +223,6 @@ static void card_info_put(const struct gpu *gpu, unsigned char *at)
         rm_put64(at, CARD_INFO_SIZE, 40, 0x20000000000u + ((uint64_t)gpu->index << 38));
         rm_put64(at, CARD_INFO_SIZE, 48, 256 * GIB); /* BAR1 */
         rm_put32(at, CARD_INFO_SIZE, 56, gpu->index);
-        (void)snprintf((char *)at + 60, 10, "nvidia%u", gpu->index);
 }
 
 static int card_info(struct machine *machine, struct ask *ask)
@@ -343,11 +344,12 @@ static int ioctl_rm(struct machine *machine, struct ask *ask)
         case RM_CHECK_VERSION:
                 return check_version(machine, ask);
         case RM_SYS_PARAMS:
-                rm_put64(ask->block.data, ask->block.size, 0, 128 * MIB);
+                rm_put64(ask->block.data, ask->block.size, 0, MEMORY_BLOCK);
                 return 0;
         case RM_NUMA_INFO:
                 memset(ask->block.data, 0, ask->block.size);
                 rm_put32(ask->block.data, ask->block.size, 0, UINT32_MAX); /* no node */
+                rm_put64(ask->block.data, ask->block.size, 8, MEMORY_BLOCK);
                 return 0;
         case RM_WAIT_OPEN:
                 memset(ask->block.data, 0, ask->block.size);

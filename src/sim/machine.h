@@ -5,6 +5,7 @@
  *      machine.c    messages and files: open, hang-up, ioctl by kind, mmap
  *      alloc.c      objects: what an allocation of each class makes; free, dup, share
  *      memory.c     memory objects, their bytes, the heap's own calls
+ *      exports.c    memory that a descriptor carries to others
  *      controls.c   methods of objects
  *      uvm.c        VA spaces, external and managed ranges
  *      gpu.c        cards: groups, channels, launches, fences, faults of a card
@@ -53,7 +54,7 @@ struct memory {
         unsigned int refs;
         unsigned int n_handles; /* user objects among them; more than one: shared */
         struct gpu *gpu;        /* whose heap it is taken from; NULL: host memory, or none */
-        bytes size, taken;
+        bytes size, taken, offset;
         int fd;                 /* its bytes, made when first wanted; -1 */
         uint32_t attr, attr2;
         bool is_page;           /* the page of live figures, class 0xde; takes nothing */
@@ -73,7 +74,7 @@ struct file {
         struct space *space;      /* UVM */
         struct memory *mapping;   /* what MAP_MEMORY prepared for the next mmap */
         bytes mapping_offset, mapping_length;
-        struct memory *exported;
+        struct exports *exports; /* memory that this descriptor carries to others */
         uint32_t event_client, event_key; /* ALLOC_OS_EVENT; key 0 is one, too */
         bool hears, has_event;
 };
@@ -100,6 +101,7 @@ struct group {
         pid_t pid;          /* of its client */
         uid_t uid;
         uint32_t context;   /* what records call it: the cid of its first channel */
+        bytes taken;        /* for context buffers, which no handle stands for */
 };
 
 struct channel {
@@ -142,6 +144,7 @@ struct late {
 struct machine_options {
         unsigned int n_gpus;
         bytes memory;          /* of each card */
+        bytes reserved;        /* of that, what the driver keeps and no heap has */
         char release[32];      /* "580.159.04"; whatever it says, if unknown the ABI is MACHINE_RELEASE's */
         const char *directory; /* NULL: no log, no files */
 };
@@ -264,10 +267,17 @@ int mem_fd(struct memory *memory); /* borrowed; or -errno */
 uint32_t mem_alloc(struct ask *ask, struct object *object, struct part *params); /* 0x40, 0x3e, ... */
 uint32_t mem_heap(struct machine *machine, struct ask *ask); /* VID_HEAP_CONTROL */
 uint32_t mem_map(struct ask *ask);
-uint32_t mem_export(struct machine *machine, struct ask *ask); /* controls 0x3d05, 0x3d06 */
-uint32_t mem_import(struct machine *machine, struct ask *ask);
 uint32_t mem_page_alloc(struct object *object);
 void mem_pages_update(struct gpu *gpu); /* if what is free has changed */
+
+/* ---- exports.c: controls 0x3d05, 0x3d06, 0x3d08, 0x3d0b, 0x3d0c; each returns a status ----------- */
+
+uint32_t exports_put_one(struct ask *ask);
+uint32_t exports_take_one(struct machine *machine, struct ask *ask);
+uint32_t exports_info(struct machine *machine, struct ask *ask);
+uint32_t exports_put(struct ask *ask);
+uint32_t exports_take(struct machine *machine, struct ask *ask);
+void exports_free(struct exports *exports);
 
 /* ---- controls.c ------------------------------------------------------------------------------------ */
 

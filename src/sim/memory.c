@@ -39,6 +39,7 @@ int mem_new(struct gpu *gpu, bytes size, uint32_t attr, uint32_t attr2, struct m
                 return -ENOMEM;
         *memory = (struct memory){ .refs = 1, .gpu = gpu, .fd = -1, .attr = attr, .attr2 = attr2 };
         if (gpu) {
+                memory->offset = gpu->heap.used;
                 r = heap_round(size, attr, attr2, &memory->size, &memory->taken);
                 if (!r)
                         r = heap_take(&gpu->heap, memory->taken);
@@ -144,6 +145,26 @@ uint32_t mem_page_alloc(struct object *object)
         return RM_STATUS_OK;
 }
 
+/* What the driver tells of the pages that it took: attr and attr2 as seen with release 580.159.04. */
+static void tell_pages(struct memory *memory)
+{
+        enum {
+                PAGES_AT = 23,
+                PHYSICALITY_AT = 27,
+                CONTIGUOUS = 2,
+                SCATTERED = 1,
+                CACHED = 5,        /* of attr2: cacheable by the GPU */
+                HUGE_2M = 1 << 20, /* of attr2 */
+        };
+        uint32_t pages = memory->size % (2 * MIB) == 0 && memory->taken ? 3 : memory->size % (64 * KIB) == 0 ? 2 : 1;
+
+        memory->attr &= ~(3u << PAGES_AT | 3u << PHYSICALITY_AT);
+        memory->attr |= pages << PAGES_AT | (uint32_t)(memory->taken ? CONTIGUOUS : SCATTERED) << PHYSICALITY_AT;
+        memory->attr2 |= (uint32_t)CACHED;
+        if (pages == 3 && !RM_ATTR2_HUGE(memory->attr2))
+                memory->attr2 |= (uint32_t)HUGE_2M;
+}
+
 /* ---- allocation: NV_MEMORY_ALLOCATION_PARAMS ------------------------------------------------------------ */
 
 struct wish {
@@ -185,6 +206,7 @@ static uint32_t memory_make(struct object *object, const struct wish *wish)
         if (r != HEAP_OK)
                 return RM_STATUS_NO_MEMORY;
         object->memory->n_handles = 1;
+        tell_pages(object->memory);
         return RM_STATUS_OK;
 }
 
@@ -206,18 +228,15 @@ uint32_t mem_alloc(struct ask *ask, struct object *object, struct part *params)
         status = memory_make(object, &wish);
         if (status != RM_STATUS_OK)
                 return status;
+        rm_put32(params->data, params->size, 24, object->memory->attr);
+        rm_put32(params->data, params->size, 28, object->memory->attr2);
         rm_put64(params->data, params->size, 64, object->memory->size);
+        rm_put64(params->data, params->size, 80, object->memory->offset);
         rm_put64(params->data, params->size, 88, object->memory->size - 1);
         return RM_STATUS_OK;
 }
 
 /* ---- the heap's own calls: NVOS32 ------------------------------------------------------------------------ */
-
-static void heap_put_totals(struct part *block, const struct gpu *gpu)
-{
-        rm_put64(block->data, block->size, 24, gpu->heap.size);
-        rm_put64(block->data, block->size, 32, heap_free(&gpu->heap));
-}
 
 static uint32_t heap_alloc(struct machine *machine, struct ask *ask)
 {
@@ -246,9 +265,9 @@ static uint32_t heap_alloc(struct machine *machine, struct ask *ask)
         rm_put32(block->data, block->size, 44, object->handle);
         if (object->memory) {
                 rm_put64(block->data, block->size, 88, object->memory->size);
+                rm_put64(block->data, block->size, 104, object->memory->offset);
                 rm_put64(block->data, block->size, 112, object->memory->size - 1);
         }
-        heap_put_totals(block, object->gpu);
         return RM_STATUS_OK;
 }
 
@@ -256,7 +275,8 @@ static uint32_t heap_info(struct ask *ask, const struct gpu *gpu)
 {
         struct part *block = &ask->block;
 
-        heap_put_totals(block, gpu);
+        rm_put64(block->data, block->size, 24, gpu->heap.size);
+        rm_put64(block->data, block->size, 32, heap_free(&gpu->heap));
         rm_put64(block->data, block->size, 48, 0);                     /* offset */
         rm_put64(block->data, block->size, 56, heap_free(&gpu->heap)); /* the largest free */
         rm_put64(block->data, block->size, 64, 0);                     /* base */
@@ -305,45 +325,5 @@ uint32_t mem_map(struct ask *ask)
         ask->named->mapping = mem_ref(object->memory);
         ask->named->mapping_offset = offset;
         ask->named->mapping_length = (length + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE; /* mmap maps pages */
-        return RM_STATUS_OK;
-}
-
-/* ---- export and import by descriptor -------------------------------------------------------------------------- */
-
-/* NV0000_CTRL_OS_UNIX_EXPORT_OBJECT_TO_FD: type@0 hDevice@4 hParent@8 hObject@12 fd@16. The file
- * holds the memory until it is closed. */
-uint32_t mem_export(struct machine *machine, struct ask *ask)
-{
-        const struct part *params = &ask->segments[0];
-        struct object *object = handles_get(ask->client, rm_get32(params->data, params->size, 12));
-
-        (void)machine;
-        if (!object || !object->memory)
-                return RM_STATUS_OBJECT_NOT_FOUND;
-        if (!ask->named || ask->named->node != RM_NODE_CTL || ask->named->exported)
-                return RM_STATUS_INVALID_ARGUMENT;
-        ask->named->exported = mem_ref(object->memory);
-        return RM_STATUS_OK;
-}
-
-/* ..._IMPORT_OBJECT_FROM_FD: fd@0 type@4 hDevice@8 hParent@12 hObject@16 */
-uint32_t mem_import(struct machine *machine, struct ask *ask)
-{
-        const struct part *params = &ask->segments[0];
-        struct object *object;
-        int r;
-
-        (void)machine;
-        if (!ask->named || !ask->named->exported)
-                return RM_STATUS_INVALID_ARGUMENT;
-        r = handles_put(ask->client, rm_get32(params->data, params->size, 12),
-                     rm_get32(params->data, params->size, 16),
-                     ask->named->exported->gpu ? RM_CLASS_VIDEO_MEMORY : RM_CLASS_HOST_MEMORY, &object);
-        if (r != HANDLES_OK)
-                return alloc_status(r);
-        object->is_dup = true;
-        object->memory = mem_ref(ask->named->exported);
-        object->memory->n_handles++;
-        rm_put32(params->data, params->size, 16, object->handle);
         return RM_STATUS_OK;
 }

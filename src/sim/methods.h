@@ -13,7 +13,6 @@ struct method_call {
 
 uint32_t method_zeros(struct method_call *call);
 uint32_t method_nothing(struct method_call *call);
-uint32_t method_unsupported(struct method_call *call);
 
 /* facts.c */
 uint32_t method_build_version(struct method_call *call);
@@ -26,7 +25,7 @@ uint32_t method_pci_info(struct method_call *call);
 uint32_t method_active_ids(struct method_call *call);
 uint32_t method_n_subdevices(struct method_call *call);
 uint32_t method_class_list(struct method_call *call);
-uint32_t method_info_list(struct method_call *call);
+uint32_t method_card_info(struct method_call *call);
 uint32_t method_name(struct method_call *call);
 uint32_t method_short_name(struct method_call *call);
 uint32_t method_gpu_id(struct method_call *call);
@@ -45,6 +44,9 @@ uint32_t method_inherited_share(struct method_call *call);
 uint32_t method_share(struct method_call *call);
 uint32_t method_export_object(struct method_call *call);
 uint32_t method_import_object(struct method_call *call);
+uint32_t method_export_info(struct method_call *call);
+uint32_t method_export_objects(struct method_call *call);
+uint32_t method_import_objects(struct method_call *call);
 uint32_t method_surface_info(struct method_call *call);
 uint32_t method_channel_list(struct method_call *call);
 uint32_t method_channel_property(struct method_call *call);

@@ -43,12 +43,27 @@ uint32_t method_share(struct method_call *call)
 
 uint32_t method_export_object(struct method_call *call)
 {
-        return mem_export(call->machine, call->ask);
+        return exports_put_one(call->ask);
 }
 
 uint32_t method_import_object(struct method_call *call)
 {
-        return mem_import(call->machine, call->ask);
+        return exports_take_one(call->machine, call->ask);
+}
+
+uint32_t method_export_info(struct method_call *call)
+{
+        return exports_info(call->machine, call->ask);
+}
+
+uint32_t method_export_objects(struct method_call *call)
+{
+        return exports_put(call->ask);
+}
+
+uint32_t method_import_objects(struct method_call *call)
+{
+        return exports_take(call->machine, call->ask);
 }
 
 /* n@0 and a list of { index, datum }: 2 and 3 the size in bytes, 7 in 4 KiB units, 9 where it is. */

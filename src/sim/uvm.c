@@ -4,6 +4,7 @@
  *      external   made by CREATE_EXTERNAL; MAP_EXTERNAL puts RM memory in, and holds it: freeing the
  *                 RM object does not return the memory until UNMAP_EXTERNAL, FREE or the space's end
  *      pool       made by SEMAPHORE_POOL, in host memory; the program maps it
+ *      plain      made by MAP_DYNAMIC_PARALLELISM: addresses only
  *      managed    made by mmap of the node, offset == address; takes the heap of a card as a lodger,
  *                 2 MiB at a time, whole and at once (the real one does when it is touched)
  *
@@ -31,6 +32,7 @@ enum {
 enum range_kind {
         RANGE_EXTERNAL,
         RANGE_POOL,
+        RANGE_PLAIN,
         RANGE_MANAGED,
 };
 
@@ -278,6 +280,8 @@ static uint32_t call_space(struct machine *machine, struct ask *ask, struct spac
                 return range_new(space, RANGE_EXTERNAL, ask->call.base, ask->call.length, NULL);
         case RM_UVM_SEMAPHORE_POOL:
                 return range_new(space, RANGE_POOL, ask->call.base, ask->call.length, NULL);
+        case RM_UVM_MAP_DYNAMIC_PARALLELISM:
+                return range_new(space, RANGE_PLAIN, ask->call.base, ask->call.length, NULL);
         case RM_UVM_MAP_EXTERNAL:
                 return map_external(machine, ask, space);
         case RM_UVM_UNMAP_EXTERNAL:

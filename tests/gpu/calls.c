@@ -1,17 +1,19 @@
 /*
- * calls.so - what a library says to the driver, one short line per call, to be compared with a recording.
+ * libsublet-calls.so - what a library says to the driver, one short line per call, to be compared
+ * with a recording.
  *
- *      SUBLET_CALLS=FILE LD_PRELOAD=calls.so:... PROGRAM
+ *      SUBLET_CALLS=PREFIX LD_PRELOAD=libsublet-calls.so:... PROGRAM
  *
- * It stands before libsublet-sim.so in LD_PRELOAD and passes everything on. Lines:
+ * Each process writes PREFIX.PID. It stands before libsublet-sim.so in LD_PRELOAD and passes
+ * everything on. Lines:
  *
  *      open /dev/nvidia0            mmap LENGTH prot=P fl=F        mark TEXT
  *      ALLOC CLASS parent=H obj=H [size=S attr=A]                  (what was asked for)
  *      CTL CMD obj=H psz=N          FREE parent=H obj=H            UVM NUMBER [LENGTH]
  *      nr=NR size=N                 any other request
  *
- * Numbers are hexadecimal but for sizes and UVM numbers; a client's handle is C. tests/gpu/calls.py makes
- * the same lines of a recording of tools/record.c.
+ * Numbers are hexadecimal but for sizes and UVM numbers; a client's handle is C. tests/gpu/calls.py
+ * makes the same lines of a recording of tools/record.c.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,6 +25,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/types.h>
+#include <unistd.h>
 
 enum {
         FDS = 4096,
@@ -35,19 +38,22 @@ static char node[FDS]; /* 'C' control, 'N' device, 'U' UVM; 0: none of the drive
 
 int open(const char *path, int flags, ...);
 int open64(const char *path, int flags, ...);
-int close(int fd);
 int ioctl(int fd, unsigned long request, ...);
 void sublet_record_mark(const char *text);
 
 static bool ready(void)
 {
-        const char *path = getenv("SUBLET_CALLS");
+        static pid_t owner;
+        const char *prefix = getenv("SUBLET_CALLS");
+        char path[4096];
 
-        if (!out && path) {
-                out = fopen(path, "ae");
-                if (out)
-                        setvbuf(out, NULL, _IOLBF, 0);
-        }
+        if (!prefix || (out && owner == getpid()))
+                return out != NULL;
+        (void)snprintf(path, sizeof(path), "%s.%d", prefix, (int)getpid());
+        owner = getpid();
+        out = fopen(path, "ae"); /* of a child: not its parent's */
+        if (out)
+                setvbuf(out, NULL, _IOLBF, 0);
         return out != NULL;
 }
 
@@ -131,7 +137,8 @@ HOOK void *mmap64(void *at, size_t length, int prot, int flags, int fd, off64_t 
         if (!next)
                 *(void **)&next = dlsym(RTLD_NEXT, "mmap64");
         if (fd >= 0 && fd < FDS && node[fd] && ready())
-                fprintf(out, "mmap %zx prot=%x fl=%x\n", length, (unsigned int)prot, (unsigned int)flags);
+                fprintf(out, "mmap %zx prot=%x fl=%x\n", length, (unsigned int)prot,
+                        (unsigned int)flags);
         return next(at, length, prot, flags, fd, offset);
 }
 
@@ -154,9 +161,11 @@ static void say_alloc(const void *block)
         uint32_t class_number = u32(block, 12);
         char parent[12], object[12];
 
-        fprintf(out, "ALLOC %x parent=%s obj=%s", class_number, handle(u32(block, 4), parent), handle(u32(block, 8), object));
+        fprintf(out, "ALLOC %x parent=%s obj=%s", class_number, handle(u32(block, 4), parent),
+                handle(u32(block, 8), object));
         if (params && (class_number == 0x40 || class_number == 0x3e))
-                fprintf(out, " size=%llx attr=%x", (unsigned long long)u64(params, 64), u32(params, 24));
+                fprintf(out, " size=%llx attr=%x", (unsigned long long)u64(params, 64),
+                        u32(params, 24));
         fputc('\n', out);
 }
 
@@ -170,10 +179,12 @@ static void say_rm(unsigned long request, const void *block)
                 say_alloc(block);
                 break;
         case 0x2a:
-                fprintf(out, "CTL %x obj=%s psz=%u\n", u32(block, 8), handle(u32(block, 4), a), u32(block, 24));
+                fprintf(out, "CTL %x obj=%s psz=%u\n", u32(block, 8), handle(u32(block, 4), a),
+                        u32(block, 24));
                 break;
         case 0x29:
-                fprintf(out, "FREE parent=%s obj=%s\n", handle(u32(block, 4), a), handle(u32(block, 8), b));
+                fprintf(out, "FREE parent=%s obj=%s\n", handle(u32(block, 4), a),
+                        handle(u32(block, 8), b));
                 break;
         default:
                 fprintf(out, "nr=%x size=%u\n", nr, size);

@@ -3,9 +3,10 @@
  *
  *      corners small | contexts | virtual | full
  *
- * small: allocations below 2 MiB of each kind, streams, pools of odd sizes, wishes about managed memory.
- * contexts: a second context beside the first. virtual: memory of cuMemCreate goes to a child by
- * descriptor. full: more than there is. Prints corner=NAME ok, or the call that failed; exit status 3.
+ * small: allocations below 2 MiB of each kind, streams, pools of odd sizes, wishes about managed
+ * memory. contexts: a second context beside the first. virtual: memory of cuMemCreate goes to a
+ * child by descriptor. full: more than there is. Prints corner=NAME ok, or the call that failed;
+ * exit status 3.
  *
  * Recorded on a device (tools/record.c), its calls are in tests/gpu/calls; scene sim compares.
  */
@@ -45,7 +46,8 @@ static _Noreturn void fail(const char *what, CUresult r)
 
 static void mark(const char *text)
 {
-        void (*record)(const char *) = (void (*)(const char *))dlsym(RTLD_DEFAULT, "sublet_record_mark");
+        void (*record)(const char *) =
+                (void (*)(const char *))dlsym(RTLD_DEFAULT, "sublet_record_mark");
 
         if (record)
                 record(text);
@@ -137,7 +139,9 @@ static void small_streams_and_pools(CUstream *ret)
 
 static void small_arrays_and_managed(CUstream stream)
 {
-        CUDA_ARRAY_DESCRIPTOR shape = { .Width = 64, .Height = 64, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1 };
+        CUDA_ARRAY_DESCRIPTOR shape = {
+                .Width = 64, .Height = 64, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1
+        };
         CUmemLocation here = { CU_MEM_LOCATION_TYPE_DEVICE, device };
         CUdeviceptr at[3];
         CUarray array;
@@ -206,10 +210,15 @@ static void send_fd(int socket, int fd)
         union {
                 char bytes[CMSG_SPACE(sizeof(int))];
                 struct cmsghdr header;
-        } control = { .header = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+        } control = { .header = { .cmsg_len = CMSG_LEN(sizeof(int)),
+                                  .cmsg_level = SOL_SOCKET,
+                                  .cmsg_type = SCM_RIGHTS } };
         char byte = 0;
         struct iovec vector = { &byte, 1 };
-        struct msghdr message = { .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes) };
+        struct msghdr message = { .msg_iov = &vector,
+                                  .msg_iovlen = 1,
+                                  .msg_control = control.bytes,
+                                  .msg_controllen = sizeof(control.bytes) };
 
         memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
         if (sendmsg(socket, &message, 0) != 1)
@@ -224,7 +233,10 @@ static int receive_fd(int socket)
         } control;
         char byte;
         struct iovec vector = { &byte, 1 };
-        struct msghdr message = { .msg_iov = &vector, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes) };
+        struct msghdr message = { .msg_iov = &vector,
+                                  .msg_iovlen = 1,
+                                  .msg_control = control.bytes,
+                                  .msg_controllen = sizeof(control.bytes) };
         int fd;
 
         if (recvmsg(socket, &message, 0) != 1 || !CMSG_FIRSTHDR(&message))
@@ -235,7 +247,8 @@ static int receive_fd(int socket)
 
 static CUdeviceptr place(CUmemGenericAllocationHandle handle, size_t size)
 {
-        CUmemAccessDesc access = { .location = { CU_MEM_LOCATION_TYPE_DEVICE, device }, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+        CUmemAccessDesc access = { .location = { CU_MEM_LOCATION_TYPE_DEVICE, device },
+                                   .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
         CUdeviceptr at;
 
         mark("reserve");
@@ -257,7 +270,8 @@ static void importer(int socket)
         start();
         fd = receive_fd(socket);
         mark("import");
-        MUST(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+        MUST(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
+                                            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
         at = place(handle, 4 * MIB);
         MUST(cuMemcpyDtoH(&word, at, 4));
         mark("unmap");
@@ -298,7 +312,8 @@ static void virtual(void)
         MUST(cuMemsetD32(at, 0x5b5b1e7, MIB));
         MUST(cuCtxSynchronize());
         mark("export");
-        MUST(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+        MUST(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                          0));
         mark("send");
         send_fd(pair[0], fd);
         close(fd);
@@ -338,7 +353,10 @@ int main(int argc, char **argv)
         static const struct {
                 const char *name;
                 void (*run)(void);
-        } corners[] = { { "small", small }, { "contexts", contexts }, { "virtual", virtual }, { "full", full } };
+        } corners[] = { { "small", small },
+                        { "contexts", contexts },
+                        { "virtual", virtual },
+                        { "full", full } };
 
         for (size_t i = 0; argc == 2 && i < sizeof(corners) / sizeof(*corners); i++) {
                 if (strcmp(argv[1], corners[i].name) != 0)

@@ -4,8 +4,8 @@
  *      order all | fork | hold
  *
  * all: streams, the NULL stream, events across streams, functions of the host, captured graphs.
- * fork: a child that was forked after cuInit may not use the library. hold: keeps 1 GiB until killed.
- * Prints order=ok, or what was wrong; exit status 3.
+ * fork: a child that was forked after cuInit may not use the library. hold: keeps 1 GiB until
+ * killed. Prints order=ok, or what was wrong; exit status 3.
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -29,7 +29,8 @@ static const char ptx[] =
         "  .reg .pred %q; .reg .b32 %r<8>; .reg .b64 %d<8>;\n"
         "  ld.param.u64 %d1, [p]; ld.param.u64 %d2, [n]; ld.param.u32 %r1, [seed];\n"
         "  cvta.to.global.u64 %d1, %d1;\n"
-        "  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mov.u32 %r5, %nctaid.x;\n"
+        "  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mov.u32 %r5, "
+        "%nctaid.x;\n"
         "  cvt.u64.u32 %d3, %r4; mad.wide.u32 %d3, %r2, %r3, %d3; mul.wide.u32 %d4, %r5, %r3;\n"
         "again: setp.ge.u64 %q, %d3, %d2; @%q bra done;\n"
         "  cvt.u32.u64 %r6, %d3; add.u32 %r6, %r6, %r1;\n"
@@ -301,7 +302,10 @@ static void run_fork(void)
         start();
         child = fork();
         if (child == 0)
-                _exit(cuInit(0) == CUDA_ERROR_NOT_INITIALIZED && cuMemAlloc(&at, MIB) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 3);
+                _exit(cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
+                                      cuMemAlloc(&at, MIB) == CUDA_ERROR_NOT_INITIALIZED
+                              ? 0
+                              : 3);
         CHECK(waitpid(child, &status, 0) == child && status == 0);
         MUST(cuMemAlloc(&at, MIB));
         MUST(cuMemFree(at));

@@ -9,6 +9,7 @@
  *      raw --dup CLIENT OBJECT                 takes a reference to somebody else's object
  *      raw --undumpable ...                    is not to be traced by those of its user
  *      raw --hold SECONDS ...                  keeps the memory for so long before it is freed
+ *      raw --race ROUNDS --processes N         N clients allocate and free random sizes at once
  *
  * Spellings of the attempt (the set-up before it is ordinary):
  *      --plain    RM_ALLOC as CUDA sends it (default)
@@ -36,6 +37,7 @@
 #include <getopt.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -45,6 +47,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MIB (1ull << 20)
@@ -392,6 +395,69 @@ static int take_memory(enum spelling spelling, uint64_t step_mib, uint64_t max_m
         return 0;
 }
 
+/* What all racers have done together. */
+struct race {
+        _Atomic uint64_t n_ok, n_refused, n_other, n_freed;
+};
+
+/* One racer: its own client, a few pieces of random size held at a time. */
+static void racer(unsigned int device, uint64_t n_rounds, uint64_t max_mib, unsigned int seed, struct race *race)
+{
+        enum { HELD = 4, NO_MEMORY = 0x51 };
+        bool held[HELD] = { false };
+
+        setup(device);
+        for (uint64_t i = 0; i < n_rounds; i++) {
+                unsigned int slot = (unsigned int)rand_r(&seed) % HELD;
+                uint64_t mib = 2 + 2 * ((uint64_t)rand_r(&seed) % (max_mib / 2));
+                struct outcome outcome;
+
+                if (held[slot]) {
+                        outcome = rm_free(H_MEMORY + slot);
+                        race->n_freed += is_ok(&outcome);
+                        held[slot] = false;
+                }
+                outcome = memory_alloc(PLAIN, H_MEMORY + slot, mib * MIB);
+                held[slot] = is_ok(&outcome);
+                race->n_ok += held[slot];
+                race->n_refused += !held[slot] && outcome.status == NO_MEMORY;
+                race->n_other += !held[slot] && outcome.status != NO_MEMORY;
+        }
+        for (unsigned int slot = 0; slot < HELD; slot++)
+                if (held[slot]) {
+                        struct outcome outcome = rm_free(H_MEMORY + slot);
+
+                        race->n_freed += is_ok(&outcome);
+                }
+}
+
+static int race_all(unsigned int device, unsigned int n_processes, uint64_t n_rounds, uint64_t max_mib)
+{
+        struct race *race = mmap(NULL, sizeof(*race), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        unsigned int n_bad = 0;
+        int status;
+
+        if (race == MAP_FAILED)
+                return 3;
+        for (unsigned int i = 0; i < n_processes; i++) {
+                pid_t child = fork();
+
+                if (child < 0)
+                        return 3;
+                if (child == 0) {
+                        racer(device, n_rounds, max_mib, i + 1, race);
+                        _exit(0);
+                }
+        }
+        while (wait(&status) > 0)
+                n_bad += status != 0;
+        printf("race processes=%u rounds=%llu ok=%llu refused=%llu other=%llu freed=%llu bad=%u\n", n_processes,
+               (unsigned long long)n_rounds, (unsigned long long)race->n_ok,
+               (unsigned long long)race->n_refused, (unsigned long long)race->n_other,
+               (unsigned long long)race->n_freed, n_bad);
+        return n_bad || race->n_other || race->n_ok != race->n_freed ? 3 : 0;
+}
+
 static struct outcome switch_channel(uint32_t owner, uint32_t channel, bool is_off)
 {
         memset(params, 0, 536);
@@ -443,6 +509,8 @@ int main(int argc, char **argv)
                 DUP,
                 UNDUMPABLE,
                 HOLD,
+                RACE,
+                PROCESSES,
         };
         static const struct option options[] = {
                 { "plain", no_argument, NULL, PLAIN },
@@ -458,11 +526,13 @@ int main(int argc, char **argv)
                 { "dup", required_argument, NULL, DUP },
                 { "undumpable", no_argument, NULL, UNDUMPABLE },
                 { "hold", required_argument, NULL, HOLD },
+                { "race", required_argument, NULL, RACE },
+                { "processes", required_argument, NULL, PROCESSES },
                 { 0 },
         };
         enum spelling spelling = PLAIN;
-        uint64_t step_mib = 64, max_mib = 0;
-        unsigned int device = 0, owner = 0xc1d0ffff, object = 0x5c0000ff;
+        uint64_t step_mib = 64, max_mib = 0, n_rounds = 0;
+        unsigned int n_processes = 32, device = 0, owner = 0xc1d0ffff, object = 0x5c0000ff;
         bool disables = false, dups = false;
         int option;
 
@@ -498,6 +568,12 @@ int main(int argc, char **argv)
                 case UNDUMPABLE:
                         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
                         break;
+                case RACE:
+                        n_rounds = strtoull(optarg, NULL, 0);
+                        break;
+                case PROCESSES:
+                        n_processes = (unsigned int)strtoul(optarg, NULL, 0);
+                        break;
                 case HOLD:
                         hold_seconds = (unsigned int)strtoul(optarg, NULL, 0);
                         break;
@@ -507,6 +583,8 @@ int main(int argc, char **argv)
         }
         if (optind != argc || !step_mib)
                 goto usage;
+        if (n_rounds)
+                return race_all(device, n_processes, n_rounds, max_mib ? max_mib : 256);
         setup(device);
         printf("client=%x device=%x subdevice=%x\n", client, (unsigned int)H_DEVICE, (unsigned int)H_SUBDEVICE);
         if (disables)
@@ -517,6 +595,6 @@ int main(int argc, char **argv)
 
 usage:
         fprintf(stderr, "usage: raw [--plain|--legacy|--xfer|--type|--i386|--x32] [--steps MiB] [--max MiB] "
-                        "[--device N] [--undumpable] [--hold SECONDS] | --disable-foreign [CLIENT:CHANNEL] | --dup CLIENT OBJECT\n");
+                        "[--device N] [--undumpable] [--hold SECONDS] | --race ROUNDS [--processes N] [--max MiB] | --disable-foreign [CLIENT:CHANNEL] | --dup CLIENT OBJECT\n");
         return 2;
 }

@@ -18,6 +18,7 @@ teardown() {
 
 child_of() { # PROCESS NAME
         local child
+        # shellcheck disable=SC2013  # words are wanted
         for child in $(cat /proc/"$1"/task/*/children 2> /dev/null); do
                 if [ "$(cat /proc/"$child"/comm)" = "$2" ]; then echo "$child"; else child_of "$child" "$2"; fi
         done
@@ -29,9 +30,8 @@ all_back() {
 }
 
 @test "a tenant killed with memory in its hands: 137, the books are empty, the card has it back" {
-        local supervisor code=0
-        tenant --mem 4G -- "$share" give "$file" 2048 3>&- > /dev/null &
-        supervisor=$!
+        local code=0
+        tenant_start --mem 4G -- "$share" give "$file" 2048 > /dev/null
         wait_for test -s "$file"
         [ "$(free_mib)" -le $((before - 2048)) ]
         kill -KILL "$(child_of "$supervisor" gpu-share)"
@@ -42,9 +42,8 @@ all_back() {
 }
 
 @test "one of many processes killed: the others go on, and its memory is the tenant's again" {
-        local supervisor code=0
-        tenant --mem 6G -- "$race" --processes 4 --seconds 3 --iterations 1000000 --max 64 3>&- > "$BATS_TEST_TMPDIR/said" &
-        supervisor=$!
+        local code=0
+        tenant_start --mem 6G -- "$race" --processes 4 --seconds 3 --iterations 1000000 --max 64 > "$BATS_TEST_TMPDIR/said"
         sleep 1.5
         # shellcheck disable=SC2046
         set -- $(cat /proc/"$(child_of "$supervisor" gpu-race | head -1)"/task/*/children)
@@ -58,31 +57,30 @@ all_back() {
 }
 
 @test "the supervisor killed: the tenant's driver calls fail, it does not get a free GPU" {
-        local supervisor said=$BATS_TEST_TMPDIR/said
-        tenant --mem 1G -- sh -c "'$hostile' --max 64 --hold 2; '$hostile' --max 64; echo second=\$?; echo over" 3>&- > "$said" &
-        supervisor=$!
+        local said=$BATS_TEST_TMPDIR/said
+        tenant_start --mem 1G -- sh -c "'$hostile' --max 64 --hold 2; '$hostile' --max 64; echo second=\$?; echo over" > "$said"
         wait_for grep -q '^raw got_mib=64' "$said"
         kill -KILL "$supervisor"
         wait "$supervisor" || true
         wait_for grep -qx over "$said" || true # it may also have been ended
         cat "$said"
-        ! grep -q '^freed n=[1-9]' "$said"
+        run ! grep -q '^freed n=[1-9]' "$said"
         [ "$(grep -c '^raw got_mib=64' "$said")" -eq 1 ]
-        ! grep -q 'second=0' "$said"
+        run ! grep -q 'second=0' "$said"
         wait_for all_back
 }
 
 @test "what the command left in the background is ended with it" {
         local left
         left=$(tenant --mem 2G -- sh -c 'setsid sleep 300 > /dev/null 2>&1 & echo $!')
-        ! kill -0 "$left" 2> /dev/null
+        run ! kill -0 "$left" 2> /dev/null
 }
 
 @test "a daemon that the command left behind keeps no memory" {
         tenant --mem 2G -- sh -c "setsid sh -c '\"$share\" give \"$file\" 512 &' > /dev/null 2>&1; while [ ! -s '$file' ]; do sleep 0.05; done"
         books_are_empty
         all_back
-        ! pgrep -f "$file" > /dev/null
+        run ! pgrep -f "$file" > /dev/null
 }
 
 @test "a tenant that ends in the middle of a context leaves nothing" {
@@ -101,9 +99,8 @@ all_back() {
 }
 
 @test "sublet ended by TERM ends its tenant and settles" {
-        local supervisor code=0
-        tenant --mem 4G -- "$share" give "$file" 512 3>&- > /dev/null &
-        supervisor=$!
+        local code=0
+        tenant_start --mem 4G -- "$share" give "$file" 512 > /dev/null
         wait_for test -s "$file"
         kill -TERM "$supervisor"
         wait "$supervisor" || code=$?

@@ -37,7 +37,6 @@ giver() {
 }
 
 @test "another tenant's is refused by default, and told" {
-        local before
         giver
         run tenant --name taker --mem 2G -- "$share" take "$file"
         echo "$output" && cat "$report"

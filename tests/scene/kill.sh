@@ -35,10 +35,9 @@ programs=(
 
 # once PROGRAM: runs it and kills it
 once() {
-        local supervisor command helper status=0
+        local command helper status=0
         rm -f "$report"
-        on "$sublet" run --json --report "$report" --mem 2G -- bash -c "exec $1" > /dev/null 2> "$BATS_TEST_TMPDIR/err" < /dev/null &
-        supervisor=$!
+        tenant_start --mem 2G -- bash -c "exec $1" > /dev/null 2> "$BATS_TEST_TMPDIR/err"
         doze 120
         command=$(children "$supervisor" | tr ' ' '\n' | head -1)
         if [ -n "$command" ] && [ $((RANDOM % 3)) -eq 0 ]; then

@@ -21,14 +21,15 @@ machine_start() {
                 'printf "%s\n" "$SUBLET_SIM" "$LD_PRELOAD" "$LD_LIBRARY_PATH" > "$1/env.new" && mv "$1/env.new" "$1/env"; exec sleep 600' \
                 - "$machine" 3>&- > /dev/null 2> "$machine/said" &
         machine_process=$!
-        wait_for test -e "$machine/env" || { cat "$machine/said"; return 1; }
+        wait_for eval '[ -e "$machine/env" ] || ! kill -0 "$machine_process"'
+        [ -e "$machine/env" ] || { cat "$machine/said"; return 1; }
         { read -r machine_dir; read -r machine_preload; read -r machine_libraries; } < "$machine/env"
 }
 
 machine_end() {
         [ -n "${machine_process:-}" ] || return 0
-        kill "$machine_process" 2> /dev/null
-        wait "$machine_process" 2> /dev/null
+        kill "$machine_process" 2> /dev/null || true
+        wait "$machine_process" 2> /dev/null || true
         rm -rf "$machine"
         machine_process=''
 }
@@ -43,14 +44,21 @@ tenant() {
         on "$sublet" run --json --report "$report" "$@"
 }
 
+# tenant_start ...: the same in the background; $supervisor is the process of sublet itself
+tenant_start() {
+        SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
+                "$sublet" run --json --report "$report" "$@" < /dev/null 3>&- &
+        supervisor=$!
+}
+
 # field NAME [FILE]: the first number of that name in a report
 field() {
         grep -o "\"$1\":[0-9]*" "${2:-$report}" | head -1 | cut -d: -f2
 }
 
-# value NAME TEXT...: of name=value words
+# value NAME TEXT...: of name=value words, the first
 value() {
-        printf '%s\n' "${@:2}" | tr ' ' '\n' | sed -n "s/^$1=//p" | tail -1
+        printf '%s\n' "${@:2}" | tr ' ' '\n' | sed -n "s/^$1=//p" | head -1
 }
 
 # wait_for COMMAND...: until it succeeds, at most 20 s

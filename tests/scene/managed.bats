@@ -13,18 +13,18 @@ teardown() {
 
 @test "managed memory is charged at its length by default, before it is touched" {
         local said
-        said=$(tenant --mem 2G -- "$families" managed 128)
+        said=$(tenant --mem 1G -- "$families" managed 64)
         echo "$said" && cat "$report"
         [ "$(value last "$said")" = CUDA_ERROR_OUT_OF_MEMORY ]
-        [ "$(value got_mib "$said")" -le 2048 ]
+        [ "$(value got_mib "$said")" -le 1024 ]
         [ "$(field peak_bytes)" -ge $(($(value got_mib "$said") * MIB)) ]
-        [ "$(field peak_bytes)" -le $((2048 * MIB)) ]
+        [ "$(field peak_bytes)" -le $((1024 * MIB)) ]
         books_are_empty
 }
 
 @test "--managed=charge is the same" {
         local said
-        said=$(tenant --mem 2G --managed=charge -- "$families" managed 128)
+        said=$(tenant --mem 1G --managed=charge -- "$families" managed 64)
         [ "$(value last "$said")" = CUDA_ERROR_OUT_OF_MEMORY ]
         books_are_empty
 }
@@ -36,25 +36,25 @@ teardown() {
         [ "$(value got_mib "$said")" -eq 0 ]
         [ "$(value last "$said")" = CUDA_ERROR_OUT_OF_MEMORY ]
         grep -q '"MANAGED_DENIED":[1-9]' "$report"
-        said=$(tenant --mem 2G --managed=deny -- "$families" alloc 64)
+        said=$(tenant --mem 2G --managed=deny -- "$families" alloc 64 256)
         [[ $said == *after=ok* ]]
         books_are_empty
 }
 
 @test "--managed=allow charges nothing for it: it can be evicted" {
         local said
-        said=$(tenant --mem 2G --managed=allow -- "$families" managed 128 3072)
+        said=$(tenant --mem 700M --managed=allow -- "$families" managed 128 1024)
         echo "$said" && cat "$report"
-        [ "$(value got_mib "$said")" -eq 3072 ]
+        [ "$(value got_mib "$said")" -eq 1024 ]
         [ "$(value last "$said")" = CUDA_SUCCESS ]
-        [ "$(field peak_bytes)" -lt $((1024 * MIB)) ]
+        [ "$(field peak_bytes)" -lt $((600 * MIB)) ]
         books_are_empty
 }
 
 @test "managed and ordinary memory are of one quota" {
         local said
-        said=$(tenant --mem 3G -- sh -c "'$families' managed 64 1024 && '$families' alloc 64")
+        said=$(tenant --mem 1G -- sh -c "'$families' managed 64 256 && '$families' alloc 64")
         echo "$said"
-        [ "$(field peak_bytes)" -le $((3072 * MIB)) ]
+        [ "$(field peak_bytes)" -le $((1024 * MIB)) ]
         books_are_empty
 }

@@ -22,13 +22,13 @@ teardown() {
 
 @test "--gpu 1 is the second card, and takes from no other" {
         local said
-        said=$(tenant --gpu 1 --mem 2G -- "$families" alloc 64)
+        said=$(tenant --gpu 1 --mem 1G -- "$families" alloc 64)
         echo "$said" && cat "$report"
-        [ "$(value total_mib "$said")" -eq 2048 ]
+        [ "$(value total_mib "$said")" -eq 1024 ]
         [ "$(field device)" -eq 1 ]
         [ "$(grep -o '"device":' "$report" | wc -l)" -eq 1 ]
-        [ "$(field peak_bytes)" -gt $((1900 * MIB)) ]
-        [ "$(field peak_bytes)" -le $((2048 * MIB)) ]
+        [ "$(field peak_bytes)" -gt $((900 * MIB)) ]
+        [ "$(field peak_bytes)" -le $((1024 * MIB)) ]
 }
 
 @test "with --gpu 1 there is one card, and a second does not exist" {
@@ -53,7 +53,7 @@ teardown() {
 
 @test "--mem 4G,1=8G is 8G on the second card and 4G on the others" {
         local said
-        said=$(tenant --mem 4G,1=8G -- env CUDA_VISIBLE_DEVICES=1 "$families" alloc 256)
+        said=$(tenant --mem 4G,1=8G -- env CUDA_VISIBLE_DEVICES=1 "$families" alloc 512 1024)
         echo "$said" && cat "$report"
         [ "$(value total_mib "$said")" -eq 8192 ]
         said=$(tenant --mem 4G,1=8G -- env CUDA_VISIBLE_DEVICES=2 "$families" meminfo)
@@ -62,7 +62,7 @@ teardown() {
 }
 
 @test "--gpu 0,2 leaves the middle one out" {
-        tenant --gpu 0,2 --mem 2G -- env CUDA_VISIBLE_DEVICES=1 "$families" alloc 64
+        tenant --gpu 0,2 --mem 2G -- env CUDA_VISIBLE_DEVICES=1 "$families" start
         cat "$report"
         [ "$(grep -o '"device":[0-9]*' "$report" | tr '\n' ' ')" = '"device":0 "device":2 ' ]
         [ "$(grep -o '"peak_bytes":[0-9]*' "$report" | head -1)" != "$(grep -o '"peak_bytes":[0-9]*' "$report" | sed -n 2p)" ]
@@ -76,11 +76,11 @@ teardown() {
 
 @test "tenants of different cards each have the whole of theirs" {
         local one=$BATS_TEST_TMPDIR/one two=$BATS_TEST_TMPDIR/two code=0
-        report=$one.json tenant --gpu 0 --mem 12G -- "$families" alloc 512 > "$one" &
-        report=$two.json tenant --gpu 1 --mem 12G -- "$families" alloc 512 > "$two" || code=$?
+        report=$one.json tenant --gpu 0 --mem 14G -- "$hostile" --device 0 --steps 512 > "$one" &
+        report=$two.json tenant --gpu 1 --mem 14G -- "$hostile" --device 1 --steps 512 > "$two" || code=$?
         wait $! || code=$?
         cat "$one" "$two"
         [ "$code" -eq 0 ]
-        [ "$(value got_mib "$(head -1 "$one")")" -gt 11000 ]
-        [ "$(value got_mib "$(head -1 "$two")")" -gt 11000 ]
+        [ "$(value got_mib "$(cat "$one")")" -eq 14336 ]
+        [ "$(value got_mib "$(cat "$two")")" -eq 14336 ]
 }

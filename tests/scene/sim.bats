@@ -6,6 +6,7 @@ load machine
 
 calls=$plain/tests/gpu/libsublet-calls.so
 corners=$plain/tests/gpu/gpu-corners
+recorded=$BATS_TEST_DIRNAME/../gpu/calls
 smi=$plain/src/sim/nvml/sublet-sim-smi
 
 setup() {
@@ -16,15 +17,25 @@ teardown() {
         machine_end || true
 }
 
-# said FROM COMMAND...: what a program says to the driver, from a mark on. How large a pool's stretch of
-# addresses is depends on the memory of the machine.
+# said FROM COMMAND...: what a program says to the driver, from a mark on; a child's is in said.2. How large
+# a pool's stretch of addresses is depends on the memory of the machine.
 said() {
-        local from=$1
+        local from=$1 n=0 file first
         shift
-        rm -f "$BATS_TEST_TMPDIR/calls"
+        rm -f "$BATS_TEST_TMPDIR"/calls.* "$BATS_TEST_TMPDIR"/said.*
         SUBLET_CALLS=$BATS_TEST_TMPDIR/calls SUBLET_SIM=$machine_dir LD_LIBRARY_PATH=$machine_libraries \
                 LD_PRELOAD=$calls:$machine_preload "$@" > "$BATS_TEST_TMPDIR/out" || { cat "$BATS_TEST_TMPDIR/out"; return 1; }
-        sed -n "/^mark $from/,/^mark end/p" "$BATS_TEST_TMPDIR/calls" | without_stretch
+        while read -r file; do
+                n=$((n + 1))
+                first="/^mark $from/,"
+                [ "$n" -eq 1 ] || first=1,
+                sed -n "$first\$p" "$file" > "$BATS_TEST_TMPDIR/said.$n"
+        done < <(printf '%s\n' "$BATS_TEST_TMPDIR"/calls.* | sort -t. -k2n)
+        to_end "$BATS_TEST_TMPDIR/said.1"
+}
+
+to_end() {
+        sed '/^mark end/q' "$1" | without_stretch
 }
 
 without_stretch() {
@@ -34,16 +45,25 @@ without_stretch() {
 same_calls() {
         local name=$1
         shift
-        diff <(without_stretch < "$BATS_TEST_DIRNAME/../gpu/calls/$name.txt") <(said "$@")
+        diff <(to_end "$recorded/$name.txt") <(said "$@")
+}
+
+# After same_calls: what the child said.
+same_calls_of_child() {
+        local name=$1 from=$2
+        diff <(to_end "$recorded/$name.txt") <(sed -n "/^mark $from/,\$p" "$BATS_TEST_TMPDIR/said.2" | without_stretch)
 }
 
 # ---- calls into the driver ------------------------------------------------------------------------
 
 @test "starting and ending says what the real library says, call by call" {
-        said init "$families" start > "$BATS_TEST_TMPDIR/start"
-        diff <(sed -n '/^mark init/,/^mark end/p' "$BATS_TEST_DIRNAME/../gpu/calls/start.txt") "$BATS_TEST_TMPDIR/start"
-        # behind the last mark the context ends
-        diff <(sed '1,/^mark end/d' "$BATS_TEST_DIRNAME/../gpu/calls/start.txt") <(sed '1,/^mark end/d' "$BATS_TEST_TMPDIR/calls")
+        said init "$families" start > /dev/null
+        diff <(sed -n '/^mark init/,$p' "$recorded/start.txt") "$BATS_TEST_TMPDIR/said.1"
+}
+
+@test "a program that leaves without ending its context says no more to the driver" {
+        said init "$families" meminfo > /dev/null
+        diff <(sed -n '/^mark init/,$p' "$recorded/meminfo.txt") "$BATS_TEST_TMPDIR/said.1"
 }
 
 @test "each family of memory says what the real library says" {
@@ -62,11 +82,37 @@ same_calls() {
         same_calls contexts "ctx a" "$corners" contexts
 }
 
-@test "a program that leaves without ending its context says no more to the driver" {
-        same_calls meminfo "" "$families" meminfo || {
-                said meminfo "$families" meminfo > /dev/null
-                diff <(sed -n '/^mark init/,$p' "$BATS_TEST_DIRNAME/../gpu/calls/meminfo.txt") <(sed -n '/^mark init/,$p' "$BATS_TEST_TMPDIR/calls")
-        }
+@test "memory goes to another process as the real library sends it" {
+        same_calls ipc module "$families" ipc 64 192
+        same_calls_of_child ipc-importer module
+        same_calls virtual create "$corners" virtual
+        same_calls_of_child virtual-importer import
+        said grow "$families" mempool-export 64 192 > "$BATS_TEST_TMPDIR/pool"
+        diff <(without_stretch < "$recorded/mempool-export.txt") <(sed '/^mark free/q' "$BATS_TEST_TMPDIR/pool")
+}
+
+@test "each known branch of the driver is spoken to in its own layout" {
+        local release family
+        for release in 525.147.05 535.288.01 550.163.01 570.211.01 580.142 590.48.01 595.45.04; do
+                machine_end || true
+                machine_start --driver "$release"
+                echo "release $release"
+                on "$families" start
+                for family in async ipc managed; do
+                        on "$families" "$family" 64 128
+                done
+        done
+}
+
+@test "a program sees the cards that it is told to see" {
+        machine_end || true
+        machine_start --gpus 2
+        before=$(free_mib 0)
+        CUDA_VISIBLE_DEVICES=1 on "$plain/tests/gpu/gpu-order" all
+        run env CUDA_VISIBLE_DEVICES=none bash -c "SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries $families start"
+        [ "$status" -eq 3 ]
+        [[ $output == *CUDA_ERROR_NO_DEVICE* ]]
+        [ "$(free_mib 0)" -eq "$before" ]
 }
 
 # ---- memory ---------------------------------------------------------------------------------------
@@ -122,6 +168,13 @@ same_calls() {
 
 # ---- NVML -----------------------------------------------------------------------------------------
 
+# holds_memory PROCESS: NVML lists it, and its 1 GiB
+holds_memory() {
+        local mib
+        mib=$(on "$smi" --query-compute-apps=pid,used_memory --format=csv,noheader,nounits | sed -n "s/^$1, //p")
+        [ "${mib:-0}" -ge 1024 ]
+}
+
 @test "NVML sees the devices, their memory and who holds it" {
         machine_end || true
         machine_start --gpus 2
@@ -129,12 +182,15 @@ same_calls() {
         [ "$status" -eq 0 ]
         [ "${#lines[@]}" -eq 2 ]
         [[ ${lines[1]} == "1, NVIDIA H200, "* ]]
-        on "$plain/tests/gpu/gpu-order" hold 3>&- &
+        (
+                export SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries
+                exec "$plain/tests/gpu/gpu-order" hold
+        ) > /dev/null 2>&1 3>&- &
         holder=$!
-        wait_for sh -c "SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries $smi --query-compute-apps=pid --format=csv,noheader | grep -qx $holder"
+        wait_for holds_memory "$holder"
         run on "$smi" --query-compute-apps=pid,used_memory --format=csv,noheader,nounits
         kill "$holder"
-        wait "$holder" || true
-        [[ $output == "$holder, "* ]]
+        holder=''
+        [ "${#lines[@]}" -eq 1 ]
         [ "${output#*, }" -ge 1024 ]
 }

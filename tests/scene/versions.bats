@@ -11,17 +11,17 @@ teardown() {
 holds_on() {
         local said
         machine_start --memory 16G --driver "$1"
-        said=$(tenant --mem 2G -- "$families" alloc 64)
+        said=$(tenant --mem 1G -- "$families" alloc 64)
         echo "$said" && cat "$report"
         [ "$(value last "$said")" = CUDA_ERROR_OUT_OF_MEMORY ]
-        [ "$(value total_mib "$said")" -eq 2048 ]
+        [ "$(value total_mib "$said")" -eq 1024 ]
         [[ $said == *after=ok* ]]
-        [ "$(field peak_bytes)" -le $((2048 * MIB)) ]
+        [ "$(field peak_bytes)" -le $((1024 * MIB)) ]
         [ "$(field refusals)" -ge 1 ]
         books_are_empty
-        said=$(tenant --mem 2G -- "$families" vmm 64)
+        said=$(tenant --mem 700M -- "$families" vmm 64)
         [ "$(value last "$said")" = CUDA_ERROR_OUT_OF_MEMORY ]
-        said=$(tenant --mem 2G -- "$families" managed 64)
+        said=$(tenant --mem 700M -- "$families" managed 64)
         [ "$(value last "$said")" = CUDA_ERROR_OUT_OF_MEMORY ]
         books_are_empty
 }

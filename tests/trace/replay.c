@@ -5,9 +5,9 @@
  *      replay DIRECTORY        a directory of traces, all of one driver
  *
  * Asserted for each trace: every call of a real program has a rule; what the driver granted it the gate
- * would not have refused, but for the few listed here; what was charged before
- * a call holds what the driver gave; after every call both accounts agree; and after the last process
- * has ended the books are empty.
+ * would not have refused, but for the few listed here; what was charged before a call holds what the
+ * driver gave; after every call both accounts agree; and after the last process has ended the books are
+ * empty.
  */
 #include "unit.h"
 

@@ -1,7 +1,7 @@
 /*
- * The part of the CUDA driver API that the simulated libcuda.so.1 serves: names, numbers and layouts
- * of the public ABI, CUDA 13.0. A program that includes <cuda.h> and uses no more than this builds
- * against NVIDIA's header as well, and the program built here runs on the real library.
+ * The part of the CUDA driver API that the simulated libcuda.so.1 serves: names, numbers and
+ * layouts of the public ABI, CUDA 13.0. A program that includes <cuda.h> and uses no more than this
+ * builds against NVIDIA's header as well, and the program built here runs on the real library.
  *
  *      cc -I$(builddir)/include-sim ... -lcuda          tests/gpu/meson.build shows how
  *
@@ -15,7 +15,8 @@
 #define CUDA_VERSION 13000
 #define CUDAAPI
 
-/* Entry points whose ABI changed keep their plain name in source and a numbered one in the library. */
+/* Entry points whose ABI changed keep their plain name in source and a numbered one in the library.
+ */
 #define cuDeviceTotalMem cuDeviceTotalMem_v2
 #define cuDeviceGetUuid cuDeviceGetUuid_v2
 #define cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2
@@ -139,7 +140,7 @@ typedef enum {
         CUDA_ERROR_UNKNOWN = 999,
 } CUresult;
 
-/* ---- start, devices ------------------------------------------------------------------------------ */
+/* ---- start, devices -------------------------------------------------------------------------- */
 
 typedef enum {
         CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
@@ -230,11 +231,11 @@ typedef enum {
         CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2,
 } CUdriverProcAddressQueryResult;
 
-CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
-                                     CUdriverProcAddressQueryResult *status);
+CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int version,
+                                     cuuint64_t flags, CUdriverProcAddressQueryResult *status);
 CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *id);
 
-/* ---- contexts ------------------------------------------------------------------------------------ */
+/* ---- contexts -------------------------------------------------------------------------------- */
 
 typedef enum {
         CU_CTX_SCHED_AUTO = 0,
@@ -289,7 +290,7 @@ CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest);
 CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags);
 CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peer);
 
-/* ---- streams and events -------------------------------------------------------------------------- */
+/* ---- streams and events ---------------------------------------------------------------------- */
 
 typedef enum {
         CU_STREAM_DEFAULT = 0,
@@ -345,7 +346,7 @@ CUresult CUDAAPI cuEventQuery(CUevent event);
 CUresult CUDAAPI cuEventSynchronize(CUevent event);
 CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end);
 
-/* ---- memory -------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
 typedef enum {
         CU_MEMORYTYPE_HOST = 1,
@@ -422,9 +423,10 @@ CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *at);
 CUresult CUDAAPI cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags);
 CUresult CUDAAPI cuMemHostUnregister(void *at);
 CUresult CUDAAPI cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr at);
-CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes, void **values,
-                                        CUdeviceptr at);
-CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr at, size_t bytes, CUmem_advise advice, CUmemLocation location);
+CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes,
+                                        void **values, CUdeviceptr at);
+CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr at, size_t bytes, CUmem_advise advice,
+                                CUmemLocation location);
 CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr at, size_t bytes, CUmemLocation location,
                                        unsigned int flags, CUstream stream);
 
@@ -440,7 +442,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr at);
 CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *at, CUipcMemHandle handle, unsigned int flags);
 CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr at);
 
-/* ---- virtual memory management ------------------------------------------------------------------- */
+/* ---- virtual memory management --------------------------------------------------------------- */
 
 typedef enum {
         CU_MEM_HANDLE_TYPE_NONE = 0,
@@ -482,28 +484,32 @@ typedef struct {
         CUmemAccess_flags flags;
 } CUmemAccessDesc;
 
-CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignment, CUdeviceptr hint,
-                                     unsigned long long flags);
+CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignment,
+                                     CUdeviceptr hint, unsigned long long flags);
 CUresult CUDAAPI cuMemAddressFree(CUdeviceptr at, size_t size);
 CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
                              const CUmemAllocationProp *property, unsigned long long flags);
 CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle);
-CUresult CUDAAPI cuMemMap(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                          unsigned long long flags);
+CUresult CUDAAPI cuMemMap(CUdeviceptr at, size_t size, size_t offset,
+                          CUmemGenericAllocationHandle handle, unsigned long long flags);
 CUresult CUDAAPI cuMemUnmap(CUdeviceptr at, size_t size);
-CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDesc *access, size_t n);
-CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr at);
-CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *property,
+CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDesc *access,
+                                size_t n);
+CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                                CUdeviceptr at);
+CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity,
+                                               const CUmemAllocationProp *property,
                                                CUmemAllocationGranularity_flags option);
 CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *property,
                                                         CUmemGenericAllocationHandle handle);
 CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *at);
 CUresult CUDAAPI cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
-                                              CUmemAllocationHandleType type, unsigned long long flags);
-CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable,
-                                                CUmemAllocationHandleType type);
+                                              CUmemAllocationHandleType type,
+                                              unsigned long long flags);
+CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
+                                                void *shareable, CUmemAllocationHandleType type);
 
-/* ---- pools --------------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 typedef enum {
         CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
@@ -536,21 +542,28 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool);
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties);
 CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool);
 CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t keep);
-CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
-CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
+CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
+                                       void *value);
+CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
+                                       void *value);
 CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t n);
-CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location);
+CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool,
+                                    CUmemLocation *location);
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *at, size_t bytes, CUstream stream);
-CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *at, size_t bytes, CUmemoryPool pool, CUstream stream);
+CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *at, size_t bytes, CUmemoryPool pool,
+                                         CUstream stream);
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr at, CUstream stream);
 CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool pool,
-                                                  CUmemAllocationHandleType type, unsigned long long flags);
+                                                  CUmemAllocationHandleType type,
+                                                  unsigned long long flags);
 CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *shareable,
-                                                    CUmemAllocationHandleType type, unsigned long long flags);
+                                                    CUmemAllocationHandleType type,
+                                                    unsigned long long flags);
 CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr at);
-CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *at, CUmemoryPool pool, CUmemPoolPtrExportData *data);
+CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *at, CUmemoryPool pool,
+                                        CUmemPoolPtrExportData *data);
 
-/* ---- arrays -------------------------------------------------------------------------------------- */
+/* ---- arrays ---------------------------------------------------------------------------------- */
 
 typedef enum {
         CU_AD_FORMAT_UNSIGNED_INT8 = 0x01,
@@ -580,12 +593,14 @@ CUresult CUDAAPI cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTO
 CUresult CUDAAPI cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *shape, CUarray array);
 CUresult CUDAAPI cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *shape, CUarray array);
 CUresult CUDAAPI cuArrayDestroy(CUarray array);
-CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap, const CUDA_ARRAY3D_DESCRIPTOR *shape,
+CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap,
+                                        const CUDA_ARRAY3D_DESCRIPTOR *shape,
                                         unsigned int n_levels);
-CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray *array, CUmipmappedArray mipmap, unsigned int level);
+CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray *array, CUmipmappedArray mipmap,
+                                          unsigned int level);
 CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray mipmap);
 
-/* ---- copies -------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
 typedef struct {
         size_t srcXInBytes, srcY;
@@ -623,14 +638,16 @@ typedef struct {
 
 CUresult CUDAAPI cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
 CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
-                              size_t bytes);
+CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
+                              CUcontext from_context, size_t bytes);
 CUresult CUDAAPI cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
 CUresult CUDAAPI cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
 CUresult CUDAAPI cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes);
-CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
+CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
+                                      CUstream stream);
 CUresult CUDAAPI cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult CUDAAPI cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+CUresult CUDAAPI cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
+                                      CUstream stream);
 CUresult CUDAAPI cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy);
 CUresult CUDAAPI cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy);
 CUresult CUDAAPI cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream);
@@ -643,7 +660,7 @@ CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t n, 
 CUresult CUDAAPI cuMemsetD16Async(CUdeviceptr at, unsigned short value, size_t n, CUstream stream);
 CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr at, unsigned int value, size_t n, CUstream stream);
 
-/* ---- modules and launches ------------------------------------------------------------------------ */
+/* ---- modules and launches -------------------------------------------------------------------- */
 
 typedef enum {
         CU_JIT_MAX_REGISTERS = 0, /* options are accepted and do nothing */
@@ -685,15 +702,17 @@ CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *path);
 CUresult CUDAAPI cuModuleUnload(CUmodule module);
 CUresult CUDAAPI cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
 CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule module);
-CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule module, const char *name);
+CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule module,
+                                      const char *name);
 CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit_options,
-                                   void **jit_values, unsigned int n_jit_options, CUlibraryOption *options,
-                                   void **values, unsigned int n_options);
+                                   void **jit_values, unsigned int n_jit_options,
+                                   CUlibraryOption *options, void **values, unsigned int n_options);
 CUresult CUDAAPI cuLibraryUnload(CUlibrary library);
 CUresult CUDAAPI cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name);
 CUresult CUDAAPI cuLibraryGetModule(CUmodule *module, CUlibrary library);
 CUresult CUDAAPI cuKernelGetFunction(CUfunction *function, CUkernel kernel);
-CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function);
+CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
+                                    CUfunction function);
 CUresult CUDAAPI cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value);
 CUresult CUDAAPI cuFuncGetName(const char **name, CUfunction function);
 CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
@@ -702,14 +721,15 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsign
                                 void **params, void **extra);
 CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
                                   void **extra);
-CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                                           unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                           unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                                           void **params);
+CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x,
+                                           unsigned int grid_y, unsigned int grid_z,
+                                           unsigned int block_x, unsigned int block_y,
+                                           unsigned int block_z, unsigned int shared_bytes,
+                                           CUstream stream, void **params);
 CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n_blocks, CUfunction function,
                                                              int block_size, size_t shared_bytes);
 
-/* ---- graphs -------------------------------------------------------------------------------------- */
+/* ---- graphs ---------------------------------------------------------------------------------- */
 
 typedef enum {
         CU_GRAPH_NODE_TYPE_KERNEL = 0,
@@ -758,22 +778,26 @@ typedef struct {
 
 CUresult CUDAAPI cuGraphCreate(CUgraph *graph, unsigned int flags);
 CUresult CUDAAPI cuGraphDestroy(CUgraph graph);
-CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after);
+CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                     size_t n_after);
 CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
                                          size_t n_after, const CUDA_KERNEL_NODE_PARAMS *params);
 CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                      size_t n_after, const CUDA_MEMCPY3D *params, CUcontext context);
+                                      size_t n_after, const CUDA_MEMCPY3D *params,
+                                      CUcontext context);
 CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                      size_t n_after, const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context);
-CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
-                                    const CUDA_HOST_NODE_PARAMS *params);
+                                      size_t n_after, const CUDA_MEMSET_NODE_PARAMS *params,
+                                      CUcontext context);
+CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
+                                    size_t n_after, const CUDA_HOST_NODE_PARAMS *params);
 CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
                                         size_t n_after, CUDA_MEM_ALLOC_NODE_PARAMS *params);
 CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
                                        size_t n_after, CUdeviceptr at);
 CUresult CUDAAPI cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n);
 CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type);
-CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
+CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
+                                             unsigned long long flags);
 CUresult CUDAAPI cuGraphUpload(CUgraphExec exec, CUstream stream);
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream);
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec);

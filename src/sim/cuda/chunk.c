@@ -61,8 +61,8 @@ static CUresult chunk_new(CUcontext context, struct chunks *chunks, const struct
         return CUDA_SUCCESS;
 }
 
-CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker, uint64_t size,
-                    struct chunk **ret, uint64_t *ret_base)
+CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker,
+                    uint64_t size, struct chunk **ret, uint64_t *ret_base)
 {
         uint32_t n = (uint32_t)(round_up(size, CHUNK_PIECE) / CHUNK_PIECE), at = CHUNK_PIECES;
         struct chunk *chunk;

@@ -43,7 +43,7 @@ CUresult enter(CUcontext *ret)
         return context->error;
 }
 
-/* ---- making and ending --------------------------------------------------------------------------- */
+/* ---- making and ending ----------------------------------------------------------------------- */
 
 CUresult context_new(struct device *device, unsigned int flags, CUcontext *ret)
 {
@@ -64,8 +64,10 @@ CUresult context_new(struct device *device, unsigned int flags, CUcontext *ret)
         (void)pthread_cond_init(&context->changed, NULL);
         for (uint32_t i = 0; i < START_CHANNELS; i++)
                 context->queue[i] = (struct queue){ context, context->start.channel[i], i, 0, 0 };
-        context->legacy = (struct CUstream_st){ .context = context, .queue = &context->queue[0], .id = 1 };
-        context->per_thread = (struct CUstream_st){ .context = context, .queue = &context->queue[1], .id = 2 };
+        context->legacy =
+                (struct CUstream_st){ .context = context, .queue = &context->queue[0], .id = 1 };
+        context->per_thread =
+                (struct CUstream_st){ .context = context, .queue = &context->queue[1], .id = 2 };
         context->next_queue = 1;
         context->next = library.contexts;
         library.contexts = context;
@@ -128,7 +130,7 @@ CUresult context_wait(CUcontext context)
         return r;
 }
 
-/* ---- the primary context ------------------------------------------------------------------------- */
+/* ---- the primary context --------------------------------------------------------------------- */
 
 static CUresult find(CUdevice ordinal, struct device **ret)
 {
@@ -222,7 +224,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned int fl
         return CUDA_SUCCESS;
 }
 
-/* ---- contexts of the program --------------------------------------------------------------------- */
+/* ---- contexts of the program ----------------------------------------------------------------- */
 
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice ordinal)
 {
@@ -243,15 +245,16 @@ CUresult CUDAAPI cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice
 }
 
 /* Execution affinity is for MPS, which has its own way (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE). */
-CUresult CUDAAPI cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params, int n_params, unsigned int flags,
-                                CUdevice ordinal)
+CUresult CUDAAPI cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params, int n_params,
+                                unsigned int flags, CUdevice ordinal)
 {
         if (params || n_params)
                 return CUDA_ERROR_NOT_SUPPORTED;
         return cuCtxCreate_v2(context, flags, ordinal);
 }
 
-CUresult CUDAAPI cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsigned int flags, CUdevice ordinal)
+CUresult CUDAAPI cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsigned int flags,
+                                CUdevice ordinal)
 {
         if (params)
                 return CUDA_ERROR_NOT_SUPPORTED;

@@ -112,7 +112,8 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
 #undef ATTRIBUTE
         default: /* what we do not know of, the device does not have */
                 *value = 0;
-                return (int)attribute > 0 && (int)attribute < 200 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+                return (int)attribute > 0 && (int)attribute < 200 ? CUDA_SUCCESS
+                                                                  : CUDA_ERROR_INVALID_VALUE;
         }
 }
 

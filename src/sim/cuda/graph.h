@@ -1,4 +1,5 @@
-/* Graphs: ops in the order in which their nodes were added, which is an order that their edges allow. */
+/* Graphs: ops in the order in which their nodes were added, which is an order that their edges
+ * allow. */
 #pragma once
 
 #include "sim/cuda/stream.h"

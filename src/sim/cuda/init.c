@@ -56,7 +56,7 @@ struct device *device_of(CUdevice ordinal)
         return ordinal >= 0 && ordinal < library.n_devices ? &library.device[ordinal] : NULL;
 }
 
-/* ---- which devices ------------------------------------------------------------------------------- */
+/* ---- which devices --------------------------------------------------------------------------- */
 
 static int by_place(const void *a, const void *b)
 {

@@ -1,7 +1,7 @@
 /*
- * Memory of another process. Recorded: getting a handle is SHARE (0x35) of the memory with everybody,
- * opening is DUP (0x34) from the exporter's client, UVM 73 and UVM 33, at the exporter's address;
- * closing is UVM 34, FREE. What the 64 bytes say is ours.
+ * Memory of another process. Recorded: getting a handle is SHARE (0x35) of the memory with
+ * everybody, opening is DUP (0x34) from the exporter's client, UVM 73 and UVM 33, at the exporter's
+ * address; closing is UVM 34, FREE. What the 64 bytes say is ours.
  */
 #include "sim/cuda/memory.h"
 
@@ -46,8 +46,12 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr at)
                 return result_of(status);
 
         ticket = (struct ticket){
-                .magic = MAGIC, .pid = (uint32_t)getpid(), .client = library.nv.client, .object = memory->handle,
-                .base = mapping->span.base, .memory_size = memory->size,
+                .magic = MAGIC,
+                .pid = (uint32_t)getpid(),
+                .client = library.nv.client,
+                .object = memory->handle,
+                .base = mapping->span.base,
+                .memory_size = memory->size,
                 .offset = allocation->span.base - mapping->span.base,
         };
         memcpy(ticket.uuid, memory->device->start.uuid, sizeof(ticket.uuid));
@@ -67,7 +71,8 @@ static struct device *device_named(const uint8_t uuid[16])
 static CUresult open_memory(struct device *device, const struct ticket *ticket, struct memory **ret)
 {
         struct nv *nv = &library.nv;
-        uint32_t handle = nv_handle_take(nv), parent = start_handle(&device->start, NULL, OBJECT_DEVICE);
+        uint32_t handle = nv_handle_take(nv),
+                 parent = start_handle(&device->start, NULL, OBJECT_DEVICE);
         uint32_t status = nv_dup(nv, parent, handle, ticket->client, ticket->object);
 
         if (status == RM_STATUS_OK)
@@ -81,7 +86,8 @@ static struct allocation *find_open(const struct ticket *ticket)
 {
         struct allocation *allocation = allocation_named(ticket->base);
 
-        return allocation && allocation->kind == ALLOCATION_IPC && allocation->source_client == ticket->client &&
+        return allocation && allocation->kind == ALLOCATION_IPC &&
+                               allocation->source_client == ticket->client &&
                                allocation->source_object == ticket->object
                        ? allocation
                        : NULL;
@@ -102,7 +108,8 @@ CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *at, CUipcMemHandle handle, u
         if (r != CUDA_SUCCESS)
                 return r;
         memcpy(&ticket, &handle, sizeof(ticket));
-        if (!at || flags & ~(unsigned int)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || ticket.magic != MAGIC)
+        if (!at || flags & ~(unsigned int)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS ||
+            ticket.magic != MAGIC)
                 return CUDA_ERROR_INVALID_VALUE;
         if (ticket.pid == (uint32_t)getpid())
                 return CUDA_ERROR_INVALID_CONTEXT; /* one's own memory cannot be imported */
@@ -120,7 +127,8 @@ CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *at, CUipcMemHandle handle, u
         if (r != CUDA_SUCCESS)
                 return r;
         base = place_take_at(ticket.base, memory->size);
-        r = base ? mapping_new(memory, base, memory->size, 0, true, &mapping) : CUDA_ERROR_OUT_OF_MEMORY;
+        r = base ? mapping_new(memory, base, memory->size, 0, true, &mapping)
+                 : CUDA_ERROR_OUT_OF_MEMORY;
         if (r == CUDA_SUCCESS)
                 r = allocation_new(context, ALLOCATION_IPC, base, memory->size, &allocation);
         if (r != CUDA_SUCCESS) {

@@ -2,10 +2,10 @@
  * What launches cost, and what a few of them do.
  *
  * burn is the load generator of the measurements (probes/burn.c): each thread does n rounds of four
- * multiply-adds. An H200 has 132 multiprocessors of 128 lanes; at 1.665 GHz, the clock under this load,
- * 1056 blocks of 256 threads and n = 20000 take 0.77 ms, as measured. A multiprocessor takes 8 such
- * blocks at a time, so what is not a multiple of 1056 blocks rounds up; and one round cannot be shorter
- * than its chain of dependent instructions, 11 ns.
+ * multiply-adds. An H200 has 132 multiprocessors of 128 lanes; at 1.665 GHz, the clock under this
+ * load, 1056 blocks of 256 threads and n = 20000 take 0.77 ms, as measured. A multiprocessor takes
+ * 8 such blocks at a time, so what is not a multiple of 1056 blocks rounds up; and one round cannot
+ * be shorter than its chain of dependent instructions, 11 ns.
  *
  * Kernels that only move memory cost their bytes at 3 TB/s. SUBLET_SIM_KERNEL_NS="name=ns,other=ns"
  * sets the cost of entries by name; a bare number is for all that are not named.
@@ -33,11 +33,12 @@ static uint64_t param(const struct op *op, size_t i)
         uint64_t value = 0;
 
         if (i < function->n_params)
-                memcpy(&value, op->kernel.params + function->at[i], function->length[i] < 8 ? function->length[i] : 8);
+                memcpy(&value, op->kernel.params + function->at[i],
+                       function->length[i] < 8 ? function->length[i] : 8);
         return value;
 }
 
-/* ---- costs --------------------------------------------------------------------------------------- */
+/* ---- costs ----------------------------------------------------------------------------------- */
 
 static uint64_t cost_nop(const struct op *op)
 {
@@ -65,7 +66,8 @@ static uint64_t cost_burn(const struct op *op)
         const uint32_t *grid = op->kernel.grid, *block = op->kernel.block;
         uint64_t threads = (uint64_t)block[0] * block[1] * block[2], rounds = param(op, 1);
         uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
-        uint64_t resident = MULTIPROCESSORS * (uint64_t)(threads < THREADS_RESIDENT ? THREADS_RESIDENT / threads : 1);
+        uint64_t resident = MULTIPROCESSORS *
+                            (uint64_t)(threads < THREADS_RESIDENT ? THREADS_RESIDENT / threads : 1);
         uint64_t waves = (blocks + resident - 1) / resident;
         uint64_t per_unit = blocks < resident ? (blocks + MULTIPROCESSORS - 1) / MULTIPROCESSORS
                                               : resident / MULTIPROCESSORS;
@@ -76,11 +78,11 @@ static uint64_t cost_burn(const struct op *op)
         return LAUNCH_NS + (uint64_t)((double)(waves * rounds) * round);
 }
 
-/* ---- work ---------------------------------------------------------------------------------------- */
+/* ---- work ------------------------------------------------------------------------------------ */
 
 /* Calls each(words, n, index of the first, argument) for every piece of u32 p[n]. */
-static CUresult each_piece(uint64_t at, uint64_t n, void (*each)(uint32_t *, uint64_t, uint64_t, void *),
-                           void *argument)
+static CUresult each_piece(uint64_t at, uint64_t n,
+                           void (*each)(uint32_t *, uint64_t, uint64_t, void *), void *argument)
 {
         for (uint64_t i = 0; i < n;) {
                 uint64_t have = 0, m;
@@ -156,7 +158,7 @@ static CUresult work_check(const struct op *op)
         return CUDA_SUCCESS;
 }
 
-/* ---- the table ----------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------- */
 
 static const struct kernel kernels[] = {
 #define KERNEL(name, cost, work) { #name, cost, work },
@@ -185,7 +187,8 @@ static uint64_t cost_by_setting(const char *text, const char *name)
 
                 if (!equals)
                         others = strtoull(text, NULL, 10);
-                else if (strlen(name) == (size_t)(equals - text) && memcmp(text, name, strlen(name)) == 0)
+                else if (strlen(name) == (size_t)(equals - text) &&
+                         memcmp(text, name, strlen(name)) == 0)
                         return strtoull(equals + 1, NULL, 10);
                 text += length + (text[length] == ',');
         }

@@ -27,27 +27,29 @@ struct memory {
         enum memory_kind kind;
         uint32_t handle, parent; /* 0: managed */
         uint64_t size;
-        void *bytes; /* our view; NULL: not yet */
+        void *bytes;     /* our view; NULL: not yet */
         uint64_t linear; /* MEMORY_HOST: the driver's name for our mapping */
         unsigned int n_refs;
 };
 
 /* How the driver tells kinds of video memory apart (rm-abi 2.2); recorded. */
 enum {
-        ATTR_LINEAR = 0x18000000,   /* cuMemAlloc */
-        ATTR_ARRAY = 0x18020004,    /* arrays */
-        ATTR_CHUNKED = 0x38000000,  /* cuMemCreate and pools: pages anywhere */
+        ATTR_LINEAR = 0x18000000,  /* cuMemAlloc */
+        ATTR_ARRAY = 0x18020004,   /* arrays */
+        ATTR_CHUNKED = 0x38000000, /* cuMemCreate and pools: pages anywhere */
 };
 
 CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struct memory **ret);
-CUresult memory_pinned(struct device *device, void *pages, uint64_t size, uint32_t flags, struct memory **ret);
-CUresult memory_adopt(struct device *device, uint32_t handle, uint32_t parent, uint64_t size, struct memory **ret);
+CUresult memory_pinned(struct device *device, void *pages, uint64_t size, uint32_t flags,
+                       struct memory **ret);
+CUresult memory_adopt(struct device *device, uint32_t handle, uint32_t parent, uint64_t size,
+                      struct memory **ret);
 CUresult memory_managed(struct device *device, void *bytes, uint64_t size, struct memory **ret);
 struct memory *memory_ref(struct memory *memory);
 struct memory *memory_unref(struct memory *memory); /* NULL; the last one frees the object */
-uint8_t *memory_bytes(struct memory *memory); /* NULL: the simulator is gone */
+uint8_t *memory_bytes(struct memory *memory);       /* NULL: the simulator is gone */
 
-/* ---- stretches of addresses ---------------------------------------------------------------------- */
+/* ---- stretches of addresses ------------------------------------------------------------------ */
 
 struct span {
         uint64_t base, size;
@@ -61,24 +63,28 @@ struct spans {
 
 int spans_put(struct spans *spans, struct span *span); /* -EEXIST: overlaps; -ENOMEM */
 void spans_take(struct spans *spans, const struct span *span);
-struct span *spans_find(const struct spans *spans, uint64_t address); /* that holds the address; NULL */
-size_t spans_first(const struct spans *spans, uint64_t address); /* index of the first that ends behind it */
+struct span *spans_find(const struct spans *spans,
+                        uint64_t address); /* that holds the address; NULL */
+size_t spans_first(const struct spans *spans,
+                   uint64_t address); /* index of the first that ends behind it */
 
 struct mapping {
         struct span span; /* first */
         struct memory *memory;
         uint64_t offset;
         uint32_t handle; /* the number that libcuda spends on a mapping; 0: none */
-        bool is_own;     /* the UVM range is this mapping's: UVM_FREE ends it; else UVM_UNMAP_EXTERNAL */
+        bool is_own; /* the UVM range is this mapping's: UVM_FREE ends it; else UVM_UNMAP_EXTERNAL
+                      */
 };
 
 /* Maps `size` bytes of memory at base, in the device's address space; takes a reference. */
-CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64_t offset, bool is_own,
-                     struct mapping **ret);
+CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64_t offset,
+                     bool is_own, struct mapping **ret);
 struct mapping *mapping_free(struct mapping *mapping); /* NULL */
 struct mapping *mapping_at(uint64_t address);
 
-/* The bytes behind an address of the device: at most *have of them in one piece. NULL: not mapped. */
+/* The bytes behind an address of the device: at most *have of them in one piece. NULL: not mapped.
+ */
 uint8_t *bytes_at(uint64_t address, uint64_t *ret_have);
 
 /* Are all of them mapped? */
@@ -104,7 +110,7 @@ struct allocation {
         struct mapping *mapping; /* of its own; NULL: shared or several */
         struct chunk *chunk;     /* of a small one */
         struct CUmemPoolHandle_st *pool;
-        unsigned int flags; /* as the program gave them */
+        unsigned int flags;                    /* as the program gave them */
         uint32_t source_client, source_object; /* of an IPC import */
         unsigned int n_opened;
         unsigned long long id;
@@ -113,13 +119,13 @@ struct allocation {
 CUresult allocation_new(CUcontext context, enum allocation_kind kind, uint64_t base, uint64_t size,
                         struct allocation **ret);
 struct allocation *allocation_free(struct allocation *allocation); /* the record only; NULL */
-struct allocation *allocation_at(uint64_t address); /* that holds it */
-struct allocation *allocation_named(uint64_t base); /* that begins there */
+struct allocation *allocation_at(uint64_t address);                /* that holds it */
+struct allocation *allocation_named(uint64_t base);                /* that begins there */
 
 /* What is left when a context ends, but for what lives with the device. */
 void allocations_end(CUcontext context);
 
-/* ---- the allocators ------------------------------------------------------------------------------ */
+/* ---- the allocators -------------------------------------------------------------------------- */
 
 /*
  * Small allocations: pieces of 512 bytes of a chunk of 2 MiB, so that they cost no call into the
@@ -152,8 +158,8 @@ struct chunk {
         uint32_t n_used;
 };
 
-CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker, uint64_t size,
-                    struct chunk **ret, uint64_t *ret_base);
+CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker,
+                    uint64_t size, struct chunk **ret, uint64_t *ret_base);
 void chunk_give(CUcontext context, struct chunk *chunk, uint64_t base, uint64_t size);
 
 /* Registers device memory for GPUDirect, as libcuda does for what cuMemAlloc gives. */

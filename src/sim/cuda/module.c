@@ -25,7 +25,8 @@ static CUmodule module_free(CUmodule module)
         return NULL;
 }
 
-/* Machine code and packed code are for real devices: they hold nothing that the simulator can read. */
+/* Machine code and packed code are for real devices: they hold nothing that the simulator can read.
+ */
 static CUresult module_new(const void *image, CUmodule *ret)
 {
         static const char elf[] = "\177ELF", packed[] = "\x50\xed\x55\xba";
@@ -67,8 +68,8 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
         return module ? module_new(image, module) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n_options, CUjit_option *options,
-                                    void **values)
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n_options,
+                                    CUjit_option *options, void **values)
 {
         (void)n_options;
         (void)options;
@@ -141,7 +142,8 @@ CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule module)
 }
 
 /* Variables of a module have no memory here. */
-CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule module, const char *name)
+CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule module,
+                                      const char *name)
 {
         (void)at;
         (void)bytes;
@@ -150,11 +152,11 @@ CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule m
         return CUDA_ERROR_NOT_FOUND;
 }
 
-/* ---- libraries: modules that need no context ----------------------------------------------------- */
+/* ---- libraries: modules that need no context ------------------------------------------------- */
 
-CUresult CUDAAPI cuLibraryLoadData(CUlibrary *loaded, const void *code, CUjit_option *jit_options, void **jit_values,
-                                   unsigned int n_jit_options, CUlibraryOption *options, void **values,
-                                   unsigned int n_options)
+CUresult CUDAAPI cuLibraryLoadData(CUlibrary *loaded, const void *code, CUjit_option *jit_options,
+                                   void **jit_values, unsigned int n_jit_options,
+                                   CUlibraryOption *options, void **values, unsigned int n_options)
 {
         LOCKED_LIBRARY;
         CUlibrary made;
@@ -209,7 +211,8 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *kernel, CUlibrary loaded, const ch
         if (!kernel || !name)
                 return CUDA_ERROR_INVALID_VALUE;
         function = function_named(loaded->module, name);
-        *kernel = (CUkernel)(void *)function; /* a kernel is its function: there is one context's code */
+        *kernel = (CUkernel)(void *)
+                function; /* a kernel is its function: there is one context's code */
         return function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
@@ -233,7 +236,7 @@ CUresult CUDAAPI cuKernelGetFunction(CUfunction *function, CUkernel kernel)
         return CUDA_SUCCESS;
 }
 
-/* ---- functions ----------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function)
 {

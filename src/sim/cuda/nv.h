@@ -1,9 +1,10 @@
 /*
  * The driver's calls as libcuda makes them: a block, an ioctl on libc's ioctl, a status.
  *
- * One struct nv is one client of the driver on one nvidiactl descriptor, with the UVM descriptors of
- * the process. Every status is the driver's (0 is success); NV_LOST stands for a system call that
- * failed itself. Sizes and offsets are those of the release that runs. Nothing here knows of CUDA.
+ * One struct nv is one client of the driver on one nvidiactl descriptor, with the UVM descriptors
+ * of the process. Every status is the driver's (0 is success); NV_LOST stands for a system call
+ * that failed itself. Sizes and offsets are those of the release that runs. Nothing here knows of
+ * CUDA.
  *
  * Handles are chosen by us, lowest free number first, as libcuda 580 does.
  * Threads: the caller serialises calls on one struct nv.
@@ -21,9 +22,9 @@ struct nv {
         struct rm_layout layout;
         int ctl, uvm, uvm_mm; /* -1: not open */
         uint32_t client;
-        uint32_t prefix;    /* of handles: 0x5c000000 for libcuda, 0xa55a0000 for NVML */
-        uint32_t stride;    /* between handles: 1, 16 */
-        uint64_t *used;     /* a bit per handle */
+        uint32_t prefix; /* of handles: 0x5c000000 for libcuda, 0xa55a0000 for NVML */
+        uint32_t stride; /* between handles: 1, 16 */
+        uint64_t *used;  /* a bit per handle */
         size_t n_words;
 };
 
@@ -31,16 +32,19 @@ struct nv {
 int nv_init(struct nv *nv, uint32_t prefix, uint32_t stride);
 void nv_done(struct nv *nv); /* closes the descriptors; the driver frees the rest */
 
-/* "/dev/nvidiactl", "/dev/nvidia0": a descriptor or -errno. nv_device_open also registers it with ctl. */
+/* "/dev/nvidiactl", "/dev/nvidia0": a descriptor or -errno. nv_device_open also registers it with
+ * ctl. */
 int nv_node_open(const char *path);
 int nv_device_open(const struct nv *nv, uint32_t minor);
 
-/* `n` consecutive numbers; the first. Handles from there are prefix + number * stride. 0: no memory. */
+/* `n` consecutive numbers; the first. Handles from there are prefix + number * stride. 0: no
+ * memory. */
 uint32_t nv_handles_take(struct nv *nv, uint32_t n);
 uint32_t nv_handle_take(struct nv *nv); /* one; the handle itself; 0: no memory */
 void nv_handle_give(struct nv *nv, uint32_t handle);
 
-/* A request of the control or a device node whose block has its status at `status_at` (UINT32_MAX: none). */
+/* A request of the control or a device node whose block has its status at `status_at` (UINT32_MAX:
+ * none). */
 uint32_t nv_ioctl(int fd, uint32_t nr, void *block, uint32_t size, uint32_t status_at);
 
 /* CARD_INFO: the cards of the machine, whoever may use them. */
@@ -54,10 +58,13 @@ enum {
 };
 uint32_t nv_cards(const struct nv *nv, struct nv_card ret[static NV_CARDS], uint32_t *ret_n);
 
-/* ALLOC. object 0 with class 0: a new client, which becomes nv->client. `on`: the descriptor, -1: ctl. */
-uint32_t nv_alloc(struct nv *nv, int on, uint32_t parent, uint32_t object, uint32_t class_number, void *params);
+/* ALLOC. object 0 with class 0: a new client, which becomes nv->client. `on`: the descriptor, -1:
+ * ctl. */
+uint32_t nv_alloc(struct nv *nv, int on, uint32_t parent, uint32_t object, uint32_t class_number,
+                  void *params);
 uint32_t nv_free(const struct nv *nv, uint32_t parent, uint32_t object);
-uint32_t nv_control(const struct nv *nv, uint32_t object, uint32_t cmd, void *params, uint32_t size);
+uint32_t nv_control(const struct nv *nv, uint32_t object, uint32_t cmd, void *params,
+                    uint32_t size);
 uint32_t nv_dup(const struct nv *nv, uint32_t parent, uint32_t object, uint32_t source_client,
                 uint32_t source_object);
 
@@ -72,12 +79,12 @@ struct nv_memory {
 uint32_t nv_memory_alloc(struct nv *nv, uint32_t parent, uint32_t object, struct nv_memory *memory);
 
 /* ALLOC_MEMORY of class 0x71: pins the caller's pages. node: a registered device descriptor. */
-uint32_t nv_memory_pin(const struct nv *nv, int node, uint32_t parent, uint32_t object, uint32_t flags,
-                       void *pages, uint64_t size);
+uint32_t nv_memory_pin(const struct nv *nv, int node, uint32_t parent, uint32_t object,
+                       uint32_t flags, void *pages, uint64_t size);
 
 /*
- * MAP_MEMORY and the mmap that it prepares. at: MAP_FIXED there, or NULL. node: the path of the node
- * that the mapping goes through. *ret_linear: what UNMAP_MEMORY wants to hear.
+ * MAP_MEMORY and the mmap that it prepares. at: MAP_FIXED there, or NULL. node: the path of the
+ * node that the mapping goes through. *ret_linear: what UNMAP_MEMORY wants to hear.
  */
 struct nv_mapping {
         uint32_t parent, object, flags;
@@ -86,19 +93,23 @@ struct nv_mapping {
         int prot;
         void *at;
 };
-uint32_t nv_map(const struct nv *nv, const struct nv_mapping *mapping, void **ret_at, uint64_t *ret_linear);
-uint32_t nv_unmap(const struct nv *nv, uint32_t parent, uint32_t object, uint64_t linear, uint32_t flags);
+uint32_t nv_map(const struct nv *nv, const struct nv_mapping *mapping, void **ret_at,
+                uint64_t *ret_linear);
+uint32_t nv_unmap(const struct nv *nv, uint32_t parent, uint32_t object, uint64_t linear,
+                  uint32_t flags);
 
 /* The address space of the device; UVM's. */
 uint32_t nv_uvm(const struct nv *nv, uint32_t number, void *block, size_t status_at);
 uint32_t nv_uvm_create(const struct nv *nv, uint64_t base, uint64_t size);
-uint32_t nv_uvm_map(const struct nv *nv, const uint8_t uuid[16], uint64_t base, uint64_t size, uint64_t offset,
-                    uint32_t memory);
+uint32_t nv_uvm_map(const struct nv *nv, const uint8_t uuid[16], uint64_t base, uint64_t size,
+                    uint64_t offset, uint32_t memory);
 uint32_t nv_uvm_unmap(const struct nv *nv, const uint8_t uuid[16], uint64_t base, uint64_t size);
 uint32_t nv_uvm_free(const struct nv *nv, uint64_t base, uint64_t size);
-uint32_t nv_uvm_range(const struct nv *nv, uint32_t number, uint64_t base, uint64_t size); /* base, len, status */
+uint32_t nv_uvm_range(const struct nv *nv, uint32_t number, uint64_t base,
+                      uint64_t size);                         /* base, len, status */
 uint32_t nv_uvm_group(const struct nv *nv, uint64_t *ret_id); /* a range group: one per stream */
 uint32_t nv_uvm_group_free(const struct nv *nv, uint64_t id);
 
 /* FB_GET_INFO_V2 of a subdevice: n indexes, n figures in KiB. */
-uint32_t nv_fb_info(const struct nv *nv, uint32_t subdevice, const uint32_t *index, uint32_t *ret, uint32_t n);
+uint32_t nv_fb_info(const struct nv *nv, uint32_t subdevice, const uint32_t *index, uint32_t *ret,
+                    uint32_t n);

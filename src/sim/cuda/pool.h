@@ -1,11 +1,11 @@
 /*
- * Pools: a stretch of addresses made of slots of 32 MiB, which get memory when an allocation needs it
- * and lose it when the program has waited and the pool holds more than its threshold.
+ * Pools: a stretch of addresses made of slots of 32 MiB, which get memory when an allocation needs
+ * it and lose it when the program has waited and the pool holds more than its threshold.
  *
  * Recorded: the stretch is one UVM range (73) of twice the device's heap, the memory of a slot is a
- * class 0x40 of 32 MiB and a UVM 33; all memory of an allocation is taken before any of it is mapped;
- * it goes back by UVM 66 and FREE. The first pool of a process takes 2 MiB of host memory besides.
- * Pools live with the device: they outlive contexts.
+ * class 0x40 of 32 MiB and a UVM 33; all memory of an allocation is taken before any of it is
+ * mapped; it goes back by UVM 66 and FREE. The first pool of a process takes 2 MiB of host memory
+ * besides. Pools live with the device: they outlive contexts.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct block {
         uint64_t base, size;
         enum block_state state;
         struct mark freed;
-        CUstream stream; /* where it was freed: may reuse it at once; compared only */
+        CUstream stream;       /* where it was freed: may reuse it at once; compared only */
         unsigned int n_graphs; /* that name it */
         unsigned int n_imported;
 };
@@ -58,7 +58,8 @@ void pool_trim(CUmemoryPool pool, uint64_t keep);
 /* Memory for slots first .. last that have none. On failure nothing was taken. */
 CUresult pool_back(CUmemoryPool pool, size_t first, size_t last);
 struct block *pool_block(const struct CUmemPoolHandle_st *pool, uint64_t base);
-CUresult pool_block_put(CUmemoryPool pool, uint64_t base, uint64_t size, enum block_state state, struct block **ret);
+CUresult pool_block_put(CUmemoryPool pool, uint64_t base, uint64_t size, enum block_state state,
+                        struct block **ret);
 
 /* Addresses for a graph's allocation; a reference, and further ones. */
 CUresult pool_reserve(CUmemoryPool pool, uint64_t bytes, uint64_t *ret);

@@ -3,13 +3,13 @@
  *
  * Recorded for pools: the descriptor is an nvidiactl of its own, tied to the device by ioctl 0xd4;
  * EXPORT_OBJECTS_TO_FD (3d0b) names it, first with how many objects it may hold and 64 bytes about
- * the pool, then with the memory of each slot that gets some, at the slot's index. The importer asks
- * GET_EXPORT_OBJECT_INFO (3d08), reserves a stretch like the owner's, and takes the objects of an
- * allocation by their index (3d0c). What it imported is freed with the client as parent.
+ * the pool, then with the memory of each slot that gets some, at the slot's index. The importer
+ * asks GET_EXPORT_OBJECT_INFO (3d08), reserves a stretch like the owner's, and takes the objects of
+ * an allocation by their index (3d0c). What it imported is freed with the client as parent.
  *
- * Memory of cuMemCreate is exported in the same way, recorded too: as the one object of a descriptor
- * that the program gets; the importer asks 3d08 twice, imports with the device as parent, and asks the
- * memory what it is (410110). Here our 64 bytes say how large it is.
+ * Memory of cuMemCreate is exported in the same way, recorded too: as the one object of a
+ * descriptor that the program gets; the importer asks 3d08 twice, imports with the device as
+ * parent, and asks the memory what it is (410110). Here our 64 bytes say how large it is.
  */
 #include "sim/cuda/pool_share.h"
 
@@ -39,8 +39,9 @@ struct note {
         uint64_t size;
 };
 
-static uint32_t export_objects(int fd, const struct device *device, uint32_t max, const struct note *note,
-                               const uint32_t *objects, uint32_t n, uint32_t index)
+static uint32_t export_objects(int fd, const struct device *device, uint32_t max,
+                               const struct note *note, const uint32_t *objects, uint32_t n,
+                               uint32_t index)
 {
         uint8_t params[EXPORT_SIZE] = { 0 };
 
@@ -55,8 +56,8 @@ static uint32_t export_objects(int fd, const struct device *device, uint32_t max
         return nv_control(&library.nv, library.nv.client, EXPORT_TO_FD, params, sizeof(params));
 }
 
-static uint32_t import_objects(int fd, const struct device *device, const uint32_t *objects, uint32_t n,
-                               uint32_t index)
+static uint32_t import_objects(int fd, const struct device *device, const uint32_t *objects,
+                               uint32_t n, uint32_t index)
 {
         uint8_t params[IMPORT_SIZE] = { 0 };
 
@@ -71,18 +72,19 @@ static uint32_t import_objects(int fd, const struct device *device, const uint32
 /* A descriptor that can hold objects of the device. */
 static int export_open(const struct device *device)
 {
-        _cleanup_(closep) int fd = nv_node_open("/dev/nvidiactl");
+        _cleanup_(closep) int fd = -1;
         const struct nv *nv = &library.nv;
         uint8_t block[128] = { 0 }, id[40] = { 0 }, ids[128] = { 0 };
 
-        if (fd < 0)
-                return -1;
         rm_put32(id, sizeof(id), 0, device->start.gpu_id);
         (void)nv_control(nv, nv->client, RM_GET_ID_INFO, id, sizeof(id));
         (void)nv_control(nv, nv->client, RM_GET_ATTACHED_IDS, ids, sizeof(ids));
         memset(id, 0, sizeof(id));
         rm_put32(id, sizeof(id), 0, device->start.gpu_id);
         (void)nv_control(nv, nv->client, RM_GET_ID_INFO, id, sizeof(id));
+        fd = nv_node_open("/dev/nvidiactl");
+        if (fd < 0)
+                return -1;
         rm_put32(block, sizeof(block), 0, device->start.gpu_id);
         if (nv_ioctl(fd, ATTACH_GPUS, block, sizeof(block), UINT32_MAX) != RM_STATUS_OK)
                 return -1;
@@ -99,11 +101,12 @@ static CUresult read_note(int fd, struct note *ret)
         rm_put32(params, size, 0, (uint32_t)fd);
         if (nv_control(&library.nv, library.nv.client, EXPORT_INFO, params, size) != RM_STATUS_OK)
                 return CUDA_ERROR_INVALID_VALUE;
-        memcpy(ret, params + size - METADATA_SIZE - 2, sizeof(*ret)); /* ends two bytes before the end */
+        memcpy(ret, params + size - METADATA_SIZE - 2,
+               sizeof(*ret)); /* ends two bytes before the end */
         return ret->magic == MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* ---- pools --------------------------------------------------------------------------------------- */
+/* ---- pools ----------------------------------------------------------------------------------- */
 
 CUresult share_export(CUmemoryPool pool, size_t first, size_t n, struct memory *const *memory)
 {
@@ -118,8 +121,8 @@ CUresult share_export(CUmemoryPool pool, size_t first, size_t n, struct memory *
                 begin = i;
                 while (i < n && memory[i] && m < OBJECTS_MAX)
                         objects[m++] = memory[i++]->handle;
-                if (m && export_objects(pool->fd, pool->device, 0, NULL, objects, m, (uint32_t)(first + begin)) !=
-                                 RM_STATUS_OK)
+                if (m && export_objects(pool->fd, pool->device, 0, NULL, objects, m,
+                                        (uint32_t)(first + begin)) != RM_STATUS_OK)
                         return CUDA_ERROR_OUT_OF_MEMORY;
         }
         return CUDA_SUCCESS;
@@ -143,13 +146,14 @@ CUresult share_import(CUmemoryPool pool, size_t first, size_t n, struct memory *
                 }
                 if (!m)
                         continue;
-                status = import_objects(pool->fd, pool->device, objects, m, (uint32_t)(first + begin));
+                status = import_objects(pool->fd, pool->device, objects, m,
+                                        (uint32_t)(first + begin));
                 for (uint32_t k = 0; k < m; k++) {
                         if (status != RM_STATUS_OK)
                                 nv_handle_give(&library.nv, objects[k]);
                         else if (r == CUDA_SUCCESS)
-                                r = memory_adopt(pool->device, objects[k], library.nv.client, POOL_SLOT,
-                                                 &ret[begin + k]);
+                                r = memory_adopt(pool->device, objects[k], library.nv.client,
+                                                 POOL_SLOT, &ret[begin + k]);
                 }
                 if (status != RM_STATUS_OK)
                         r = result_of(status);
@@ -158,7 +162,8 @@ CUresult share_import(CUmemoryPool pool, size_t first, size_t n, struct memory *
 }
 
 CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool pool,
-                                                  CUmemAllocationHandleType type, unsigned long long flags)
+                                                  CUmemAllocationHandleType type,
+                                                  unsigned long long flags)
 {
         LOCKED_LIBRARY;
         CUresult r = library_check();
@@ -168,7 +173,8 @@ CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool 
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!shareable || !pool || pool->is_imported || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+        if (!shareable || !pool || pool->is_imported || flags ||
+            type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
             !(pool->properties.handleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
                 return CUDA_ERROR_INVALID_VALUE;
         note = (struct note){ .magic = MAGIC, .size = pool->size };
@@ -176,8 +182,8 @@ CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool 
                 pool->fd = export_open(pool->device);
                 if (pool->fd < 0)
                         return CUDA_ERROR_OPERATING_SYSTEM;
-                if (export_objects(pool->fd, pool->device, (uint32_t)pool->n_slots, &note, &none, 1, 0) !=
-                    RM_STATUS_OK) {
+                if (export_objects(pool->fd, pool->device, (uint32_t)pool->n_slots, &note, &none, 1,
+                                   0) != RM_STATUS_OK) {
                         closep(&pool->fd);
                         return CUDA_ERROR_NOT_SUPPORTED;
                 }
@@ -193,7 +199,8 @@ CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool 
 }
 
 CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *shareable,
-                                                    CUmemAllocationHandleType type, unsigned long long flags)
+                                                    CUmemAllocationHandleType type,
+                                                    unsigned long long flags)
 {
         LOCKED_LIBRARY;
         CUcontext context;
@@ -237,13 +244,15 @@ CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdevicept
         allocation = allocation_named(at);
         if (!data || !allocation || allocation->kind != ALLOCATION_POOL || allocation->pool->fd < 0)
                 return CUDA_ERROR_INVALID_VALUE;
-        note = (struct pointer_note){ MAGIC, 0, at - allocation->pool->base, allocation->span.size };
+        note = (struct pointer_note){ MAGIC, 0, at - allocation->pool->base,
+                                      allocation->span.size };
         memset(data, 0, sizeof(*data));
         memcpy(data, &note, sizeof(note));
         return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *at, CUmemoryPool pool, CUmemPoolPtrExportData *data)
+CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *at, CUmemoryPool pool,
+                                        CUmemPoolPtrExportData *data)
 {
         LOCKED_LIBRARY;
         struct allocation *allocation;
@@ -258,7 +267,8 @@ CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *at, CUmemoryPool pool, CUme
         if (!at || !pool || !pool->is_imported || !data)
                 return CUDA_ERROR_INVALID_VALUE;
         memcpy(&note, data, sizeof(note));
-        if (note.magic != MAGIC || !note.size || note.offset > pool->size || note.size > pool->size - note.offset)
+        if (note.magic != MAGIC || !note.size || note.offset > pool->size ||
+            note.size > pool->size - note.offset)
                 return CUDA_ERROR_INVALID_VALUE;
 
         base = pool->base + note.offset;
@@ -283,7 +293,7 @@ CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *at, CUmemoryPool pool, CUme
         return CUDA_SUCCESS;
 }
 
-/* ---- memory of cuMemCreate ----------------------------------------------------------------------- */
+/* ---- memory of cuMemCreate ------------------------------------------------------------------- */
 
 CUresult share_memory(struct memory *memory, int *ret)
 {
@@ -327,5 +337,6 @@ CUresult share_memory_import(struct device *device, int fd, struct memory **ret)
                 return result_of(status);
         }
         ask_surface(handle);
-        return memory_adopt(device, handle, start_handle(&device->start, NULL, OBJECT_DEVICE), note.size, ret);
+        return memory_adopt(device, handle, start_handle(&device->start, NULL, OBJECT_DEVICE),
+                            note.size, ret);
 }

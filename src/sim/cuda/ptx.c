@@ -65,9 +65,10 @@ static uint32_t type_size(const char *token, size_t length)
                 const char *name;
                 uint32_t size;
         } types[] = {
-                { ".u8", 1 },  { ".s8", 1 },  { ".b8", 1 },  { ".u16", 2 }, { ".s16", 2 },   { ".b16", 2 },
-                { ".f16", 2 }, { ".u32", 4 }, { ".s32", 4 }, { ".b32", 4 }, { ".f32", 4 },   { ".u64", 8 },
-                { ".s64", 8 }, { ".b64", 8 }, { ".f64", 8 }, { ".pred", 1 }, { ".f16x2", 4 },
+                { ".u8", 1 },   { ".s8", 1 },    { ".b8", 1 },  { ".u16", 2 }, { ".s16", 2 },
+                { ".b16", 2 },  { ".f16", 2 },   { ".u32", 4 }, { ".s32", 4 }, { ".b32", 4 },
+                { ".f32", 4 },  { ".u64", 8 },   { ".s64", 8 }, { ".b64", 8 }, { ".f64", 8 },
+                { ".pred", 1 }, { ".f16x2", 4 },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(types); i++)
@@ -88,7 +89,8 @@ static const char *read_param(CUfunction function, const char **at, size_t *leng
 
                         t = token(at, length);
                         value = t ? (uint32_t)strtoul(t, NULL, 10) : 0;
-                        if (!size) /* of the parameter; later it is about what a pointer points to */
+                        if (!size) /* of the parameter; later it is about what a pointer points to
+                                    */
                                 align = value;
                 } else if (is(t, *length, "[")) {
                         t = token(at, length);

@@ -24,8 +24,8 @@ static const struct call calls[] = {
 #undef CALL
 #pragma GCC diagnostic pop
 
-CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
-                                     CUdriverProcAddressQueryResult *status)
+CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int version,
+                                     cuuint64_t flags, CUdriverProcAddressQueryResult *status)
 {
         const struct call *found = NULL;
         bool is_known = false;

@@ -1,6 +1,6 @@
 /*
- * A step of a start-up table, and the stage on which it is played. steps.c plays what makes something,
- * ends.c what undoes it; start.c has the tables.
+ * A step of a start-up table, and the stage on which it is played. steps.c plays what makes
+ * something, ends.c what undoes it; start.c has the tables.
  */
 #pragma once
 
@@ -29,8 +29,8 @@ enum {
         VIEW_TOLD,     /* the same, and the driver is told where it is */
         VIEW_DATA,     /* through the control node, read only */
 
-        RING_BASE = 0x600000,      /* in LOW: the queues of the channels */
-        RING_STRIDE = 0x3000,      /* per channel: entries, then at 0x2000 what it has got and put */
+        RING_BASE = 0x600000, /* in LOW: the queues of the channels */
+        RING_STRIDE = 0x3000, /* per channel: entries, then at 0x2000 what it has got and put */
         RESOURCES_BASE = 0x4000000, /* in LOW: what UVM maps for a compute channel */
         RESOURCES_SIZE = 0x52f000,
         RING_OBJECT = 0x17,
@@ -66,7 +66,6 @@ struct step {
         uint64_t place;
         struct word words[N_WORDS + 1]; /* value 0 ends them */
 };
-
 
 /* What steps share. */
 uint32_t stage_handle(const struct stage *stage, uint32_t n);

@@ -1,9 +1,9 @@
 /*
  * The start of a device and of a context: the tables, played; and their ends.
  *
- * Steps that make something fill in a struct piece, so that a start which the driver refuses half way
- * (a quota that has no room for a context) gives back what it took, and so that the end of a context
- * knows what to undo.
+ * Steps that make something fill in a struct piece, so that a start which the driver refuses half
+ * way (a quota that has no room for a context) gives back what it took, and so that the end of a
+ * context knows what to undo.
  */
 #include "sim/cuda/stage.h"
 
@@ -13,7 +13,8 @@
 
 #include <sys/mman.h>
 
-uint32_t start_handle(const struct start_device *device, const struct start_context *context, uint32_t n)
+uint32_t start_handle(const struct start_device *device, const struct start_context *context,
+                      uint32_t n)
 {
         const struct nv *nv = device->nv;
 
@@ -26,7 +27,7 @@ uint32_t start_handle(const struct start_device *device, const struct start_cont
         return nv->prefix + (context->first + n - START_CONTEXT) * nv->stride;
 }
 
-/* ---- the tables ---------------------------------------------------------------------------------- */
+/* ---- the tables ------------------------------------------------------------------------------ */
 
 /* clang-format off */
 #define WORDS(...) .words = { __VA_ARGS__ }

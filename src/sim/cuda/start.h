@@ -2,8 +2,8 @@
  * How libcuda starts: what it says to the driver for the process, for a device and for a context,
  * in the recorded order (start_device.def, start_context.def, end_context.def).
  *
- * The tables name objects by the number that their handle had in the recording. The first device and
- * the first context of a process get exactly these handles; further ones the next free stretch.
+ * The tables name objects by the number that their handle had in the recording. The first device
+ * and the first context of a process get exactly these handles; further ones the next free stretch.
  */
 #pragma once
 
@@ -46,7 +46,7 @@ struct start_device {
         struct piece piece[START_CONTEXT];
         uint64_t group;
         unsigned int n_contexts;
-        bool has_vaspace;  /* registered with UVM */
+        bool has_vaspace;   /* registered with UVM */
         bool keeps_vaspace; /* a pool lives in it: it outlives the contexts */
         bool has_pool_memory;
 
@@ -94,7 +94,8 @@ uint32_t start_context(struct start_context *context);
 void start_context_end(struct start_context *context);
 
 /* The handle of object n of the tables. context may be NULL for n < START_CONTEXT. */
-uint32_t start_handle(const struct start_device *device, const struct start_context *context, uint32_t n);
+uint32_t start_handle(const struct start_device *device, const struct start_context *context,
+                      uint32_t n);
 
 enum {
         OBJECT_DEVICE = 0x02,

@@ -1,8 +1,8 @@
 /*
  * What the library holds for its process: the driver's client, devices, contexts, and one lock.
  *
- * The lock is taken by every entry point and dropped while one waits for the device. It is a leaf of
- * the process that we are a guest in: no callback of the program runs under it.
+ * The lock is taken by every entry point and dropped while one waits for the device. It is a leaf
+ * of the process that we are a guest in: no callback of the program runs under it.
  */
 #pragma once
 
@@ -29,7 +29,7 @@ struct library {
         bool is_ready, was_forked;
         struct device device[DEVICES_MAX];
         int n_devices;
-        CUcontext contexts; /* all that are alive */
+        CUcontext contexts;         /* all that are alive */
         unsigned long long last_id; /* of contexts, streams, buffers */
 };
 
@@ -41,7 +41,8 @@ void library_wait(pthread_cond_t *condition);
 
 #define LOCKED_LIBRARY __attribute__((cleanup(library_unlock), unused)) int locked_ = library_lock()
 
-/* Is there a library to speak of? CUDA_ERROR_NOT_INITIALIZED also in a child that was forked after cuInit. */
+/* Is there a library to speak of? CUDA_ERROR_NOT_INITIALIZED also in a child that was forked after
+ * cuInit. */
 CUresult library_check(void);
 
 /* library_check, and the thread's context, which must be alive and without a sticky error. */

@@ -18,7 +18,7 @@
 struct queue {
         CUcontext context;
         uint32_t channel;
-        uint32_t slot;         /* its semaphore */
+        uint32_t slot; /* its semaphore */
         uint64_t sent, reached;
 };
 
@@ -108,7 +108,7 @@ struct CUevent_st {
 /* NULL, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD have a meaning in the current context. */
 CUresult stream_enter(CUstream name, CUstream *ret);
 CUresult stream_submit(CUstream stream, const struct op *op);
-CUresult stream_wait(CUstream stream);   /* until all of it is done */
+CUresult stream_wait(CUstream stream); /* until all of it is done */
 bool stream_is_done(CUstream stream);
 
 /* Sends work of so many ns to one of the context's queues, behind the stream's own past. */
@@ -118,7 +118,7 @@ CUresult stream_depend(CUstream stream, struct mark mark);
 enum {
         SLOT_EVENTS = 64, /* slots below are the queues' */
         SLOTS = 65536,
-        QUEUE_TO_DEVICE = START_COMPUTE,      /* copy engines */
+        QUEUE_TO_DEVICE = START_COMPUTE, /* copy engines */
         QUEUE_TO_HOST = START_COMPUTE + 4,
 };
 

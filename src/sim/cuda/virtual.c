@@ -1,8 +1,8 @@
 /*
  * Virtual memory management: memory without an address, addresses without memory, and the two put
  * together. Recorded: cuMemCreate is a class 0x40; mapping and access are one UVM 73 and UVM 33 at
- * the address, sent by cuMemSetAccess; reserving and mapping say nothing; unmapping is one UVM 34, releasing
- * the last handle FREE.
+ * the address, sent by cuMemSetAccess; reserving and mapping say nothing; unmapping is one UVM 34,
+ * releasing the last handle FREE.
  */
 #include "sim/cuda/virtual.h"
 
@@ -62,7 +62,8 @@ static void generic_unref(struct generic *generic)
         free(generic);
 }
 
-static CUresult generic_new(struct memory *memory, const CUmemAllocationProp *property, struct generic **ret)
+static CUresult generic_new(struct memory *memory, const CUmemAllocationProp *property,
+                            struct generic **ret)
 {
         struct generic *generic = calloc(1, sizeof(*generic));
 
@@ -88,10 +89,10 @@ static CUresult check_property(const CUmemAllocationProp *property, struct devic
         return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* ---- addresses ----------------------------------------------------------------------------------- */
+/* ---- addresses ------------------------------------------------------------------------------- */
 
-CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignment, CUdeviceptr hint,
-                                     unsigned long long flags)
+CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignment,
+                                     CUdeviceptr hint, unsigned long long flags)
 {
         LOCKED_LIBRARY;
         _cleanup_(freep) struct span *span = NULL;
@@ -144,10 +145,10 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr at, size_t size)
         return CUDA_SUCCESS;
 }
 
-/* ---- memory -------------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *property,
-                             unsigned long long flags)
+CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+                             const CUmemAllocationProp *property, unsigned long long flags)
 {
         LOCKED_LIBRARY;
         struct generic *generic;
@@ -183,7 +184,8 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle)
         return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *property,
+CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity,
+                                               const CUmemAllocationProp *property,
                                                CUmemAllocationGranularity_flags option)
 {
         LOCKED_LIBRARY;
@@ -215,18 +217,19 @@ CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *pro
         return CUDA_SUCCESS;
 }
 
-/* ---- the two together ---------------------------------------------------------------------------- */
+/* ---- the two together ------------------------------------------------------------------------ */
 
 static struct placed *placed_at(uint64_t address)
 {
         for (struct placed *p = placeds; p; p = p->next)
-                if (address >= p->allocation->span.base && address - p->allocation->span.base < p->allocation->span.size)
+                if (address >= p->allocation->span.base &&
+                    address - p->allocation->span.base < p->allocation->span.size)
                         return p;
         return NULL;
 }
 
-CUresult CUDAAPI cuMemMap(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
-                          unsigned long long flags)
+CUresult CUDAAPI cuMemMap(CUdeviceptr at, size_t size, size_t offset,
+                          CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
         LOCKED_LIBRARY;
         struct generic *generic = generic_find(handle);
@@ -237,8 +240,8 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr at, size_t size, size_t offset, CUmemGener
         if (r != CUDA_SUCCESS)
                 return r;
         span = spans_find(&reservations, at);
-        if (!generic || !size || flags || !span || size > span->base + span->size - at || at % GRANULE ||
-            size % GRANULE || offset % GRANULE || offset > generic->memory->size ||
+        if (!generic || !size || flags || !span || size > span->base + span->size - at ||
+            at % GRANULE || size % GRANULE || offset % GRANULE || offset > generic->memory->size ||
             size > generic->memory->size - offset)
                 return CUDA_ERROR_INVALID_VALUE;
         placed = calloc(1, sizeof(*placed));
@@ -266,7 +269,8 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr at, size_t size)
         for (uint64_t where = at; where < end;) {
                 const struct placed *p = placed_at(where);
 
-                if (!p || p->allocation->span.base != where || p->allocation->span.size > end - where)
+                if (!p || p->allocation->span.base != where ||
+                    p->allocation->span.size > end - where)
                         return CUDA_ERROR_INVALID_VALUE; /* not exactly whole maps */
                 where += p->allocation->span.size;
         }
@@ -294,13 +298,15 @@ static CUresult set_access(struct placed *p, CUmemAccess_flags flags)
         if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
                 a->mapping = mapping_free(a->mapping);
         else if (!a->mapping)
-                r = mapping_new(p->generic->memory, a->span.base, a->span.size, p->offset, true, &a->mapping);
+                r = mapping_new(p->generic->memory, a->span.base, a->span.size, p->offset, true,
+                                &a->mapping);
         if (r == CUDA_SUCCESS)
                 p->access = flags;
         return r;
 }
 
-CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDesc *access, size_t n)
+CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDesc *access,
+                                size_t n)
 {
         LOCKED_LIBRARY;
         CUresult r = library_check();
@@ -311,7 +317,8 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDe
         if (!access || !n || !size)
                 return CUDA_ERROR_INVALID_VALUE;
         for (size_t i = 0; i < n; i++)
-                if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !device_of(access[i].location.id))
+                if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+                    !device_of(access[i].location.id))
                         return CUDA_ERROR_INVALID_DEVICE;
         for (uint64_t where = at; where < end && r == CUDA_SUCCESS;) {
                 struct placed *p = placed_at(where);
@@ -324,7 +331,8 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDe
         return r;
 }
 
-CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr at)
+CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
+                                CUdeviceptr at)
 {
         LOCKED_LIBRARY;
         const struct placed *p;
@@ -355,10 +363,11 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
         return CUDA_SUCCESS;
 }
 
-/* ---- between processes --------------------------------------------------------------------------- */
+/* ---- between processes ----------------------------------------------------------------------- */
 
 CUresult CUDAAPI cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
-                                              CUmemAllocationHandleType type, unsigned long long flags)
+                                              CUmemAllocationHandleType type,
+                                              unsigned long long flags)
 {
         LOCKED_LIBRARY;
         const struct generic *generic = generic_find(handle);
@@ -376,8 +385,8 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *shareable, CUmemGenericAlloc
         return r;
 }
 
-CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable,
-                                                CUmemAllocationHandleType type)
+CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
+                                                void *shareable, CUmemAllocationHandleType type)
 {
         LOCKED_LIBRARY;
         CUmemAllocationProp property = {

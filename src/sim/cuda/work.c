@@ -1,8 +1,8 @@
 /*
  * Ops, run: bytes now, time on the device.
  *
- * Copies to and from the host go over the copy engines, in between of what the stream did before and
- * does after; everything else over the stream's own queue.
+ * Copies to and from the host go over the copy engines, in between of what the stream did before
+ * and does after; everything else over the stream's own queue.
  */
 #include "sim/cuda/array.h"
 #include "sim/cuda/copy.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-        HOST_BYTES_PER_NS = 55, /* a x16 link of the fifth generation */
+        HOST_BYTES_PER_NS = 55,     /* a x16 link of the fifth generation */
         DEVICE_BYTES_PER_NS = 1500, /* read and written */
         SET_BYTES_PER_NS = 3000,
         ENGINE_NS = 1000,
@@ -80,7 +80,8 @@ static CUresult run_copy(CUstream stream, const struct op *op)
                 return r;
         if (way != COPY_IN_HOST)
                 r = stream_send(stream, copy_queue(stream, way),
-                                ENGINE_NS + bytes / (way == COPY_IN_DEVICE ? DEVICE_BYTES_PER_NS : HOST_BYTES_PER_NS),
+                                ENGINE_NS + bytes / (way == COPY_IN_DEVICE ? DEVICE_BYTES_PER_NS
+                                                                           : HOST_BYTES_PER_NS),
                                 0);
         return r == CUDA_SUCCESS ? copy_bytes(&op->copy) : r;
 }

@@ -1,11 +1,12 @@
 /*
  * sublet-sim-smi: the few lines of nvidia-smi that scenes look at, by way of the simulated NVML.
  *
- *      sublet-sim-smi --query-gpu=name,memory.total,memory.used,memory.free --format=csv[,noheader][,nounits]
- *      sublet-sim-smi --query-compute-apps=pid,used_memory --format=csv[,noheader][,nounits]
+ *      sublet-sim-smi --query-gpu=name,memory.total,memory.used,memory.free
+ * --format=csv[,noheader][,nounits] sublet-sim-smi --query-compute-apps=pid,used_memory
+ * --format=csv[,noheader][,nounits]
  *
- * Fields of a device: index name uuid pci.bus_id memory.total memory.reserved memory.used memory.free
- * driver_version mig.mode.current; of a process: pid process_name used_memory.
+ * Fields of a device: index name uuid pci.bus_id memory.total memory.reserved memory.used
+ * memory.free driver_version mig.mode.current; of a process: pid process_name used_memory.
  */
 #include "sublet/sim/nvml.h"
 
@@ -48,22 +49,26 @@ static size_t split(char *text, char *ret[static FIELDS_MAX])
 
 static void put_bytes(char *to, unsigned long long bytes, bool has_units)
 {
-        (void)snprintf(to, FIELD_SIZE, "%llu%s", (bytes + (512 << 10)) >> 20, has_units ? " MiB" : "");
+        (void)snprintf(to, FIELD_SIZE, "%llu%s", (bytes + (512 << 10)) >> 20,
+                       has_units ? " MiB" : "");
 }
 
 /* What a field is called above its column: "memory.total [MiB]". */
 static void put_header(char *const *fields, size_t n)
 {
         for (size_t i = 0; i < n; i++) {
-                bool is_bytes = strncmp(fields[i], "memory.", 7) == 0 || strstr(fields[i], "_memory");
-                const char *name = strcmp(fields[i], "used_memory") == 0 ? "used_gpu_memory" : fields[i];
+                bool is_bytes =
+                        strncmp(fields[i], "memory.", 7) == 0 || strstr(fields[i], "_memory");
+                const char *name =
+                        strcmp(fields[i], "used_memory") == 0 ? "used_gpu_memory" : fields[i];
 
                 printf("%s%s%s", i ? ", " : "", name, is_bytes ? " [MiB]" : "");
         }
         putchar('\n');
 }
 
-static bool device_field(nvmlDevice_t device, const char *field, const struct format *format, char *to)
+static bool device_field(nvmlDevice_t device, const char *field, const struct format *format,
+                         char *to)
 {
         nvmlMemory_v2_t memory = { .version = nvmlMemory_v2 };
         unsigned int number, pending;
@@ -84,7 +89,10 @@ static bool device_field(nvmlDevice_t device, const char *field, const struct fo
         } else if (strcmp(field, "mig.mode.current") == 0) {
                 bool has = nvmlDeviceGetMigMode(device, &number, &pending) == NVML_SUCCESS;
 
-                (void)snprintf(to, FIELD_SIZE, "%s", !has ? "[N/A]" : number ? "Enabled" : "Disabled");
+                (void)snprintf(to, FIELD_SIZE, "%s",
+                               !has     ? "[N/A]"
+                               : number ? "Enabled"
+                                        : "Disabled");
         } else if (strncmp(field, "memory.", 7) == 0) {
                 const char *which = field + 7;
 
@@ -116,7 +124,8 @@ static int query_devices(char *query, const struct format *format)
                 must("device", nvmlDeviceGetHandleByIndex(i, &device));
                 for (size_t k = 0; k < n; k++) {
                         if (!device_field(device, fields[k], format, text)) {
-                                fprintf(stderr, "Field \"%s\" is not a valid field to query.\n", fields[k]);
+                                fprintf(stderr, "Field \"%s\" is not a valid field to query.\n",
+                                        fields[k]);
                                 return 2;
                         }
                         printf("%s%s", k ? ", " : "", text);
@@ -158,7 +167,8 @@ static int query_processes(char *query, const struct format *format)
                 nvmlDevice_t device;
 
                 must("device", nvmlDeviceGetHandleByIndex(i, &device));
-                must("processes", nvmlDeviceGetComputeRunningProcesses(device, &n_processes, processes));
+                must("processes",
+                     nvmlDeviceGetComputeRunningProcesses(device, &n_processes, processes));
                 for (unsigned int k = 0; k < n_processes; k++)
                         print_process(&processes[k], fields, n, format);
         }
@@ -167,7 +177,8 @@ static int query_processes(char *query, const struct format *format)
 
 int main(int argc, char **argv)
 {
-        static const char gpu[] = "--query-gpu=", apps[] = "--query-compute-apps=", csv[] = "--format=";
+        static const char gpu[] = "--query-gpu=", apps[] = "--query-compute-apps=",
+                          csv[] = "--format=";
         struct format format = { true, true };
         char *devices = NULL, *processes = NULL;
         int status;
@@ -186,7 +197,8 @@ int main(int argc, char **argv)
                 }
         }
         if (!devices == !processes) {
-                fprintf(stderr, "usage: sublet-sim-smi --query-gpu=FIELD,...|--query-compute-apps=FIELD,... "
+                fprintf(stderr, "usage: sublet-sim-smi "
+                                "--query-gpu=FIELD,...|--query-compute-apps=FIELD,... "
                                 "[--format=csv[,noheader][,nounits]]\n");
                 return 2;
         }

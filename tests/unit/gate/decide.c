@@ -63,7 +63,7 @@ static void each_request_has_its_action(void **state)
         static const struct row rows[] = {
                 { RM_NODE_CTL, RM_REQUEST(RM_NR_FREE, 16), GATE_FREE },
                 { RM_NODE_CTL, RM_REQUEST(RM_NR_DUP, 28), GATE_DUP },
-                { RM_NODE_CTL, RM_REQUEST(RM_NR_SHARE, 24), GATE_ACCEPT },
+                { RM_NODE_CTL, RM_REQUEST(RM_NR_SHARE, 24), GATE_SHARE },
                 { RM_NODE_CTL, RM_REQUEST(RM_NR_MAP_MEMORY, 56), GATE_PERFORM },
                 { RM_NODE_CTL, RM_REQUEST(RM_NR_UNMAP_MEMORY, 32), GATE_PERFORM },
                 { RM_NODE_CTL, RM_REQUEST(RM_NR_CARD_INFO, 72), GATE_VIEW },
@@ -78,7 +78,6 @@ static void each_request_has_its_action(void **state)
                 { RM_NODE_UVM, UVM_SEMAPHORE_POOL, GATE_POOL },
                 { RM_NODE_UVM, UVM_REGISTER_GPU, GATE_PERFORM },
                 { RM_NODE_UVM, UVM_MM_INITIALIZE, GATE_PERFORM },
-                { RM_NODE_UVM, 72, GATE_MANAGED },
                 { RM_NODE_UVM, 71, GATE_DENY }, /* faults pages of the caller: that would be us */
         };
         struct rm_layout l = h200();

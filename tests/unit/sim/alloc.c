@@ -172,7 +172,7 @@ static void bogus_sources_of_a_dup_have_their_own_answers(void **state)
         struct rig *rig = *state;
 
         assert_int_equal(rig_dup(rig, rig->ctl, rig->client, DEVICE, MEMORY, 0xc1d0ffff, MEMORY),
-                         RM_STATUS_INVALID_CLIENT);
+                         RM_STATUS_INVALID_OBJECT_HANDLE);
         assert_int_equal(rig_dup(rig, rig->ctl, rig->client, DEVICE, MEMORY, rig->client, 0x77),
                          RM_STATUS_OBJECT_NOT_FOUND);
         assert_int_equal(rig_dup(rig, rig->ctl, rig->client, DEVICE, MEMORY, rig->client, rig->client),

@@ -213,12 +213,15 @@ static void slices_of_1_to_4_give_20_to_80(void **state)
         for (uint32_t i = 0; i < 2; i++) {
                 (void)rig_channel(rig, GROUP + i, CHANNEL + i);
                 assert_int_equal(rig_control(rig, GROUP + i, RM_SET_TIMESLICE, &usec[i], 8), RM_STATUS_OK);
+                assert_int_equal(disable(rig, rig->client, CHANNEL + i, true), RM_STATUS_OK);
         }
         for (uint32_t i = 0; i < 2; i++) {
                 first[i] = last + 1;
                 for (int n = 0; n < 2000; n++)
                         (void)launch(rig, CHANNEL + i, MS / 4);
         }
+        for (uint32_t i = 0; i < 2; i++) /* who begins has at most a slice for itself */
+                assert_int_equal(disable(rig, rig->client, CHANNEL + i, false), RM_STATUS_OK);
         (void)usleep(300000);
         for (uint32_t i = 0; i < 2; i++) {
                 (void)sim_gpu_wait(rig->ctl, rig->client, CHANNEL + i, UINT64_MAX, 0, &reached[i]);
@@ -251,6 +254,23 @@ static void channels_have_numbers_of_their_own(void **state)
         assert_true(first && second && first != second);
         assert_int_equal(rig_control(rig, CHANNEL, 0xa06f0113, &cid, 4), RM_STATUS_OK);
         assert_int_equal(cid, first);
+}
+
+/* What no handle stands for: HEAP_FREE knows it, accounting by process does not (rm-abi 2.1). */
+static void groups_and_channels_take_memory_and_give_it_back(void **state)
+{
+        struct rig *rig = *state;
+        unsigned char params[20] = { 0 };
+
+        (void)rig_channel(rig, GROUP, CHANNEL);
+        assert_int_equal(rig_heap_free(rig), GIB - 7616 * KIB);
+        assert_int_equal(rig_free(rig, CHANNEL), RM_STATUS_OK);
+        assert_int_equal(rig_heap_free(rig), GIB - 7552 * KIB);
+        assert_int_equal(rig_free(rig, GROUP), RM_STATUS_OK);
+        assert_int_equal(rig_heap_free(rig), GIB);
+        assert_int_equal(rig_memory(rig, MEMORY, GIB - 2 * MIB), RM_STATUS_OK);
+        rm_put32(params, sizeof(params), 12, 1);
+        assert_int_equal(rig_alloc(rig, DEVICE, GROUP, RM_CLASS_GROUP, params), RM_STATUS_NO_MEMORY);
 }
 
 /* A channel goes with its context share, as the driver's registered dependants do. */
@@ -286,6 +306,7 @@ int main(void)
                 RIG_TEST(slices_of_1_to_4_give_20_to_80),
                 RIG_TEST(a_group_wants_an_engine_and_a_device),
                 RIG_TEST(channels_have_numbers_of_their_own),
+                RIG_TEST(groups_and_channels_take_memory_and_give_it_back),
                 RIG_TEST(a_channel_goes_with_its_context_share),
         };
 

@@ -386,7 +386,10 @@ static void the_rest_of_the_calls_of_a_start_answer_ok(void **state)
         assert_int_not_equal(rm_get64(block, 16, 0), 0);
         assert_int_equal(uvm_call(&space, 25, block, 32, 28), RM_STATUS_OK);
         assert_int_equal(uvm_call(&space, 27, block, 56, 48), RM_STATUS_OK);
+        rm_put64(block, 40, 0, BASE);
+        rm_put64(block, 40, 8, 2 * MIB);
         assert_int_equal(uvm_call(&space, 65, block, 40, 32), RM_STATUS_OK);
+        assert_int_equal(range_call(&space, UVM_FREE, BASE, 2 * MIB), RM_STATUS_OK);
         assert_int_equal(sim_ioctl(space.fd, &rig->layout, UVM_DEINITIALIZE, NULL), 0);
         assert_int_equal(uvm_call(&space, 39, block, 8, 4), RM_STATUS_OK); /* it does nothing */
         assert_int_equal(sim_ioctl(space.fd, &rig->layout, 62, block), -EINVAL); /* a tool's */

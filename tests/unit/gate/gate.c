@@ -1,0 +1,614 @@
+/*
+ * The gate from end to end: a process under the real filter of this kernel, a gate in this one, and a
+ * driver of our own (fake.h) behind it. What the tenant does is a function that runs in the child; it
+ * says what went wrong by its exit status, a line number.
+ */
+#include "gate/fake.h"
+
+#include "base/clock.h"
+#include "gate/filter.h"
+
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define STEP (64 * MIB)
+#define QUOTA GIB
+
+struct rig {
+        struct fake *fake;
+        struct lease lease;
+        struct sock_fprog filter;
+        struct gate *gate;
+        pid_t tenant;
+        bytes may_hold; /* the driver, at any moment */
+};
+
+/* The tenant's side. */
+
+#define NEED(what)                                                                                 \
+        do {                                                                                       \
+                if (!(what))                                                                       \
+                        _exit(__LINE__ % 250 + 1);                                                 \
+        } while (0)
+
+struct handles {
+        int ctl;
+        uint32_t client, device, subdevice;
+};
+
+static int request(int fd, uint32_t nr, void *block, uint32_t size)
+{
+        return ioctl(fd, (unsigned long)3 << 30 | size << 16 | (uint32_t)'F' << 8 | nr, block) < 0 ? -errno : 0;
+}
+
+static uint32_t alloc(int fd, uint32_t client, uint32_t parent, uint32_t *handle, uint32_t class_number,
+                      void *params, uint32_t params_size)
+{
+        uint8_t block[48] = { 0 };
+
+        rm_put32(block, 48, 0, client);
+        rm_put32(block, 48, 4, parent);
+        rm_put32(block, 48, 8, *handle);
+        rm_put32(block, 48, 12, class_number);
+        rm_put64(block, 48, 16, (uintptr_t)params);
+        rm_put32(block, 48, 32, params_size);
+        if (request(fd, RM_NR_ALLOC, block, 48) < 0)
+                return UINT32_MAX;
+        *handle = rm_get32(block, 48, 8);
+        return rm_get32(block, 48, 40);
+}
+
+static struct handles start(uint32_t instance)
+{
+        struct handles h = { .ctl = fake_node_open("nvidiactl"), .device = 0x5c000001, .subdevice = 0x5c000002 };
+        uint8_t params[56] = { 0 };
+
+        NEED(h.ctl >= 0);
+        NEED(alloc(h.ctl, 0, 0, &h.client, RM_CLASS_CLIENT, NULL, 0) == RM_STATUS_OK && h.client);
+        rm_put32(params, 56, 0, instance);
+        NEED(alloc(h.ctl, h.client, h.client, &h.device, RM_CLASS_DEVICE, params, 56) == RM_STATUS_OK);
+        rm_put32(params, 56, 0, 0);
+        NEED(alloc(h.ctl, h.client, h.device, &h.subdevice, RM_CLASS_SUBDEVICE, params, 4) == RM_STATUS_OK);
+        return h;
+}
+
+static uint32_t take(const struct handles *h, bytes size, uint32_t *ret_handle)
+{
+        uint8_t params[128] = { 0 };
+        uint32_t r;
+
+        *ret_handle = 0;
+        rm_put32(params, 128, 0, 1);
+        rm_put32(params, 128, 24, 2u << 23);
+        rm_put64(params, 128, 64, size);
+        r = alloc(h->ctl, h->client, h->device, ret_handle, RM_CLASS_VIDEO_MEMORY, params, 128);
+        NEED(r != RM_STATUS_OK || rm_get64(params, 128, 64) >= size);
+        return r;
+}
+
+/* Memory of a process that has just ended is there again after a moment: a refusal settles the books at
+ * most every 50 ms (settle_lately), so one that follows another closely may still be wrong. */
+static uint32_t take_in_a_moment(const struct handles *h, bytes size, uint32_t *ret_handle)
+{
+        for (int i = 0; i < 50; i++) {
+                if (take(h, size, ret_handle) == RM_STATUS_OK)
+                        return RM_STATUS_OK;
+                fake_wait(10);
+        }
+        return RM_STATUS_NO_MEMORY;
+}
+
+static uint32_t drop(const struct handles *h, uint32_t handle)
+{
+        uint8_t block[16] = { 0 };
+
+        rm_put32(block, 16, 0, h->client);
+        rm_put32(block, 16, 8, handle);
+        NEED(request(h->ctl, RM_NR_FREE, block, 16) == 0);
+        return rm_get32(block, 16, 12);
+}
+
+static uint32_t control(const struct handles *h, uint32_t client, uint32_t cmd, void *params, uint32_t size)
+{
+        uint8_t block[32] = { 0 };
+
+        rm_put32(block, 32, 0, client);
+        rm_put32(block, 32, 4, h->subdevice);
+        rm_put32(block, 32, 8, cmd);
+        rm_put64(block, 32, 16, (uintptr_t)params);
+        rm_put32(block, 32, 24, size);
+        NEED(request(h->ctl, RM_NR_CONTROL, block, 32) == 0);
+        return rm_get32(block, 32, 28);
+}
+
+static uint32_t fb_info(const struct handles *h, uint32_t index)
+{
+        uint8_t params[1028] = { 0 };
+
+        rm_put32(params, sizeof(params), 0, 1);
+        rm_put32(params, sizeof(params), 4, index);
+        NEED(control(h, h->client, RM_FB_GET_INFO_V2, params, sizeof(params)) == RM_STATUS_OK);
+        return rm_get32(params, sizeof(params), 8);
+}
+
+/* Ours. */
+
+static int open_rig(void **state)
+{
+        struct rig *rig = calloc(1, sizeof(*rig));
+        struct rm_layout layout = layout_of(580, 159, 4);
+
+        if (!rig)
+                return -1;
+        rig->fake = fake_new(16 * GIB);
+        rig->may_hold = QUOTA;
+        rig->lease.n_devices = 1;
+        rig->lease.devices[0] = (struct lease_device){ .is_granted = true, .instance = 2, .gpu_id = 0x200, .minor = 1 };
+        rig->lease.devices[0].quota.size = QUOTA;
+        rig->lease.host.size = QUOTA;
+        rig->lease.groups_max = rig->lease.channels_max = 64;
+        *state = rig;
+        return filter_build(&layout, &rig->filter);
+}
+
+static int close_rig(void **state)
+{
+        struct rig *rig = *state;
+
+        free(rig->filter.filter);
+        free(rig->fake);
+        free(rig);
+        return 0;
+}
+
+/* A process under the filter, and a gate for it. It does not begin before the gate is there. */
+static void begin(struct rig *rig, void (*tenant)(void))
+{
+        struct gate_options options = { .lease = &rig->lease, .layout = layout_of(580, 159, 4),
+                                        .driver = fake_driver(rig->fake) };
+        int said[2], go[2], listener = -1, ours, pidfd;
+        char byte = 0;
+
+        assert_int_equal(pipe2(said, O_CLOEXEC), 0);
+        assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+        rig->tenant = fork();
+        if (rig->tenant == 0) {
+                (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+                listener = filter_install(&rig->filter);
+                (void)!write(said[1], &listener, sizeof(listener));
+                (void)close(go[1]);
+                NEED(read(go[0], &byte, 1) == 1);
+                (void)close(listener); /* ours would keep the tenant "alive" in the kernel's eyes */
+                tenant();
+                _exit(0);
+        }
+        assert_int_equal(read(said[0], &listener, sizeof(listener)), sizeof(listener));
+        if (listener < 0) {
+                print_message("# the filter cannot be installed here: %s\n", strerror(-listener));
+                skip();
+        }
+        pidfd = (int)syscall(SYS_pidfd_open, rig->tenant, 0);
+        ours = (int)syscall(SYS_pidfd_getfd, pidfd, listener, 0);
+        assert_true(ours >= 0);
+        (void)close(pidfd);
+        assert_int_equal(gate_new(&options, ours, &rig->gate), 0);
+        assert_int_equal(gate_start(rig->gate), 0);
+        assert_int_equal(write(go[1], "", 1), 1);
+        for (int i = 0; i < 2; i++) {
+                (void)close(said[i]);
+                (void)close(go[i]);
+        }
+}
+
+/* Waits for the tenant; returns its status. Then the books must be empty, and the driver too. */
+static int finish(struct rig *rig, struct gate_stats *ret)
+{
+        nsec deadline = clock_now() + 10 * NSEC_PER_SEC;
+        struct gate_stats stats;
+        int status;
+
+        assert_int_equal(waitpid(rig->tenant, &status, 0), rig->tenant);
+        assert_true(gate_wait(rig->gate, 10 * NSEC_PER_SEC));
+        /* A call that its caller did not live to see is still being answered, perhaps. */
+        while ((gate_settle(rig->gate) || gate_held(rig->gate, 0)) && clock_now() < deadline)
+                fake_wait(1);
+        gate_stats(rig->gate, &stats);
+        assert_int_equal(gate_held(rig->gate, 0), 0);
+        assert_int_equal(stats.holds.n_clients + stats.holds.n_objects + stats.holds.n_memories, 0);
+        assert_int_equal(stats.n_events[GATE_AUDIT_MISMATCH] + stats.n_events[GATE_GATE_FAILED], 0);
+        assert_int_equal(rig->fake->held, 0);
+        assert_true(rig->fake->most_held <= rig->may_hold);
+        rig->gate = gate_free(rig->gate);
+        if (ret)
+                *ret = stats;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void fill(void)
+{
+        struct handles h = start(2);
+        uint32_t handles[17], n = 0, last;
+
+        while ((last = take(&h, STEP, &handles[n])) == RM_STATUS_OK)
+                NEED(++n < 17);
+        NEED(n == 16 && last == RM_STATUS_NO_MEMORY);
+        NEED(take(&h, 1, &handles[n]) == RM_STATUS_NO_MEMORY); /* not a byte more */
+        NEED(drop(&h, handles[3]) == RM_STATUS_OK);
+        NEED(take(&h, STEP, &handles[3]) == RM_STATUS_OK);
+        NEED(drop(&h, h.device) == RM_STATUS_OK); /* all of it */
+        h.device = 0x5c000009;
+        NEED(take(&h, STEP, &handles[0]) == RM_STATUS_OBJECT_NOT_FOUND);
+}
+
+static void a_tenant_takes_its_quota_and_not_a_byte_more(void **state)
+{
+        struct rig *rig = *state;
+        struct gate_stats stats;
+
+        begin(rig, fill);
+        assert_int_equal(finish(rig, &stats), 0);
+        assert_int_equal(rig->fake->most_held, QUOTA);
+        assert_int_equal(rig->lease.devices[0].quota.peak, QUOTA);
+        assert_true(stats.n_events[GATE_QUOTA_REFUSED] >= 2);
+}
+
+static void look(void)
+{
+        struct handles h = start(2);
+        uint32_t handle;
+
+        NEED(fb_info(&h, RM_FB_TOTAL_RAM) == QUOTA / KIB);
+        NEED(fb_info(&h, RM_FB_HEAP_FREE) == QUOTA / KIB);
+        NEED(take(&h, STEP, &handle) == RM_STATUS_OK);
+        NEED(fb_info(&h, RM_FB_HEAP_FREE) == (QUOTA - STEP) / KIB);
+}
+
+static void a_tenant_sees_its_quota(void **state)
+{
+        begin(*state, look);
+        assert_int_equal(finish(*state, NULL), 0);
+}
+
+static void steer(void)
+{
+        struct handles h = start(2);
+        uint8_t params[8] = { 1 };
+
+        NEED(control(&h, h.client, RM_SET_TIMESLICE, params, 8) == RM_STATUS_OK); /* and nothing happens */
+        NEED(control(&h, h.client, RM_DISABLE_CHANNELS, params, 8) == RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        NEED(control(&h, h.client, 0x12345678, params, 8) == RM_STATUS_NOT_SUPPORTED);
+}
+
+static void a_tenant_does_not_steer(void **state)
+{
+        struct rig *rig = *state;
+        struct gate_stats stats;
+
+        begin(rig, steer);
+        assert_int_equal(finish(rig, &stats), 0);
+        assert_int_equal(rig->fake->n_timeslices, 0);
+        assert_int_equal(stats.n_events[GATE_UNKNOWN_CONTROL], 1);
+        assert_int_equal(stats.n_denied, 2);
+}
+
+static void reach_out(void)
+{
+        struct handles h = start(2);
+        uint32_t device = 0x5c000777, handle = 0;
+        uint8_t params[64] = { 0 }, block[28] = { 0 };
+
+        NEED(control(&h, 0xc1d00001, RM_FB_GET_INFO_V2, params, 20) == RM_STATUS_INVALID_CLIENT); /* the gate's own */
+        rm_put32(params, 56, 0, 2);
+        rm_put32(params, 56, 8, 0xc1d00001);
+        NEED(alloc(h.ctl, h.client, h.client, &device, RM_CLASS_DEVICE, params, 56) == RM_STATUS_INVALID_CLIENT);
+        rm_put32(params, 56, 0, 1); /* a card that is not leased */
+        rm_put32(params, 56, 8, 0);
+        NEED(alloc(h.ctl, h.client, h.client, &device, RM_CLASS_DEVICE, params, 56) != RM_STATUS_OK);
+        rm_put32(block, 28, 0, h.client);
+        rm_put32(block, 28, 4, h.client);
+        rm_put32(block, 28, 12, 0xc1d00001);
+        rm_put32(block, 28, 16, 0xcaf00000);
+        NEED(request(h.ctl, RM_NR_DUP, block, 28) == 0);
+        NEED(rm_get32(block, 28, 24) == RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        NEED(alloc(h.ctl, h.client, h.device, &handle, 0x1234, NULL, 0) == RM_STATUS_INVALID_CLASS);
+}
+
+static void what_is_somebody_elses_is_out_of_reach(void **state)
+{
+        struct gate_stats stats;
+
+        begin(*state, reach_out);
+        assert_int_equal(finish(*state, &stats), 0);
+        assert_int_equal(stats.n_events[GATE_FOREIGN_OBJECT], 3);
+        assert_int_equal(stats.n_events[GATE_UNKNOWN_CLASS], 1);
+}
+
+static void use_strange_descriptors(void)
+{
+        struct handles h = start(2);
+        int file = memfd_create("no-driver", MFD_CLOEXEC), forbidden = fake_node_open("nvidia-modeset"), ends[2];
+        uint8_t block[48] = { 0 };
+        int n = 7;
+
+        NEED(request(file, RM_NR_ALLOC, block, 48) == -ENOTTY);
+        NEED(request(999, RM_NR_ALLOC, block, 48) == -EBADF);
+        NEED(request(-1, RM_NR_ALLOC, block, 48) == -EBADF);
+        NEED(request(forbidden, RM_NR_ALLOC, block, 48) == -EPERM);
+        NEED(request(h.ctl, 0x41, block, 56) == -EINVAL);            /* IDLE_CHANNELS */
+        NEED(request(h.ctl, RM_NR_ALLOC, block, 44) == -EINVAL);     /* a size that no release has */
+        NEED(request(h.ctl, RM_NR_ALLOC, NULL, 48) == -EFAULT);
+        NEED(pipe(ends) == 0 && write(ends[1], "abc", 3) == 3);
+        NEED(ioctl(ends[0], FIONREAD, &n) == 0 && n == 3); /* not touched */
+}
+
+static void strange_descriptors_and_addresses_are_refused(void **state)
+{
+        begin(*state, use_strange_descriptors);
+        assert_int_equal(finish(*state, NULL), 0);
+}
+
+static void take_from_a_small_card(void)
+{
+        struct handles h = start(2);
+        uint32_t handle;
+
+        NEED(take(&h, 128 * MIB, &handle) == RM_STATUS_OK);
+        NEED(take(&h, 512 * MIB, &handle) == RM_STATUS_NO_MEMORY); /* the card's word */
+        NEED(fb_info(&h, RM_FB_HEAP_FREE) == 128 * MIB / KIB);     /* what the card has, not the quota */
+        NEED(take(&h, 128 * MIB, &handle) == RM_STATUS_OK);
+}
+
+static void what_the_driver_refuses_costs_nothing(void **state)
+{
+        struct rig *rig = *state;
+
+        rig->fake->card = 256 * MIB;
+        begin(rig, take_from_a_small_card);
+        assert_int_equal(finish(rig, NULL), 0);
+        assert_int_equal(rig->lease.devices[0].quota.n_refused, 0);
+}
+
+static void take_more_than_asked(void)
+{
+        struct handles h = start(2);
+        uint32_t handle;
+
+        NEED(take(&h, 1, &handle) == RM_STATUS_OK); /* 640 MiB, in truth */
+        NEED(take(&h, 1, &handle) == RM_STATUS_NO_MEMORY);
+        NEED(fb_info(&h, RM_FB_HEAP_FREE) == (QUOTA - 640 * MIB) / KIB);
+}
+
+static void what_the_driver_gives_beyond_the_quota_goes_back(void **state)
+{
+        struct rig *rig = *state;
+
+        rig->fake->granule = 640 * MIB;
+        rig->may_hold = 2 * 640 * MIB; /* for a moment */
+        begin(rig, take_more_than_asked);
+        assert_int_equal(finish(rig, NULL), 0);
+}
+
+/* Many threads at once, each taking and dropping: no order of calls gets past the quota. */
+static struct handles shared;
+
+static void *struggle(void *context)
+{
+        unsigned int seed = (unsigned int)(uintptr_t)context;
+        uint32_t mine[8] = { 0 };
+
+        for (int i = 0; i < 60; i++) {
+                uint32_t *slot = &mine[rand_r(&seed) % 8];
+
+                if (*slot) {
+                        NEED(drop(&shared, *slot) == RM_STATUS_OK);
+                        *slot = 0;
+                } else {
+                        uint32_t r = take(&shared, (bytes)(rand_r(&seed) % 100 + 1) * MIB, slot);
+
+                        NEED(r == RM_STATUS_OK || r == RM_STATUS_NO_MEMORY);
+                        if (r != RM_STATUS_OK)
+                                *slot = 0;
+                }
+        }
+        return NULL;
+}
+
+static void race(void)
+{
+        pthread_t threads[8];
+
+        shared = start(2);
+        for (uintptr_t i = 0; i < 8; i++)
+                NEED(pthread_create(&threads[i], NULL, struggle, (void *)(i + 1)) == 0);
+        for (int i = 0; i < 8; i++)
+                NEED(pthread_join(threads[i], NULL) == 0);
+}
+
+static void threads_do_not_race_past_the_quota(void **state)
+{
+        struct rig *rig = *state;
+
+        begin(rig, race);
+        assert_int_equal(finish(rig, NULL), 0);
+        assert_true(rig->lease.devices[0].quota.n_refused > 0); /* it was tight */
+}
+
+static void take_slowly(void)
+{
+        struct handles h = start(2);
+        uint32_t handle;
+
+        for (;;)
+                (void)take(&h, STEP, &handle);
+}
+
+/* The call is in the driver when its caller dies: the memory is there, and nobody will free it. */
+static void a_tenant_killed_in_the_middle_of_a_call_leaves_nothing(void **state)
+{
+        struct rig *rig = *state;
+
+        rig->fake->delay_ms = 30;
+        for (int i = 0; i < 5; i++) {
+                unsigned int before = rig->fake->n_inside;
+
+                begin(rig, take_slowly);
+                while (rig->fake->n_inside < before + (unsigned int)i + 1)
+                        fake_wait(1);
+                fake_wait(i * 7);
+                assert_int_equal(kill(rig->tenant, SIGKILL), 0);
+                assert_int_equal(finish(rig, NULL), -SIGKILL);
+        }
+}
+
+/* A tenant of many processes; they are killed at any moment, again and again. */
+static void storm(void)
+{
+        unsigned int seed = 1;
+
+        for (int round = 0; round < 12; round++) {
+                pid_t children[6];
+
+                for (int i = 0; i < 6; i++) {
+                        children[i] = fork();
+                        if (children[i] == 0)
+                                take_slowly();
+                }
+                fake_wait(rand_r(&seed) % 12);
+                for (int i = 0; i < 6; i++)
+                        NEED(kill(children[i], SIGKILL) == 0);
+                for (int i = 0; i < 6; i++)
+                        NEED(waitpid(children[i], NULL, 0) == children[i]);
+        }
+        {
+                struct handles h = start(2);
+                uint32_t handle, n = 0;
+
+                while (n < 16 && take_in_a_moment(&h, STEP, &handle) == RM_STATUS_OK)
+                        n++;
+                NEED(n == 16 && take(&h, 1, &handle) == RM_STATUS_NO_MEMORY);
+        }
+}
+
+static void a_storm_of_kills_leaves_the_whole_quota(void **state)
+{
+        struct rig *rig = *state;
+
+        begin(rig, storm);
+        assert_int_equal(finish(rig, NULL), 0);
+}
+
+static void two_processes(void)
+{
+        struct handles h = start(2);
+        uint32_t handle, n = 0;
+        pid_t child;
+        int status;
+
+        NEED(take(&h, 512 * MIB, &handle) == RM_STATUS_OK);
+        child = fork();
+        if (child == 0) {
+                struct handles own = start(2);
+
+                while (take(&own, STEP, &handle) == RM_STATUS_OK)
+                        n++;
+                _exit(n == 8 ? 0 : 1);
+        }
+        NEED(waitpid(child, &status, 0) == child && status == 0);
+        NEED(take_in_a_moment(&h, 512 * MIB, &handle) == RM_STATUS_OK);
+}
+
+static void processes_share_one_quota(void **state)
+{
+        begin(*state, two_processes);
+        assert_int_equal(finish(*state, NULL), 0);
+}
+
+static void take_and_wait(void)
+{
+        struct handles h = start(2);
+        uint32_t handle;
+
+        NEED(take(&h, 512 * MIB, &handle) == RM_STATUS_OK);
+        while (fb_info(&h, RM_FB_TOTAL_RAM) == QUOTA / KIB)
+                fake_wait(1);
+        NEED(fb_info(&h, RM_FB_TOTAL_RAM) == 256 * MIB / KIB);
+        NEED(fb_info(&h, RM_FB_HEAP_FREE) == 0);
+        NEED(take(&h, 1, &handle) == RM_STATUS_NO_MEMORY);
+}
+
+static void a_quota_that_shrinks_under_use_grants_nothing(void **state)
+{
+        struct rig *rig = *state;
+
+        begin(rig, take_and_wait);
+        while (gate_held(rig->gate, 0) < 512 * MIB)
+                fake_wait(1);
+        rig->lease.devices[0].quota.size = 256 * MIB;
+        assert_int_equal(finish(rig, NULL), 0);
+}
+
+static void hammer(void)
+{
+        struct handles h = start(2);
+
+        for (;;)
+                (void)fb_info(&h, RM_FB_TOTAL_RAM);
+}
+
+/* G5: errors, not a free GPU. */
+static void a_gate_that_ends_leaves_errors_behind(void **state)
+{
+        struct rig *rig = *state;
+        int status;
+
+        begin(rig, hammer);
+        fake_wait(20);
+        rig->gate = gate_free(rig->gate);
+        assert_int_equal(waitpid(rig->tenant, &status, 0), rig->tenant);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 0); /* its NEED: the request failed */
+}
+
+static void gates_leave_no_descriptor_behind(void **state)
+{
+        int before = dup(0), after;
+
+        (void)state;
+        (void)close(before);
+        for (int i = 0; i < 3; i++) {
+                void *rig;
+
+                assert_int_equal(open_rig(&rig), 0);
+                begin(rig, look);
+                assert_int_equal(finish(rig, NULL), 0);
+                assert_int_equal(close_rig(&rig), 0);
+        }
+        after = dup(0);
+        (void)close(after);
+        assert_int_equal(after, before);
+}
+
+#define gate_test(f) cmocka_unit_test_setup_teardown(f, open_rig, close_rig)
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                gate_test(a_tenant_takes_its_quota_and_not_a_byte_more),
+                gate_test(a_tenant_sees_its_quota),
+                gate_test(a_tenant_does_not_steer),
+                gate_test(what_is_somebody_elses_is_out_of_reach),
+                gate_test(strange_descriptors_and_addresses_are_refused),
+                gate_test(what_the_driver_refuses_costs_nothing),
+                gate_test(what_the_driver_gives_beyond_the_quota_goes_back),
+                gate_test(threads_do_not_race_past_the_quota),
+                gate_test(a_tenant_killed_in_the_middle_of_a_call_leaves_nothing),
+                gate_test(a_storm_of_kills_leaves_the_whole_quota),
+                gate_test(processes_share_one_quota),
+                gate_test(a_quota_that_shrinks_under_use_grants_nothing),
+                gate_test(a_gate_that_ends_leaves_errors_behind),
+                cmocka_unit_test(gates_leave_no_descriptor_behind),
+        };
+
+        return cmocka_run_group_tests_name("gate/gate", tests, NULL, NULL);
+}
