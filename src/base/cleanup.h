@@ -13,19 +13,19 @@
 
 #define _cleanup_(f) __attribute__((cleanup(f)))
 
-#define TAKE(x)                                                                                    \
-        __extension__({                                                                            \
-                __typeof__(x) *take_from_ = &(x);                                                  \
-                __typeof__(x) take_value_ = *take_from_;                                           \
-                *take_from_ = (__typeof__(x)){ 0 };                                                \
-                take_value_;                                                                       \
+#define TAKE(x)                                                                                                        \
+        __extension__({                                                                                                \
+                __typeof__(x) *take_from_ = &(x);                                                                      \
+                __typeof__(x) take_value_ = *take_from_;                                                               \
+                *take_from_ = (__typeof__(x)){ 0 };                                                                    \
+                take_value_;                                                                                           \
         })
 
-#define TAKE_FD(fd)                                                                                \
-        __extension__({                                                                            \
-                int take_fd_ = (fd);                                                               \
-                (fd) = -1;                                                                         \
-                take_fd_;                                                                          \
+#define TAKE_FD(fd)                                                                                                    \
+        __extension__({                                                                                                \
+                int take_fd_ = (fd);                                                                                   \
+                (fd) = -1;                                                                                             \
+                take_fd_;                                                                                              \
         })
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

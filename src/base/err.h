@@ -20,12 +20,10 @@ struct err {
 };
 
 /* Starts a failure: "<format>: <strerror(code)>". Returns code (negative). */
-int err_set(struct err *err, int code, const char *format, ...)
-        __attribute__((format(printf, 3, 4)));
+int err_set(struct err *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Starts a failure whose text says it all; code is not spelled out. Returns code. */
-int err_say(struct err *err, int code, const char *format, ...)
-        __attribute__((format(printf, 3, 4)));
+int err_say(struct err *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Puts "<format>: " in front. Returns err->code; -EINVAL if err is NULL, or says nothing yet (what is
  * on its way up is a failure, and never becomes a success). */

@@ -20,7 +20,10 @@ struct lock {
         enum lock_rank rank;
 };
 
-#define LOCK_INIT(r) { PTHREAD_MUTEX_INITIALIZER, r }
+#define LOCK_INIT(r)                                                                                                   \
+        {                                                                                                              \
+                PTHREAD_MUTEX_INITIALIZER, r                                                                           \
+        }
 
 void lock_init(struct lock *lock, enum lock_rank rank);
 void lock_done(struct lock *lock);

@@ -31,8 +31,8 @@ int map_reserve(struct map *map, size_t more);
 /* value is not NULL. 0; -EEXIST (nothing changed); -ENOMEM (never after map_reserve). */
 int map_put(struct map *map, uint64_t key, void *value);
 
-void *map_get(const struct map *map, uint64_t key);  /* NULL: not there */
-void *map_take(struct map *map, uint64_t key);       /* removes; NULL: not there */
+void *map_get(const struct map *map, uint64_t key); /* NULL: not there */
+void *map_take(struct map *map, uint64_t key);      /* removes; NULL: not there */
 
 /* For each entry: i starts at 0; NULL at the end.
  *      for (size_t i = 0; (x = map_next(&map, &i)) != NULL;) */

@@ -57,8 +57,7 @@ static int decimal_parse(const char *text, struct decimal *ret, const char **ret
 /* value * unit, rounded down. */
 static unsigned __int128 times(struct decimal value, uint64_t unit)
 {
-        return (unsigned __int128)value.units * unit +
-               (unsigned __int128)value.millionths * unit / 1000000;
+        return (unsigned __int128)value.units * unit + (unsigned __int128)value.millionths * unit / 1000000;
 }
 
 int bytes_parse(const char *text, bytes whole, bytes *ret)
@@ -104,8 +103,7 @@ const char *bytes_format(bytes size, char buffer[static BYTES_TEXT])
                 (void)snprintf(buffer, BYTES_TEXT, "%llu.%llu %s", (unsigned long long)scaled,
                                (unsigned long long)tenths, units[unit]);
         else
-                (void)snprintf(buffer, BYTES_TEXT, "%llu %s", (unsigned long long)scaled,
-                               units[unit]);
+                (void)snprintf(buffer, BYTES_TEXT, "%llu %s", (unsigned long long)scaled, units[unit]);
         return buffer;
 }
 
@@ -117,8 +115,7 @@ int number_parse(const char *text, uint64_t *ret)
         if (!isdigit((unsigned char)*text))
                 return -EINVAL;
         errno = 0;
-        value = strtoull(text, &end,
-                         text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 16 : 10);
+        value = strtoull(text, &end, text[0] == '0' && (text[1] == 'x' || text[1] == 'X') ? 16 : 10);
         if (*end)
                 return -EINVAL;
         if (errno)

@@ -38,14 +38,12 @@ enum {
 /* The compiler makes a search of these; a number that stands twice does not compile. */
 static int index_of(enum what what, uint32_t number)
 {
-        enum {
-                FIRST = __COUNTER__ + 1
-        };
+        enum { FIRST = __COUNTER__ + 1 };
 
 #define KEY(what, number) ((uint64_t)(what) << 32 | (uint32_t)(number))
         switch (KEY(what, number)) {
-#define RULE(what, number, action, status, because)                                                \
-        case KEY(what, number):                                                                    \
+#define RULE(what, number, action, status, because)                                                                    \
+        case KEY(what, number):                                                                                        \
                 return __COUNTER__ - FIRST;
 #include "gate/rules.def"
 #undef RULE
@@ -207,8 +205,8 @@ static bool is_serialised(const struct rm_layout *layout, const struct rm_call *
         return false;
 }
 
-void gate_decide(const struct rm_layout *layout, const struct rm_call *call, const void *block,
-                 const void *params, size_t params_size, struct gate_verdict *ret)
+void gate_decide(const struct rm_layout *layout, const struct rm_call *call, const void *block, const void *params,
+                 size_t params_size, struct gate_verdict *ret)
 {
         enum what what = REQUEST;
         const struct rule *rule = find(REQUEST, call->kind);
@@ -225,8 +223,7 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                 deny_unknown(call, what, ret);
                 return;
         }
-        *ret = (struct gate_verdict){ .action = rule->action, .status = rule->status,
-                                      .because = rule->because };
+        *ret = (struct gate_verdict){ .action = rule->action, .status = rule->status, .because = rule->because };
         if (ret->action == GATE_DENY && call->status_at == UINT32_MAX)
                 ret->error = -EPERM;
         if (what == FUNCTION && ret->action == GATE_CHARGE)
@@ -284,8 +281,9 @@ uint32_t gate_params_fd(const struct rm_call *call)
 const char *gate_action_name(enum gate_action action)
 {
         static const char *const names[] = {
-                "deny", "perform", "accept", "continue", "unwrap", "view", "client", "object", "charge",
-                "host", "free", "dup", "export", "import", "space", "hold", "release", "range", "pool", "share", "look",
+                "deny",   "perform", "accept",  "continue", "unwrap", "view",   "client",
+                "object", "charge",  "host",    "free",     "dup",    "export", "import",
+                "space",  "hold",    "release", "range",    "pool",   "share",  "look",
         };
 
         return (size_t)action < ARRAY_SIZE(names) ? names[action] : "?";

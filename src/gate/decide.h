@@ -43,8 +43,8 @@ struct gate_verdict {
 };
 
 /* params: our copy of the parameters, params_size bytes of it (a short one is refused). */
-void gate_decide(const struct rm_layout *layout, const struct rm_call *call, const void *block,
-                 const void *params, size_t params_size, struct gate_verdict *ret);
+void gate_decide(const struct rm_layout *layout, const struct rm_call *call, const void *block, const void *params,
+                 size_t params_size, struct gate_verdict *ret);
 
 /*
  * What a video memory allocation takes: max(request, reply) rounded to its page size, 64 KiB or

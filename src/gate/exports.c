@@ -101,8 +101,8 @@ static void give_back(struct gate *gate, struct ledger_entry *entries[static OBJ
                 (void)ledger_entry_free(gate->ledger, entries[i]);
 }
 
-static void put_exports(struct request *request, const struct form *form, struct ledger_entry **entries,
-                        uint32_t n, uint64_t file)
+static void put_exports(struct request *request, const struct form *form, struct ledger_entry **entries, uint32_t n,
+                        uint64_t file)
 {
         struct gate *gate = request->gate;
         LOCKED(&gate->ledger_lock);
@@ -112,16 +112,15 @@ static void put_exports(struct request *request, const struct form *form, struct
                                     request->call.client, field(request, form->objects_at + 4 * i));
 }
 
-static void put_imports(struct request *request, const struct form *form, struct ledger_entry **entries,
-                        uint32_t n, uint64_t file)
+static void put_imports(struct request *request, const struct form *form, struct ledger_entry **entries, uint32_t n,
+                        uint64_t file)
 {
         struct gate *gate = request->gate;
         LOCKED(&gate->ledger_lock);
 
         for (uint32_t i = 0; i < n; i++) {
                 struct ledger_object to = { request->call.client, field(request, form->parent_at),
-                                            field(request, form->objects_at + 4 * i),
-                                            RM_CLASS_VIDEO_MEMORY, -1 };
+                                            field(request, form->objects_at + 4 * i), RM_CLASS_VIDEO_MEMORY, -1 };
 
                 (void)ledger_import(gate->ledger, entries[i], &to, file, first_index(request, form) + i);
         }

@@ -35,8 +35,7 @@ void files_done(struct files *files)
 
 static bool same_file(pid_t process, int theirs, int ours)
 {
-        return syscall(SYS_kcmp, getpid(), process, KCMP_FILE_, (unsigned long)ours,
-                       (unsigned long)theirs) == 0;
+        return syscall(SYS_kcmp, getpid(), process, KCMP_FILE_, (unsigned long)ours, (unsigned long)theirs) == 0;
 }
 
 static uint64_t find(const struct files *files, int fd)
@@ -105,8 +104,7 @@ uint64_t files_keep(struct files *files, int fd, bool is_space)
         ours = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (ours < 0)
                 return 0;
-        files->items[files->n++] =
-                (struct file){ .number = ++files->last, .fd = ours, .is_space = is_space };
+        files->items[files->n++] = (struct file){ .number = ++files->last, .fd = ours, .is_space = is_space };
         return files->last;
 }
 
@@ -128,12 +126,10 @@ void files_drop(struct files *files, uint64_t number)
 }
 
 /* Same kind of file at all? kcmp only on those. */
-static bool same_kind(int dir, const char *name, const struct stat *ours)
+static bool same_kind(const struct stat *theirs, const struct stat *ours)
 {
-        struct stat st;
-
-        return fstatat(dir, name, &st, 0) == 0 && st.st_mode == ours->st_mode &&
-               st.st_rdev == ours->st_rdev && (ours->st_rdev || st.st_ino == ours->st_ino);
+        return theirs->st_mode == ours->st_mode && theirs->st_rdev == ours->st_rdev &&
+               (ours->st_rdev || theirs->st_ino == ours->st_ino);
 }
 
 /* A process of ours that hides its descriptors (an undumpable one) may have the file. */
@@ -154,6 +150,44 @@ static bool hides(pid_t process)
         return at && (uid_t)strtoul(at + 5, NULL, 10) == geteuid();
 }
 
+/*
+ * Descriptors can wait where no table shows them: sent into a socket and not received, or registered
+ * with an io_uring. What waits is not told, only that something does: then the file may be it.
+ * Source: unix_show_fdinfo (scm_fds, Linux 5.10), io_uring_show_fdinfo (UserFiles).
+ */
+static bool holds_unseen(pid_t task, const char *descriptor)
+{
+        static const char *const counts[] = { "\nscm_fds:", "\nUserFiles:" };
+        _cleanup_(closep) int fd = -1;
+        char path[96], text[4096];
+        ssize_t n;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", task, descriptor);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        if (n < 0)
+                return false;
+        text[n] = '\0';
+        for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+                const char *at = strstr(text, counts[i]);
+
+                if (at && strtoul(at + strlen(counts[i]), NULL, 10))
+                        return true;
+        }
+        return false;
+}
+
+static bool entry_has(int dir, const char *descriptor, pid_t task, const struct file *file, const struct stat *st)
+{
+        struct stat theirs;
+
+        if (!isdigit((unsigned char)*descriptor) || fstatat(dir, descriptor, &theirs, 0) < 0)
+                return false;
+        if (same_kind(&theirs, st) && same_file(task, atoi(descriptor), file->fd))
+                return true;
+        return (S_ISSOCK(theirs.st_mode) || !(theirs.st_mode & S_IFMT)) && holds_unseen(task, descriptor);
+}
+
 static bool table_has(const char *path, pid_t task, const struct file *file, const struct stat *st)
 {
         struct dirent *entry;
@@ -163,9 +197,7 @@ static bool table_has(const char *path, pid_t task, const struct file *file, con
         if (!dir)
                 return errno == EACCES && hides(task);
         while (!has && (entry = readdir(dir)))
-                has = isdigit((unsigned char)entry->d_name[0]) &&
-                      same_kind(dirfd(dir), entry->d_name, st) &&
-                      same_file(task, atoi(entry->d_name), file->fd);
+                has = entry_has(dirfd(dir), entry->d_name, task, file, st);
         (void)closedir(dir);
         return has;
 }

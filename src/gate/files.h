@@ -23,12 +23,12 @@ enum {
 };
 
 struct file {
-        uint64_t number; /* from 1, never reused */
-        int fd;          /* ours */
-        unsigned int n_users; /* calls in progress on fd; it is not closed meanwhile */
+        uint64_t number;             /* from 1, never reused */
+        int fd;                      /* ours */
+        unsigned int n_users;        /* calls in progress on fd; it is not closed meanwhile */
         pid_t mappers[FILE_MAPPERS]; /* processes that have mapped it: a mapping holds a file, too */
         unsigned int n_mappers;      /* more than FILE_MAPPERS: some were not noted */
-        bool is_space;   /* a UVM VA space; else an export */
+        bool is_space;               /* a UVM VA space; else an export */
 };
 
 struct files {

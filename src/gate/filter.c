@@ -61,11 +61,11 @@ static int add_requests(scmp_filter_ctx context, const struct rm_layout *layout)
 {
         int r;
 
-#define REQUEST(kind, node, nr, size, status, fd, client, meaning)                                 \
-        if (RM_NODE_##node == RM_NODE_CTL) {                                                       \
-                r = notify_row(context, nr, size);                                                 \
-                if (r < 0)                                                                         \
-                        return r;                                                                  \
+#define REQUEST(kind, node, nr, size, status, fd, client, meaning)                                                     \
+        if (RM_NODE_##node == RM_NODE_CTL) {                                                                           \
+                r = notify_row(context, nr, size);                                                                     \
+                if (r < 0)                                                                                             \
+                        return r;                                                                                      \
         }
 #include "rm/requests.def"
 #undef REQUEST
@@ -91,8 +91,8 @@ static int add_uvm(scmp_filter_ctx context, const struct rm_layout *layout)
 {
         static const struct {
                 uint32_t first, n; /* n is a power of two, first a multiple of it */
-        } spans[] = { { 4, 4 }, { 8, 8 }, { 16, 16 }, { 32, 32 }, { 64, 8 }, { 72, 1 }, { 73, 1 },
-                      { 74, 2 }, { 76, 4 }, { 80, 16 }, { 96, 32 } };
+        } spans[] = { { 4, 4 },  { 8, 8 },  { 16, 16 }, { 32, 32 }, { 64, 8 }, { 72, 1 },
+                      { 73, 1 }, { 74, 2 }, { 76, 4 },  { 80, 16 }, { 96, 32 } };
         int r = notify(context, 0xfffffffcu, UVM_INITIALIZE & ~3u);
 
         for (size_t i = 0; i < ARRAY_SIZE(spans) && !r; i++)
@@ -118,8 +118,7 @@ static int build_foreign(scmp_filter_ctx *ret)
         if (!context)
                 return -ENOMEM;
         if ((r = seccomp_arch_remove(context, SCMP_ARCH_NATIVE)) < 0 ||
-            (r = seccomp_arch_add(context, SCMP_ARCH_X86)) < 0 ||
-            (r = seccomp_arch_add(context, SCMP_ARCH_X32)) < 0 ||
+            (r = seccomp_arch_add(context, SCMP_ARCH_X86)) < 0 || (r = seccomp_arch_add(context, SCMP_ARCH_X32)) < 0 ||
             (r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(ioctl), 0)) < 0 ||
             (r = seccomp_rule_add(context, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(mmap), 0)) < 0)
                 return r;
@@ -151,8 +150,7 @@ static int export(scmp_filter_ctx context, struct sock_fprog *ret)
                 return -ENOMEM;
         if (pread(fd, code, (size_t)st.st_size, 0) != st.st_size)
                 return -EIO;
-        *ret = (struct sock_fprog){ .len = (unsigned short)((size_t)st.st_size / sizeof(*code)),
-                                    .filter = TAKE(code) };
+        *ret = (struct sock_fprog){ .len = (unsigned short)((size_t)st.st_size / sizeof(*code)), .filter = TAKE(code) };
         return 0;
 }
 
@@ -185,8 +183,7 @@ int filter_install(const struct sock_fprog *program)
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return -errno;
         fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
-                     SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
-                     program);
+                     SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, program);
         return fd < 0 ? -errno : (int)fd;
 }
 

@@ -55,8 +55,7 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
         (void)pthread_mutex_init(&gate->reader.mutex, NULL);
         (void)pthread_cond_init(&gate->reader.free, NULL);
         if ((r = catch_wake()) < 0 || (r = processes_init(&gate->processes)) < 0 ||
-            (r = ledger_new(&gate->ledger)) < 0 ||
-            (r = gate->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
+            (r = ledger_new(&gate->ledger)) < 0 || (r = gate->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
             (r = probe_init(&gate->probe, &gate->options.driver, &gate->options.layout)) < 0 ||
             (r = probe_open_granted(&gate->probe, gate->lease)) < 0) {
                 gate->listener = -1; /* still the caller's */

@@ -58,8 +58,8 @@ struct gate_options {
         nsec audit_period;   /* between two comparisons with the driver's figure; 0: a second */
         struct rm_layout layout;
         struct gate_driver driver;
-        bool ipc_host;     /* objects of other tenants may be duped, and are charged here too */
-        bool keep_totals;  /* do not virtualise: for measuring the gate itself */
+        bool ipc_host;    /* objects of other tenants may be duped, and are charged here too */
+        bool keep_totals; /* do not virtualise: for measuring the gate itself */
 
         /* Called from any thread, not at once with itself; detail is valid during the call. */
         void (*event)(void *context, enum gate_event event, pid_t process, const char *detail);
@@ -73,15 +73,15 @@ struct gate_stats {
         uint64_t n_continued;
         uint64_t n_denied;
         uint64_t n_events[GATE_N_EVENTS];
-        nsec busy;            /* time spent between receiving and answering */
+        nsec busy; /* time spent between receiving and answering */
         unsigned int n_threads;
         size_t n_processes;
         struct ledger_totals holds;
 
         /* Comparisons of the ledger with the driver's own figure, made while neither moved. */
         uint64_t n_audits;
-        bytes audit_under; /* the most that the driver counted and the ledger did not: a hole */
-        bytes audit_over;  /* the most that the ledger counted and the driver did not: see audit.c */
+        bytes audit_under;  /* the most that the driver counted and the ledger did not: a hole */
+        bytes audit_over;   /* the most that the ledger counted and the driver did not: see audit.c */
         bytes audit_figure; /* the driver's latest figure */
 };
 

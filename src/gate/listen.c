@@ -80,8 +80,7 @@ static struct worker *worker_new(struct gate *gate)
         worker->params = calloc(1, GATE_PARAMS_MAX);
         worker->nested = calloc(1, GATE_NESTED_MAX);
         worker->was = calloc(1, GATE_BLOCK_MAX + GATE_PARAMS_MAX);
-        if (worker->in && worker->out && worker->block && worker->params && worker->nested &&
-            worker->was)
+        if (worker->in && worker->out && worker->block && worker->params && worker->nested && worker->was)
                 return worker;
         worker_free(worker);
         return NULL;

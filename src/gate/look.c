@@ -8,7 +8,6 @@
 #include <errno.h>
 
 enum {
-        FB_GET_INFO_V1 = 0x20801301,
         GET_ACTIVE_DEVICES = 0x288,
         PIDS_MAX = 950,
 };
@@ -42,8 +41,7 @@ static bytes held_by(void *context, uint32_t pid)
         const struct holder *holder = context;
         LOCKED(&holder->gate->ledger_lock);
 
-        return ledger_held_by(holder->gate->ledger, &holder->gate->lease->devices[holder->device].quota,
-                              pid);
+        return ledger_held_by(holder->gate->ledger, &holder->gate->lease->devices[holder->device].quota, pid);
 }
 
 /* The tenant's processes that hold memory of the device; each once. */
@@ -101,24 +99,6 @@ static void look_at_control(struct request *request)
         }
 }
 
-/* The old form of memory info keeps its list outside the parameters, where perform has written the
- * driver's reply: it is read back, corrected and written again. */
-static int look_at_fb_info_v1(struct request *request)
-{
-        uint32_t n = rm_get32(request->params, request->params_size, 0);
-        uint64_t list = rm_get64(request->params, request->params_size, 8);
-        int device = device_of(request, request->call.object);
-        struct view view;
-
-        if (device < 0 || !list || n > GATE_NESTED_MAX / 8)
-                return 0;
-        if (remote_read(request->thread, request->worker->nested, list, n * 8) < 0)
-                return -EFAULT;
-        view = view_of(request, device);
-        view_fb_info(request->worker->nested, n, &view);
-        return remote_write(request->thread, list, request->worker->nested, n * 8);
-}
-
 static void look_at_block(struct request *request)
 {
         struct view view;
@@ -143,15 +123,9 @@ int serve_view(struct request *request)
                 return r;
         if (request->gate->options.keep_totals || request_status(request) != RM_STATUS_OK)
                 return reply(request, r);
-        if (request->call.kind != RM_CONTROL) {
-                look_at_block(request);
-        } else if (request->call.class_or_cmd == FB_GET_INFO_V1) {
-                int r2 = look_at_fb_info_v1(request);
-
-                if (r2 < 0)
-                        return r2;
-        } else {
+        if (request->call.kind == RM_CONTROL)
                 look_at_control(request);
-        }
+        else
+                look_at_block(request);
         return reply(request, r);
 }

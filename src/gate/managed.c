@@ -63,9 +63,8 @@ static int charge_all(struct request *request, const struct mapping *mapping, ui
                 LOCKED(&gate->ledger_lock);
                 for (unsigned int i = 0; i < n; i++) {
                         if (r == 0)
-                                ledger_managed_put(gate->ledger, entries[i], space,
-                                                   (uint32_t)request->process->id, mapping->address,
-                                                   mapping->length, clock_now(), TAKE(charges[i]));
+                                ledger_managed_put(gate->ledger, entries[i], space, (uint32_t)request->process->id,
+                                                   mapping->address, mapping->length, clock_now(), TAKE(charges[i]));
                         else
                                 ledger_entry_free(gate->ledger, entries[i]);
                 }
@@ -105,8 +104,7 @@ static int64_t map_uvm(struct request *request, const struct mapping *mapping)
         case LEASE_MANAGED_ALLOW:
                 return GATE_GO_ON;
         case LEASE_MANAGED_DENY:
-                gate_tell(gate, GATE_MANAGED_DENIED, request->process->id, "%s",
-                          bytes_format(mapping->length, size));
+                gate_tell(gate, GATE_MANAGED_DENIED, request->process->id, "%s", bytes_format(mapping->length, size));
                 return -EOPNOTSUPP;
         case LEASE_MANAGED_CHARGE:
                 break;
@@ -114,15 +112,17 @@ static int64_t map_uvm(struct request *request, const struct mapping *mapping)
         return charge_all(request, mapping, space) < 0 ? -EPERM : go_on_and_audit(gate);
 }
 
-int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notification,
-                   struct process *process)
+int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notification, struct process *process)
 {
         struct gate *gate = worker->gate;
         const __u64 *args = notification->data.args;
-        struct mapping mapping = { args[0], (args[1] + 4095) & ~(uint64_t)4095, args[5], (int)args[2],
-                                   (int)args[3], (int)args[4] };
-        struct request request = { .gate = gate, .worker = worker, .id = notification->id,
-                                   .thread = (pid_t)notification->pid, .process = process };
+        struct mapping mapping = { args[0],     (args[1] + 4095) & ~(uint64_t)4095, args[5], (int)args[2], (int)args[3],
+                                   (int)args[4] };
+        struct request request = { .gate = gate,
+                                   .worker = worker,
+                                   .id = notification->id,
+                                   .thread = (pid_t)notification->pid,
+                                   .process = process };
         _cleanup_(closep) int fd = process_fd(process, mapping.fd);
 
         if (fd < 0)
@@ -133,8 +133,7 @@ int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notificati
                 return map_uvm(&request, &mapping);
         if (request.node == RM_NODE_UVM_TOOLS || request.node == RM_NODE_FORBIDDEN)
                 return -EPERM;
-        if (could_be_managed(&mapping) && gate->lease->managed != LEASE_MANAGED_ALLOW &&
-            files_count(&gate->files))
+        if (could_be_managed(&mapping) && gate->lease->managed != LEASE_MANAGED_ALLOW && files_count(&gate->files))
                 return go_on_and_audit(gate);
         return GATE_GO_ON;
 }

@@ -25,8 +25,7 @@ int take_memory(struct request *request, int device, bytes size, struct charge *
         if (ret->quota || quota_take(quota, size, ret) == QUOTA_OK)
                 return QUOTA_OK;
         gate_tell(gate, GATE_QUOTA_REFUSED, request->process->id, "%s of %s left on device %d",
-                  bytes_format(size == UINT64_MAX ? 0 : size, asked),
-                  bytes_format(quota_free(quota), left), device);
+                  bytes_format(size == UINT64_MAX ? 0 : size, asked), bytes_format(quota_free(quota), left), device);
         return QUOTA_E_FULL;
 }
 
@@ -38,8 +37,7 @@ static int take_host(struct request *request, bytes size, struct charge *ret)
         if (quota_take(quota, size, ret) == QUOTA_OK)
                 return QUOTA_OK;
         gate_tell(request->gate, GATE_HOST_REFUSED, request->process->id, "%s of %s left",
-                  bytes_format(size == UINT64_MAX ? 0 : size, asked),
-                  bytes_format(quota_free(quota), left));
+                  bytes_format(size == UINT64_MAX ? 0 : size, asked), bytes_format(quota_free(quota), left));
         return QUOTA_E_FULL;
 }
 
@@ -109,8 +107,7 @@ int serve_memory(struct request *request)
                 ledger_entry_free(gate->ledger, entry);
                 return r < 0 ? r : reply(request, r); /* the charge goes back by itself */
         }
-        if (is_video && size_after(request) > charge.size &&
-            charge_resize(&charge, size_after(request)) != QUOTA_OK) {
+        if (is_video && size_after(request) > charge.size && charge_resize(&charge, size_after(request)) != QUOTA_OK) {
                 {
                         LOCKED(&gate->ledger_lock);
                         ledger_entry_free(gate->ledger, entry);

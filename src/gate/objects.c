@@ -54,8 +54,7 @@ int serve_client(struct request *request)
         {
                 LOCKED(&gate->ledger_lock);
                 if (r >= 0 && request_status(request) == RM_STATUS_OK)
-                        ledger_client_put(gate->ledger, entry, new_handle(request),
-                                          (uint32_t)request->process->id);
+                        ledger_client_put(gate->ledger, entry, new_handle(request), (uint32_t)request->process->id);
                 else
                         ledger_entry_free(gate->ledger, entry);
         }
@@ -84,17 +83,15 @@ static uint32_t check_channel(const struct request *request)
         struct ledger_object parent;
 
         if (call->class_or_cmd == RM_CLASS_GROUP)
-                return ledger_count(ledger, RM_CLASS_GROUP) < lease->groups_max
-                               ? RM_STATUS_OK
-                               : RM_STATUS_INSUFFICIENT_RESOURCES;
+                return ledger_count(ledger, RM_CLASS_GROUP) < lease->groups_max ? RM_STATUS_OK :
+                                                                                  RM_STATUS_INSUFFICIENT_RESOURCES;
         if (!RM_CLASS_IS_CHANNEL(call->class_or_cmd))
                 return RM_STATUS_OK;
         if (ledger_get(ledger, call->client, call->parent, &parent) != LEDGER_OK ||
             parent.class_number != RM_CLASS_GROUP)
                 return RM_STATUS_INVALID_ARGUMENT;
-        return ledger_count(ledger, call->class_or_cmd) < lease->channels_max
-                       ? RM_STATUS_OK
-                       : RM_STATUS_INSUFFICIENT_RESOURCES;
+        return ledger_count(ledger, call->class_or_cmd) < lease->channels_max ? RM_STATUS_OK :
+                                                                                RM_STATUS_INSUFFICIENT_RESOURCES;
 }
 
 int serve_object(struct request *request)
@@ -170,8 +167,7 @@ static uint32_t check_dup(struct request *request, bool *ret_is_foreign)
         struct ledger_object object;
 
         *ret_is_foreign = !ledger_has_client(gate->ledger, call->source_client);
-        if (call->parent != call->client &&
-            ledger_get(gate->ledger, call->client, call->parent, &object) != LEDGER_OK)
+        if (call->parent != call->client && ledger_get(gate->ledger, call->client, call->parent, &object) != LEDGER_OK)
                 return RM_STATUS_OBJECT_NOT_FOUND;
         if (*ret_is_foreign)
                 return gate->options.ipc_host ? RM_STATUS_OK : RM_STATUS_INSUFFICIENT_PERMISSIONS;
@@ -195,16 +191,14 @@ static bytes ask_size(struct request *request, uint32_t client, uint32_t handle)
         rm_put32(block, sizeof(block), 8, 0x410110);
         rm_put64(block, sizeof(block), 16, (uintptr_t)params);
         rm_put32(block, sizeof(block), 24, sizeof(params));
-        if (driver->ioctl(driver->context, request->fd,
-                          3u << 30 | 32u << 16 | 'F' << 8 | RM_NR_CONTROL, block) < 0 ||
+        if (driver->ioctl(driver->context, request->fd, 3u << 30 | 32u << 16 | 'F' << 8 | RM_NR_CONTROL, block) < 0 ||
             rm_get32(block, sizeof(block), 28) != RM_STATUS_OK)
                 return 0;
         return (bytes)rm_get32(entry, sizeof(entry), 4) * 4 * KIB;
 }
 
 /* The memory of another tenant, now ours as well: charged, or handed back. */
-static uint32_t charge_foreign(struct request *request, struct ledger_object *object,
-                               struct charge *ret)
+static uint32_t charge_foreign(struct request *request, struct ledger_object *object, struct charge *ret)
 {
         struct gate *gate = request->gate;
         struct ledger_object parent;
@@ -217,8 +211,7 @@ static uint32_t charge_foreign(struct request *request, struct ledger_object *ob
         }
         object->class_number = RM_CLASS_VIDEO_MEMORY;
         if (device < 0 ||
-            take_memory(request, device, ask_size(request, object->client, object->handle), ret) !=
-                    QUOTA_OK) {
+            take_memory(request, device, ask_size(request, object->client, object->handle), ret) != QUOTA_OK) {
                 (void)perform_free(request, object->client, object->handle);
                 return RM_STATUS_NO_MEMORY;
         }
@@ -264,8 +257,7 @@ int serve_dup(struct request *request)
                 else if (is_foreign)
                         ledger_put(gate->ledger, entry, &to, TAKE(charge));
                 else
-                        (void)ledger_dup(gate->ledger, entry, &to, call->source_client,
-                                         call->source_object);
+                        (void)ledger_dup(gate->ledger, entry, &to, call->source_client, call->source_object);
         }
         if (r >= 0 && request_status(request) == RM_STATUS_OK && refused != RM_STATUS_OK)
                 return answer(request, refused);

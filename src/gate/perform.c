@@ -56,8 +56,7 @@ static int nest(struct request *request, struct nested nested[static NESTED], si
                         continue;
                 if (size > GATE_NESTED_MAX - used)
                         return -EINVAL;
-                *to = (struct nested){ pointers[i].at, pointers[i].out, theirs,
-                                       request->worker->nested + used, size };
+                *to = (struct nested){ pointers[i].at, pointers[i].out, theirs, request->worker->nested + used, size };
                 memset(to->ours, 0, size);
                 if (pointers[i].in) {
                         r = remote_read(request->thread, to->ours, theirs, size);
@@ -78,8 +77,7 @@ static int unnest(struct request *request, const struct nested *nested, size_t n
         for (size_t i = 0; i < n; i++) {
                 rm_put64(request->params, request->params_size, nested[i].at, nested[i].theirs);
                 if (succeeded && nested[i].out && r == 0)
-                        r = remote_write(request->thread, nested[i].theirs, nested[i].ours,
-                                         nested[i].size);
+                        r = remote_write(request->thread, nested[i].theirs, nested[i].ours, nested[i].size);
         }
         return r;
 }
@@ -211,11 +209,11 @@ static int write_back(struct request *request)
         struct iovec ours[2], theirs[2];
         size_t n = 0, size = 0;
 
-        n += changed(request->was_block, request->block, request->call.block_size, request->address,
-                     &ours[n], &theirs[n]);
+        n += changed(request->was_block, request->block, request->call.block_size, request->address, &ours[n],
+                     &theirs[n]);
         if (request->params_size && returns_params(request))
-                n += changed(request->was_params, request->params, request->params_size,
-                             request->call.params, &ours[n], &theirs[n]);
+                n += changed(request->was_params, request->params, request->params_size, request->call.params, &ours[n],
+                             &theirs[n]);
         for (size_t i = 0; i < n; i++)
                 size += ours[i].iov_len;
         if (!n)
@@ -243,8 +241,7 @@ uint32_t perform_free(struct request *request, uint32_t client, uint32_t handle)
 
         rm_put32(block, sizeof(block), 0, client);
         rm_put32(block, sizeof(block), 8, handle);
-        if (driver->ioctl(driver->context, request->fd, 3u << 30 | 16u << 16 | 'F' << 8 | RM_NR_FREE,
-                          block) < 0)
+        if (driver->ioctl(driver->context, request->fd, 3u << 30 | 16u << 16 | 'F' << 8 | RM_NR_FREE, block) < 0)
                 return UINT32_MAX;
         return rm_get32(block, sizeof(block), 12);
 }

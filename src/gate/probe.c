@@ -16,13 +16,12 @@ enum {
 static int call(struct probe *probe, int fd, uint32_t nr, void *block, uint32_t size)
 {
         /* Direction and type as the real library sends them; the driver looks at neither. */
-        return probe->driver->ioctl(probe->driver->context, fd, 3u << 30 | size << 16 | 'F' << 8 | nr,
-                                    block);
+        return probe->driver->ioctl(probe->driver->context, fd, 3u << 30 | size << 16 | 'F' << 8 | nr, block);
 }
 
 /* RM_ALLOC with the long block. The status, or UINT32_MAX; *handle is what the driver made of it. */
-static uint32_t allocate(struct probe *probe, uint32_t parent, uint32_t *handle, uint32_t class_number,
-                         void *params, uint32_t params_size)
+static uint32_t allocate(struct probe *probe, uint32_t parent, uint32_t *handle, uint32_t class_number, void *params,
+                         uint32_t params_size)
 {
         uint8_t block[64] = { 0 };
         uint32_t size = probe->layout->alloc_size;
@@ -154,8 +153,7 @@ static int fb_info(struct probe *probe, unsigned int device, uint32_t index, byt
 
         rm_put32(params, size, 0, 1);
         rm_put32(params, size, 4, index);
-        if (control(probe, probe->devices[device].subdevice, RM_FB_GET_INFO_V2, params, size) !=
-            RM_STATUS_OK)
+        if (control(probe, probe->devices[device].subdevice, RM_FB_GET_INFO_V2, params, size) != RM_STATUS_OK)
                 return -EIO;
         *ret = (bytes)rm_get32(params, size, 8) * KIB;
         return 0;
@@ -227,8 +225,7 @@ int probe_open_granted(struct probe *probe, const struct lease *lease)
         return 0;
 }
 
-int probe_figure(struct probe *probe, const struct lease *lease, unsigned int device, pid_t process,
-                 bytes *ret)
+int probe_figure(struct probe *probe, const struct lease *lease, unsigned int device, pid_t process, bytes *ret)
 {
         /* n@0, then entries of 72 bytes from 8: pid, index (0: video memory), result, private@16, owned@24 */
         enum { SIZE = 14408, PID_AT = 8, PRIVATE_AT = 24, OWNED_AT = 32 };
@@ -242,8 +239,7 @@ int probe_figure(struct probe *probe, const struct lease *lease, unsigned int de
                 return r;
         rm_put32(params, SIZE, 0, 1);
         rm_put32(params, SIZE, PID_AT, (uint32_t)process);
-        if (control(probe, probe->devices[device].subdevice, RM_GET_PID_INFO, params, SIZE) !=
-            RM_STATUS_OK)
+        if (control(probe, probe->devices[device].subdevice, RM_GET_PID_INFO, params, SIZE) != RM_STATUS_OK)
                 return -EIO;
         *ret = rm_get64(params, SIZE, PRIVATE_AT) + rm_get64(params, SIZE, OWNED_AT);
         return 0;

@@ -19,8 +19,8 @@ struct gate_driver;
 struct probe {
         const struct gate_driver *driver;
         const struct rm_layout *layout;
-        int ctl;          /* our descriptor; -1: not opened */
-        uint32_t client;  /* ours */
+        int ctl;         /* our descriptor; -1: not opened */
+        uint32_t client; /* ours */
         struct {
                 int fd;
                 uint32_t subdevice; /* 0: not made */
@@ -44,8 +44,7 @@ int probe_devices(struct probe *probe, struct lease *lease);
 int probe_open_granted(struct probe *probe, const struct lease *lease);
 
 /* Memory that clients of `process` hold on the device, as the driver counts it. 0; -errno. */
-int probe_figure(struct probe *probe, const struct lease *lease, unsigned int device, pid_t process,
-                 bytes *ret);
+int probe_figure(struct probe *probe, const struct lease *lease, unsigned int device, pid_t process, bytes *ret);
 
 /* Free video memory of the device. 0; -errno. */
 int probe_free(struct probe *probe, const struct lease *lease, unsigned int device, bytes *ret);

@@ -19,7 +19,7 @@
 #include <sys/types.h>
 
 struct process {
-        pid_t id;  /* tgid, in our pid namespace */
+        pid_t id; /* tgid, in our pid namespace */
         int pidfd;
         unsigned int n_refs; /* one of the table, one per got */
         bool is_dead;

@@ -12,8 +12,8 @@
 #include <stdatomic.h>
 
 enum {
-        GATE_BLOCK_MAX = 16384,     /* the driver's own bound of a block */
-        GATE_PARAMS_MAX = 64 * 1024, /* the largest parameters we have seen are 14408 bytes */
+        GATE_BLOCK_MAX = 16384,        /* the driver's own bound of a block */
+        GATE_PARAMS_MAX = 64 * 1024,   /* the largest parameters we have seen are 14408 bytes */
         GATE_NESTED_MAX = 1024 * 1024, /* the driver's own bound of an embedded pointer */
         GATE_ORDERS = 64,
         GATE_THREADS_MAX = 512,
@@ -57,11 +57,12 @@ struct gate {
         atomic_bool is_ending, is_empty;
         _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
         _Atomic nsec busy, last_call, settled_at;
-        nsec ended_at, forgotten_at; /* the watcher's: when a process last ended, and threads were forgotten */
+        _Atomic nsec ended_at; /* when a process last ended */
+        nsec forgotten_at;     /* the watcher's: when threads were last forgotten */
         _Atomic uint64_t n_audits;
         _Atomic bytes audit_under, audit_over, audit_figure; /* written by the watcher */
-        unsigned int n_mismatches[LEASE_DEVICES_MAX]; /* the watcher's: in a row */
-        nsec audited_at;           /* the watcher's */
+        unsigned int n_mismatches[LEASE_DEVICES_MAX];        /* the watcher's: in a row */
+        nsec audited_at;                                     /* the watcher's */
         _Atomic nsec audit_at; /* when the watcher is to look for managed ranges nobody announced */
 };
 
@@ -81,7 +82,7 @@ struct request {
         uint64_t id; /* of the notification */
         pid_t thread;
         struct process *process;
-        int fd; /* our duplicate of the tenant's descriptor */
+        int fd;         /* our duplicate of the tenant's descriptor */
         uint64_t space; /* of a UVM descriptor: its number in files.h; 0: not begun */
         enum rm_node node;
         uint32_t minor;
@@ -125,8 +126,7 @@ int serve_hold(struct request *request);
 int serve_release(struct request *request);
 int serve_range(struct request *request);
 int serve_view(struct request *request);
-int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notification,
-                   struct process *process);
+int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notification, struct process *process);
 
 /* Keeps two driver calls that change one tree or one space in the order of the books. key2 may
  * equal key1. Not nested. */

@@ -28,9 +28,9 @@ static void tell_denied(const struct request *request)
         const struct rm_call *call = &request->call;
 
         if (request->verdict.is_unknown)
-                event = call->kind == RM_CONTROL                                  ? GATE_UNKNOWN_CONTROL
-                        : call->kind == RM_ALLOC || call->kind == RM_ALLOC_SHORT ? GATE_UNKNOWN_CLASS
-                                                                                  : GATE_UNKNOWN_REQUEST;
+                event = call->kind == RM_CONTROL                               ? GATE_UNKNOWN_CONTROL :
+                        call->kind == RM_ALLOC || call->kind == RM_ALLOC_SHORT ? GATE_UNKNOWN_CLASS :
+                                                                                 GATE_UNKNOWN_REQUEST;
         gate_tell(request->gate, event, request->process->id, "%s 0x%x: %s", rm_kind_name(call->kind),
                   call->class_or_cmd, request->verdict.because);
 }
@@ -69,8 +69,8 @@ static int check_clients(struct request *request)
         }
         if (!stranger)
                 return 0;
-        gate_tell(gate, GATE_FOREIGN_OBJECT, request->process->id, "%s names client 0x%x",
-                  rm_kind_name(call->kind), stranger);
+        gate_tell(gate, GATE_FOREIGN_OBJECT, request->process->id, "%s names client 0x%x", rm_kind_name(call->kind),
+                  stranger);
         return -EACCES;
 }
 
@@ -226,22 +226,19 @@ static int serve_request(struct request *request, uint32_t number)
         r = rm_request_find(layout, request->node, number, &kind, &size);
         if (r != RM_OK) {
                 request->gate->n_denied++;
-                gate_tell(request->gate, GATE_UNKNOWN_REQUEST, request->process->id,
-                          "request 0x%x on %s", number,
+                gate_tell(request->gate, GATE_UNKNOWN_REQUEST, request->process->id, "request 0x%x on %s", number,
                           request->node == RM_NODE_UVM ? "nvidia-uvm" : "nvidia");
                 return request->node == RM_NODE_UVM ? -ENOTTY : -EINVAL;
         }
         r = copy_call(request, kind, number, size);
         if (r < 0)
                 return r == -EPERM || r == -ESRCH ? -EPERM : r;
-        gate_decide(layout, &request->call, request->block, request->params, request->params_size,
-                    &request->verdict);
+        gate_decide(layout, &request->call, request->block, request->params, request->params_size, &request->verdict);
         if (request->verdict.action == GATE_UNWRAP)
                 return unwrap(request);
         if (check_clients(request) < 0) {
                 request->gate->n_denied++;
-                return request->call.status_at == UINT32_MAX ? -EPERM
-                                                             : answer(request, RM_STATUS_INVALID_CLIENT);
+                return request->call.status_at == UINT32_MAX ? -EPERM : answer(request, RM_STATUS_INVALID_CLIENT);
         }
         if (!request_is_alive(request))
                 return -EINTR; /* nobody is there to hear it */
@@ -261,15 +258,20 @@ static int serve_stranger(struct request *request, uint32_t number)
         return -ENOTTY;
 }
 
-static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notification,
-                       struct process *process)
+static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notification, struct process *process)
 {
         struct gate *gate = worker->gate;
         int r;
         struct request request = {
-                .gate = gate, .worker = worker, .id = notification->id, .process = process,
-                .thread = (pid_t)notification->pid, .address = notification->data.args[2],
-                .block = worker->block, .params = worker->params, .was_block = worker->was,
+                .gate = gate,
+                .worker = worker,
+                .id = notification->id,
+                .process = process,
+                .thread = (pid_t)notification->pid,
+                .address = notification->data.args[2],
+                .block = worker->block,
+                .params = worker->params,
+                .was_block = worker->was,
                 .was_params = worker->was + GATE_BLOCK_MAX,
         };
         uint32_t number = (uint32_t)notification->data.args[1];
@@ -297,8 +299,7 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
                 return serve_stranger(&request, number);
         case RM_NODE_UVM_TOOLS:
         case RM_NODE_FORBIDDEN:
-                gate_tell(gate, GATE_DENIED, process->id, "request 0x%x on a node that is no tenant's",
-                          number);
+                gate_tell(gate, GATE_DENIED, process->id, "request 0x%x on a node that is no tenant's", number);
                 return -EPERM;
         case RM_NODE_DEVICE:
         case RM_NODE_CTL:
@@ -316,8 +317,7 @@ int64_t serve_notification(struct worker *worker, const struct seccomp_notif *no
 
         r = process_get(&gate->processes, (pid_t)notification->pid, &process);
         if (r < 0) {
-                gate_tell(gate, GATE_TENANT_UNREADABLE, (pid_t)notification->pid, "process: %s",
-                          strerror((int)-r));
+                gate_tell(gate, GATE_TENANT_UNREADABLE, (pid_t)notification->pid, "process: %s", strerror((int)-r));
                 return -EPERM;
         }
         if (notification->data.nr == SYS_ioctl)

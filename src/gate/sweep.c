@@ -34,8 +34,7 @@ enum {
 #define MAPPED_BY (20 * NSEC_PER_MSEC)
 
 /* Some clients of the owner (0: of all), copied so that the driver is asked without the lock. */
-static size_t some_clients(struct gate *gate, uint32_t owner, size_t *i,
-                           uint32_t clients[static CLIENTS_AT_ONCE])
+static size_t some_clients(struct gate *gate, uint32_t owner, size_t *i, uint32_t clients[static CLIENTS_AT_ONCE])
 {
         LOCKED(&gate->ledger_lock);
         uint32_t client_owner;
@@ -81,8 +80,8 @@ static bool is_uvm(const char *line)
         if (strstr(line, "nvidia-uvm"))
                 return true;
         return strstr(line, "/dev/") && stat("/dev/nvidia-uvm", &st) == 0 &&
-               sscanf(line, "%*s %*s %*s %x:%x %lu", &major_, &minor_, &inode) == 3 &&
-               inode == st.st_ino && makedev(major_, minor_) == st.st_dev;
+               sscanf(line, "%*s %*s %*s %x:%x %lu", &major_, &minor_, &inode) == 3 && inode == st.st_ino &&
+               makedev(major_, minor_) == st.st_dev;
 }
 
 /* The ranges of UVM in a process's address space. How many, or -errno. */
@@ -185,8 +184,7 @@ static bool sweep_managed(struct gate *gate, pid_t process, bool is_audit)
                 return is_left;
         for (ssize_t i = 0; i < n; i++)
                 if (!is_announced(gate, process, &ranges[i])) {
-                        gate_tell(gate, GATE_AUDIT_MISMATCH, process,
-                                  "managed range at 0x%llx was not announced",
+                        gate_tell(gate, GATE_AUDIT_MISMATCH, process, "managed range at 0x%llx was not announced",
                                   (unsigned long long)ranges[i].base);
                         (void)kill(process, SIGKILL);
                         break;
@@ -227,7 +225,9 @@ bool settle_lately(struct gate *gate)
 {
         nsec settled = gate->settled_at, now = clock_now();
 
-        if (now - settled < SETTLED_FOR || !atomic_compare_exchange_strong(&gate->settled_at, &settled, now))
+        bool has_ended = gate->ended_at > settled; /* and memory came back with it */
+
+        if ((now - settled < SETTLED_FOR && !has_ended) || !atomic_compare_exchange_strong(&gate->settled_at, &settled, now))
                 return false;
         (void)gate_settle(gate);
         return true;
@@ -288,7 +288,15 @@ static void reap(struct gate *gate, bool *is_settling)
         pid_t ended;
 
         while ((ended = processes_reap(&gate->processes)))
-                *is_settling |= sweep_ended(gate, ended);
+                *is_settling |= sweep_ended(gate, ended) || files_count(&gate->files);
+}
+
+/* Often at first; a descriptor that waits in a socket is looked for more patiently. */
+static int settle_ms(const struct gate *gate, bool is_settling, nsec now)
+{
+        if (!is_settling)
+                return PERIOD_MS;
+        return now - gate->ended_at < 10 * SOON_MS * NSEC_PER_MSEC ? SOON_MS : 20 * SOON_MS;
 }
 
 /* Once a second: managed ranges come and go unseen. While something is left of what ended: that. */
@@ -301,10 +309,10 @@ static void tick(struct gate *gate, bool *is_settling, nsec *done)
                 gate->forgotten_at = now;
         }
         audit_figures(gate, now);
-        if (now - *done < (*is_settling ? SOON_MS : PERIOD_MS) * NSEC_PER_MSEC)
+        if (now - *done < settle_ms(gate, *is_settling, now) * NSEC_PER_MSEC)
                 return;
         if (*is_settling)
-                *is_settling = gate_settle(gate);
+                *is_settling = gate_settle(gate) || files_count(&gate->files);
         else if (files_count(&gate->files))
                 (void)sweep_all_managed(gate, true);
         /* Clients that a living process uses are no reason to ask again. */

@@ -30,8 +30,7 @@ int serve_space(struct request *request)
         /* Kept before the call: it must never hold anything that no number stands for. */
         if (!files_keep(&request->gate->files, request->fd, true))
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        rm_put64(request->block, request->call.block_size, 0,
-                 flags | FLAG_NO_HMM | FLAG_MULTI_PROCESS);
+        rm_put64(request->block, request->call.block_size, 0, flags | FLAG_NO_HMM | FLAG_MULTI_PROCESS);
         r = perform(request);
         rm_put64(request->block, request->call.block_size, 0, flags);
         return r < 0 ? r : reply(request, r);
@@ -72,9 +71,8 @@ int serve_hold(struct request *request)
         {
                 LOCKED(&gate->ledger_lock);
                 if (r >= 0 && request_status(request) == RM_STATUS_OK)
-                        (void)ledger_map(gate->ledger, entry, space, call->base, call->length,
-                                         mapped_on(request), call->source_client,
-                                         call->source_object);
+                        (void)ledger_map(gate->ledger, entry, space, call->base, call->length, mapped_on(request),
+                                         call->source_client, call->source_object);
                 else
                         ledger_entry_free(gate->ledger, entry);
         }

@@ -21,8 +21,7 @@ int gpu_release_read(const char *path, struct gpu_backend *ret, struct err *err)
         ret->release[n] = '\0';
         ret->release[strcspn(ret->release, " \n")] = '\0';
         if (rm_version_parse(ret->release, &version) < 0)
-                return err_say(err, -ENOTSUP, "%s does not hold a driver release: '%s'", path,
-                               ret->release);
+                return err_say(err, -ENOTSUP, "%s does not hold a driver release: '%s'", path, ret->release);
         if (rm_layout_for(version, &ret->layout) != RM_OK)
                 return err_say(err, -ENOTSUP,
                                "driver %s: the ABI of this release is not known here, so nothing is let "

@@ -47,8 +47,7 @@ static int read_majors(struct majors *ret)
                         break;
                 if (!strcmp(name, "nvidia-uvm"))
                         found.uvm = major;
-                else if (!strncmp(name, "nvidia", 6) && major != MAJOR_NVIDIA &&
-                         found.n_forbidden < OTHERS_MAX)
+                else if (!strncmp(name, "nvidia", 6) && major != MAJOR_NVIDIA && found.n_forbidden < OTHERS_MAX)
                         found.forbidden[found.n_forbidden++] = major;
         }
         (void)fclose(file);
@@ -65,9 +64,9 @@ static enum rm_node driver_node(void *context, int fd, uint32_t *ret_minor)
                 return RM_NODE_OTHER;
         *ret_minor = minor(st.st_rdev);
         if (major(st.st_rdev) == MAJOR_NVIDIA)
-                return *ret_minor == MINOR_CTL       ? RM_NODE_CTL
-                       : *ret_minor == MINOR_MODESET ? RM_NODE_FORBIDDEN
-                                                     : RM_NODE_DEVICE;
+                return *ret_minor == MINOR_CTL     ? RM_NODE_CTL :
+                       *ret_minor == MINOR_MODESET ? RM_NODE_FORBIDDEN :
+                                                     RM_NODE_DEVICE;
         if (known->uvm && major(st.st_rdev) == known->uvm)
                 return *ret_minor == 0 ? RM_NODE_UVM : RM_NODE_UVM_TOOLS;
         for (size_t i = 0; i < known->n_forbidden; i++)
@@ -95,8 +94,9 @@ static int driver_open(void *context, const char *node)
 
 int gpu_driver_open(struct gpu_backend *ret, struct err *err)
 {
-        struct gpu_backend found = { .name = "driver", .context = &majors, .node = driver_node,
-                                     .ioctl = driver_ioctl, .open = driver_open };
+        struct gpu_backend found = {
+                .name = "driver", .context = &majors, .node = driver_node, .ioctl = driver_ioctl, .open = driver_open
+        };
         int r;
 
         if (access("/sys/module/nvidia/version", R_OK) < 0)

@@ -69,8 +69,7 @@ static bool node_is_sound(const struct ledger *ledger, const struct node *node)
                 return map_get(&ledger->clients, name->handle) == node;
         if (ledger_node(ledger, name->client, name->handle) != node)
                 return false;
-        return node->parent->name.client == name->client &&
-               node->parent->name.handle == name->parent;
+        return node->parent->name.client == name->client && node->parent->name.handle == name->parent;
 }
 
 /* L2: every object hangs, through its parents, on a client that is there. */
@@ -98,10 +97,8 @@ static bool dependencies_are_sound(const struct ledger *ledger)
                 for (at = node->needs.next; at != &node->needs; at = at->next, n_needs++)
                         if (OWNER_OF(at, struct dependency, needs)->node != node)
                                 return false;
-                for (at = node->dependents.next; at != &node->dependents;
-                     at = at->next, n_dependents++)
-                        if (OWNER_OF(at, struct dependency, dependents)->node->name.client !=
-                            node->name.client)
+                for (at = node->dependents.next; at != &node->dependents; at = at->next, n_dependents++)
+                        if (OWNER_OF(at, struct dependency, dependents)->node->name.client != node->name.client)
                                 return false;
         }
         return n_needs == n_dependents;
@@ -167,12 +164,10 @@ static bool memories_are_sound(const struct ledger *ledger)
 
 bool ledger_is_sound(const struct ledger *ledger)
 {
-        return has_room(&ledger->clients, ledger->n_entries) &&
-               has_room(&ledger->objects, ledger->n_entries) &&
+        return has_room(&ledger->clients, ledger->n_entries) && has_room(&ledger->objects, ledger->n_entries) &&
                has_room(&ledger->classes, ledger->n_entries) && tree_is_sound(&ledger->mappings) &&
-               tree_is_sound(&ledger->exports) && tree_is_sound(&ledger->ranges) &&
-               tree_is_sound(&ledger->managed) && tree_is_sound(&ledger->managed_owned) &&
-               ledger->managed.n_nodes == ledger->managed_owned.n_nodes &&
-               nodes_are_sound(ledger) && dependencies_are_sound(ledger) &&
-               classes_are_sound(ledger) && memories_are_sound(ledger);
+               tree_is_sound(&ledger->exports) && tree_is_sound(&ledger->ranges) && tree_is_sound(&ledger->managed) &&
+               tree_is_sound(&ledger->managed_owned) && ledger->managed.n_nodes == ledger->managed_owned.n_nodes &&
+               nodes_are_sound(ledger) && dependencies_are_sound(ledger) && classes_are_sound(ledger) &&
+               memories_are_sound(ledger);
 }

@@ -10,8 +10,7 @@
 
 /* Memories. */
 
-struct memory *memory_new(struct ledger *ledger, struct ledger_entry *entry, uint32_t owner,
-                          struct charge charge)
+struct memory *memory_new(struct ledger *ledger, struct ledger_entry *entry, uint32_t owner, struct charge charge)
 {
         struct memory *memory;
 
@@ -55,8 +54,8 @@ static struct hold *hold_from(const struct tree *tree, uint64_t high, uint64_t l
         return place && place->key.high == high ? hold_of(place) : NULL;
 }
 
-static struct hold *hold_put(struct tree *tree, struct ledger_entry *entry, uint64_t high,
-                             uint64_t low, uint64_t length, struct memory *memory)
+static struct hold *hold_put(struct tree *tree, struct ledger_entry *entry, uint64_t high, uint64_t low,
+                             uint64_t length, struct memory *memory)
 {
         struct hold *hold = &TAKE(entry->first)->hold;
 
@@ -98,8 +97,7 @@ static bool is_inside(const struct hold *hold, uint64_t base, uint64_t length)
         return hold->length <= length - (hold->place.key.low - base);
 }
 
-void ledger_unmap(struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length,
-                  uint64_t where)
+void ledger_unmap(struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length, uint64_t where)
 {
         struct hold *hold = hold_from(&ledger->mappings, space, base), *next;
 
@@ -112,8 +110,8 @@ void ledger_unmap(struct ledger *ledger, uint64_t space, uint64_t base, uint64_t
         }
 }
 
-int ledger_map(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base,
-               uint64_t length, uint64_t where, uint32_t client, uint32_t handle)
+int ledger_map(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base, uint64_t length,
+               uint64_t where, uint32_t client, uint32_t handle)
 {
         const struct node *node = ledger_node(ledger, client, handle);
         struct memory *memory;
@@ -124,15 +122,14 @@ int ledger_map(struct ledger *ledger, struct ledger_entry *entry, uint64_t space
         }
         memory = node->memory;
         if (where)
-                ledger_unmap(ledger, space, base, length,
-                             where); /* the object holds it meanwhile */
+                ledger_unmap(ledger, space, base, length, where); /* the object holds it meanwhile */
         hold_put(&ledger->mappings, entry, space, base, length, memory)->where = where;
         (void)ledger_entry_free(ledger, entry);
         return LEDGER_OK;
 }
 
-void ledger_range_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space,
-                      uint64_t base, uint64_t length, bool is_pool)
+void ledger_range_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base, uint64_t length,
+                      bool is_pool)
 {
         ledger_range_gone(ledger, space, base);
         hold_put(&ledger->ranges, entry, space, base, length, NULL)->is_pool = is_pool;
@@ -163,8 +160,7 @@ bool ledger_has_pool(const struct ledger *ledger, uint64_t space, uint64_t base,
 
                 return range && is_pool_at(range, base, length);
         }
-        for (place = tree_from(&ledger->ranges, (struct tree_key){ 0, 0 }); place;
-             place = tree_next(place))
+        for (place = tree_from(&ledger->ranges, (struct tree_key){ 0, 0 }); place; place = tree_next(place))
                 if (is_pool_at(hold_of(place), base, length))
                         return true;
         return false;
@@ -186,8 +182,7 @@ void ledger_space_gone(struct ledger *ledger, uint64_t space)
 
 static struct hold *managed_from(const struct ledger *ledger, uint32_t owner, uint64_t base)
 {
-        struct tree_node *owned =
-                tree_from(&ledger->managed_owned, (struct tree_key){ owner, base });
+        struct tree_node *owned = tree_from(&ledger->managed_owned, (struct tree_key){ owner, base });
 
         return owned && owned->key.high == owner ? OWNER_OF(owned, struct hold, owned) : NULL;
 }
@@ -207,9 +202,8 @@ static const struct quota *quota_of(const struct hold *hold)
         return hold->memory ? hold->memory->charge.quota : NULL;
 }
 
-void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space,
-                        uint32_t owner, uint64_t base, uint64_t length, int64_t now,
-                        struct charge charge)
+void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint32_t owner,
+                        uint64_t base, uint64_t length, int64_t now, struct charge charge)
 {
         struct hold *new = &entry->first->hold, *old = managed_from(ledger, owner, base);
 
@@ -219,16 +213,14 @@ void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint6
                 old = managed_beside(old);
         if (old)
                 managed_gone(ledger, old);
-        hold_put(&ledger->managed, entry, space, base, length,
-                 memory_new(ledger, entry, owner, charge))
-                ->put_at = now;
+        hold_put(&ledger->managed, entry, space, base, length, memory_new(ledger, entry, owner, charge))->put_at = now;
         tree_put(&ledger->managed_owned, &new->owned, (struct tree_key){ owner, base });
         (void)ledger_entry_free(ledger, entry);
 }
 
 /* i is where to look from: past the last base. No range starts at the last address. */
-bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i,
-                         uint64_t *ret_space, uint64_t *ret_base, uint64_t *ret_length)
+bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i, uint64_t *ret_space,
+                         uint64_t *ret_base, uint64_t *ret_length)
 {
         const struct hold *hold = *i < SIZE_MAX ? managed_from(ledger, owner, *i) : NULL;
 
@@ -249,8 +241,7 @@ void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base)
                 managed_gone(ledger, hold);
 }
 
-bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base,
-                                int64_t before)
+bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base, int64_t before)
 {
         const struct hold *hold = managed_from(ledger, owner, base);
 
@@ -272,15 +263,18 @@ void ledger_owner_managed_gone(struct ledger *ledger, uint32_t owner)
 
 /* Exports. */
 
-int ledger_export(struct ledger *ledger, struct ledger_entry *entry, uint64_t descriptor,
-                  uint32_t index, uint32_t client, uint32_t handle)
+int ledger_export(struct ledger *ledger, struct ledger_entry *entry, uint64_t descriptor, uint32_t index,
+                  uint32_t client, uint32_t handle)
 {
-        const struct node *node = ledger_node(ledger, client, handle);
+        const struct node *node = handle ? ledger_node(ledger, client, handle) : NULL;
+        struct hold *old = hold_from(&ledger->exports, descriptor, index), *new = NULL;
 
         if (node)
-                (void)hold_put(&ledger->exports, entry, descriptor, index, 0, node->memory);
+                new = hold_put(&ledger->exports, entry, descriptor, index, 0, node->memory);
+        if ((new || !handle) && old && old->place.key.low == index)
+                hold_gone(ledger, &ledger->exports, old);
         (void)ledger_entry_free(ledger, entry);
-        return node ? LEDGER_OK : LEDGER_E_NO_OBJECT;
+        return node || !handle ? LEDGER_OK : LEDGER_E_NO_OBJECT;
 }
 
 void ledger_export_gone(struct ledger *ledger, uint64_t descriptor)

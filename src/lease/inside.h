@@ -77,8 +77,7 @@ struct ledger {
 struct node *ledger_node(const struct ledger *ledger, uint32_t client, uint32_t handle);
 
 /* Makes the memory of a charge, with no holder yet; NULL for an empty charge. */
-struct memory *memory_new(struct ledger *ledger, struct ledger_entry *entry, uint32_t owner,
-                          struct charge charge);
+struct memory *memory_new(struct ledger *ledger, struct ledger_entry *entry, uint32_t owner, struct charge charge);
 
 /* One holder more, one less; the last one's leaving returns the charge. NULL is fine. */
 struct memory *memory_hold(struct memory *memory);

@@ -27,9 +27,8 @@ struct lease_device {
 
 struct lease {
         char tenant[64];
-        struct lease_device
-                devices[LEASE_DEVICES_MAX]; /* by PCI bus order, as nvidia-smi numbers */
-        unsigned int n_devices;             /* how many the machine has */
+        struct lease_device devices[LEASE_DEVICES_MAX]; /* by PCI bus order, as nvidia-smi numbers */
+        unsigned int n_devices;                         /* how many the machine has */
         struct quota host; /* host memory that the driver allocates and pins for the tenant */
         enum lease_managed managed;
         uint32_t groups_max; /* channel groups; a run list is finite and shared */

@@ -66,8 +66,7 @@ static void doom_what_goes_with(struct doomed *doomed, struct node *node)
         while (!list_is_empty(&node->children))
                 doom(doomed, OWNER_OF(node->children.next, struct node, siblings));
         while (!list_is_empty(&node->dependents)) {
-                struct dependency *dependency =
-                        OWNER_OF(node->dependents.next, struct dependency, dependents);
+                struct dependency *dependency = OWNER_OF(node->dependents.next, struct dependency, dependents);
                 struct node *dependent = dependency->node;
 
                 dependency_free(dependency);
@@ -198,8 +197,7 @@ struct ledger_entry *ledger_entry_free(struct ledger *ledger, struct ledger_entr
 
 /* Clients. */
 
-static void node_init(struct node *node, const struct ledger_object *name, struct node *parent,
-                      struct memory *memory)
+static void node_init(struct node *node, const struct ledger_object *name, struct node *parent, struct memory *memory)
 {
         *node = (struct node){ .name = *name, .parent = parent, .memory = memory_hold(memory) };
         list_init(&node->children);
@@ -208,8 +206,7 @@ static void node_init(struct node *node, const struct ledger_object *name, struc
         list_init(&node->needs);
 }
 
-static struct node *client_put(struct ledger *ledger, struct node *node, uint32_t client,
-                               uint32_t owner)
+static struct node *client_put(struct ledger *ledger, struct node *node, uint32_t client, uint32_t owner)
 {
         struct ledger_object name = { client, client, client, 0, -1 };
 
@@ -219,8 +216,7 @@ static struct node *client_put(struct ledger *ledger, struct node *node, uint32_
         return node;
 }
 
-void ledger_client_put(struct ledger *ledger, struct ledger_entry *entry, uint32_t client,
-                       uint32_t owner)
+void ledger_client_put(struct ledger *ledger, struct ledger_entry *entry, uint32_t client, uint32_t owner)
 {
         ledger_client_gone(ledger, client);
         (void)client_put(ledger, TAKE(entry->client), client, owner);
@@ -237,8 +233,8 @@ void ledger_client_gone(struct ledger *ledger, uint32_t client)
         node_gone(ledger, map_get(&ledger->clients, client));
 }
 
-bool ledger_client_next(const struct ledger *ledger, uint32_t owner, size_t *i,
-                        uint32_t *ret_client, uint32_t *ret_owner)
+bool ledger_client_next(const struct ledger *ledger, uint32_t owner, size_t *i, uint32_t *ret_client,
+                        uint32_t *ret_owner)
 {
         const struct node *client;
 
@@ -261,8 +257,7 @@ static struct node *client_of(struct ledger *ledger, struct ledger_entry *entry,
         return node ? node : client_put(ledger, TAKE(entry->client), client, 0);
 }
 
-static struct node *parent_of(struct ledger *ledger, struct node *client,
-                              const struct ledger_object *object)
+static struct node *parent_of(struct ledger *ledger, struct node *client, const struct ledger_object *object)
 {
         struct node *parent = NULL;
 
@@ -273,8 +268,8 @@ static struct node *parent_of(struct ledger *ledger, struct node *client,
 
 /* Uses up the entry. What bore the handle goes first: it may be the parent that the caller names,
  * and the object is then its client's. */
-static void object_put(struct ledger *ledger, struct ledger_entry *entry,
-                       const struct ledger_object *object, struct memory *memory)
+static void object_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
+                       struct memory *memory)
 {
         struct node *client = client_of(ledger, entry, object->client);
         struct node *node = &TAKE(entry->first)->node, *parent;
@@ -291,16 +286,15 @@ static void object_put(struct ledger *ledger, struct ledger_entry *entry,
         (void)ledger_entry_free(ledger, entry);
 }
 
-void ledger_put(struct ledger *ledger, struct ledger_entry *entry,
-                const struct ledger_object *object, struct charge charge)
+void ledger_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
+                struct charge charge)
 {
         const struct node *client = client_of(ledger, entry, object->client);
 
         object_put(ledger, entry, object, memory_new(ledger, entry, client->owner, charge));
 }
 
-int ledger_get(const struct ledger *ledger, uint32_t client, uint32_t handle,
-               struct ledger_object *ret)
+int ledger_get(const struct ledger *ledger, uint32_t client, uint32_t handle, struct ledger_object *ret)
 {
         const struct node *node = ledger_node(ledger, client, handle);
 
@@ -327,8 +321,8 @@ int ledger_correct(struct ledger *ledger, uint32_t client, uint32_t handle, byte
 }
 
 /* Holds the memory meanwhile: what the object replaces may be its last holder. */
-static void alias_put(struct ledger *ledger, struct ledger_entry *entry,
-                      const struct ledger_object *to, struct memory *memory)
+static void alias_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *to,
+                      struct memory *memory)
 {
         (void)memory_hold(memory);
         object_put(ledger, entry, to, memory);
@@ -351,8 +345,7 @@ int ledger_dup(struct ledger *ledger, struct ledger_entry *entry, const struct l
 int ledger_import(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *to,
                   uint64_t descriptor, uint32_t index)
 {
-        const struct tree_node *at =
-                tree_from(&ledger->exports, (struct tree_key){ descriptor, index });
+        const struct tree_node *at = tree_from(&ledger->exports, (struct tree_key){ descriptor, index });
 
         if (!at || at->key.high != descriptor || at->key.low != index) {
                 (void)ledger_entry_free(ledger, entry);
@@ -362,8 +355,7 @@ int ledger_import(struct ledger *ledger, struct ledger_entry *entry, const struc
         return LEDGER_OK;
 }
 
-int ledger_depend(struct ledger *ledger, struct ledger_entry *entry, uint32_t client,
-                  uint32_t handle, uint32_t on)
+int ledger_depend(struct ledger *ledger, struct ledger_entry *entry, uint32_t client, uint32_t handle, uint32_t on)
 {
         struct node *node = ledger_node(ledger, client, handle);
         struct node *other = ledger_node(ledger, client, on);

@@ -52,8 +52,7 @@ struct ledger_entry *ledger_entry_free(struct ledger *ledger, struct ledger_entr
 
 /* A new client, opened by process `owner` (the tenant's number for it). A client of that handle
  * that is there already is gone, with all it held: the driver reuses handles. */
-void ledger_client_put(struct ledger *ledger, struct ledger_entry *entry, uint32_t client,
-                       uint32_t owner);
+void ledger_client_put(struct ledger *ledger, struct ledger_entry *entry, uint32_t client, uint32_t owner);
 bool ledger_has_client(const struct ledger *ledger, uint32_t client);
 
 /* Everything below the client goes. Unknown client: nothing. */
@@ -61,8 +60,8 @@ void ledger_client_gone(struct ledger *ledger, uint32_t client);
 
 /* For each client of `owner`, or of all with owner 0. i starts at 0; false at the end. The ledger
  * must not change during the visit. */
-bool ledger_client_next(const struct ledger *ledger, uint32_t owner, size_t *i,
-                        uint32_t *ret_client, uint32_t *ret_owner);
+bool ledger_client_next(const struct ledger *ledger, uint32_t owner, size_t *i, uint32_t *ret_client,
+                        uint32_t *ret_owner);
 
 /*
  * The driver has made an object. parent is an object of the client or the client itself; objects of
@@ -74,13 +73,12 @@ struct ledger_object {
         uint32_t client, parent, handle, class_number;
         int device;
 };
-void ledger_put(struct ledger *ledger, struct ledger_entry *entry,
-                const struct ledger_object *object, struct charge charge);
+void ledger_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
+                struct charge charge);
 
 /* What is known of an object, not of a client. parent is what it hangs on, device is resolved (-1:
  * none on the way up had one). LEDGER_OK; LEDGER_E_NO_OBJECT. */
-int ledger_get(const struct ledger *ledger, uint32_t client, uint32_t handle,
-               struct ledger_object *ret);
+int ledger_get(const struct ledger *ledger, uint32_t client, uint32_t handle, struct ledger_object *ret);
 
 /* What this object's memory is charged, 0 for none. */
 bytes ledger_charge_of(const struct ledger *ledger, uint32_t client, uint32_t handle);
@@ -97,8 +95,7 @@ int ledger_dup(struct ledger *ledger, struct ledger_entry *entry, const struct l
 
 /* `handle` depends on `on` beside its parent (a channel on its group's context share, say): it goes
  * when either goes. LEDGER_OK; LEDGER_E_NO_OBJECT: one is unknown, nothing has changed. */
-int ledger_depend(struct ledger *ledger, struct ledger_entry *entry, uint32_t client,
-                  uint32_t handle, uint32_t on);
+int ledger_depend(struct ledger *ledger, struct ledger_entry *entry, uint32_t client, uint32_t handle, uint32_t on);
 
 /* The driver has freed the handle; handle == client frees the client. Unknown: nothing. */
 void ledger_free(struct ledger *ledger, uint32_t client, uint32_t handle);
@@ -109,16 +106,15 @@ void ledger_free(struct ledger *ledger, uint32_t client, uint32_t handle);
  * same device that the new one covers are gone; one that it covers in part still holds its memory.
  * LEDGER_OK; LEDGER_E_NO_OBJECT.
  */
-int ledger_map(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base,
-               uint64_t length, uint64_t where, uint32_t client, uint32_t handle);
+int ledger_map(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base, uint64_t length,
+               uint64_t where, uint32_t client, uint32_t handle);
 
 /* Mappings of device `where` (0: of any) that lie wholly inside [base, base + length) are gone. */
-void ledger_unmap(struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length,
-                  uint64_t where);
+void ledger_unmap(struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length, uint64_t where);
 
 /* A range of a space in which mappings are made; or a pool, which takes no video memory. */
-void ledger_range_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space,
-                      uint64_t base, uint64_t length, bool is_pool);
+void ledger_range_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base, uint64_t length,
+                      bool is_pool);
 
 /* The range that starts at base is gone, with every mapping in it. Unknown: nothing. */
 void ledger_range_gone(struct ledger *ledger, uint64_t space, uint64_t base);
@@ -136,22 +132,22 @@ void ledger_space_gone(struct ledger *ledger, uint64_t space); /* all that is of
  * ledger_managed_next visits an owner's ranges by rising base, each once; i starts at 0. The ledger
  * may change during the visit.
  */
-void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space,
-                        uint32_t owner, uint64_t base, uint64_t length, int64_t now,
-                        struct charge charge);
-bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i,
-                         uint64_t *ret_space, uint64_t *ret_base, uint64_t *ret_length);
+void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint32_t owner,
+                        uint64_t base, uint64_t length, int64_t now, struct charge charge);
+bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i, uint64_t *ret_space,
+                         uint64_t *ret_base, uint64_t *ret_length);
 void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base);
 
 /* As ledger_managed_gone, but only what was put before `before`. True if something is left. */
-bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base,
-                                int64_t before);
+bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base, int64_t before);
 void ledger_owner_managed_gone(struct ledger *ledger, uint32_t owner);
 
 /* A descriptor (the caller's number for it) keeps the object's memory, if it has one, as its
- * index-th, while it is open. LEDGER_OK; LEDGER_E_NO_OBJECT. */
-int ledger_export(struct ledger *ledger, struct ledger_entry *entry, uint64_t descriptor,
-                  uint32_t index, uint32_t client, uint32_t handle);
+ * index-th, while it is open. What was exported at that index is let go, as the driver does; handle 0
+ * exports nothing there (os.c, ExportObjectsToFd, 595.45.04). LEDGER_OK; LEDGER_E_NO_OBJECT: nothing
+ * has changed. */
+int ledger_export(struct ledger *ledger, struct ledger_entry *entry, uint64_t descriptor, uint32_t index,
+                  uint32_t client, uint32_t handle);
 void ledger_export_gone(struct ledger *ledger, uint64_t descriptor);
 
 /* An object made from the index-th export of a descriptor, the latest of that index. LEDGER_OK;

@@ -29,8 +29,8 @@ enum {
 struct quota {
         _Atomic bytes size; /* the bound; may be set below `used`: then nothing more is granted */
         _Atomic bytes used;
-        _Atomic bytes peak;         /* the most that `used` has been */
-        _Atomic uint64_t n_refused; /* how often the answer was QUOTA_E_FULL, but for quota_try */
+        _Atomic bytes peak;            /* the most that `used` has been */
+        _Atomic uint64_t n_refused;    /* how often the answer was QUOTA_E_FULL, but for quota_try */
         _Atomic bytes largest_refused; /* the largest single size refused */
 };
 

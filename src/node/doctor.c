@@ -88,11 +88,10 @@ static void look_at_release(struct doctor *doctor)
         r = gpu_release_read(path, &doctor->backend, &err);
         if (r < 0 && r != -ENOTSUP) {
                 findings_put(findings, "driver", FINDING_MISSING, "%s",
-                             r != -ENOENT           ? err.text
-                             : is_simulated(doctor) ? "SUBLET_SIM does not name a simulated machine"
-                                                    : "no NVIDIA driver is loaded");
-                findings_next(findings,
-                              "load one, or try on a simulated GPU: sublet sim -- sublet doctor");
+                             r != -ENOENT         ? err.text :
+                             is_simulated(doctor) ? "SUBLET_SIM does not name a simulated machine" :
+                                                    "no NVIDIA driver is loaded");
+                findings_next(findings, "load one, or try on a simulated GPU: sublet sim -- sublet doctor");
                 return;
         }
         findings_put(findings, "driver", FINDING_OK, "%s%s", doctor->backend.release,
@@ -102,8 +101,8 @@ static void look_at_release(struct doctor *doctor)
                 return;
         }
         findings_releases(known, sizeof(known));
-        findings_put(findings, "abi", FINDING_MISSING,
-                     "not known for '%s': nothing would be let through", doctor->backend.release);
+        findings_put(findings, "abi", FINDING_MISSING, "not known for '%s': nothing would be let through",
+                     doctor->backend.release);
         findings_next(findings, "use a known release: %s", known);
 }
 
@@ -119,8 +118,7 @@ static int node_open(const struct doctor *doctor, const char *node)
         return fd < 0 ? -errno : fd;
 }
 
-static void look_at_node(struct doctor *doctor, const char *node, const char *name,
-                         const char *next)
+static void look_at_node(struct doctor *doctor, const char *node, const char *name, const char *next)
 {
         struct findings *findings = &doctor->findings;
         _cleanup_(closep) int fd = node_open(doctor, node);
@@ -131,8 +129,7 @@ static void look_at_node(struct doctor *doctor, const char *node, const char *na
         }
         findings_put(findings, name, FINDING_MISSING, "/dev/%s: %s", node, strerror(-fd));
         if (fd == -EACCES)
-                findings_next(findings, "give this user read and write permission on /dev/%s",
-                              node);
+                findings_next(findings, "give this user read and write permission on /dev/%s", node);
         else
                 findings_next(findings, "%s", next);
 }
@@ -144,8 +141,7 @@ static void read_model(const struct doctor *doctor, uint32_t minor, char *ret, s
         glob_t found = { 0 };
 
         ret[0] = '\0';
-        (void)snprintf(pattern, sizeof(pattern), "%s/proc/driver/nvidia/gpus/*/information",
-                       doctor->root);
+        (void)snprintf(pattern, sizeof(pattern), "%s/proc/driver/nvidia/gpus/*/information", doctor->root);
         (void)glob(pattern, GLOB_NOSORT, NULL, &found);
         for (size_t i = 0; i < found.gl_pathc && !ret[0]; i++) {
                 FILE *file = fopen(found.gl_pathv[i], "re");
@@ -171,8 +167,8 @@ static void look_at_cards(struct doctor *doctor)
         struct probe probe;
         int r;
 
-        doctor->driver = (struct gate_driver){ doctor->backend.context, doctor->backend.node,
-                                               doctor->backend.ioctl, doctor->backend.open };
+        doctor->driver = (struct gate_driver){ doctor->backend.context, doctor->backend.node, doctor->backend.ioctl,
+                                               doctor->backend.open };
         r = probe_init(&probe, &doctor->driver, &doctor->backend.layout);
         if (r == 0) {
                 r = probe_devices(&probe, &lease);
@@ -180,24 +176,19 @@ static void look_at_cards(struct doctor *doctor)
         }
         for (unsigned int i = 0; r == 0 && i < lease.n_devices; i++) {
                 read_model(doctor, lease.devices[i].minor, model, sizeof(model));
-                findings_put(findings, "card", FINDING_OK, "device %u: %s%s, /dev/nvidia%u", i,
-                             model, bytes_format(lease.devices[i].total, size),
-                             lease.devices[i].minor);
+                findings_put(findings, "card", FINDING_OK, "device %u: %s%s, /dev/nvidia%u", i, model,
+                             bytes_format(lease.devices[i].total, size), lease.devices[i].minor);
         }
         if (r == 0)
                 return;
         findings_put(findings, "card", FINDING_MISSING, "%s",
-                     r == -ENODEV ? "the driver serves no card"
-                                  : "the driver does not tell its cards");
+                     r == -ENODEV ? "the driver serves no card" : "the driver does not tell its cards");
         if (r == -EACCES || r == -EPERM)
-                findings_next(
-                        findings,
-                        "give this user read and write permission on /dev/nvidia0 and the others");
+                findings_next(findings, "give this user read and write permission on /dev/nvidia0 and the others");
         else if (r == -ENOENT)
                 findings_next(findings, "make the nodes: nvidia-modprobe -c 0");
         else
-                findings_next(findings, "look at 'nvidia-smi' and the kernel's log (%s)",
-                              strerror(-r));
+                findings_next(findings, "look at 'nvidia-smi' and the kernel's log (%s)", strerror(-r));
 }
 
 static void look_at_driver(struct doctor *doctor)
@@ -210,8 +201,7 @@ static void look_at_driver(struct doctor *doctor)
         doctor->has_backend = gpu_backend_find(&doctor->backend, &err) == 0;
         look_at_node(doctor, "nvidiactl", "nvidiactl", "make the node: nvidia-modprobe");
         /* A tenant cannot gain privileges, so libcuda in it cannot load the module either. */
-        look_at_node(doctor, "nvidia-uvm", "nvidia-uvm",
-                     "load it before any tenant: nvidia-modprobe -u -c 0");
+        look_at_node(doctor, "nvidia-uvm", "nvidia-uvm", "load it before any tenant: nvidia-modprobe -u -c 0");
         if (doctor->has_backend)
                 look_at_cards(doctor);
 }
@@ -253,8 +243,7 @@ static void try_on(pid_t child, int fd, struct trial *ret)
 {
         static const char word[] = "sublet";
         char copy[sizeof(word)];
-        struct iovec here = { copy, sizeof(copy) },
-                     there = { (void *)(uintptr_t)word, sizeof(word) };
+        struct iovec here = { copy, sizeof(copy) }, there = { (void *)(uintptr_t)word, sizeof(word) };
         _cleanup_(closep) int pidfd = pidfd_open(child, 0);
         _cleanup_(closep) int theirs = -1;
 
@@ -295,13 +284,12 @@ static void look_at_seccomp(struct findings *findings)
         int r = filter_check(&err);
 
         if (r == 0) {
-                findings_put(findings, "seccomp", FINDING_OK,
-                             "user notification, and WAIT_KILLABLE_RECV (5.19)");
+                findings_put(findings, "seccomp", FINDING_OK, "user notification, and WAIT_KILLABLE_RECV (5.19)");
                 return;
         }
         findings_put(findings, "seccomp", FINDING_MISSING, "%s", err.text);
-        findings_next(findings, r == -ENOSYS ? "run Linux 5.19 or later"
-                                             : "run Linux 5.19 or later, outside of a sandbox");
+        findings_next(findings,
+                      r == -ENOSYS ? "run Linux 5.19 or later" : "run Linux 5.19 or later, outside of a sandbox");
 }
 
 static bool has_capability(unsigned int capability)
@@ -323,12 +311,10 @@ static void look_at_kernel(struct doctor *doctor)
 
         look_at_seccomp(findings);
         (void)file_head("/proc/sys/kernel/yama/ptrace_scope", yama, sizeof(yama));
-        findings_judge_ptrace(findings, yama[0] ? atoi(yama) : -1, geteuid() == 0,
-                              has_capability(CAP_SYS_PTRACE));
+        findings_judge_ptrace(findings, yama[0] ? atoi(yama) : -1, geteuid() == 0, has_capability(CAP_SYS_PTRACE));
         r = try(&trial);
         if (r < 0) {
-                findings_put(findings, "listener", FINDING_MISSING, "a child cannot be tried: %s",
-                             strerror(-r));
+                findings_put(findings, "listener", FINDING_MISSING, "a child cannot be tried: %s", strerror(-r));
                 return;
         }
         findings_judge_listener(findings, trial.listener);
@@ -357,11 +343,10 @@ static bool is_of_others(const char *path)
 static void look_at_other_nodes(struct findings *findings)
 {
         static const char *const patterns[] = {
-                "/dev/nvidia-modeset",   "/dev/nvidia-uvm-tools",
-                "/dev/dri/card*",        "/dev/dri/renderD*",
-                "/dev/nvidia-caps/*",    "/dev/nvidia-caps-imex-channels/*",
-                "/dev/nvidia-nvswitch*", "/dev/nvidia-nvlink",
-                "/dev/nvidia-fs*",       "/dev/gdrdrv",
+                "/dev/nvidia-modeset",   "/dev/nvidia-uvm-tools", "/dev/dri/card*",
+                "/dev/dri/renderD*",     "/dev/nvidia-caps/*",    "/dev/nvidia-caps-imex-channels/*",
+                "/dev/nvidia-nvswitch*", "/dev/nvidia-nvlink",    "/dev/nvidia-fs*",
+                "/dev/gdrdrv",
         };
         char nodes[300] = "";
         glob_t found = { 0 };
@@ -386,8 +371,7 @@ static void look_at_uvm(struct findings *findings)
         char hmm[8], tests[8];
 
         (void)file_head("/sys/module/nvidia_uvm/parameters/uvm_disable_hmm", hmm, sizeof(hmm));
-        (void)file_head("/sys/module/nvidia_uvm/parameters/uvm_enable_builtin_tests", tests,
-                        sizeof(tests));
+        (void)file_head("/sys/module/nvidia_uvm/parameters/uvm_enable_builtin_tests", tests, sizeof(tests));
         findings_judge_uvm(findings, hmm[0], tests[0]);
 }
 
@@ -401,8 +385,7 @@ static bool has_mps_process(void)
         for (size_t i = 0; i < found.gl_pathc && !has; i++) {
                 char name[32];
 
-                has = !strncmp(file_head(found.gl_pathv[i], name, sizeof(name)), "nvidia-cuda-mps",
-                               15);
+                has = !strncmp(file_head(found.gl_pathv[i], name, sizeof(name)), "nvidia-cuda-mps", 15);
         }
         globfree(&found);
         return has;
@@ -435,8 +418,7 @@ static void look_at_simulator(struct doctor *doctor)
                              is_simulated(doctor) ? "this is one" : "sublet sim -- COMMAND");
                 return;
         }
-        findings_put(&doctor->findings, "simulator", FINDING_LIMITED,
-                     "libsublet-sim.so is not beside this program");
+        findings_put(&doctor->findings, "simulator", FINDING_LIMITED, "libsublet-sim.so is not beside this program");
         findings_next(&doctor->findings, "build or install it as a whole: make install");
 }
 
@@ -448,9 +430,8 @@ static void look_around(struct doctor *doctor)
                 look_at_uvm(findings);
                 look_at_other_nodes(findings);
                 look_at_mps(findings);
-                findings_judge_mig(
-                        findings, count_paths(doctor, "/proc/driver/nvidia/capabilities/gpu*"),
-                        count_paths(doctor, "/proc/driver/nvidia/capabilities/gpu*/mig/gi*"));
+                findings_judge_mig(findings, count_paths(doctor, "/proc/driver/nvidia/capabilities/gpu*"),
+                                   count_paths(doctor, "/proc/driver/nvidia/capabilities/gpu*/mig/gi*"));
         }
         look_at_simulator(doctor);
 }
@@ -458,16 +439,15 @@ static void look_around(struct doctor *doctor)
 /* ---- the verb
  * --------------------------------------------------------------------------------------- */
 
-static const char usage[] =
-        "usage: sublet doctor [--json]\n"
-        "Says what works on this machine, and the next step for what does not.\n"
-        "\n"
-        "  ok        as it should be\n"
-        "  limited   tenants can be run, with the limit that is named\n"
-        "  unknown   cannot be told from here\n"
-        "  missing   no tenant can be run without it\n"
-        "\n"
-        "The exit code is 0 if a tenant can be run here, 1 if not, 2 for bad use.\n";
+static const char usage[] = "usage: sublet doctor [--json]\n"
+                            "Says what works on this machine, and the next step for what does not.\n"
+                            "\n"
+                            "  ok        as it should be\n"
+                            "  limited   tenants can be run, with the limit that is named\n"
+                            "  unknown   cannot be told from here\n"
+                            "  missing   no tenant can be run without it\n"
+                            "\n"
+                            "The exit code is 0 if a tenant can be run here, 1 if not, 2 for bad use.\n";
 
 /* 0; 1: help was asked for; -EINVAL. */
 static int parse(int argc, char **argv, bool *ret_json)

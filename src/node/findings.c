@@ -9,8 +9,7 @@
 
 static const char *const words[] = { "ok", "limited", "unknown", "missing" };
 
-void findings_put(struct findings *findings, const char *name, enum finding_status status,
-                  const char *format, ...)
+void findings_put(struct findings *findings, const char *name, enum finding_status status, const char *format, ...)
 {
         struct finding *finding = &findings->items[findings->n];
         va_list args;
@@ -49,8 +48,7 @@ bool findings_can_run(const struct findings *findings)
 static void release_format(struct rm_version version, char text[static 32])
 {
         if (version.patch)
-                (void)snprintf(text, 32, "%u.%u.%02u", version.branch, version.minor,
-                               version.patch);
+                (void)snprintf(text, 32, "%u.%u.%02u", version.branch, version.minor, version.patch);
         else
                 (void)snprintf(text, 32, "%u.%u", version.branch, version.minor);
 }
@@ -82,22 +80,17 @@ void findings_judge_ptrace(struct findings *findings, int yama, bool is_root, bo
                 /* Its tenants are root with capabilities that the gate's threads have dropped. */
                 findings_put(findings, name, FINDING_MISSING,
                              "root without CAP_SYS_PTRACE cannot read a tenant that is root");
-                findings_next(findings,
-                              "give this container CAP_SYS_PTRACE, or run sublet as a user");
+                findings_next(findings, "give this container CAP_SYS_PTRACE, or run sublet as a user");
         } else if (yama >= 3) {
                 findings_put(findings, name, FINDING_MISSING,
                              "kernel.yama.ptrace_scope is %d: nobody may read a tenant", yama);
-                findings_next(findings,
-                              "set it to 1 at boot; 3 cannot be lowered on a running system");
+                findings_next(findings, "set it to 1 at boot; 3 cannot be lowered on a running system");
         } else if (yama == 2 && !has_sys_ptrace) {
-                findings_put(
-                        findings, name, FINDING_MISSING,
-                        "kernel.yama.ptrace_scope is 2: only CAP_SYS_PTRACE may read a tenant");
-                findings_next(findings,
-                              "run sublet as root, or: sysctl kernel.yama.ptrace_scope=1");
+                findings_put(findings, name, FINDING_MISSING,
+                             "kernel.yama.ptrace_scope is 2: only CAP_SYS_PTRACE may read a tenant");
+                findings_next(findings, "run sublet as root, or: sysctl kernel.yama.ptrace_scope=1");
         } else if (yama < 0) {
-                findings_put(findings, name, FINDING_OK,
-                             "this kernel does not restrict it (no Yama)");
+                findings_put(findings, name, FINDING_OK, "this kernel does not restrict it (no Yama)");
         } else {
                 findings_put(findings, name, FINDING_OK, "kernel.yama.ptrace_scope is %d", yama);
         }
@@ -108,19 +101,16 @@ void findings_judge_listener(struct findings *findings, int error)
         static const char name[] = "listener";
 
         if (!error) {
-                findings_put(findings, name, FINDING_OK,
-                             "this process is under no other supervisor");
+                findings_put(findings, name, FINDING_OK, "this process is under no other supervisor");
                 return;
         }
         if (error == EBUSY) {
-                findings_put(
-                        findings, name, FINDING_MISSING,
-                        "this process is under a seccomp listener already; the kernel allows one");
+                findings_put(findings, name, FINDING_MISSING,
+                             "this process is under a seccomp listener already; the kernel allows one");
                 findings_next(findings, "run sublet outside of that tenant, container or sandbox");
                 return;
         }
-        findings_put(findings, name, FINDING_MISSING, "a filter cannot be installed: %s",
-                     strerror(error));
+        findings_put(findings, name, FINDING_MISSING, "a filter cannot be installed: %s", strerror(error));
         findings_next(findings, "look for a container runtime or sandbox that forbids seccomp(2)");
 }
 
@@ -134,8 +124,7 @@ void findings_judge_call(struct findings *findings, const char *name, const char
         if (error == ENOSYS)
                 findings_next(findings, "this kernel lacks it: run a newer one");
         else
-                findings_next(findings,
-                              "see ptrace, and look for a container runtime that forbids it");
+                findings_next(findings, "see ptrace, and look for a container runtime that forbids it");
 }
 
 void findings_judge_wake_up(struct findings *findings, int error, const char *kernel)
@@ -143,12 +132,11 @@ void findings_judge_wake_up(struct findings *findings, int error, const char *ke
         static const char name[] = "wake-up";
 
         if (!error) {
-                findings_put(findings, name, FINDING_OK,
-                             "SYNC_WAKE_UP: a call and its answer share a CPU");
+                findings_put(findings, name, FINDING_OK, "SYNC_WAKE_UP: a call and its answer share a CPU");
                 return;
         }
-        findings_put(findings, name, FINDING_LIMITED,
-                     "no SYNC_WAKE_UP on Linux %s: supervised driver calls are slower", kernel);
+        findings_put(findings, name, FINDING_LIMITED, "no SYNC_WAKE_UP on Linux %s: supervised driver calls are slower",
+                     kernel);
         findings_next(findings, "run Linux 6.6 or later; launches are not affected either way");
 }
 
@@ -165,9 +153,9 @@ void findings_judge_uvm(struct findings *findings, char disable_hmm, char builti
                 return;
         }
         findings_put(findings, name, FINDING_OK, "%s; a tenant's spaces are begun without HMM",
-                     disable_hmm == 'Y' || disable_hmm == '1' ? "HMM is off on this machine"
-                     : disable_hmm ? "HMM is on for programs outside tenants"
-                                   : "whether HMM is on cannot be read");
+                     disable_hmm == 'Y' || disable_hmm == '1' ? "HMM is off on this machine" :
+                     disable_hmm                              ? "HMM is on for programs outside tenants" :
+                                                                "whether HMM is on cannot be read");
 }
 
 void findings_judge_mig(struct findings *findings, bool has_list, size_t n_instances)
@@ -175,15 +163,14 @@ void findings_judge_mig(struct findings *findings, bool has_list, size_t n_insta
         static const char name[] = "mig";
 
         if (n_instances) {
-                findings_put(findings, name, FINDING_LIMITED,
-                             "%zu GPU instances: a tenant cannot use an instance yet", n_instances);
+                findings_put(findings, name, FINDING_LIMITED, "%zu GPU instances: a tenant cannot use an instance yet",
+                             n_instances);
                 findings_next(findings, "run tenants on a card that is not partitioned");
         } else if (has_list) {
                 findings_put(findings, name, FINDING_OK, "no GPU instances");
         } else {
-                findings_put(
-                        findings, name, FINDING_UNKNOWN,
-                        "the driver lists no capabilities of its cards; only NVML tells the mode");
+                findings_put(findings, name, FINDING_UNKNOWN,
+                             "the driver lists no capabilities of its cards; only NVML tells the mode");
                 findings_next(findings, "nvidia-smi --query-gpu=mig.mode.current --format=csv");
         }
 }
@@ -193,15 +180,13 @@ void findings_judge_mps(struct findings *findings, bool has_process, bool has_pi
         static const char name[] = "mps";
 
         if (has_process) {
-                findings_put(
-                        findings, name, FINDING_LIMITED,
-                        "MPS is running: what its server holds for a tenant is in nobody's quota");
+                findings_put(findings, name, FINDING_LIMITED,
+                             "MPS is running: what its server holds for a tenant is in nobody's quota");
                 findings_next(findings, "echo quit | nvidia-cuda-mps-control");
         } else if (has_pipe) {
                 findings_put(findings, name, FINDING_UNKNOWN,
                              "no MPS process is visible here, but its pipe directory is");
-                findings_next(findings,
-                              "look on the host: echo get_server_list | nvidia-cuda-mps-control");
+                findings_next(findings, "look on the host: echo get_server_list | nvidia-cuda-mps-control");
         } else {
                 findings_put(findings, name, FINDING_OK, "MPS is not running");
         }
@@ -228,8 +213,7 @@ void findings_text(FILE *to, const struct findings *findings)
         for (size_t i = 0; i < findings->n; i++) {
                 const struct finding *finding = &findings->items[i];
 
-                (void)fprintf(to, "%-8s %-12s %s\n", words[finding->status], finding->name,
-                              finding->text);
+                (void)fprintf(to, "%-8s %-12s %s\n", words[finding->status], finding->name, finding->text);
                 if (finding->next[0])
                         (void)fprintf(to, "%-8s %-12s next: %s\n", "", "", finding->next);
         }
@@ -246,8 +230,8 @@ int findings_json(FILE *to, const struct findings *findings)
 
         for (size_t i = 0; i < findings->n; i++) {
                 const struct finding *finding = &findings->items[i];
-                json_t *item = json_pack("{s:s, s:s, s:s}", "name", finding->name, "status",
-                                         words[finding->status], "text", finding->text);
+                json_t *item = json_pack("{s:s, s:s, s:s}", "name", finding->name, "status", words[finding->status],
+                                         "text", finding->text);
 
                 if (finding->next[0])
                         (void)json_object_set_new(item, "next", json_string(finding->next));

@@ -36,10 +36,9 @@ struct findings {
 };
 
 /* name is kept, not copied. The last finding may be given a next step. */
-void findings_put(struct findings *findings, const char *name, enum finding_status status,
-                  const char *format, ...) __attribute__((format(printf, 4, 5)));
-void findings_next(struct findings *findings, const char *format, ...)
-        __attribute__((format(printf, 2, 3)));
+void findings_put(struct findings *findings, const char *name, enum finding_status status, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+void findings_next(struct findings *findings, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Nothing is missing. */
 bool findings_can_run(const struct findings *findings);

@@ -144,10 +144,8 @@ int grant_apply(const struct grant *grant, struct lease *lease, struct err *err)
 {
         int r;
 
-        if ((r = select_gpus(grant->gpus, lease, err)) < 0 ||
-            (r = set_memory(grant->memory, lease, err)) < 0 ||
-            (r = set_host(grant->host, lease, err)) < 0 ||
-            (r = set_managed(grant->managed, lease, err)) < 0)
+        if ((r = select_gpus(grant->gpus, lease, err)) < 0 || (r = set_memory(grant->memory, lease, err)) < 0 ||
+            (r = set_host(grant->host, lease, err)) < 0 || (r = set_managed(grant->managed, lease, err)) < 0)
                 return r;
         lease->groups_max = GROUPS_MAX;
         lease->channels_max = CHANNELS_MAX;

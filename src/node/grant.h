@@ -6,9 +6,9 @@
 struct err;
 
 struct grant {
-        const char *memory; /* SIZE[,DEVICE=SIZE...], or NULL: the whole card */
-        const char *gpus;   /* DEVICE[,DEVICE...], "all" or NULL: all */
-        const char *host;   /* SIZE, or NULL: as much as the machine has */
+        const char *memory;  /* SIZE[,DEVICE=SIZE...], or NULL: the whole card */
+        const char *gpus;    /* DEVICE[,DEVICE...], "all" or NULL: all */
+        const char *host;    /* SIZE, or NULL: as much as the machine has */
         const char *managed; /* charge | deny | allow, or NULL: charge */
 };
 

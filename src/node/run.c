@@ -312,15 +312,6 @@ static bool holds_memory(const struct run *run)
         return run->lease.host.used != 0;
 }
 
-static bool holds_anything(const struct lease *lease)
-{
-        bool holds = lease->host.used;
-
-        for (unsigned int i = 0; i < lease->n_devices; i++)
-                holds |= lease->devices[i].quota.used != 0;
-        return holds;
-}
-
 /* The books of a tenant that has ended must be empty; teardown in the driver takes a moment. What a
  * mapping held may be seen to be gone only after its client. */
 static void settle(struct run *run)

@@ -29,9 +29,9 @@ enum {
 static bool is_kept(int capability)
 {
         static const int kept[] = {
-                CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FSETID, CAP_FOWNER, CAP_NET_RAW, CAP_SETGID,
-                CAP_SETUID, CAP_SETFCAP, CAP_SETPCAP, CAP_NET_BIND_SERVICE, CAP_SYS_CHROOT, CAP_KILL,
-                CAP_AUDIT_WRITE,
+                CAP_CHOWN,      CAP_DAC_OVERRIDE, CAP_FSETID,      CAP_FOWNER,  CAP_NET_RAW,
+                CAP_SETGID,     CAP_SETUID,       CAP_SETFCAP,     CAP_SETPCAP, CAP_NET_BIND_SERVICE,
+                CAP_SYS_CHROOT, CAP_KILL,         CAP_AUDIT_WRITE,
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
@@ -57,10 +57,12 @@ static int send_descriptor(int socket, int fd)
         } control = { 0 };
         char byte = 0;
         struct iovec data = { &byte, 1 };
-        struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
-                                  .msg_controllen = sizeof(control) };
+        struct msghdr message = {
+                .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
 
-        control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS,
+        control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+                                           .cmsg_type = SCM_RIGHTS,
                                            .cmsg_len = CMSG_LEN(sizeof(int)) };
         memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
         return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
@@ -74,8 +76,9 @@ static int receive_descriptor(int socket)
         } control = { 0 };
         char byte;
         struct iovec data = { &byte, 1 };
-        struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control,
-                                  .msg_controllen = sizeof(control) };
+        struct msghdr message = {
+                .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
         ssize_t n;
         int fd;
 
@@ -102,8 +105,7 @@ static void become_tenant(char *const argv[], const struct sock_fprog *filter, i
         listener = filter_install(filter);
         if (listener < 0) {
                 (void)dprintf(STDERR_FILENO, "sublet: the filter cannot be installed: %s\n",
-                              listener == -EBUSY ? "this process is a tenant already" :
-                                                   strerror(-listener));
+                              listener == -EBUSY ? "this process is a tenant already" : strerror(-listener));
                 _exit(EXIT_CANNOT);
         }
         r = send_descriptor(socket, listener);
@@ -113,13 +115,12 @@ static void become_tenant(char *const argv[], const struct sock_fprog *filter, i
         (void)close(socket);
         (void)execvp(argv[0], argv);
         r = errno;
-        (void)dprintf(STDERR_FILENO, "sublet: %s: %s\n", argv[0],
-                      r == ENOENT ? "command not found" : strerror(r));
+        (void)dprintf(STDERR_FILENO, "sublet: %s: %s\n", argv[0], r == ENOENT ? "command not found" : strerror(r));
         _exit(r == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT);
 }
 
-int spawn_tenant(char *const argv[], const struct sock_fprog *filter, pid_t *ret_child,
-                 int *ret_listener, struct err *err)
+int spawn_tenant(char *const argv[], const struct sock_fprog *filter, pid_t *ret_child, int *ret_listener,
+                 struct err *err)
 {
         _cleanup_(closep) int ours = -1;
         _cleanup_(closep) int theirs = -1;

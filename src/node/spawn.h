@@ -14,8 +14,8 @@ struct err;
  * *ret_listener is the caller's. A command that cannot be executed makes the child exit with 127
  * (not found) or 126, after one line on stderr. 0; -errno.
  */
-int spawn_tenant(char *const argv[], const struct sock_fprog *filter, pid_t *ret_child,
-                 int *ret_listener, struct err *err);
+int spawn_tenant(char *const argv[], const struct sock_fprog *filter, pid_t *ret_child, int *ret_listener,
+                 struct err *err);
 
 /* Ends every process that is left below us (we are their subreaper) and waits for them. */
 void spawn_end_all(void);

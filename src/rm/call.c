@@ -34,42 +34,40 @@ static bool size_is(enum rm_kind kind, uint32_t row, uint32_t size)
         return size == row && row != RM_ABSENT;
 }
 
-static int ctl_find(const struct rm_layout *layout, uint32_t request, enum rm_kind *ret_kind,
-                    uint32_t *ret_size)
+static int ctl_find(const struct rm_layout *layout, uint32_t request, enum rm_kind *ret_kind, uint32_t *ret_size)
 {
         uint32_t number = request & 0xffu, size = request >> 16 & 0x3fffu;
         int r = RM_E_NUMBER;
 
-#define REQUEST(kind, node, nr, row, status, fd, client, meaning)                                  \
-        if (RM_NODE_##node == RM_NODE_CTL && number == (nr) && (row) != RM_ABSENT) {               \
-                if (size_is(RM_##kind, row, size)) {                                               \
-                        *ret_kind = RM_##kind;                                                     \
-                        *ret_size = size;                                                          \
-                        return RM_OK;                                                              \
-                }                                                                                  \
-                r = RM_E_SIZE;                                                                     \
+#define REQUEST(kind, node, nr, row, status, fd, client, meaning)                                                      \
+        if (RM_NODE_##node == RM_NODE_CTL && number == (nr) && (row) != RM_ABSENT) {                                   \
+                if (size_is(RM_##kind, row, size)) {                                                                   \
+                        *ret_kind = RM_##kind;                                                                         \
+                        *ret_size = size;                                                                              \
+                        return RM_OK;                                                                                  \
+                }                                                                                                      \
+                r = RM_E_SIZE;                                                                                         \
         }
 #include "rm/requests.def"
 #undef REQUEST
         return r;
 }
 
-static int uvm_find(const struct rm_layout *layout, uint32_t request, enum rm_kind *ret_kind,
-                    uint32_t *ret_size)
+static int uvm_find(const struct rm_layout *layout, uint32_t request, enum rm_kind *ret_kind, uint32_t *ret_size)
 {
-#define REQUEST(kind, node, nr, row, status, fd, client, meaning)                                  \
-        if (RM_NODE_##node == RM_NODE_UVM && request == (nr) && (row) != RM_ABSENT) {              \
-                *ret_kind = RM_##kind;                                                             \
-                *ret_size = row;                                                                   \
-                return RM_OK;                                                                      \
+#define REQUEST(kind, node, nr, row, status, fd, client, meaning)                                                      \
+        if (RM_NODE_##node == RM_NODE_UVM && request == (nr) && (row) != RM_ABSENT) {                                  \
+                *ret_kind = RM_##kind;                                                                                 \
+                *ret_size = row;                                                                                       \
+                return RM_OK;                                                                                          \
         }
 #include "rm/requests.def"
 #undef REQUEST
         return RM_E_NUMBER;
 }
 
-int rm_request_find(const struct rm_layout *layout, enum rm_node node, uint32_t request,
-                    enum rm_kind *ret_kind, uint32_t *ret_size)
+int rm_request_find(const struct rm_layout *layout, enum rm_node node, uint32_t request, enum rm_kind *ret_kind,
+                    uint32_t *ret_size)
 {
         switch (node) {
         case RM_NODE_CTL:
@@ -101,12 +99,12 @@ static struct block block_of(const struct rm_layout *layout, enum rm_kind kind)
         memset(&b, 0xff, sizeof(b));
 
         switch (kind) {
-#define REQUEST(kind_, node, nr, size_, status_, fd_, client_, meaning)                            \
-        case RM_##kind_:                                                                           \
-                b.size = size_;                                                                    \
-                b.status = status_;                                                                \
-                b.fd = fd_;                                                                        \
-                b.client = client_;                                                                \
+#define REQUEST(kind_, node, nr, size_, status_, fd_, client_, meaning)                                                \
+        case RM_##kind_:                                                                                               \
+                b.size = size_;                                                                                        \
+                b.status = status_;                                                                                    \
+                b.fd = fd_;                                                                                            \
+                b.client = client_;                                                                                    \
                 break;
 #include "rm/requests.def"
 #undef REQUEST
@@ -115,21 +113,21 @@ static struct block block_of(const struct rm_layout *layout, enum rm_kind kind)
         }
 
         switch (kind) {
-#define BLOCK(kind_, parent_, object_, class_, flags_, source_client_, source_object_, params_,    \
-              params_size_, rights_, base_, length_, new_)                                         \
-        case RM_##kind_:                                                                           \
-                b.parent = parent_;                                                                \
-                b.object = object_;                                                                \
-                b.class_or_cmd = class_;                                                           \
-                b.flags = flags_;                                                                  \
-                b.source_client = source_client_;                                                  \
-                b.source_object = source_object_;                                                  \
-                b.params = params_;                                                                \
-                b.params_size = params_size_;                                                      \
-                b.rights = rights_;                                                                \
-                b.base = base_;                                                                    \
-                b.length = length_;                                                                \
-                b.new = new_;                                                                      \
+#define BLOCK(kind_, parent_, object_, class_, flags_, source_client_, source_object_, params_, params_size_, rights_, \
+              base_, length_, new_)                                                                                    \
+        case RM_##kind_:                                                                                               \
+                b.parent = parent_;                                                                                    \
+                b.object = object_;                                                                                    \
+                b.class_or_cmd = class_;                                                                               \
+                b.flags = flags_;                                                                                      \
+                b.source_client = source_client_;                                                                      \
+                b.source_object = source_object_;                                                                      \
+                b.params = params_;                                                                                    \
+                b.params_size = params_size_;                                                                          \
+                b.rights = rights_;                                                                                    \
+                b.base = base_;                                                                                        \
+                b.length = length_;                                                                                    \
+                b.new = new_;                                                                                          \
                 break;
 #include "rm/blocks.def"
 #undef BLOCK
@@ -175,8 +173,8 @@ static int xfer_check(const struct rm_call *call)
         return call->params_size > 0x3fff ? RM_E_SIZE : RM_OK;
 }
 
-int rm_decode(const struct rm_layout *layout, enum rm_kind kind, uint32_t request,
-              const void *block, size_t size, struct rm_call *ret)
+int rm_decode(const struct rm_layout *layout, enum rm_kind kind, uint32_t request, const void *block, size_t size,
+              struct rm_call *ret)
 {
         struct block b = block_of(layout, kind);
         struct rm_call call = { .kind = kind, .request = request };
@@ -219,8 +217,8 @@ int rm_decode(const struct rm_layout *layout, enum rm_kind kind, uint32_t reques
 static uint32_t class_size(const struct rm_layout *layout, uint32_t number)
 {
         switch (number) {
-#define CLASS(number_, size, name)                                                                 \
-        case number_:                                                                              \
+#define CLASS(number_, size, name)                                                                                     \
+        case number_:                                                                                                  \
                 return size;
 #include "rm/classes.def"
 #undef CLASS

@@ -59,8 +59,8 @@ struct rm_call {
  * only bits 0-7 and 16-29 of the request count, as in the driver; on a UVM node all 32.
  * RM_OK; RM_E_NUMBER; RM_E_SIZE.
  */
-int rm_request_find(const struct rm_layout *layout, enum rm_node node, uint32_t request,
-                    enum rm_kind *ret_kind, uint32_t *ret_size);
+int rm_request_find(const struct rm_layout *layout, enum rm_node node, uint32_t request, enum rm_kind *ret_kind,
+                    uint32_t *ret_size);
 
 /*
  * Decodes a block of exactly the size that rm_request_find gave. RM_OK; RM_E_SIZE; of XFER also
@@ -68,8 +68,8 @@ int rm_request_find(const struct rm_layout *layout, enum rm_node node, uint32_t 
  * as RM_REQUEST(call.class_or_cmd, call.params_size), its block being at call.params. On failure
  * ret is untouched.
  */
-int rm_decode(const struct rm_layout *layout, enum rm_kind kind, uint32_t request,
-              const void *block, size_t size, struct rm_call *ret);
+int rm_decode(const struct rm_layout *layout, enum rm_kind kind, uint32_t request, const void *block, size_t size,
+              struct rm_call *ret);
 
 const char *rm_kind_name(enum rm_kind kind); /* "ALLOC", "UVM_MAP_EXTERNAL" */
 

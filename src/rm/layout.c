@@ -50,8 +50,8 @@ int rm_layout_for(struct rm_version version, struct rm_layout *ret)
         if (!rm_version_is_known(version))
                 return RM_E_VERSION; /* never "the nearest one" */
 
-#define SINCE(branch_, minor_, patch_, field, value)                                               \
-        if (rm_version_cmp(version, (struct rm_version){ branch_, minor_, patch_ }) >= 0)          \
+#define SINCE(branch_, minor_, patch_, field, value)                                                                   \
+        if (rm_version_cmp(version, (struct rm_version){ branch_, minor_, patch_ }) >= 0)                              \
                 layout.field = value;
 #include "rm/layouts.def"
 #undef SINCE

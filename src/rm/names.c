@@ -6,8 +6,8 @@
 const char *rm_kind_name(enum rm_kind kind)
 {
         switch (kind) {
-#define REQUEST(kind_, node, nr, size, status, fd, client, meaning)                                \
-        case RM_##kind_:                                                                           \
+#define REQUEST(kind_, node, nr, size, status, fd, client, meaning)                                                    \
+        case RM_##kind_:                                                                                               \
                 return #kind_;
 #include "rm/requests.def"
 #undef REQUEST
@@ -20,8 +20,8 @@ const char *rm_kind_name(enum rm_kind kind)
 const char *rm_class_name(uint32_t class_number)
 {
         switch (class_number) {
-#define CLASS(number, size, name)                                                                  \
-        case number:                                                                               \
+#define CLASS(number, size, name)                                                                                      \
+        case number:                                                                                                   \
                 return name;
 #include "rm/classes.def"
 #undef CLASS
@@ -33,8 +33,8 @@ const char *rm_class_name(uint32_t class_number)
 const char *rm_control_name(uint32_t cmd)
 {
         switch (cmd) {
-#define CONTROL(number, name)                                                                      \
-        case number:                                                                               \
+#define CONTROL(number, name)                                                                                          \
+        case number:                                                                                                   \
                 return name;
 #include "rm/controls.def"
 #undef CONTROL

@@ -63,7 +63,7 @@ int rm_version_cmp(struct rm_version a, struct rm_version b)
 static const struct {
         struct rm_version first, last;
 } known[] = {
-#define RELEASED(branch, minor, patch, last_minor, last_patch)                                     \
+#define RELEASED(branch, minor, patch, last_minor, last_patch)                                                         \
         { { branch, minor, patch }, { branch, last_minor, last_patch } },
 #include "rm/releases.def"
 #undef RELEASED
@@ -72,8 +72,7 @@ static const struct {
 bool rm_version_is_known(struct rm_version version)
 {
         for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-                if (rm_version_cmp(version, known[i].first) >= 0 &&
-                    rm_version_cmp(version, known[i].last) <= 0)
+                if (rm_version_cmp(version, known[i].first) >= 0 && rm_version_cmp(version, known[i].last) <= 0)
                         return true;
         }
         return false;

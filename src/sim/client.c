@@ -34,7 +34,7 @@ const char *sim_directory(void)
         return directory && *directory ? directory : NULL;
 }
 
-/* ---- which node ---------------------------------------------------------------------------- */
+/* ---- which node ------------------------------------------------------------------------------ */
 
 /* "nvidia7" -> RM_NODE_DEVICE, 7. */
 static enum rm_node node_of_name(const char *name, uint32_t *ret_minor)
@@ -64,7 +64,8 @@ static enum rm_node node_of_peer(const char *directory, int fd, uint32_t *ret_mi
         size_t length = directory ? strlen(directory) : 0;
         const char *name;
 
-        if (getpeername(fd, (struct sockaddr *)&address, &size) < 0 || address.sun_family != AF_UNIX)
+        if (getpeername(fd, (struct sockaddr *)&address, &size) < 0 ||
+            address.sun_family != AF_UNIX)
                 return RM_NODE_OTHER;
         name = strrchr(address.sun_path, '/');
         if (!name || name - address.sun_path < 4 || strncmp(name - 4, "/dev", 4) != 0)
@@ -125,7 +126,7 @@ enum rm_node sim_node(const char *directory, int fd, uint32_t *ret_minor)
         return node;
 }
 
-/* ---- one message and its answer ---------------------------------------------------------------- */
+/* ---- one message and its answer -------------------------------------------------------------- */
 
 struct message {
         struct sim_request header;
@@ -156,7 +157,8 @@ static int message_fill(struct message *message, const struct sim_request *reque
         return total > SIM_MESSAGE_MAX ? -EMSGSIZE : 0;
 }
 
-static int message_send(int fd, struct message *message, size_t n_parts, const int *fds, size_t n_fds)
+static int message_send(int fd, struct message *message, size_t n_parts, const int *fds,
+                        size_t n_fds)
 {
         struct msghdr header = { .msg_iov = message->parts, .msg_iovlen = n_parts };
         struct cmsghdr *control;
@@ -187,7 +189,8 @@ static bool answer_fits(const struct sim_answer *answer, const struct sim_buffer
         if (answer->n_segments > SIM_SEGMENTS_MAX)
                 return false;
         for (size_t i = 0; i < answer->n_segments; i++)
-                if (answer->segment_size[i] && (i + 1 >= n_buffers || answer->segment_size[i] != buffers[i + 1].size))
+                if (answer->segment_size[i] &&
+                    (i + 1 >= n_buffers || answer->segment_size[i] != buffers[i + 1].size))
                         return false;
         return true;
 }
@@ -234,7 +237,8 @@ static int answer_receive(int from, const struct sim_buffer *buffers, size_t n_b
                 parts[header.msg_iovlen++] = (struct iovec){ buffers[0].data, answer.block_size };
         for (size_t i = 0; i < answer.n_segments; i++)
                 if (answer.segment_size[i])
-                        parts[header.msg_iovlen++] = (struct iovec){ buffers[i + 1].data, answer.segment_size[i] };
+                        parts[header.msg_iovlen++] =
+                                (struct iovec){ buffers[i + 1].data, answer.segment_size[i] };
         do
                 n = recvmsg(from, &header, MSG_CMSG_CLOEXEC);
         while (n < 0 && errno == EINTR);
@@ -278,7 +282,7 @@ int sim_transact(int fd, const struct sim_request *request, const struct sim_buf
         return answer_receive(mine, buffers, n_buffers, ret_answer, ret_fd);
 }
 
-/* ---- open, mmap, munmap ------------------------------------------------------------------------ */
+/* ---- open, mmap, munmap ---------------------------------------------------------------------- */
 
 static int node_connect(const char *directory, const char *node, int flags)
 {
@@ -351,7 +355,8 @@ intptr_t sim_mmap(int fd, void *address, size_t length, int prot, int flags, int
 
 int sim_munmap(int fd, void *address, size_t length)
 {
-        struct sim_request request = { .op = SIM_OP_MUNMAP, .argument = { (uintptr_t)address, length } };
+        struct sim_request request = { .op = SIM_OP_MUNMAP,
+                                       .argument = { (uintptr_t)address, length } };
         struct sim_answer answer;
         int r;
 
@@ -359,7 +364,7 @@ int sim_munmap(int fd, void *address, size_t length)
         return r < 0 ? r : answer.result;
 }
 
-/* ---- the release ------------------------------------------------------------------------------- */
+/* ---- the release ----------------------------------------------------------------------------- */
 
 int sim_layout(const char *directory, struct rm_layout *ret)
 {
@@ -368,7 +373,8 @@ int sim_layout(const char *directory, struct rm_layout *ret)
         struct rm_version version;
         int r;
 
-        if (snprintf(path, sizeof(path), "%s/sys/module/nvidia/version", directory) >= (int)sizeof(path))
+        if (snprintf(path, sizeof(path), "%s/sys/module/nvidia/version", directory) >=
+            (int)sizeof(path))
                 return -ENAMETOOLONG;
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)

@@ -1,8 +1,8 @@
 /*
  * The client's side of wire.h, for the gate's `sim` backend and for libsublet-sim.so.
  *
- * Nothing is kept between calls: each round trip has a socketpair of its own, so there is nothing to
- * make anew after a fork, to mix up in a signal handler, or for a host to close by accident.
+ * Nothing is kept between calls: each round trip has a socketpair of its own, so there is nothing
+ * to make anew after a fork, to mix up in a signal handler, or for a host to close by accident.
  * Threads: any. Async-signal-safe, but for sim_layout. errno survives.
  */
 #pragma once

@@ -42,7 +42,8 @@ static struct method method_find(const struct rm_layout *layout, uint32_t number
         }
 }
 
-/* The upper half of a number is the class that defines the method; classes of one family share it. */
+/* The upper half of a number is the class that defines the method; classes of one family share it.
+ */
 static bool has_method(const struct object *object, uint32_t number)
 {
         uint32_t class_number = number >> 16;
@@ -71,7 +72,7 @@ static void return_segments(struct machine *machine, struct ask *ask)
                 ask->segments[i + 1].is_returned = pointers[i].out;
 }
 
-uint32_t control(struct machine *machine, struct ask *ask)
+uint32_t control_call(struct machine *machine, struct ask *ask)
 {
         struct object *object = handles_get(ask->client, ask->call.object);
         struct method_call call = { machine, ask, object, NULL, &ask->segments[0] };

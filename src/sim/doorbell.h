@@ -4,8 +4,8 @@
  *
  * Work. A channel is a queue: its launches run in the order in which they were sent, one after the
  * other; its group shares the device with other groups by timeslices. A launch is one-way, as a
- * doorbell is: no answer, no round trip. What went wrong (no such channel, lost device) is sticky on
- * the channel and is what its next FENCE answers.
+ * doorbell is: no answer, no round trip. What went wrong (no such channel, lost device) is sticky
+ * on the channel and is what its next FENCE answers.
  *
  *      sim_gpu_send(ctl, &(struct sim_gpu){ .op = SIM_GPU_LAUNCH, .client = c, .object = channel,
  *                                           .duration = 770000, .value = ++last,
@@ -14,10 +14,10 @@
  *
  * Fences. `value` grows along a channel; the channel has reached v when every launch with a value
  * up to v is done. A semaphore is a place of 16 bytes in memory of the same client (class 0x3e or
- * 0x40): when the launch is done the device writes { u64 value, u64 nanoseconds of CLOCK_MONOTONIC }
- * there, so that polling and event times are plain reads of mapped memory, as on the real device.
- * A launch of duration 0 is a fence, an event record or a marker: it takes no time on the device but
- * waits for its turn.
+ * 0x40): when the launch is done the device writes { u64 value, u64 nanoseconds of CLOCK_MONOTONIC
+ * } there, so that polling and event times are plain reads of mapped memory, as on the real device.
+ * A launch of duration 0 is a fence, an event record or a marker: it takes no time on the device
+ * but waits for its turn.
  *
  * Memory. The bytes of a memory object are a sparse memfd that lives as long as the memory: every
  * holder (dups, imports, other processes) gets the same one. After the last holder is gone its
@@ -30,8 +30,9 @@
 
 enum sim_gpu_op {
         SIM_GPU_LAUNCH = 1, /* object: a channel, or a group (its first channel). One-way */
-        SIM_GPU_FENCE,      /* object: a channel. Answered when `value` is reached or `timeout` is over */
-        SIM_GPU_BACKING,    /* object: memory. Answered with its memfd; argument[1]: its size */
+        SIM_GPU_FENCE,   /* object: a channel. Answered when `value` is reached or `timeout` is over
+                          */
+        SIM_GPU_BACKING, /* object: memory. Answered with its memfd; argument[1]: its size */
 };
 
 #define SIM_FOREVER UINT64_MAX
@@ -40,9 +41,10 @@ struct sim_gpu {
         uint32_t op;
         uint32_t client; /* as in an ioctl: must belong to this connection */
         uint32_t object;
-        uint32_t after_client;  /* LAUNCH: with after_channel, starts only when that channel has */
-        uint32_t after_channel; /* reached after_value (cuStreamWaitEvent); 0: none. Of any client */
-        uint32_t semaphore;     /* LAUNCH: handle of a memory object, 0: none */
+        uint32_t after_client; /* LAUNCH: with after_channel, starts only when that channel has */
+        uint32_t
+                after_channel; /* reached after_value (cuStreamWaitEvent); 0: none. Of any client */
+        uint32_t semaphore;    /* LAUNCH: handle of a memory object, 0: none */
         uint64_t after_value;
         uint64_t semaphore_offset;
         uint64_t duration; /* LAUNCH: ns that it needs on a device of its own */

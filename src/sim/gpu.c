@@ -14,8 +14,8 @@
 #define SLICE_GRAPHICS (2048 * NSEC_PER_USEC)
 #define SLICE_COPY (1024 * NSEC_PER_USEC)
 
-/* What a CUDA context takes beside its memory objects: 9024 KiB for 4 groups with 20 channels (measured,
- * H200, 580.159.04: tests/trace). How it divides among them is a guess. */
+/* What a CUDA context takes beside its memory objects: 9024 KiB for 4 groups with 20 channels
+ * (measured, H200, 580.159.04: tests/trace). How it divides among them is a guess. */
 #define TAKEN_GRAPHICS (7552 * KIB)
 #define TAKEN_COPY (64 * KIB)
 #define TAKEN_CHANNEL (64 * KIB)
@@ -28,9 +28,10 @@ enum {
         SEMAPHORE_SIZE = 16,
 };
 
-/* ---- what the run list asks and tells -------------------------------------------------------------------- */
+/* ---- what the run list asks and tells -------------------------------------------------------- */
 
-#define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer) - offsetof(type, member)))
+#define CONTAINER(pointer, type, member)                                                           \
+        ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 static bool is_ready(void *context, const struct run_work *run)
 {
@@ -75,9 +76,9 @@ static void waiters_wake(struct channel *channel, nsec now)
                         continue;
                 }
                 reply_send(waiter->reply,
-                           waiter->value <= channel->reached ? 0 :
-                           channel->error                    ? channel->error :
-                                                               -ETIMEDOUT,
+                           waiter->value <= channel->reached ? 0
+                           : channel->error                  ? channel->error
+                                                             : -ETIMEDOUT,
                            channel->reached, 0, -1);
                 *at = waiter->next;
                 free(waiter);
@@ -109,7 +110,7 @@ static void off(void *context, struct run_group *group, nsec at)
 
 static const struct run_ops run_ops = { .is_ready = is_ready, .done = done, .on = on, .off = off };
 
-/* ---- the card ---------------------------------------------------------------------------------------------- */
+/* ---- the card -------------------------------------------------------------------------------- */
 
 void gpu_uuid(unsigned int index, unsigned char uuid[static 16])
 {
@@ -162,7 +163,7 @@ nsec gpu_advance(struct gpu *gpu)
         return next;
 }
 
-/* ---- groups and channels ------------------------------------------------------------------------------------- */
+/* ---- groups and channels --------------------------------------------------------------------- */
 
 static bool is_graphics(uint32_t engine)
 {
@@ -188,7 +189,8 @@ static struct group *group_new(struct gpu *gpu, const struct client *client, uin
         group->engine = engine;
         group->pid = client->pid;
         group->uid = client->uid;
-        runlist_add_group(&gpu->engines[is_copy], &group->run, is_copy ? SLICE_COPY : SLICE_GRAPHICS);
+        runlist_add_group(&gpu->engines[is_copy], &group->run,
+                          is_copy ? SLICE_COPY : SLICE_GRAPHICS);
         return group;
 }
 
@@ -215,7 +217,8 @@ void group_unref(struct group *group)
 }
 
 /* A channel whose parent is a device gets a group without a handle, as in the driver. */
-static struct group *group_of(const struct object *parent, const struct client *client, uint32_t engine)
+static struct group *group_of(const struct object *parent, const struct client *client,
+                              uint32_t engine)
 {
         if (parent->group) {
                 parent->group->refs++;
@@ -268,7 +271,8 @@ void channel_unref(struct channel *channel)
         if (!channel || --channel->refs)
                 return;
         now = channel->group->gpu->machine->now;
-        for (struct run_work *run = runlist_remove_queue(&channel->run, now), *next; run; run = next) {
+        for (struct run_work *run = runlist_remove_queue(&channel->run, now), *next; run;
+             run = next) {
                 next = run->next;
                 work_free(CONTAINER(run, struct work, run));
         }
@@ -280,7 +284,7 @@ void channel_unref(struct channel *channel)
         free(channel);
 }
 
-/* ---- doorbells -------------------------------------------------------------------------------------------------- */
+/* ---- doorbells ------------------------------------------------------------------------------- */
 
 static struct channel *channel_of(const struct object *object)
 {
@@ -331,10 +335,12 @@ static void launch(struct machine *machine, struct client *client, struct channe
         work->after_channel = gpu->after_channel;
         work->after_value = gpu->after_value;
         runlist_submit(&channel->run, &work->run,
-                       gpu->duration > INT64_MAX / 4 ? INT64_MAX / 4 : (nsec)gpu->duration, machine->now);
+                       gpu->duration > INT64_MAX / 4 ? INT64_MAX / 4 : (nsec)gpu->duration,
+                       machine->now);
 }
 
-static int fence(struct machine *machine, struct ask *ask, struct channel *channel, const struct sim_gpu *gpu)
+static int fence(struct machine *machine, struct ask *ask, struct channel *channel,
+                 const struct sim_gpu *gpu)
 {
         struct waiter *waiter;
 
@@ -350,9 +356,9 @@ static int fence(struct machine *machine, struct ask *ask, struct channel *chann
                 return -ENOMEM;
         *waiter = (struct waiter){ .next = channel->waiters,
                                    .value = gpu->value,
-                                   .until = gpu->timeout >= (uint64_t)(RUN_NEVER - machine->now) ?
-                                                    RUN_NEVER :
-                                                    machine->now + (nsec)gpu->timeout,
+                                   .until = gpu->timeout >= (uint64_t)(RUN_NEVER - machine->now)
+                                                    ? RUN_NEVER
+                                                    : machine->now + (nsec)gpu->timeout,
                                    .reply = TAKE_FD(ask->reply) };
         channel->waiters = waiter;
         ask->is_kept = true;
@@ -405,7 +411,7 @@ void gpu_message(struct machine *machine, struct ask *ask)
                 ask->result = -EINVAL;
 }
 
-/* ---- faults ----------------------------------------------------------------------------------------------------- */
+/* ---- faults ---------------------------------------------------------------------------------- */
 
 /* Work that was queued stays unfinished for ever. */
 static void group_stop(struct group *group, int error)

@@ -3,12 +3,11 @@
  *
  * A client is a root: it belongs to the file that it was made through and is named by a system-wide
  * handle that the driver picks, ever larger. An object belongs to one client, is named there by a
- * handle, and hangs on a parent. Freeing an object frees its descendants and the objects that depend
- * on it first. Invariants:
- *      T1  an object's parent is an object of the same client, the client itself at the top;
- *      T2  what is freed is out of all maps before `gone` is called for it, leaves first;
- *      T3  handles given out for hNew 0 are never one that is in use.
- * Pure but for allocation. Source: rm-abi 2.4; the numbers: open-gpu-kernel-modules
+ * handle, and hangs on a parent. Freeing an object frees its descendants and the objects that
+ * depend on it first. Invariants: T1  an object's parent is an object of the same client, the
+ * client itself at the top; T2  what is freed is out of all maps before `gone` is called for it,
+ * leaves first; T3  handles given out for hNew 0 are never one that is in use. Pure but for
+ * allocation. Source: rm-abi 2.4; the numbers: open-gpu-kernel-modules
  * src/nvidia/inc/libraries/resserv, 525.147.05 to 595.45.04.
  */
 #pragma once
@@ -46,8 +45,8 @@ struct object {
         struct memory *memory;
         struct group *group;
         struct channel *channel;
-        uint64_t event;         /* cookie of the file where an event is heard; 0: none */
-        struct buffer *buffer;  /* of context-switch records */
+        uint64_t event;        /* cookie of the file where an event is heard; 0: none */
+        struct buffer *buffer; /* of context-switch records */
         bool is_dup;
         uint8_t policy; /* who may dup it: bits of enum share; 0: as the client's top says */
 };
@@ -74,7 +73,8 @@ enum {
         HANDLES_E_PARENT, /* no such parent, or one that is too deep to have children */
 };
 
-void handles_init(struct handles *handles, void (*gone)(void *context, struct object *object), void *context);
+void handles_init(struct handles *handles, void (*gone)(void *context, struct object *object),
+                  void *context);
 void handles_done(struct handles *handles);
 
 /* The caller links it to its file. 0; -ENOMEM. */
@@ -84,12 +84,13 @@ void handles_client_free(struct handles *handles, struct client *client);
 
 /* handle 0: picks one. HANDLES_OK; HANDLES_E_HANDLE; HANDLES_E_PARENT; -ENOMEM. */
 int handles_put(struct client *client, uint32_t parent, uint32_t handle, uint32_t class_number,
-             struct object **ret);
+                struct object **ret);
 
 /* An object or, by its own handle, the client's top. NULL: none. */
 struct object *handles_get(struct client *client, uint32_t handle);
 
-/* `object` goes when the object `on` of its client does. Nothing if there is none, or with a third. */
+/* `object` goes when the object `on` of its client does. Nothing if there is none, or with a third.
+ */
 void handles_depend(struct object *object, uint32_t on);
 
 /* With its descendants and dependants. Not the top: handles_client_free. */

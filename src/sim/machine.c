@@ -1,8 +1,8 @@
 /*
- * Messages and files. A message is taken apart, its call decoded with the layout of the release that
- * the machine plays, the client that it names validated (the driver's strict rule: the file that the
- * client was made through, or a device file registered to that), and then one handler writes the
- * result into the message's own buffers, which go back as the answer.
+ * Messages and files. A message is taken apart, its call decoded with the layout of the release
+ * that the machine plays, the client that it names validated (the driver's strict rule: the file
+ * that the client was made through, or a device file registered to that), and then one handler
+ * writes the result into the message's own buffers, which go back as the answer.
  */
 #include "sim/machine.h"
 
@@ -22,126 +22,18 @@ enum {
         STATUS_GENERIC = 0xffff,
 };
 
-/* ---- answers ------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
-/* An answer that cannot be sent has nobody who waits for it. */
-static void send_bytes(int reply, struct iovec *parts, size_t n_parts, int fd)
-{
-        union {
-                struct cmsghdr align;
-                unsigned char bytes[CMSG_SPACE(sizeof(int))];
-        } control = { 0 };
-        struct msghdr message = { .msg_iov = parts, .msg_iovlen = n_parts };
-        struct cmsghdr *header;
-
-        if (fd >= 0) {
-                message.msg_control = &control;
-                message.msg_controllen = sizeof(control);
-                header = CMSG_FIRSTHDR(&message);
-                header->cmsg_level = SOL_SOCKET;
-                header->cmsg_type = SCM_RIGHTS;
-                header->cmsg_len = CMSG_LEN(sizeof(int));
-                memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-        }
-        (void)sendmsg(reply, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-void reply_send(int reply, int32_t result, uint64_t argument0, uint64_t argument1, int fd)
-{
-        struct sim_answer answer = { .result = result,
-                                     .has_fd = fd >= 0,
-                                     .argument = { argument0, argument1 } };
-        struct iovec part = { &answer, sizeof(answer) };
-
-        if (reply < 0)
-                return;
-        send_bytes(reply, &part, 1, fd);
-        close(reply);
-}
-
-/* A fault holds the answer back. False: send it now. */
-static bool keep_for_later(struct ask *ask, const struct iovec *parts, size_t n_parts)
-{
-        struct machine *machine = ask->file->machine;
-        struct late *late;
-        size_t size = 0, at = 0;
-
-        if (!machine->faults.slow_control || ask->header.op != SIM_OP_IOCTL || ask->call.kind != RM_CONTROL)
-                return false;
-        for (size_t i = 0; i < n_parts; i++)
-                size += parts[i].iov_len;
-        late = malloc(sizeof(*late) + size);
-        if (!late)
-                return false;
-        *late = (struct late){ .next = machine->late,
-                               .due = machine->now + (nsec)machine->faults.slow_control * NSEC_PER_USEC,
-                               .reply = TAKE_FD(ask->reply),
-                               .size = size };
-        for (size_t i = 0; i < n_parts; i++) {
-                memcpy(late->data + at, parts[i].iov_base, parts[i].iov_len);
-                at += parts[i].iov_len;
-        }
-        machine->late = late;
-        return true;
-}
-
-static void answer(struct ask *ask)
-{
-        struct sim_answer header = { .result = ask->result,
-                                     .n_segments = ask->header.n_segments,
-                                     .has_fd = ask->fd >= 0,
-                                     .argument = { ask->argument[0], ask->argument[1] } };
-        struct iovec parts[2 + SIM_SEGMENTS_MAX] = { { &header, sizeof(header) } };
-        size_t n = 1;
-
-        if (ask->reply < 0 || ask->is_kept)
-                return;
-        if (ask->block.is_returned && ask->block.size) {
-                header.block_size = (uint32_t)ask->block.size;
-                parts[n++] = (struct iovec){ ask->block.data, ask->block.size };
-        }
-        for (size_t i = 0; i < ask->header.n_segments; i++) {
-                if (!ask->segments[i].is_returned || !ask->segments[i].size)
-                        continue;
-                header.segment_size[i] = (uint32_t)ask->segments[i].size;
-                parts[n++] = (struct iovec){ ask->segments[i].data, ask->segments[i].size };
-        }
-        if (keep_for_later(ask, parts, n))
-                return;
-        send_bytes(ask->reply, parts, n, ask->fd);
-        close(ask->reply);
-}
-
-static nsec send_late(struct machine *machine)
-{
-        nsec next = RUN_NEVER;
-
-        for (struct late **at = &machine->late; *at;) {
-                struct late *late = *at;
-                struct iovec part = { late->data, late->size };
-
-                if (late->due > machine->now) {
-                        next = late->due < next ? late->due : next;
-                        at = &late->next;
-                        continue;
-                }
-                send_bytes(late->reply, &part, 1, -1);
-                close(late->reply);
-                *at = late->next;
-                free(late);
-        }
-        return next;
-}
-
-/* ---- files --------------------------------------------------------------------------------------- */
-
-int machine_file_new(struct machine *machine, enum rm_node node, uint32_t minor, int fd, struct file **ret)
+int machine_file_new(struct machine *machine, enum rm_node node, uint32_t minor, int fd,
+                     struct file **ret)
 {
         struct file *file = calloc(1, sizeof(*file));
 
         if (!file)
                 return -ENOMEM;
-        *file = (struct file){ .machine = machine, .node = node, .minor = minor, .fd = fd, .refs = 1 };
+        *file = (struct file){
+                .machine = machine, .node = node, .minor = minor, .fd = fd, .refs = 1
+        };
         *ret = file;
         return 0;
 }
@@ -210,12 +102,12 @@ static int file_register(struct ask *ask)
         return 0;
 }
 
-/* ---- the calls that are not about objects ------------------------------------------------------------ */
+/* ---- the calls that are not about objects ---------------------------------------------------- */
 
 static void card_info_put(const struct gpu *gpu, unsigned char *at)
 {
-        at[0] = 1; /* valid */
-        at[8] = (unsigned char)(gpu->id >> 8); /* bus */
+        at[0] = 1;                                     /* valid */
+        at[8] = (unsigned char)(gpu->id >> 8);         /* bus */
         rm_put32(at, CARD_INFO_SIZE, 12, 0x233510deu); /* device and vendor: H200 */
         rm_put32(at, CARD_INFO_SIZE, 16, gpu->id);
         rm_put64(at, CARD_INFO_SIZE, 24, 0x22042000000u + ((uint64_t)gpu->index << 24));
@@ -261,7 +153,8 @@ static uint32_t event_alloc(struct ask *ask)
 
 static uint32_t event_free(struct ask *ask)
 {
-        if (!ask->file->hears || ask->file->event_key != rm_get32(ask->block.data, ask->block.size, 8))
+        if (!ask->file->hears ||
+            ask->file->event_key != rm_get32(ask->block.data, ask->block.size, 8))
                 return RM_STATUS_INVALID_ARGUMENT;
         ask->file->hears = false;
         return RM_STATUS_OK;
@@ -280,13 +173,14 @@ static uint32_t event_data(struct ask *ask)
         return RM_STATUS_OK;
 }
 
-/* ---- ioctl ----------------------------------------------------------------------------------------- */
+/* ---- ioctl ----------------------------------------------------------------------------------- */
 
 static struct client *client_of(struct machine *machine, const struct file *file, uint32_t handle)
 {
         struct client *client = handles_client(&machine->handles, handle);
 
-        return client && (client->file == file || (file->ctl && client->file == file->ctl)) ? client : NULL;
+        return client && (client->file == file || (file->ctl && client->file == file->ctl)) ? client
+                                                                                            : NULL;
 }
 
 /* Of a call on objects: the status. */
@@ -301,7 +195,7 @@ static uint32_t call_objects(struct machine *machine, struct ask *ask)
         case RM_FREE:
                 return alloc_free(machine, ask);
         case RM_CONTROL:
-                return control(machine, ask);
+                return control_call(machine, ask);
         case RM_DUP:
                 return alloc_dup(machine, ask);
         case RM_SHARE:
@@ -328,7 +222,8 @@ static uint32_t call_objects(struct machine *machine, struct ask *ask)
 static bool makes_client(const struct rm_call *call)
 {
         return (call->kind == RM_ALLOC || call->kind == RM_ALLOC_SHORT) &&
-               (call->class_or_cmd == RM_CLASS_ROOT || call->class_or_cmd == RM_CLASS_ROOT_NON_PRIV ||
+               (call->class_or_cmd == RM_CLASS_ROOT ||
+                call->class_or_cmd == RM_CLASS_ROOT_NON_PRIV ||
                 call->class_or_cmd == RM_CLASS_CLIENT);
 }
 
@@ -361,8 +256,8 @@ static int ioctl_rm(struct machine *machine, struct ask *ask)
                 return -EINVAL; /* one level only, and that is the client's */
         default:
                 ask->client = client_of(machine, ask->file, ask->call.client);
-                status = ask->client || makes_client(&ask->call) ? call_objects(machine, ask) :
-                                                                   RM_STATUS_INVALID_CLIENT;
+                status = ask->client || makes_client(&ask->call) ? call_objects(machine, ask)
+                                                                 : RM_STATUS_INVALID_CLIENT;
                 break;
         }
         rm_put32(ask->block.data, ask->block.size, ask->call.status_at, status);
@@ -374,15 +269,17 @@ static int ioctl_any(struct machine *machine, struct ask *ask)
         enum rm_kind kind;
         uint32_t size;
 
-        if (rm_request_find(&machine->layout, ask->file->node, ask->header.request, &kind, &size) != RM_OK ||
+        if (rm_request_find(&machine->layout, ask->file->node, ask->header.request, &kind, &size) !=
+                    RM_OK ||
             size != ask->block.size ||
-            rm_decode(&machine->layout, kind, ask->header.request, ask->block.data, size, &ask->call) != RM_OK)
+            rm_decode(&machine->layout, kind, ask->header.request, ask->block.data, size,
+                      &ask->call) != RM_OK)
                 return -EINVAL;
         ask->block.is_returned = true;
         return ask->file->node == RM_NODE_UVM ? uvm_ioctl(machine, ask) : ioctl_rm(machine, ask);
 }
 
-/* ---- mmap ------------------------------------------------------------------------------------------ */
+/* ---- mmap ------------------------------------------------------------------------------------ */
 
 static int mmap_any(struct machine *machine, struct ask *ask)
 {
@@ -392,7 +289,8 @@ static int mmap_any(struct machine *machine, struct ask *ask)
 
         if (file->node == RM_NODE_UVM)
                 return uvm_mmap(machine, ask);
-        if (!file->mapping || length > file->mapping_length || offset > file->mapping_length - length)
+        if (!file->mapping || length > file->mapping_length ||
+            offset > file->mapping_length - length)
                 return -EINVAL;
         fd = mem_fd(file->mapping);
         if (fd < 0)
@@ -402,7 +300,7 @@ static int mmap_any(struct machine *machine, struct ask *ask)
         return 0;
 }
 
-/* ---- messages -------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static int take_apart(struct ask *ask, unsigned char *data, size_t size)
 {
@@ -460,10 +358,10 @@ void machine_message(struct file *file, unsigned char *data, size_t size, struct
         ask.result = take_apart(&ask, data, size);
         if (!ask.result)
                 ask.result = dispatch(machine, &ask);
-        answer(&ask);
+        answer_send(&ask);
 }
 
-/* ---- the machine ----------------------------------------------------------------------------------- */
+/* ---- the machine ----------------------------------------------------------------------------- */
 
 int machine_init(struct machine *machine, const struct machine_options *options, nsec now)
 {
@@ -485,7 +383,7 @@ int machine_init(struct machine *machine, const struct machine_options *options,
 void machine_done(struct machine *machine)
 {
         machine->now = RUN_NEVER; /* nothing is late any more */
-        (void)send_late(machine);
+        (void)answer_late(machine);
         handles_done(&machine->handles);
         map_done(&machine->files);
 }
@@ -498,9 +396,10 @@ nsec machine_advance(struct machine *machine)
                 due = gpu_advance(&machine->gpus[i]);
                 next = due < next ? due : next;
         }
-        due = send_late(machine);
+        due = answer_late(machine);
         next = due < next ? due : next;
-        if (machine->faults.lost_gpu_after && machine->faults.lost_gpu_after <= (uint64_t)machine->now) {
+        if (machine->faults.lost_gpu_after &&
+            machine->faults.lost_gpu_after <= (uint64_t)machine->now) {
                 machine->faults.lost_gpu_after = 0;
                 gpu_lose(&machine->gpus[0]);
         }
@@ -527,7 +426,8 @@ int machine_fault(struct machine *machine, const char *text)
                 gpu_lose(&machine->gpus[value]);
                 return 0;
         case FAULT_lost_gpu_after: /* kept as a point in time */
-                machine->faults.lost_gpu_after = (uint64_t)machine->now + value * (uint64_t)NSEC_PER_MSEC;
+                machine->faults.lost_gpu_after =
+                        (uint64_t)machine->now + value * (uint64_t)NSEC_PER_MSEC;
                 return 0;
         case FAULT_xid:
                 gpu_xid(&machine->gpus[0], (unsigned int)value);

@@ -3,6 +3,7 @@
  *
  *      server.c     sockets and time; gives whole messages to the machine
  *      machine.c    messages and files: open, hang-up, ioctl by kind, mmap
+ *      answer.c     what goes back
  *      alloc.c      objects: what an allocation of each class makes; free, dup, share
  *      memory.c     memory objects, their bytes, the heap's own calls
  *      exports.c    memory that a descriptor carries to others
@@ -47,17 +48,18 @@ enum {
         SIM_STATUS_INVALID_STATE = 0x40,
 };
 
-/* ---- things ------------------------------------------------------------------------------------ */
+/* ---- things ---------------------------------------------------------------------------------- */
 
-/* One physical allocation. Lives as long as somebody refers to it: handles, UVM mappings, exports. */
+/* One physical allocation. Lives as long as somebody refers to it: handles, UVM mappings, exports.
+ */
 struct memory {
         unsigned int refs;
         unsigned int n_handles; /* user objects among them; more than one: shared */
         struct gpu *gpu;        /* whose heap it is taken from; NULL: host memory, or none */
         bytes size, taken, offset;
-        int fd;                 /* its bytes, made when first wanted; -1 */
+        int fd; /* its bytes, made when first wanted; -1 */
         uint32_t attr, attr2;
-        bool is_page;           /* the page of live figures, class 0xde; takes nothing */
+        bool is_page;             /* the page of live figures, class 0xde; takes nothing */
         struct memory *next_page; /* of the same card */
 };
 
@@ -71,10 +73,10 @@ struct file {
         unsigned int refs; /* the connection, and device files that are registered to it */
         struct file *ctl;  /* REGISTER_FD */
         struct client *clients;
-        struct space *space;      /* UVM */
-        struct memory *mapping;   /* what MAP_MEMORY prepared for the next mmap */
+        struct space *space;    /* UVM */
+        struct memory *mapping; /* what MAP_MEMORY prepared for the next mmap */
         bytes mapping_offset, mapping_length;
-        struct exports *exports; /* memory that this descriptor carries to others */
+        struct exports *exports;          /* memory that this descriptor carries to others */
         uint32_t event_client, event_key; /* ALLOC_OS_EVENT; key 0 is one, too */
         bool hears, has_event;
 };
@@ -86,7 +88,7 @@ struct gpu {
         unsigned char uuid[16];
         struct heap heap;
         struct runlist engines[ENGINES];
-        uint32_t n_channels; /* ever made; the next one's cid */
+        uint32_t n_channels;    /* ever made; the next one's cid */
         struct buffer *buffers; /* of context-switch records */
         struct memory *pages;
         bytes shown; /* what the pages say is free */
@@ -97,11 +99,11 @@ struct group {
         struct run_group run;
         struct gpu *gpu;
         unsigned int refs;
-        uint32_t engine;    /* engineType, as allocated */
-        pid_t pid;          /* of its client */
+        uint32_t engine; /* engineType, as allocated */
+        pid_t pid;       /* of its client */
         uid_t uid;
-        uint32_t context;   /* what records call it: the cid of its first channel */
-        bytes taken;        /* for context buffers, which no handle stands for */
+        uint32_t context; /* what records call it: the cid of its first channel */
+        bytes taken;      /* for context buffers, which no handle stands for */
 };
 
 struct channel {
@@ -145,7 +147,7 @@ struct machine_options {
         unsigned int n_gpus;
         bytes memory;          /* of each card */
         bytes reserved;        /* of that, what the driver keeps and no heap has */
-        char release[32];      /* "580.159.04"; whatever it says, if unknown the ABI is MACHINE_RELEASE's */
+        char release[32];      /* "580.159.04"; of an unknown one the ABI is MACHINE_RELEASE's */
         const char *directory; /* NULL: no log, no files */
 };
 
@@ -164,7 +166,7 @@ struct machine {
         struct late *late;
 };
 
-/* ---- one request --------------------------------------------------------------------------------- */
+/* ---- one request ----------------------------------------------------------------------------- */
 
 struct part {
         unsigned char *data;
@@ -175,22 +177,22 @@ struct part {
 /* Buffers are the server's; handlers write into them what goes back. */
 struct ask {
         struct file *file;
-        struct file *named;  /* the file that the request names by number; NULL: none, or not ours */
-        uint64_t cookie;     /* of an open: its own */
+        struct file *named; /* the file that the request names by number; NULL: none, or not ours */
+        uint64_t cookie;    /* of an open: its own */
         struct ucred who;
         struct sim_request header;
         struct part block, segments[SIM_SEGMENTS_MAX];
-        struct rm_call call; /* of an ioctl */
+        struct rm_call call;   /* of an ioctl */
         struct client *client; /* of a call that names one, validated */
-        int reply;           /* where the answer goes; -1: one-way */
+        int reply;             /* where the answer goes; -1: one-way */
 
         int32_t result;
-        int fd;              /* to send beside the answer, borrowed; -1: none */
+        int fd; /* to send beside the answer, borrowed; -1: none */
         uint64_t argument[2];
-        bool is_kept;        /* reply has been taken; no answer now */
+        bool is_kept; /* reply has been taken; no answer now */
 };
 
-/* ---- files.c: the directory of a machine, wire.h ------------------------------------------------- */
+/* ---- files.c: the directory of a machine, wire.h --------------------------------------------- */
 
 /* By the process that serves. 0; -errno. */
 int machine_files_make(const struct machine_options *options);
@@ -202,19 +204,20 @@ enum {
 };
 void gpu_uuid_format(unsigned int index, char text[static UUID_TEXT]);
 
-/* ---- server.c ------------------------------------------------------------------------------------ */
+/* ---- server.c -------------------------------------------------------------------------------- */
 
 /* Serves until SIGTERM or an error. faults: texts, the last NULL. ready: a byte is written when the
  * nodes can be opened. 0; -errno. */
 int server_run(const struct machine_options *options, const char *const *faults, int ready);
 
-/* ---- machine.c ----------------------------------------------------------------------------------- */
+/* ---- machine.c ------------------------------------------------------------------------------- */
 
 int machine_init(struct machine *machine, const struct machine_options *options, nsec now);
 void machine_done(struct machine *machine);
 
 /* A connection. The file takes fd over; machine_hang_up gives all back, and closes it. */
-int machine_file_new(struct machine *machine, enum rm_node node, uint32_t minor, int fd, struct file **ret);
+int machine_file_new(struct machine *machine, enum rm_node node, uint32_t minor, int fd,
+                     struct file **ret);
 void machine_hang_up(struct file *file);
 
 /*
@@ -232,15 +235,21 @@ nsec machine_advance(struct machine *machine);
 int machine_fault(struct machine *machine, const char *text);
 
 /* A line of the kernel's log. */
-void machine_log(struct machine *machine, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void machine_log(struct machine *machine, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
 
 void file_unref(struct file *file);
 void file_event(struct file *file); /* something to read: poll wakes up */
 
+/* ---- answer.c ------------------------------------------------------------------------------ */
+
+void answer_send(struct ask *ask);         /* unless somebody has kept ask->reply */
+nsec answer_late(struct machine *machine); /* sends what is due; when the next is, or RUN_NEVER */
+
 /* Sends an answer without a block; closes reply. */
 void reply_send(int reply, int32_t result, uint64_t argument0, uint64_t argument1, int fd);
 
-/* ---- alloc.c: each returns a status ---------------------------------------------------------------- */
+/* ---- alloc.c: each returns a status ---------------------------------------------------------- */
 
 uint32_t alloc_object(struct machine *machine, struct ask *ask);
 uint32_t alloc_old_memory(struct machine *machine, struct ask *ask); /* request 0x27 */
@@ -256,7 +265,7 @@ void object_gone(void *context, struct object *object);
 /* HANDLES_* and errnos as statuses. */
 uint32_t alloc_status(int r);
 
-/* ---- memory.c -------------------------------------------------------------------------------------- */
+/* ---- memory.c -------------------------------------------------------------------------------- */
 
 /* HEAP_OK; HEAP_E_FULL; -ENOMEM. gpu NULL: host memory. */
 int mem_new(struct gpu *gpu, bytes size, uint32_t attr, uint32_t attr2, struct memory **ret);
@@ -264,13 +273,14 @@ struct memory *mem_ref(struct memory *memory);
 void mem_unref(struct memory *memory);
 int mem_fd(struct memory *memory); /* borrowed; or -errno */
 
-uint32_t mem_alloc(struct ask *ask, struct object *object, struct part *params); /* 0x40, 0x3e, ... */
-uint32_t mem_heap(struct machine *machine, struct ask *ask); /* VID_HEAP_CONTROL */
+/* Of the memory classes; and VID_HEAP_CONTROL. */
+uint32_t mem_alloc(struct object *object, struct part *params);
+uint32_t mem_heap(struct machine *machine, struct ask *ask);
 uint32_t mem_map(struct ask *ask);
 uint32_t mem_page_alloc(struct object *object);
 void mem_pages_update(struct gpu *gpu); /* if what is free has changed */
 
-/* ---- exports.c: controls 0x3d05, 0x3d06, 0x3d08, 0x3d0b, 0x3d0c; each returns a status ----------- */
+/* ---- exports.c: controls 0x3d05, 0x3d06, 0x3d08, 0x3d0b, 0x3d0c; each returns a status ------- */
 
 uint32_t exports_put_one(struct ask *ask);
 uint32_t exports_take_one(struct machine *machine, struct ask *ask);
@@ -279,23 +289,23 @@ uint32_t exports_put(struct ask *ask);
 uint32_t exports_take(struct machine *machine, struct ask *ask);
 void exports_free(struct exports *exports);
 
-/* ---- controls.c ------------------------------------------------------------------------------------ */
+/* ---- controls.c ------------------------------------------------------------------------------ */
 
-uint32_t control(struct machine *machine, struct ask *ask);
+uint32_t control_call(struct machine *machine, struct ask *ask);
 
-/* ---- uvm.c ----------------------------------------------------------------------------------------- */
+/* ---- uvm.c ----------------------------------------------------------------------------------- */
 
 int uvm_ioctl(struct machine *machine, struct ask *ask); /* the system call's result */
 int uvm_mmap(struct machine *machine, struct ask *ask);
 int uvm_munmap(struct machine *machine, struct ask *ask);
 struct space *space_free(struct space *space);
 
-/* ---- gpu.c ----------------------------------------------------------------------------------------- */
+/* ---- gpu.c ----------------------------------------------------------------------------------- */
 
 void gpu_uuid(unsigned int index, unsigned char uuid[static 16]);
 void gpu_init(struct gpu *gpu, struct machine *machine, unsigned int index);
 struct gpu *gpu_by_uuid(struct machine *machine, const unsigned char *uuid); /* NULL: none */
-void gpu_message(struct machine *machine, struct ask *ask); /* SIM_OP_GPU */
+void gpu_message(struct machine *machine, struct ask *ask);                  /* SIM_OP_GPU */
 
 uint32_t group_alloc(struct ask *ask, struct object *object, struct part *params);
 uint32_t channel_alloc(struct ask *ask, struct object *object, struct part *params);
@@ -305,7 +315,7 @@ nsec gpu_advance(struct gpu *gpu);
 void gpu_lose(struct gpu *gpu);
 void gpu_xid(struct gpu *gpu, unsigned int number);
 
-/* ---- records.c ------------------------------------------------------------------------------------- */
+/* ---- records.c ------------------------------------------------------------------------------- */
 
 uint32_t buffer_alloc(struct ask *ask, struct object *object, struct part *params);
 void buffer_free(struct buffer *buffer);

@@ -1,9 +1,9 @@
 /*
  * Memory objects: an amount of a heap and, when somebody looks, bytes.
  *
- * A memory is referred to by handles, by UVM mappings and by exports, and gives its amount back with
- * the last of them. Its bytes are a sparse memfd, made when first wanted; when the memory goes its
- * pages go, whoever still has them mapped.
+ * A memory is referred to by handles, by UVM mappings and by exports, and gives its amount back
+ * with the last of them. Its bytes are a sparse memfd, made when first wanted; when the memory goes
+ * its pages go, whoever still has them mapped.
  */
 #include "sim/machine.h"
 
@@ -28,7 +28,7 @@ enum {
 #define ATTR2_READ_ONLY (1u << 22)
 #define HOST_PAGE (4 * KIB)
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 int mem_new(struct gpu *gpu, bytes size, uint32_t attr, uint32_t attr2, struct memory **ret)
 {
@@ -86,7 +86,7 @@ void mem_unref(struct memory *memory)
         free(memory);
 }
 
-/* ---- the page of live figures ---------------------------------------------------------------------------- */
+/* ---- the page of live figures ---------------------------------------------------------------- */
 
 /* NV00DE_SHARED_DATA: BAR1 and, from 560.28.03 on, what is free. Source: cl00de.h. */
 static void page_write(const struct memory *memory)
@@ -145,7 +145,8 @@ uint32_t mem_page_alloc(struct object *object)
         return RM_STATUS_OK;
 }
 
-/* What the driver tells of the pages that it took: attr and attr2 as seen with release 580.159.04. */
+/* What the driver tells of the pages that it took: attr and attr2 as seen with release 580.159.04.
+ */
 static void tell_pages(struct memory *memory)
 {
         enum {
@@ -156,16 +157,19 @@ static void tell_pages(struct memory *memory)
                 CACHED = 5,        /* of attr2: cacheable by the GPU */
                 HUGE_2M = 1 << 20, /* of attr2 */
         };
-        uint32_t pages = memory->size % (2 * MIB) == 0 && memory->taken ? 3 : memory->size % (64 * KIB) == 0 ? 2 : 1;
+        uint32_t pages = memory->size % (2 * MIB) == 0 && memory->taken ? 3
+                         : memory->size % (64 * KIB) == 0               ? 2
+                                                                        : 1;
 
         memory->attr &= ~(3u << PAGES_AT | 3u << PHYSICALITY_AT);
-        memory->attr |= pages << PAGES_AT | (uint32_t)(memory->taken ? CONTIGUOUS : SCATTERED) << PHYSICALITY_AT;
+        memory->attr |= pages << PAGES_AT | (uint32_t)(memory->taken ? CONTIGUOUS : SCATTERED)
+                                                    << PHYSICALITY_AT;
         memory->attr2 |= (uint32_t)CACHED;
         if (pages == 3 && !RM_ATTR2_HUGE(memory->attr2))
                 memory->attr2 |= (uint32_t)HUGE_2M;
 }
 
-/* ---- allocation: NV_MEMORY_ALLOCATION_PARAMS ------------------------------------------------------------ */
+/* ---- allocation: NV_MEMORY_ALLOCATION_PARAMS ------------------------------------------------- */
 
 struct wish {
         uint32_t owner, flags, attr, attr2, internal;
@@ -201,8 +205,8 @@ static uint32_t memory_make(struct object *object, const struct wish *wish)
         }
         if (wish->flags & RM_FLAG_VIRTUAL)
                 return RM_STATUS_INVALID_ARGUMENT;
-        r = is_video ? take_video(object, wish) :
-                       mem_new(NULL, wish->size, wish->attr, wish->attr2, &object->memory);
+        r = is_video ? take_video(object, wish)
+                     : mem_new(NULL, wish->size, wish->attr, wish->attr2, &object->memory);
         if (r != HEAP_OK)
                 return RM_STATUS_NO_MEMORY;
         object->memory->n_handles = 1;
@@ -210,7 +214,7 @@ static uint32_t memory_make(struct object *object, const struct wish *wish)
         return RM_STATUS_OK;
 }
 
-uint32_t mem_alloc(struct ask *ask, struct object *object, struct part *params)
+uint32_t mem_alloc(struct object *object, struct part *params)
 {
         struct wish wish = { .owner = rm_get32(params->data, params->size, 0),
                              .flags = rm_get32(params->data, params->size, 8),
@@ -220,7 +224,6 @@ uint32_t mem_alloc(struct ask *ask, struct object *object, struct part *params)
                              .size = rm_get64(params->data, params->size, 64) };
         uint32_t status;
 
-        (void)ask;
         if (!params->size)
                 return RM_STATUS_INVALID_ARGUMENT;
         if (object->class_number == CLASS_VIRTUAL)
@@ -236,7 +239,7 @@ uint32_t mem_alloc(struct ask *ask, struct object *object, struct part *params)
         return RM_STATUS_OK;
 }
 
-/* ---- the heap's own calls: NVOS32 ------------------------------------------------------------------------ */
+/* ---- the heap's own calls: NVOS32 ------------------------------------------------------------ */
 
 static uint32_t heap_alloc(struct machine *machine, struct ask *ask)
 {
@@ -246,9 +249,9 @@ static uint32_t heap_alloc(struct machine *machine, struct ask *ask)
                              .attr = rm_get32(block->data, block->size, 56),
                              .attr2 = rm_get32(block->data, block->size, 144),
                              .size = rm_get64(block->data, block->size, 88) };
-        uint32_t class_number = wish.flags & RM_FLAG_VIRTUAL          ? CLASS_VIRTUAL :
-                                RM_ATTR_LOCATION(wish.attr) == 0 ? RM_CLASS_VIDEO_MEMORY :
-                                                                   RM_CLASS_HOST_MEMORY;
+        uint32_t class_number = wish.flags & RM_FLAG_VIRTUAL       ? CLASS_VIRTUAL
+                                : RM_ATTR_LOCATION(wish.attr) == 0 ? RM_CLASS_VIDEO_MEMORY
+                                                                   : RM_CLASS_HOST_MEMORY;
         struct object *object;
         uint32_t status = RM_STATUS_OK;
         int r;
@@ -303,7 +306,7 @@ uint32_t mem_heap(struct machine *machine, struct ask *ask)
         }
 }
 
-/* ---- mappings ---------------------------------------------------------------------------------------------- */
+/* ---- mappings -------------------------------------------------------------------------------- */
 
 /* RM lets only the process that made the client map (rm_create_mmap_context compares ProcID); the
  * file named carries what is mapped until its mmap. */
@@ -317,13 +320,15 @@ uint32_t mem_map(struct ask *ask)
                 return RM_STATUS_INVALID_CLIENT;
         if (!object || !object->memory)
                 return RM_STATUS_OBJECT_NOT_FOUND;
-        if (!ask->named || (ask->named->node != RM_NODE_CTL && ask->named->node != RM_NODE_DEVICE) ||
+        if (!ask->named ||
+            (ask->named->node != RM_NODE_CTL && ask->named->node != RM_NODE_DEVICE) ||
             length > object->memory->size || offset > object->memory->size - length)
                 return RM_STATUS_INVALID_ARGUMENT;
 
         mem_unref(ask->named->mapping);
         ask->named->mapping = mem_ref(object->memory);
         ask->named->mapping_offset = offset;
-        ask->named->mapping_length = (length + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE; /* mmap maps pages */
+        ask->named->mapping_length =
+                (length + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE; /* mmap maps pages */
         return RM_STATUS_OK;
 }

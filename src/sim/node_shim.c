@@ -3,8 +3,8 @@
  *
  * The kernel knows no simulated driver, so somebody must do in the program what it would do behind
  * the system calls: open a node, carry ioctl and mmap to the driver. Nothing else is done here:
- *      S1  a system call is made first, always, so that a supervisor (seccomp) sees what it would see
- *          with the real driver, and may answer it. Only if it fails as it does on a socket (ENOTTY,
+ *      S1  a system call is made first, always, so that a supervisor (seccomp) sees what it would
+ * see with the real driver, and may answer it. Only if it fails as it does on a socket (ENOTTY,
  *          ENODEV) nobody has answered, and the call goes to the server;
  *      S2  a descriptor is ours if its peer is the server's socket: dup, fork, exec, SCM_RIGHTS and
  *          pidfd_getfd need no bookkeeping;
@@ -43,7 +43,7 @@ enum {
         CTL_MINOR = 255,
 };
 
-/* ---- the machine ----------------------------------------------------------------------------------------- */
+/* ---- the machine ----------------------------------------------------------------------------- */
 
 static char machine[96]; /* its directory; empty: none. Written once, before main */
 static struct rm_layout layout;
@@ -67,9 +67,10 @@ __attribute__((constructor)) static void machine_find(void)
         layout_find();
 }
 
-/* ---- what would have been called ----------------------------------------------------------------------------- */
+/* ---- what would have been called ------------------------------------------------------------- */
 
-/* The next library's function, or NULL. Looked up again each time it is not there: it never is not. */
+/* The next library's function, or NULL. Looked up again each time it is not there: it never is not.
+ */
 #define NEXT(type, name, ...)                                                                      \
         static type (*_Atomic next)(__VA_ARGS__);                                                  \
         if (!next)                                                                                 \
@@ -83,7 +84,9 @@ static bool has_prefix(const char *path, const char *prefix)
 /* The name of a node, "nvidia0"; NULL: not one. */
 static const char *node_name(const char *path)
 {
-        return machine[0] && path && has_prefix(path, "/dev/nvidia") && !strchr(path + 5, '/') ? path + 5 : NULL;
+        return machine[0] && path && has_prefix(path, "/dev/nvidia") && !strchr(path + 5, '/')
+                       ? path + 5
+                       : NULL;
 }
 
 /* Where the file of the machine is; path itself if it has none. */
@@ -104,7 +107,7 @@ static int failed(int r)
         return -1;
 }
 
-/* ---- open ---------------------------------------------------------------------------------------------------- */
+/* ---- open ------------------------------------------------------------------------------------ */
 
 enum {
         PATH_SIZE = 512,
@@ -121,12 +124,13 @@ static int open_any(int directory, const char *path, int flags, mode_t mode)
         if (node)
                 return failed(sim_open(machine, node, flags));
         path = redirect(path, buffer, sizeof(buffer));
-        fd = next ? next(directory, path, flags, mode) : (int)syscall(SYS_openat, directory, path, flags, mode);
+        fd = next ? next(directory, path, flags, mode)
+                  : (int)syscall(SYS_openat, directory, path, flags, mode);
         return fd;
 }
 
 #define MODE_OF(flags, mode)                                                                       \
-        if ((flags) & O_CREAT || ((flags) & O_TMPFILE) == O_TMPFILE) {                             \
+        if ((flags)&O_CREAT || ((flags)&O_TMPFILE) == O_TMPFILE) {                                 \
                 va_list list_;                                                                     \
                                                                                                    \
                 va_start(list_, flags);                                                            \
@@ -216,7 +220,7 @@ HOOK DIR *opendir(const char *path)
         return next(redirect(path, buffer, sizeof(buffer)));
 }
 
-/* ---- access, stat ---------------------------------------------------------------------------------------------- */
+/* ---- access, stat ---------------------------------------------------------------------------- */
 
 HOOK int access(const char *path, int mode)
 {
@@ -260,7 +264,8 @@ static void dress(const char *path, struct stat *st)
 static int stat_any(int directory, const char *path, struct stat *st, int flags)
 {
         char buffer[PATH_SIZE];
-        int r = (int)syscall(SYS_newfstatat, directory, redirect(path, buffer, sizeof(buffer)), st, flags);
+        int r = (int)syscall(SYS_newfstatat, directory, redirect(path, buffer, sizeof(buffer)), st,
+                             flags);
 
         if (r == 0 && path)
                 dress(path, st);
@@ -301,7 +306,8 @@ HOOK int statx(int directory, const char *path, int flags, unsigned int mask, st
 {
         const char *node = node_name(path);
         char buffer[PATH_SIZE];
-        int r = (int)syscall(SYS_statx, directory, redirect(path, buffer, sizeof(buffer)), flags, mask, st);
+        int r = (int)syscall(SYS_statx, directory, redirect(path, buffer, sizeof(buffer)), flags,
+                             mask, st);
 
         if (r < 0 || !node || !S_ISSOCK(st->stx_mode))
                 return r;
@@ -325,7 +331,7 @@ HOOK ssize_t lgetxattr(const char *path, const char *name, void *value, size_t s
         return syscall(SYS_lgetxattr, redirect(path, buffer, sizeof(buffer)), name, value, size);
 }
 
-/* ---- ioctl ----------------------------------------------------------------------------------------------------- */
+/* ---- ioctl ----------------------------------------------------------------------------------- */
 
 HOOK int ioctl(int fd, unsigned long request, ...)
 {
@@ -344,7 +350,7 @@ HOOK int ioctl(int fd, unsigned long request, ...)
         return failed(sim_ioctl(fd, &layout, (uint32_t)request, argument));
 }
 
-/* ---- mmap, munmap ------------------------------------------------------------------------------------------------ */
+/* ---- mmap, munmap ---------------------------------------------------------------------------- */
 
 /* UVM ranges of this process, whose munmap the driver must hear of. */
 static struct range {
@@ -377,7 +383,8 @@ static void ranges_unmap(uintptr_t base, size_t length)
         for (size_t i = 0; i < RANGES_MAX; i++) {
                 uintptr_t at = atomic_load(&ranges[i].base);
 
-                if (at <= 1 || at >= base + length || base >= at + ranges[i].length || ranges[i].pid != getpid())
+                if (at <= 1 || at >= base + length || base >= at + ranges[i].length ||
+                    ranges[i].pid != getpid())
                         continue;
                 (void)sim_munmap(ranges[i].fd, (void *)base, length);
                 if (at < base || at + ranges[i].length > base + length)

@@ -49,7 +49,8 @@ uint32_t buffer_alloc(struct ask *ask, struct object *object, struct part *param
 {
         uint32_t size = rm_get32(params->data, params->size, 16);
         uint32_t n = rm_get32(params->data, params->size, 20);
-        struct memory *header = memory_of(ask->client, rm_get32(params->data, params->size, 60), HEADER_SIZE);
+        struct memory *header =
+                memory_of(ask->client, rm_get32(params->data, params->size, 60), HEADER_SIZE);
         struct memory *records = memory_of(ask->client, rm_get32(params->data, params->size, 64),
                                            (bytes)n * RECORD_SIZE);
 

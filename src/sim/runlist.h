@@ -14,8 +14,8 @@
  *          leaves the engine;
  *      R4  a group that was never scheduled does not run.
  *
- * Pure: time is a parameter. The caller owns all structs; the list links them. Every call that takes
- * `now` first lets time pass until then. `now` never goes back.
+ * Pure: time is a parameter. The caller owns all structs; the list links them. Every call that
+ * takes `now` first lets time pass until then. `now` never goes back.
  */
 #pragma once
 
@@ -76,7 +76,8 @@ void runlist_init(struct runlist *list, const struct run_ops *ops, void *context
                   nsec now);
 
 void runlist_add_group(struct runlist *list, struct run_group *group, nsec slice);
-void runlist_remove_group(struct runlist *list, struct run_group *group, nsec now); /* has no queues */
+void runlist_remove_group(struct runlist *list, struct run_group *group,
+                          nsec now); /* has no queues */
 void runlist_add_queue(struct run_group *group, struct run_queue *queue);
 
 /* The work that was left, a list by next; it is the caller's again. */

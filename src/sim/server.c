@@ -44,7 +44,7 @@ struct server {
         unsigned char buffer[SIM_MESSAGE_MAX + 1];
 };
 
-/* ---- sources ----------------------------------------------------------------------------------------- */
+/* ---- sources --------------------------------------------------------------------------------- */
 
 static int source_add(struct server *server, const struct source *what)
 {
@@ -77,23 +77,26 @@ static void source_remove(struct server *server, struct source *source)
         free(source);
 }
 
-static int listen_at(struct server *server, enum source_kind kind, const char *name, enum rm_node node,
-                     uint32_t minor)
+static int listen_at(struct server *server, enum source_kind kind, const char *name,
+                     enum rm_node node, uint32_t minor)
 {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        _cleanup_(closep) int fd =
+                socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         int on = 1, r;
 
         if (fd < 0)
                 return -errno;
-        if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", server->machine.options.directory,
-                     name) >= (int)sizeof(address.sun_path))
+        if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s",
+                     server->machine.options.directory, name) >= (int)sizeof(address.sun_path))
                 return -ENAMETOOLONG;
         if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
-            chmod(address.sun_path, 0666) < 0 || setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
+            chmod(address.sun_path, 0666) < 0 ||
+            setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
             listen(fd, SOMAXCONN) < 0)
                 return -errno;
-        r = source_add(server, &(struct source){ .kind = kind, .fd = fd, .node = node, .minor = minor });
+        r = source_add(server,
+                       &(struct source){ .kind = kind, .fd = fd, .node = node, .minor = minor });
         if (!r)
                 (void)TAKE_FD(fd);
         return r;
@@ -118,7 +121,7 @@ static int listen_all(struct server *server)
         return r;
 }
 
-/* ---- messages ---------------------------------------------------------------------------------------- */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 /* What came beside a message. */
 struct beside {
@@ -194,7 +197,8 @@ static void on_open(struct server *server, const struct source *source)
                 return;
         (void)setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
         connection.fd = fd;
-        if (machine_file_new(&server->machine, source->node, source->minor, fd, &connection.file) < 0)
+        if (machine_file_new(&server->machine, source->node, source->minor, fd, &connection.file) <
+            0)
                 close(fd);
         else if (source_add(server, &connection) < 0)
                 machine_hang_up(connection.file);
@@ -245,10 +249,10 @@ static void on_event(struct server *server, struct source *source)
         }
 }
 
-/* ---- time -------------------------------------------------------------------------------------------- */
+/* ---- time ------------------------------------------------------------------------------------ */
 
-/* The difference of two clocks that are read one after the other trembles: it is kept until somebody
- * has set one of them. */
+/* The difference of two clocks that are read one after the other trembles: it is kept until
+ * somebody has set one of them. */
 static void tell_time(struct server *server)
 {
         nsec since = clock_realtime(), now = clock_now();
@@ -269,14 +273,16 @@ static void arm(struct server *server, nsec when)
         server->armed = when;
         if (when != RUN_NEVER) {
                 when = when > 0 ? when : 1; /* 0 would disarm */
-                spec.it_value = (struct timespec){ .tv_sec = when / NSEC_PER_SEC, .tv_nsec = when % NSEC_PER_SEC };
+                spec.it_value = (struct timespec){ .tv_sec = when / NSEC_PER_SEC,
+                                                   .tv_nsec = when % NSEC_PER_SEC };
         }
         (void)timerfd_settime(server->timer, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
-/* ---- the loop ---------------------------------------------------------------------------------------- */
+/* ---- the loop -------------------------------------------------------------------------------- */
 
-static int start(struct server *server, const struct machine_options *options, const char *const *faults)
+static int start(struct server *server, const struct machine_options *options,
+                 const char *const *faults)
 {
         struct rlimit files = { 65536, 65536 };
         sigset_t term;
@@ -296,7 +302,8 @@ static int start(struct server *server, const struct machine_options *options, c
         if (!r)
                 r = machine_files_make(options);
         if (!r)
-                r = source_add(server, &(struct source){ .kind = SOURCE_TIMER, .fd = server->timer });
+                r = source_add(server,
+                               &(struct source){ .kind = SOURCE_TIMER, .fd = server->timer });
         if (!r)
                 r = machine_init(&server->machine, options, clock_now());
         if (!r)

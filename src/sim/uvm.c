@@ -1,12 +1,12 @@
 /*
  * UVM: a VA space per open of the node, and ranges of addresses in it.
  *
- *      external   made by CREATE_EXTERNAL; MAP_EXTERNAL puts RM memory in, and holds it: freeing the
- *                 RM object does not return the memory until UNMAP_EXTERNAL, FREE or the space's end
- *      pool       made by SEMAPHORE_POOL, in host memory; the program maps it
- *      plain      made by MAP_DYNAMIC_PARALLELISM: addresses only
- *      managed    made by mmap of the node, offset == address; takes the heap of a card as a lodger,
- *                 2 MiB at a time, whole and at once (the real one does when it is touched)
+ *      external   made by CREATE_EXTERNAL; MAP_EXTERNAL puts RM memory in, and holds it: freeing
+ * the RM object does not return the memory until UNMAP_EXTERNAL, FREE or the space's end pool made
+ * by SEMAPHORE_POOL, in host memory; the program maps it plain      made by
+ * MAP_DYNAMIC_PARALLELISM: addresses only managed    made by mmap of the node, offset == address;
+ * takes the heap of a card as a lodger, 2 MiB at a time, whole and at once (the real one does when
+ * it is touched)
  *
  * Ranges of a space do not overlap. Source: rm-abi 2.5, 8.3; kernel-open/nvidia-uvm/uvm.c, 580.142.
  */
@@ -58,11 +58,12 @@ struct space {
         pid_t pid;       /* the only process that may map; 0: any */
 };
 
-/* ---- ranges ------------------------------------------------------------------------------------------ */
+/* ---- ranges ---------------------------------------------------------------------------------- */
 
 static bool is_inside(uint64_t base, uint64_t length, uint64_t outer, uint64_t outer_length)
 {
-        return base >= outer && base - outer <= outer_length && length <= outer_length - (base - outer);
+        return base >= outer && base - outer <= outer_length &&
+               length <= outer_length - (base - outer);
 }
 
 static struct range *range_at(const struct space *space, uint64_t base, uint64_t length)
@@ -86,14 +87,17 @@ static uint32_t range_new(struct space *space, enum range_kind kind, uint64_t ba
 {
         struct range *range;
 
-        if (!length || base % HOST_PAGE || length % HOST_PAGE || base > INT64_MAX || length > INT64_MAX - base)
+        if (!length || base % HOST_PAGE || length % HOST_PAGE || base > INT64_MAX ||
+            length > INT64_MAX - base)
                 return SIM_STATUS_INVALID_ADDRESS;
         if (is_taken(space, base, length))
                 return STATUS_ADDRESS_IN_USE;
         range = calloc(1, sizeof(*range));
         if (!range)
                 return RM_STATUS_NO_MEMORY;
-        *range = (struct range){ .next = space->ranges, .kind = kind, .base = base, .length = length, .fd = -1 };
+        *range = (struct range){
+                .next = space->ranges, .kind = kind, .base = base, .length = length, .fd = -1
+        };
         space->ranges = range;
         if (ret)
                 *ret = range;
@@ -156,7 +160,7 @@ struct space *space_free(struct space *space)
         return NULL;
 }
 
-/* ---- calls: each returns a status ------------------------------------------------------------------------ */
+/* ---- calls: each returns a status ------------------------------------------------------------ */
 
 static uint32_t initialize(struct ask *ask)
 {
@@ -181,7 +185,7 @@ static uint32_t register_gpu(struct machine *machine, struct ask *ask, struct sp
                 return SIM_STATUS_GPU_IS_LOST;
         if (!space->gpu)
                 space->gpu = gpu;
-        ask->block.data[16] = 0;                                       /* numaEnabled */
+        ask->block.data[16] = 0;                                    /* numaEnabled */
         rm_put32(ask->block.data, ask->block.size, 20, UINT32_MAX); /* numaNodeId */
         return RM_STATUS_OK;
 }
@@ -257,7 +261,8 @@ static uint32_t move(struct machine *machine, const struct ask *ask, struct spac
 
         for (struct range *range = space->ranges; range; range = range->next)
                 if (range->kind == RANGE_MANAGED &&
-                    is_inside(range->base, range->length, ask->call.base, ask->call.length) && range->gpu != gpu)
+                    is_inside(range->base, range->length, ask->call.base, ask->call.length) &&
+                    range->gpu != gpu)
                         lodge(range, gpu);
         return RM_STATUS_OK;
 }
@@ -266,9 +271,9 @@ static uint32_t validate(const struct ask *ask, const struct space *space)
 {
         const struct range *range = range_at(space, ask->call.base, ask->call.length);
 
-        return range && range->base == ask->call.base && range->length == ask->call.length ?
-                       RM_STATUS_OK :
-                       SIM_STATUS_INVALID_ADDRESS;
+        return range && range->base == ask->call.base && range->length == ask->call.length
+                       ? RM_STATUS_OK
+                       : SIM_STATUS_INVALID_ADDRESS;
 }
 
 static uint32_t call_space(struct machine *machine, struct ask *ask, struct space *space)
@@ -317,14 +322,15 @@ int uvm_ioctl(struct machine *machine, struct ask *ask)
         if (ask->call.kind == RM_UVM_INITIALIZE)
                 status = initialize(ask);
         else if (ask->call.kind == RM_UVM_MM_INITIALIZE)
-                status = ask->named && ask->named->space ? RM_STATUS_OK : RM_STATUS_INVALID_ARGUMENT;
+                status =
+                        ask->named && ask->named->space ? RM_STATUS_OK : RM_STATUS_INVALID_ARGUMENT;
         else
                 status = space ? call_space(machine, ask, space) : STATUS_ILLEGAL_ACTION;
         rm_put32(ask->block.data, ask->block.size, ask->call.status_at, status);
         return 0;
 }
 
-/* ---- mmap, munmap ---------------------------------------------------------------------------------------- */
+/* ---- mmap, munmap ---------------------------------------------------------------------------- */
 
 static int range_fd(struct range *range)
 {
@@ -372,7 +378,8 @@ int uvm_mmap(struct machine *machine, struct ask *ask)
         return 0;
 }
 
-/* What is left of a managed range after [base, base + length) is gone; a hole inside is not seen. */
+/* What is left of a managed range after [base, base + length) is gone; a hole inside is not seen.
+ */
 static void shrink(struct space *space, struct range *range, uint64_t base, uint64_t length)
 {
         uint64_t end = range->base + range->length;

@@ -2,8 +2,9 @@
  * sublet sim: a simulated machine for as long as a program runs.
  *
  * A private directory, a server in it, and the program with three variables: SUBLET_SIM (where the
- * machine is), LD_PRELOAD (the kernel's side of the nodes), LD_LIBRARY_PATH (libcuda and libnvidia-ml).
- * The server dies with us whatever happens to us (PR_SET_PDEATHSIG) and takes the directory with it.
+ * machine is), LD_PRELOAD (the kernel's side of the nodes), LD_LIBRARY_PATH (libcuda and
+ * libnvidia-ml). The server dies with us whatever happens to us (PR_SET_PDEATHSIG) and takes the
+ * directory with it.
  *
  * Exit status: the program's, or 128 + the signal that ended it; 2: bad use; 127: no such program;
  * 126: it cannot be run; 1: the machine could not be made.
@@ -45,17 +46,19 @@ struct plan {
         char **command; /* ends with NULL; empty: order the faults only */
 };
 
-/* ---- options ------------------------------------------------------------------------------------------- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static const char usage[] =
         "usage: sublet sim [OPTION...] [--] COMMAND [ARGUMENT...]\n"
         "       sublet sim --dir DIR --fault NAME=N...\n"
-        "Runs COMMAND on a machine with simulated GPUs; or makes something go wrong on a running one.\n"
+        "Runs COMMAND on a machine with simulated GPUs; or makes something go wrong on a running "
+        "one.\n"
         "\n"
         "  --gpus N          how many, 1 to 32 (1)\n"
         "  --memory SIZE     video memory of each (143771M)\n"
         "  --driver VERSION  release of the driver that it plays (" MACHINE_RELEASE ")\n"
-        "  --dir DIR         make the machine in this directory, and leave it there; it must be short\n"
+        "  --dir DIR         make the machine in this directory, and leave it there; it must be "
+        "short\n"
         "  --fault NAME=N    what goes wrong:\n";
 
 static int parse_directory(struct plan *plan, const char *text, struct err *err)
@@ -67,7 +70,8 @@ static int parse_directory(struct plan *plan, const char *text, struct err *err)
         if (!realpath(text, path))
                 return err_set(err, -errno, "finding %s", text);
         if (strlen(path) >= sizeof(plan->directory))
-                return err_say(err, -ENAMETOOLONG, "%s is longer than the %d characters that a socket's address leaves",
+                return err_say(err, -ENAMETOOLONG,
+                               "%s is longer than the %d characters that a socket's address leaves",
                                path, DIRECTORY_MAX - 1);
         strcpy(plan->directory, path);
         plan->is_given = true;
@@ -79,7 +83,8 @@ static int parse_release(struct plan *plan, const char *text, struct err *err)
         struct rm_version version;
 
         if (rm_version_parse(text, &version) < 0 || strlen(text) >= sizeof(plan->machine.release))
-                return err_say(err, -EINVAL, "--driver is a release such as " MACHINE_RELEASE ", not '%s'", text);
+                return err_say(err, -EINVAL,
+                               "--driver is a release such as " MACHINE_RELEASE ", not '%s'", text);
         strcpy(plan->machine.release, text);
         return 0;
 }
@@ -91,7 +96,8 @@ static int parse_fault(struct plan *plan, const char *text, struct err *err)
         uint64_t value;
 
         if (fault_parse(text, &ignored, &fault, &value) < 0)
-                return err_say(err, -EINVAL, "there is no fault '%s' ('sublet sim --help' lists them)", text);
+                return err_say(err, -EINVAL,
+                               "there is no fault '%s' ('sublet sim --help' lists them)", text);
         if (plan->n_faults == FAULTS_MAX)
                 return err_say(err, -E2BIG, "at most %d faults", FAULTS_MAX);
         plan->faults[plan->n_faults++] = text;
@@ -105,12 +111,16 @@ static int parse_option(struct plan *plan, int option, const char *text, struct 
         switch (option) {
         case 'g':
                 if (number_parse(text, &number) < 0 || number < 1 || number > GPUS_MAX)
-                        return err_say(err, -EINVAL, "--gpus is a number from 1 to %d, not '%s'", GPUS_MAX, text);
+                        return err_say(err, -EINVAL, "--gpus is a number from 1 to %d, not '%s'",
+                                       GPUS_MAX, text);
                 plan->machine.n_gpus = (unsigned int)number;
                 return 0;
         case 'm':
-                if (bytes_parse(text, 0, &plan->machine.memory) < 0 || plan->machine.memory > 1024 * GIB)
-                        return err_say(err, -EINVAL, "--memory is a size such as 24G, at most 1024G, not '%s'", text);
+                if (bytes_parse(text, 0, &plan->machine.memory) < 0 ||
+                    plan->machine.memory > 1024 * GIB)
+                        return err_say(err, -EINVAL,
+                                       "--memory is a size such as 24G, at most 1024G, not '%s'",
+                                       text);
                 return 0;
         case 'r':
                 return parse_release(plan, text, err);
@@ -127,10 +137,14 @@ static int parse_option(struct plan *plan, int option, const char *text, struct 
 static int parse(int argc, char **argv, struct plan *plan, struct err *err)
 {
         static const struct option options[] = {
-                { "gpus", required_argument, NULL, 'g' },  { "memory", required_argument, NULL, 'm' },
-                { "mem", required_argument, NULL, 'm' },   { "driver", required_argument, NULL, 'r' },
-                { "dir", required_argument, NULL, 'd' },   { "fault", required_argument, NULL, 'f' },
-                { "help", no_argument, NULL, 'h' },        { 0 },
+                { "gpus", required_argument, NULL, 'g' },
+                { "memory", required_argument, NULL, 'm' },
+                { "mem", required_argument, NULL, 'm' },
+                { "driver", required_argument, NULL, 'r' },
+                { "dir", required_argument, NULL, 'd' },
+                { "fault", required_argument, NULL, 'f' },
+                { "help", no_argument, NULL, 'h' },
+                { 0 },
         };
         int option, r;
 
@@ -148,7 +162,7 @@ static int parse(int argc, char **argv, struct plan *plan, struct err *err)
         return 0;
 }
 
-/* ---- the machine --------------------------------------------------------------------------------------- */
+/* ---- the machine ----------------------------------------------------------------------------- */
 
 static int directory_make(struct plan *plan, struct err *err)
 {
@@ -156,8 +170,9 @@ static int directory_make(struct plan *plan, struct err *err)
 
         if (plan->is_given)
                 return 0;
-        if (!runtime || snprintf(plan->directory, sizeof(plan->directory), "%s/sublet-sim-XXXXXX", runtime) >=
-                                (int)sizeof(plan->directory) ||
+        if (!runtime ||
+            snprintf(plan->directory, sizeof(plan->directory), "%s/sublet-sim-XXXXXX", runtime) >=
+                    (int)sizeof(plan->directory) ||
             !mkdtemp(plan->directory)) {
                 strcpy(plan->directory, "/tmp/sublet-sim-XXXXXX");
                 if (!mkdtemp(plan->directory))
@@ -234,7 +249,7 @@ static void machine_end(const struct plan *plan, pid_t server)
                 machine_files_remove(plan->directory);
 }
 
-/* ---- the program ----------------------------------------------------------------------------------------- */
+/* ---- the program ----------------------------------------------------------------------------- */
 
 /* Adds to the front of a list with colons. */
 static int prepend(const char *name, const char *what)
@@ -261,20 +276,23 @@ static int library_find(const char *name, char *ret_directory, size_t size)
         for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
                 (void)snprintf(path, sizeof(path), "%s/%s/%s", self, places[i], name);
                 if (access(path, R_OK) == 0)
-                        return snprintf(ret_directory, size, "%s/%s", self, places[i]) < (int)size ? 0 : -ENAMETOOLONG;
+                        return snprintf(ret_directory, size, "%s/%s", self, places[i]) < (int)size
+                                       ? 0
+                                       : -ENAMETOOLONG;
         }
         return -ENOENT;
 }
 
-/* A sanitized build's libraries want its runtime to be loaded first, also by programs without one. */
+/* A sanitized build's libraries want its runtime to be loaded first, also by programs without one.
+ */
 static int sanitizer_prepend(void)
 {
         void *symbol = dlsym(RTLD_DEFAULT, "__asan_init");
         Dl_info info;
 
-        return symbol && dladdr(symbol, &info) && strstr(info.dli_fname, ".so") ?
-                       prepend("LD_PRELOAD", info.dli_fname) :
-                       0;
+        return symbol && dladdr(symbol, &info) && strstr(info.dli_fname, ".so")
+                       ? prepend("LD_PRELOAD", info.dli_fname)
+                       : 0;
 }
 
 static int environment_make(const struct plan *plan, struct err *err)
@@ -287,7 +305,8 @@ static int environment_make(const struct plan *plan, struct err *err)
         if (r < 0)
                 return err_set(err, r, "looking for libsublet-sim.so");
         (void)snprintf(path, sizeof(path), "%s/libsublet-sim.so", directory);
-        if (setenv(SIM_ENV, plan->directory, 1) < 0 || prepend("LD_PRELOAD", path) < 0 || sanitizer_prepend() < 0)
+        if (setenv(SIM_ENV, plan->directory, 1) < 0 || prepend("LD_PRELOAD", path) < 0 ||
+            sanitizer_prepend() < 0)
                 return err_set(err, -ENOMEM, "setting the environment");
         for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
                 if (library_find(libraries[i], directory, sizeof(directory)) == 0 &&
@@ -324,13 +343,15 @@ static int program_wait(pid_t program, const sigset_t *set)
                 if (info.si_signo != SIGCHLD && info.si_code != SI_KERNEL)
                         (void)kill(program, info.si_signo);
                 if (waitpid(program, &status, WNOHANG) == program)
-                        return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SIGNAL + WTERMSIG(status);
+                        return WIFEXITED(status) ? WEXITSTATUS(status)
+                                                 : EXIT_SIGNAL + WTERMSIG(status);
         }
 }
 
 static int run(struct plan *plan, struct err *err)
 {
-        static const int passed[] = { SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH };
+        static const int passed[] = { SIGCHLD, SIGHUP,  SIGINT,  SIGQUIT,
+                                      SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH };
         sigset_t set, old;
         pid_t server;
         int r;
@@ -356,7 +377,7 @@ static int run(struct plan *plan, struct err *err)
         return r;
 }
 
-/* ---- faults on a running machine ---------------------------------------------------------------------------- */
+/* ---- faults on a running machine ------------------------------------------------------------- */
 
 static int order_fault(const char *directory, const char *fault, struct err *err)
 {
@@ -367,7 +388,8 @@ static int order_fault(const char *directory, const char *fault, struct err *err
         (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/control", directory);
         if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
                 return err_set(err, -errno, "reaching the machine in %s", directory);
-        if (send(fd, fault, strlen(fault), MSG_NOSIGNAL) < 0 || recv(fd, answer, sizeof(answer) - 1, 0) < 0)
+        if (send(fd, fault, strlen(fault), MSG_NOSIGNAL) < 0 ||
+            recv(fd, answer, sizeof(answer) - 1, 0) < 0)
                 return err_set(err, -errno, "ordering %s", fault);
         return *answer ? err_say(err, -EINVAL, "%s: %s", fault, answer) : 0;
 }
@@ -383,7 +405,9 @@ static int order_faults(const struct plan *plan, struct err *err)
 
 int sim_main(int argc, char **argv)
 {
-        struct plan plan = { .machine = { .n_gpus = 1, .memory = 143771 * MIB, .release = MACHINE_RELEASE } };
+        struct plan plan = {
+                .machine = { .n_gpus = 1, .memory = 143771 * MIB, .release = MACHINE_RELEASE }
+        };
         struct err err = { 0 };
         int r;
 

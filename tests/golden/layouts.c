@@ -11,10 +11,9 @@
 
 #define NONE UINT32_MAX
 
-static const char *const releases[] = { "525.53",     "525.147.05", "535.54.03", "535.288.01",
-                                        "545.29.06",  "550.163.01", "555.58.02", "560.35.03",
-                                        "565.77",     "570.211.01", "575.64.05", "580.142",
-                                        "580.159.04", "590.48.01",  "595.45.04" };
+static const char *const releases[] = { "525.53",     "525.147.05", "535.54.03",  "535.288.01", "545.29.06",
+                                        "550.163.01", "555.58.02",  "560.35.03",  "565.77",     "570.211.01",
+                                        "575.64.05",  "580.142",    "580.159.04", "590.48.01",  "595.45.04" };
 
 enum {
         N_RELEASES = sizeof(releases) / sizeof(releases[0]),
@@ -44,22 +43,22 @@ static void fields_print(FILE *out)
         }
 }
 
-#define ROW(kind, what, value)                                                                     \
-        fprintf(out, "%-30s %-13s", #kind, what);                                                  \
-        for (size_t i = 0; i < N_RELEASES; i++) {                                                  \
-                const struct rm_layout *layout = &layouts[i];                                      \
-                                                                                                   \
-                (void)layout;                                                                      \
-                cell(out, value);                                                                  \
-        }                                                                                          \
+#define ROW(kind, what, value)                                                                                         \
+        fprintf(out, "%-30s %-13s", #kind, what);                                                                      \
+        for (size_t i = 0; i < N_RELEASES; i++) {                                                                      \
+                const struct rm_layout *layout = &layouts[i];                                                          \
+                                                                                                                       \
+                (void)layout;                                                                                          \
+                cell(out, value);                                                                                      \
+        }                                                                                                              \
         fputc('\n', out);
 
 static void requests_print(FILE *out)
 {
-#define REQUEST(kind, node, nr, size, status, fd, client, meaning)                                 \
-        ROW(kind, "size", size)                                                                    \
-        ROW(kind, "status at", (size) == RM_ABSENT ? NONE : (status))                              \
-        ROW(kind, "fd at", (size) == RM_ABSENT ? NONE : (fd))                                      \
+#define REQUEST(kind, node, nr, size, status, fd, client, meaning)                                                     \
+        ROW(kind, "size", size)                                                                                        \
+        ROW(kind, "status at", (size) == RM_ABSENT ? NONE : (status))                                                  \
+        ROW(kind, "fd at", (size) == RM_ABSENT ? NONE : (fd))                                                          \
         ROW(kind, "client at", (size) == RM_ABSENT ? NONE : (client))
 #include "rm/requests.def"
 #undef REQUEST
@@ -77,9 +76,7 @@ static void classes_print(FILE *out)
         };
 
         for (size_t c = 0; c < sizeof(classes) / sizeof(classes[0]); c++) {
-                struct rm_call call = { .kind = RM_ALLOC,
-                                        .class_or_cmd = classes[c].number,
-                                        .params = 1 };
+                struct rm_call call = { .kind = RM_ALLOC, .class_or_cmd = classes[c].number, .params = 1 };
 
                 fprintf(out, "0x%04x %-37s", classes[c].number, classes[c].name);
                 for (size_t i = 0; i < N_RELEASES; i++)
@@ -98,10 +95,9 @@ static void heading(FILE *out, const char *text)
 
 static void print(FILE *out)
 {
-        fprintf(out,
-                "Resolved layouts of the driver's blocks, in bytes. Written by\n"
-                "        BUILD/tests/golden/layouts > tests/golden/layouts.txt\n"
-                "Check every changed number against the driver's sources before committing it.\n");
+        fprintf(out, "Resolved layouts of the driver's blocks, in bytes. Written by\n"
+                     "        BUILD/tests/golden/layouts > tests/golden/layouts.txt\n"
+                     "Check every changed number against the driver's sources before committing it.\n");
         heading(out, "FIELDS (fields.def)");
         fields_print(out);
         heading(out, "BLOCKS (requests.def)");
@@ -123,8 +119,7 @@ static size_t compare(FILE *golden, FILE *now)
                         return 0;
                 if (a && b && strcmp(a, b) == 0)
                         continue;
-                printf("# line %zu\n# golden: %s# now:    %s", line, a ? expected : "(end)\n",
-                       b ? got : "(end)\n");
+                printf("# line %zu\n# golden: %s# now:    %s", line, a ? expected : "(end)\n", b ? got : "(end)\n");
                 return line;
         }
 }
@@ -136,8 +131,7 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < N_RELEASES; i++) {
                 struct rm_version version;
 
-                if (rm_version_parse(releases[i], &version) != 0 ||
-                    rm_layout_for(version, &layouts[i]) != RM_OK) {
+                if (rm_version_parse(releases[i], &version) != 0 || rm_layout_for(version, &layouts[i]) != RM_OK) {
                         printf("Bail out! %s is not known\n", releases[i]);
                         return 1;
                 }
@@ -150,8 +144,7 @@ int main(int argc, char **argv)
         golden = fopen(argv[1], "r");
         now = tmpfile();
         if (!golden || !now) {
-                printf("Bail out! %s cannot be read, or there is no room for a temporary file\n",
-                       argv[1]);
+                printf("Bail out! %s cannot be read, or there is no room for a temporary file\n", argv[1]);
                 return 1;
         }
         print(now);

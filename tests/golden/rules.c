@@ -11,8 +11,8 @@
 static const char *status_name(uint32_t status)
 {
         switch (status) {
-#define STATUS(name)                                                                               \
-        case RM_STATUS_##name:                                                                     \
+#define STATUS(name)                                                                                                   \
+        case RM_STATUS_##name:                                                                                         \
                 return #name;
                 STATUS(OK)
                 STATUS(INSUFFICIENT_PERMISSIONS)

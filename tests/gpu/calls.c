@@ -137,8 +137,7 @@ HOOK void *mmap64(void *at, size_t length, int prot, int flags, int fd, off64_t 
         if (!next)
                 *(void **)&next = dlsym(RTLD_NEXT, "mmap64");
         if (fd >= 0 && fd < FDS && node[fd] && ready())
-                fprintf(out, "mmap %zx prot=%x fl=%x\n", length, (unsigned int)prot,
-                        (unsigned int)flags);
+                fprintf(out, "mmap %zx prot=%x fl=%x\n", length, (unsigned int)prot, (unsigned int)flags);
         return next(at, length, prot, flags, fd, offset);
 }
 
@@ -164,8 +163,7 @@ static void say_alloc(const void *block)
         fprintf(out, "ALLOC %x parent=%s obj=%s", class_number, handle(u32(block, 4), parent),
                 handle(u32(block, 8), object));
         if (params && (class_number == 0x40 || class_number == 0x3e))
-                fprintf(out, " size=%llx attr=%x", (unsigned long long)u64(params, 64),
-                        u32(params, 24));
+                fprintf(out, " size=%llx attr=%x", (unsigned long long)u64(params, 64), u32(params, 24));
         fputc('\n', out);
 }
 
@@ -179,12 +177,10 @@ static void say_rm(unsigned long request, const void *block)
                 say_alloc(block);
                 break;
         case 0x2a:
-                fprintf(out, "CTL %x obj=%s psz=%u\n", u32(block, 8), handle(u32(block, 4), a),
-                        u32(block, 24));
+                fprintf(out, "CTL %x obj=%s psz=%u\n", u32(block, 8), handle(u32(block, 4), a), u32(block, 24));
                 break;
         case 0x29:
-                fprintf(out, "FREE parent=%s obj=%s\n", handle(u32(block, 4), a),
-                        handle(u32(block, 8), b));
+                fprintf(out, "FREE parent=%s obj=%s\n", handle(u32(block, 4), a), handle(u32(block, 8), b));
                 break;
         default:
                 fprintf(out, "nr=%x size=%u\n", nr, size);

@@ -28,11 +28,11 @@
 
 static CUdevice device;
 
-#define MUST(call)                                                                                 \
-        do {                                                                                       \
-                CUresult must_ = (call);                                                           \
-                if (must_ != CUDA_SUCCESS)                                                         \
-                        fail(#call, must_);                                                        \
+#define MUST(call)                                                                                                     \
+        do {                                                                                                           \
+                CUresult must_ = (call);                                                                               \
+                if (must_ != CUDA_SUCCESS)                                                                             \
+                        fail(#call, must_);                                                                            \
         } while (0)
 
 static _Noreturn void fail(const char *what, CUresult r)
@@ -46,8 +46,7 @@ static _Noreturn void fail(const char *what, CUresult r)
 
 static void mark(const char *text)
 {
-        void (*record)(const char *) =
-                (void (*)(const char *))dlsym(RTLD_DEFAULT, "sublet_record_mark");
+        void (*record)(const char *) = (void (*)(const char *))dlsym(RTLD_DEFAULT, "sublet_record_mark");
 
         if (record)
                 record(text);
@@ -139,9 +138,7 @@ static void small_streams_and_pools(CUstream *ret)
 
 static void small_arrays_and_managed(CUstream stream)
 {
-        CUDA_ARRAY_DESCRIPTOR shape = {
-                .Width = 64, .Height = 64, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1
-        };
+        CUDA_ARRAY_DESCRIPTOR shape = { .Width = 64, .Height = 64, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1 };
         CUmemLocation here = { CU_MEM_LOCATION_TYPE_DEVICE, device };
         CUdeviceptr at[3];
         CUarray array;
@@ -210,9 +207,8 @@ static void send_fd(int socket, int fd)
         union {
                 char bytes[CMSG_SPACE(sizeof(int))];
                 struct cmsghdr header;
-        } control = { .header = { .cmsg_len = CMSG_LEN(sizeof(int)),
-                                  .cmsg_level = SOL_SOCKET,
-                                  .cmsg_type = SCM_RIGHTS } };
+        } control = { .header = {
+                              .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
         char byte = 0;
         struct iovec vector = { &byte, 1 };
         struct msghdr message = { .msg_iov = &vector,
@@ -270,8 +266,7 @@ static void importer(int socket)
         start();
         fd = receive_fd(socket);
         mark("import");
-        MUST(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd,
-                                            CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+        MUST(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
         at = place(handle, 4 * MIB);
         MUST(cuMemcpyDtoH(&word, at, 4));
         mark("unmap");
@@ -312,8 +307,7 @@ static void virtual(void)
         MUST(cuMemsetD32(at, 0x5b5b1e7, MIB));
         MUST(cuCtxSynchronize());
         mark("export");
-        MUST(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                                          0));
+        MUST(cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
         mark("send");
         send_fd(pair[0], fd);
         close(fd);
@@ -353,10 +347,7 @@ int main(int argc, char **argv)
         static const struct {
                 const char *name;
                 void (*run)(void);
-        } corners[] = { { "small", small },
-                        { "contexts", contexts },
-                        { "virtual", virtual },
-                        { "full", full } };
+        } corners[] = { { "small", small }, { "contexts", contexts }, { "virtual", virtual }, { "full", full } };
 
         for (size_t i = 0; argc == 2 && i < sizeof(corners) / sizeof(*corners); i++) {
                 if (strcmp(argv[1], corners[i].name) != 0)

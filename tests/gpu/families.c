@@ -88,18 +88,18 @@ static _Noreturn void fail(const char *what, CUresult r)
         exit(3);
 }
 
-#define MUST(call)                                                                                 \
-        do {                                                                                       \
-                CUresult must_ = (call);                                                           \
-                if (must_ != CUDA_SUCCESS)                                                         \
-                        fail(#call, must_);                                                        \
+#define MUST(call)                                                                                                     \
+        do {                                                                                                           \
+                CUresult must_ = (call);                                                                               \
+                if (must_ != CUDA_SUCCESS)                                                                             \
+                        fail(#call, must_);                                                                            \
         } while (0)
 
-#define TRY(call)                                                                                  \
-        do {                                                                                       \
-                CUresult try_ = (call);                                                            \
-                if (try_ != CUDA_SUCCESS)                                                          \
-                        return try_;                                                               \
+#define TRY(call)                                                                                                      \
+        do {                                                                                                           \
+                CUresult try_ = (call);                                                                                \
+                if (try_ != CUDA_SUCCESS)                                                                              \
+                        return try_;                                                                                   \
         } while (0)
 
 /* A phase mark for the recorder (tools/record.c), where it is loaded. */
@@ -277,7 +277,10 @@ static CUresult vmm_grow(struct object *o, size_t bytes)
 static CUresult array_grow(struct object *o, size_t bytes)
 {
         CUDA_ARRAY_DESCRIPTOR shape = {
-                .Width = 4096, .Height = bytes / 16384, .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1,
+                .Width = 4096,
+                .Height = bytes / 16384,
+                .Format = CU_AD_FORMAT_UNSIGNED_INT32,
+                .NumChannels = 1,
         };
 
         o->width = shape.Width;
@@ -295,8 +298,11 @@ static CUresult array_drop(struct object *o)
 static CUresult array3d_grow(struct object *o, size_t bytes)
 {
         CUDA_ARRAY3D_DESCRIPTOR shape = {
-                .Width = 512, .Height = 512, .Depth = bytes / MIB,
-                .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1,
+                .Width = 512,
+                .Height = 512,
+                .Depth = bytes / MIB,
+                .Format = CU_AD_FORMAT_UNSIGNED_INT32,
+                .NumChannels = 1,
         };
 
         o->width = shape.Width;
@@ -310,8 +316,10 @@ static CUresult array3d_grow(struct object *o, size_t bytes)
 static CUresult mipmap_grow(struct object *o, size_t bytes)
 {
         CUDA_ARRAY3D_DESCRIPTOR shape = {
-                .Width = 4096, .Height = bytes / 16384 * 3 / 4,
-                .Format = CU_AD_FORMAT_UNSIGNED_INT32, .NumChannels = 1,
+                .Width = 4096,
+                .Height = bytes / 16384 * 3 / 4,
+                .Format = CU_AD_FORMAT_UNSIGNED_INT32,
+                .NumChannels = 1,
         };
         CUresult r;
 
@@ -456,7 +464,10 @@ static bool receive_request(int from, struct request *request, int *ret_fd)
         char room[CMSG_SPACE(sizeof(int))];
         struct iovec part = { request, sizeof(*request) };
         struct msghdr message = {
-                .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof(room),
+                .msg_iov = &part,
+                .msg_iovlen = 1,
+                .msg_control = room,
+                .msg_controllen = sizeof(room),
         };
         struct cmsghdr *extra;
 
@@ -474,8 +485,8 @@ static CUresult import_pool(int fd, CUmemoryPool *ret)
         CUmemLocation here = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device };
         CUmemAccess_flags flags = 0;
 
-        TRY(cuMemPoolImportFromShareableHandle(ret, (void *)(uintptr_t)fd,
-                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+        TRY(cuMemPoolImportFromShareableHandle(ret, (void *)(uintptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                               0));
         TRY(cuMemPoolGetAccess(&flags, *ret, &here));
         if (flags != CU_MEM_ACCESS_FLAGS_PROT_READWRITE) {
                 CUmemAccessDesc access = { here, CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
@@ -508,10 +519,9 @@ static _Noreturn void importer(int from)
                         break;
                 case ASK_IPC:
                 case ASK_POINTER:
-                        reply.result = request.ask == ASK_IPC
-                                               ? cuIpcOpenMemHandle(&at, request.ipc,
-                                                                    CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)
-                                               : cuMemPoolImportPointer(&at, pool, &request.pointer);
+                        reply.result = request.ask == ASK_IPC ? cuIpcOpenMemHandle(&at, request.ipc,
+                                                                                   CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) :
+                                                                cuMemPoolImportPointer(&at, pool, &request.pointer);
                         if (reply.result != CUDA_SUCCESS)
                                 break;
                         held[n++] = at;
@@ -520,8 +530,7 @@ static _Noreturn void importer(int from)
                 case ASK_CLOSE:
                         while (n && reply.result == CUDA_SUCCESS) {
                                 n--;
-                                reply.result = is_pool ? cuMemFreeAsync(held[n], stream)
-                                                       : cuIpcCloseMemHandle(held[n]);
+                                reply.result = is_pool ? cuMemFreeAsync(held[n], stream) : cuIpcCloseMemHandle(held[n]);
                         }
                         if (reply.result == CUDA_SUCCESS)
                                 reply.result = cuStreamSynchronize(stream);
@@ -606,8 +615,7 @@ static CUresult export_grow(struct object *o, size_t bytes)
                 int fd = -1;
 
                 TRY(cuMemPoolCreate(&export_pool, &properties));
-                TRY(cuMemPoolExportToShareableHandle(&fd, export_pool,
-                                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+                TRY(cuMemPoolExportToShareableHandle(&fd, export_pool, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
                 r = ask(&(struct request){ .ask = ASK_POOL, .with_fd = 1 }, fd);
                 close(fd);
                 if (r != CUDA_SUCCESS)
@@ -636,19 +644,19 @@ static CUresult export_done(void)
  *        name             stops at  grow           drop           done         shared
  */
 static const struct family families[] = {
-        { "alloc",          0,       alloc_grow,    alloc_drop,    NULL,        false },
-        { "pitch",          0,       pitch_grow,    alloc_drop,    NULL,        false },
-        { "managed",        0,       managed_grow,  alloc_drop,    NULL,        false },
-        { "async",          0,       async_grow,    async_drop,    async_done,  false },
-        { "vmm",            0,       vmm_grow,      vmm_drop,      NULL,        false },
-        { "array",          0,       array_grow,    array_drop,    NULL,        false },
-        { "array3d",        0,       array3d_grow,  array_drop,    NULL,        false },
-        { "mipmap",         0,       mipmap_grow,   mipmap_drop,   NULL,        false },
-        { "graph",          0,       graph_grow,    graph_drop,    graph_done,  false },
-        { "host",           1024,    host_grow,     host_drop,     NULL,        false },
-        { "register",       1024,    register_grow, register_drop, NULL,        false },
-        { "ipc",            0,       ipc_grow,      alloc_drop,    NULL,        true  },
-        { "mempool-export", 0,       export_grow,   async_drop,    export_done, true  },
+        { "alloc", 0, alloc_grow, alloc_drop, NULL, false },
+        { "pitch", 0, pitch_grow, alloc_drop, NULL, false },
+        { "managed", 0, managed_grow, alloc_drop, NULL, false },
+        { "async", 0, async_grow, async_drop, async_done, false },
+        { "vmm", 0, vmm_grow, vmm_drop, NULL, false },
+        { "array", 0, array_grow, array_drop, NULL, false },
+        { "array3d", 0, array3d_grow, array_drop, NULL, false },
+        { "mipmap", 0, mipmap_grow, mipmap_drop, NULL, false },
+        { "graph", 0, graph_grow, graph_drop, graph_done, false },
+        { "host", 1024, host_grow, host_drop, NULL, false },
+        { "register", 1024, register_grow, register_drop, NULL, false },
+        { "ipc", 0, ipc_grow, alloc_drop, NULL, true },
+        { "mempool-export", 0, export_grow, async_drop, export_done, true },
 };
 
 /* ---- the same for each ----------------------------------------------------------------------- */
@@ -786,8 +794,8 @@ static int run(const struct family *family, uint64_t step_mib, uint64_t most_mib
         mark("grow");
         n = grow(family, step, most, &last);
         MUST(cuMemGetInfo(&free_bytes, &total));
-        printf("family=%s got_mib=%llu n=%zu last=%s total_mib=%llu free_mib=%llu\n", family->name,
-               n * step_mib + 0ull, n, name_of(last), total / MIB, free_bytes / MIB);
+        printf("family=%s got_mib=%llu n=%zu last=%s total_mib=%llu free_mib=%llu\n", family->name, n * step_mib + 0ull,
+               n, name_of(last), total / MIB, free_bytes / MIB);
         fflush(stdout);
         if (!is_refusal(family, last))
                 return 3;

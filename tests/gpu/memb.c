@@ -26,11 +26,11 @@ enum {
 static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
                           ".visible .entry sublet_nop()\n{\n  ret;\n}\n";
 
-#define MUST(call)                                                                                 \
-        do {                                                                                       \
-                CUresult must_ = (call);                                                           \
-                if (must_ != CUDA_SUCCESS)                                                         \
-                        fail(#call, must_);                                                        \
+#define MUST(call)                                                                                                     \
+        do {                                                                                                           \
+                CUresult must_ = (call);                                                                               \
+                if (must_ != CUDA_SUCCESS)                                                                             \
+                        fail(#call, must_);                                                                            \
         } while (0)
 
 static _Noreturn void fail(const char *what, CUresult r)
@@ -65,8 +65,8 @@ static void report(const char *key, double *samples, size_t n)
         for (size_t i = 0; i < n; i++)
                 sum += samples[i];
         printf(",\"%s\":{\"n\":%zu,\"min\":%.2f,\"p50\":%.2f,\"p90\":%.2f,\"p99\":%.2f,\"max\":%.2f,\"mean\":%.2f}",
-               key, n, samples[0], samples[n / 2], samples[n * 9 / 10], samples[n * 99 / 100],
-               samples[n - 1], sum / (double)n);
+               key, n, samples[0], samples[n / 2], samples[n * 9 / 10], samples[n * 99 / 100], samples[n - 1],
+               sum / (double)n);
 }
 
 static double took_alloc[N_MAX], took_free[N_MAX];
@@ -128,8 +128,8 @@ int main(int argc, char **argv)
         MUST(cuMemGetInfo(&free_bytes, &total));
         printf("{\"label\":\"%s\",\"cuinit_ms\":%.2f,\"context_ms\":%.2f,\"init_ms\":%.2f,\"first_alloc\":%.2f,"
                "\"free_mib\":%zu,\"total_mib\":%zu",
-               argc > 1 ? argv[1] : "", (inited - began) / 1e3, (retained - inited) / 1e3,
-               (retained - began) / 1e3, first - retained, free_bytes >> 20, total >> 20);
+               argc > 1 ? argv[1] : "", (inited - began) / 1e3, (retained - inited) / 1e3, (retained - began) / 1e3,
+               first - retained, free_bytes >> 20, total >> 20);
 
         measure_size("4k", 4 << 10, 4000);
         measure_size("1m", 1 << 20, 2000);

@@ -22,38 +22,37 @@
 #define MIB ((size_t)1 << 20)
 
 /* `slow` takes 20 ms on the simulator; on a device the checks that need it are only weaker. */
-static const char ptx[] =
-        ".version 7.0\n.target sm_70\n.address_size 64\n"
-        ".visible .entry sublet_fill(.param .u64 p, .param .u64 n, .param .u32 seed)\n"
-        "{\n"
-        "  .reg .pred %q; .reg .b32 %r<8>; .reg .b64 %d<8>;\n"
-        "  ld.param.u64 %d1, [p]; ld.param.u64 %d2, [n]; ld.param.u32 %r1, [seed];\n"
-        "  cvta.to.global.u64 %d1, %d1;\n"
-        "  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mov.u32 %r5, "
-        "%nctaid.x;\n"
-        "  cvt.u64.u32 %d3, %r4; mad.wide.u32 %d3, %r2, %r3, %d3; mul.wide.u32 %d4, %r5, %r3;\n"
-        "again: setp.ge.u64 %q, %d3, %d2; @%q bra done;\n"
-        "  cvt.u32.u64 %r6, %d3; add.u32 %r6, %r6, %r1;\n"
-        "  shl.b64 %d5, %d3, 2; add.u64 %d5, %d1, %d5; st.global.u32 [%d5], %r6;\n"
-        "  add.u64 %d3, %d3, %d4; bra again;\n"
-        "done: ret;\n"
-        "}\n"
-        "// sublet.sim: duration_ns=20000000\n"
-        ".visible .entry slow() { ret; }\n";
+static const char ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
+                          ".visible .entry sublet_fill(.param .u64 p, .param .u64 n, .param .u32 seed)\n"
+                          "{\n"
+                          "  .reg .pred %q; .reg .b32 %r<8>; .reg .b64 %d<8>;\n"
+                          "  ld.param.u64 %d1, [p]; ld.param.u64 %d2, [n]; ld.param.u32 %r1, [seed];\n"
+                          "  cvta.to.global.u64 %d1, %d1;\n"
+                          "  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mov.u32 %r5, "
+                          "%nctaid.x;\n"
+                          "  cvt.u64.u32 %d3, %r4; mad.wide.u32 %d3, %r2, %r3, %d3; mul.wide.u32 %d4, %r5, %r3;\n"
+                          "again: setp.ge.u64 %q, %d3, %d2; @%q bra done;\n"
+                          "  cvt.u32.u64 %r6, %d3; add.u32 %r6, %r6, %r1;\n"
+                          "  shl.b64 %d5, %d3, 2; add.u64 %d5, %d1, %d5; st.global.u32 [%d5], %r6;\n"
+                          "  add.u64 %d3, %d3, %d4; bra again;\n"
+                          "done: ret;\n"
+                          "}\n"
+                          "// sublet.sim: duration_ns=20000000\n"
+                          ".visible .entry slow() { ret; }\n";
 
-#define MUST(call)                                                                                 \
-        do {                                                                                       \
-                CUresult must_ = (call);                                                           \
-                if (must_ != CUDA_SUCCESS)                                                         \
-                        fail(#call, must_);                                                        \
+#define MUST(call)                                                                                                     \
+        do {                                                                                                           \
+                CUresult must_ = (call);                                                                               \
+                if (must_ != CUDA_SUCCESS)                                                                             \
+                        fail(#call, must_);                                                                            \
         } while (0)
 
-#define CHECK(what)                                                                                \
-        do {                                                                                       \
-                if (!(what)) {                                                                     \
-                        printf("wrong=\"%s\" line=%d\n", #what, __LINE__);                         \
-                        exit(3);                                                                   \
-                }                                                                                  \
+#define CHECK(what)                                                                                                    \
+        do {                                                                                                           \
+                if (!(what)) {                                                                                         \
+                        printf("wrong=\"%s\" line=%d\n", #what, __LINE__);                                             \
+                        exit(3);                                                                                       \
+                }                                                                                                      \
         } while (0)
 
 static CUdevice device;
@@ -302,10 +301,9 @@ static void run_fork(void)
         start();
         child = fork();
         if (child == 0)
-                _exit(cuInit(0) == CUDA_ERROR_NOT_INITIALIZED &&
-                                      cuMemAlloc(&at, MIB) == CUDA_ERROR_NOT_INITIALIZED
-                              ? 0
-                              : 3);
+                _exit(cuInit(0) == CUDA_ERROR_NOT_INITIALIZED && cuMemAlloc(&at, MIB) == CUDA_ERROR_NOT_INITIALIZED ?
+                              0 :
+                              3);
         CHECK(waitpid(child, &status, 0) == child && status == 0);
         MUST(cuMemAlloc(&at, MIB));
         MUST(cuMemFree(at));

@@ -182,12 +182,9 @@ static void runner(unsigned int index, unsigned long n, uint64_t max_mib, double
 int main(int argc, char **argv)
 {
         static const struct option options[] = {
-                { "processes", required_argument, NULL, 'p' },
-                { "iterations", required_argument, NULL, 'n' },
-                { "max", required_argument, NULL, 'm' },
-                { "seconds", required_argument, NULL, 's' },
-                { "total", required_argument, NULL, 't' },
-                { 0 },
+                { "processes", required_argument, NULL, 'p' }, { "iterations", required_argument, NULL, 'n' },
+                { "max", required_argument, NULL, 'm' },       { "seconds", required_argument, NULL, 's' },
+                { "total", required_argument, NULL, 't' },     { 0 },
         };
         unsigned int processes = 32, lost = 0;
         unsigned long n = 100000;
@@ -253,9 +250,8 @@ int main(int argc, char **argv)
         (void)cuGetErrorName((CUresult)atomic_load(&score->first_error), &name);
         printf("processes=%u ran=%llu no_context=%llu ok=%llu oom=%llu freed=%llu peak_mib=%llu "
                "wrong_total=%llu errors=%llu first_error=%s lost=%u seconds=%.1f\n",
-               processes, atomic_load(&score->ran), atomic_load(&score->no_context),
-               atomic_load(&score->ok), atomic_load(&score->oom), atomic_load(&score->freed),
-               atomic_load(&score->peak) / MIB, atomic_load(&score->wrong_total),
-               atomic_load(&score->errors), name ? name : "?", lost, now() - began);
+               processes, atomic_load(&score->ran), atomic_load(&score->no_context), atomic_load(&score->ok),
+               atomic_load(&score->oom), atomic_load(&score->freed), atomic_load(&score->peak) / MIB,
+               atomic_load(&score->wrong_total), atomic_load(&score->errors), name ? name : "?", lost, now() - began);
         return lost || atomic_load(&score->errors) || atomic_load(&score->wrong_total) ? 3 : 0;
 }

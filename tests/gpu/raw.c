@@ -452,9 +452,8 @@ static int race_all(unsigned int device, unsigned int n_processes, uint64_t n_ro
         while (wait(&status) > 0)
                 n_bad += status != 0;
         printf("race processes=%u rounds=%llu ok=%llu refused=%llu other=%llu freed=%llu bad=%u\n", n_processes,
-               (unsigned long long)n_rounds, (unsigned long long)race->n_ok,
-               (unsigned long long)race->n_refused, (unsigned long long)race->n_other,
-               (unsigned long long)race->n_freed, n_bad);
+               (unsigned long long)n_rounds, (unsigned long long)race->n_ok, (unsigned long long)race->n_refused,
+               (unsigned long long)race->n_other, (unsigned long long)race->n_freed, n_bad);
         return n_bad || race->n_other || race->n_ok != race->n_freed ? 3 : 0;
 }
 
@@ -595,6 +594,7 @@ int main(int argc, char **argv)
 
 usage:
         fprintf(stderr, "usage: raw [--plain|--legacy|--xfer|--type|--i386|--x32] [--steps MiB] [--max MiB] "
-                        "[--device N] [--undumpable] [--hold SECONDS] | --race ROUNDS [--processes N] [--max MiB] | --disable-foreign [CLIENT:CHANNEL] | --dup CLIENT OBJECT\n");
+                        "[--device N] [--undumpable] [--hold SECONDS] | --race ROUNDS [--processes N] [--max MiB] | "
+                        "--disable-foreign [CLIENT:CHANNEL] | --dup CLIENT OBJECT\n");
         return 2;
 }

@@ -55,8 +55,7 @@ static int threads(unsigned int n)
         size_t n_freed = 0;
 
         if (cuInit(0) != CUDA_SUCCESS || cuDeviceGet(&device, 0) != CUDA_SUCCESS ||
-            cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS ||
-            cuCtxSetCurrent(context) != CUDA_SUCCESS) {
+            cuDevicePrimaryCtxRetain(&context, device) != CUDA_SUCCESS || cuCtxSetCurrent(context) != CUDA_SUCCESS) {
                 fprintf(stderr, "spread: no context\n");
                 return 3;
         }

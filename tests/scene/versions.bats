@@ -22,7 +22,7 @@ holds_on() {
         said=$(tenant --mem 700M -- "$families" vmm 64)
         [ "$(value last "$said")" = CUDA_ERROR_OUT_OF_MEMORY ]
         said=$(tenant --mem 700M -- "$families" managed 64)
-        [ "$(value last "$said")" = CUDA_ERROR_OUT_OF_MEMORY ]
+        [ "$(value last "$said")" = CUDA_ERROR_NOT_PERMITTED ]
         books_are_empty
 }
 

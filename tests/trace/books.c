@@ -113,8 +113,8 @@ static void export_objects(const struct served *s)
         assert_int_equal(s->call->class_or_cmd, 0x3d0b);
         for (uint32_t i = 0; i < (n & 0xffff); i++) {
                 uint32_t handle = rm_get32(p.data, p.size, 76 + 4 * i);
-                int r = ledger_export(s->books->ledger, room(s->books), file_named(s), (n >> 16) + i,
-                                      s->call->client, handle);
+                int r = ledger_export(s->books->ledger, room(s->books), file_named(s), (n >> 16) + i, s->call->client,
+                                      handle);
 
                 assert_true(r == LEDGER_OK || !handle); /* 0: nothing is exported at that index */
         }

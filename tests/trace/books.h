@@ -19,11 +19,11 @@ struct books {
 
 /* What became of one call. */
 struct told {
-        bool is_found;     /* it is a request of this release */
-        bool is_recorded;  /* its parameters are in the trace: it could be decided */
-        bool is_client;    /* it made a client: ret_client */
+        bool is_found;    /* it is a request of this release */
+        bool is_recorded; /* its parameters are in the trace: it could be decided */
+        bool is_client;   /* it made a client: ret_client */
         uint32_t client;
-        uint32_t status;   /* as the driver answered; 0: fine, or the block has none */
+        uint32_t status; /* as the driver answered; 0: fine, or the block has none */
         struct rm_call call;
         struct gate_verdict verdict;
 };

@@ -178,14 +178,15 @@ static void see_imports(struct naive *naive, const struct trace_event *e, uint64
 
                         if (h->kind != EXPORT || h->file != file || h->index != first + i)
                                 continue;
-                        (void)hold(naive, (struct holder){ OBJECT, h->memory, .client = u32(e->in, 0),
-                                                           .handle = u32(e->pout, 8 + 4 * i),
-                                                           .parent = u32(e->pin, 4) });
+                        (void)hold(naive,
+                                   (struct holder){ OBJECT, h->memory, .client = u32(e->in, 0),
+                                                    .handle = u32(e->pout, 8 + 4 * i), .parent = u32(e->pin, 4) });
                         break;
                 }
 }
 
-static void unmap(struct naive *naive, enum holder_kind kind, uint64_t file, uint64_t base, uint64_t length, uint64_t card)
+static void unmap(struct naive *naive, enum holder_kind kind, uint64_t file, uint64_t base, uint64_t length,
+                  uint64_t card)
 {
         for (size_t i = 0; i < naive->n_holders; i++) {
                 struct holder *h = &naive->holders[i];
@@ -207,8 +208,8 @@ static void see_uvm(struct naive *naive, const struct trace_event *e, uint64_t f
                 if (u32(e->out, 9260) || !source)
                         return;
                 unmap(naive, MAPPING, file, base, length, u64(e->in, 24));
-                (void)hold(naive, (struct holder){ MAPPING, source->memory, .file = file, .base = base, .length = length,
-                                                   .card = u64(e->in, 24) });
+                (void)hold(naive, (struct holder){ MAPPING, source->memory, .file = file, .base = base,
+                                                   .length = length, .card = u64(e->in, 24) });
                 break;
         case 34:
                 if (u32(e->out, 16))

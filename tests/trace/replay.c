@@ -31,7 +31,7 @@ enum {
 /* A program: its trace, and that of the child that it shares memory with. */
 struct program {
         const char *names[PROCESSES_MAX];
-        bool is_ours;      /* tests/gpu/raw.c: no real program, it tries what nobody does */
+        bool is_ours;        /* tests/gpu/raw.c: no real program, it tries what nobody does */
         bool leaves_nothing; /* it gives everything back before it ends */
 
         /* Known: the driver lets go what was exported at an index when another object is exported
@@ -40,7 +40,10 @@ struct program {
 };
 
 static const struct program programs[] = {
-#define REAL(name) { .names = { name } }
+#define REAL(name)                                                                                                     \
+        {                                                                                                              \
+                .names = { name }                                                                                      \
+        }
         { .names = { "start" }, .leaves_nothing = true },
         REAL("exit"),
         REAL("meminfo"),
@@ -53,7 +56,7 @@ static const struct program programs[] = {
         { .names = { "family-mipmap" }, .leaves_nothing = true },
         { .names = { "family-host" }, .leaves_nothing = true },
         { .names = { "family-ipc", "family-ipc-child" } },
-        { .names = { "family-mempool-export", "family-mempool-export-child" }, .is_overcharged = true },
+        { .names = { "family-mempool-export", "family-mempool-export-child" } },
         REAL("torch"),
         REAL("nccl"),
         REAL("smi"),
@@ -184,7 +187,8 @@ static void check_told(const struct world *world, const struct process *process,
         if (told->verdict.is_unknown)
                 fail_msg("%s:%zu: %s 0x%x has no rule", name, process->trace.line, rm_kind_name(told->call.kind),
                          told->call.class_or_cmd);
-        if (told->verdict.action == GATE_DENY && event->rc >= 0 && told->status == RM_STATUS_OK && !may_be_refused(told))
+        if (told->verdict.action == GATE_DENY && event->rc >= 0 && told->status == RM_STATUS_OK &&
+            !may_be_refused(told))
                 fail_msg("%s:%zu: %s 0x%x is refused, the driver granted it", name, process->trace.line,
                          rm_kind_name(told->call.kind), told->call.class_or_cmd);
 }

@@ -162,9 +162,8 @@ static bool call(struct trace *trace, struct rest *rest, struct trace_event *eve
 {
         uint64_t size;
 
-        if (!integer(rest, &event->fd) || !hex32(rest, &event->request) ||
-            !number(rest, 10, UINT32_MAX, &size) || !integer(rest, &event->rc) ||
-            !integer(rest, &event->error) || !number(rest, 10, UINT64_MAX, &event->usec))
+        if (!integer(rest, &event->fd) || !hex32(rest, &event->request) || !number(rest, 10, UINT32_MAX, &size) ||
+            !integer(rest, &event->rc) || !integer(rest, &event->error) || !number(rest, 10, UINT64_MAX, &event->usec))
                 return false;
         event->size = (uint32_t)size;
         return byte_words(trace, rest, event);
@@ -194,8 +193,7 @@ static bool fields(struct trace *trace, struct rest *rest, struct trace_event *e
 {
         switch (event->kind) {
         case TRACE_PROCESS:
-                return integer(rest, &event->process) && integer(rest, &event->parent) &&
-                       text_to_end(trace, rest);
+                return integer(rest, &event->process) && integer(rest, &event->parent) && text_to_end(trace, rest);
         case TRACE_OPEN:
                 return integer(rest, &event->fd) && text_word(trace, rest) && integer(rest, &event->error);
         case TRACE_HAVE:
@@ -218,12 +216,11 @@ static bool fields(struct trace *trace, struct rest *rest, struct trace_event *e
 
 static bool kind_of(struct rest name, enum trace_kind *ret)
 {
-        static const char *const names[] = { "process", "open", "have", "dup", "close",
+        static const char *const names[] = { "process", "open", "have",   "dup", "close",
                                              "ioctl",   "mmap", "munmap", "mark" };
 
         for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-                if (strlen(names[i]) == (size_t)(name.end - name.at) &&
-                    !memcmp(names[i], name.at, strlen(names[i]))) {
+                if (strlen(names[i]) == (size_t)(name.end - name.at) && !memcmp(names[i], name.at, strlen(names[i]))) {
                         *ret = (enum trace_kind)i;
                         return true;
                 }
@@ -252,8 +249,7 @@ int trace_next(struct trace *trace, struct trace_event *ret)
         line = (struct rest){ trace->at, end };
         trace->at = end + 1;
         trace->text[0] = '\0';
-        if (!word(&line, &name) || !kind_of(name, &event.kind) || !fields(trace, &line, &event) ||
-            line.at != line.end)
+        if (!word(&line, &name) || !kind_of(name, &event.kind) || !fields(trace, &line, &event) || line.at != line.end)
                 return -EINVAL;
         *ret = event;
         return 1;

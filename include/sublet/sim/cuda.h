@@ -3,7 +3,7 @@
  * layouts of the public ABI, CUDA 13.0. A program that includes <cuda.h> and uses no more than this
  * builds against NVIDIA's header as well, and the program built here runs on the real library.
  *
- *      cc -I$(builddir)/include-sim ... -lcuda          tests/gpu/meson.build shows how
+ * tests/gpu/meson.build shows how a program is built so; a test compares the exports with the table.
  *
  * What a call does when the header of CUDA says more than the simulator can do is in src/sim/cuda.
  */

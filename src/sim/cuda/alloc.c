@@ -18,8 +18,8 @@ uint32_t p2p_register(const struct memory *memory, uint64_t base, uint64_t size)
         rm_put32(params, sizeof(params), 0, memory->handle);
         rm_put64(params, sizeof(params), 8, base);
         rm_put64(params, sizeof(params), 16, size);
-        return nv_control(&library.nv, start_handle(&memory->device->start, NULL, OBJECT_P2P),
-                          0x503c0104, params, sizeof(params));
+        return nv_control(&library.nv, start_handle(&memory->device->start, NULL, OBJECT_P2P), 0x503c0104, params,
+                          sizeof(params));
 }
 
 void p2p_unregister(const struct memory *memory)
@@ -27,8 +27,8 @@ void p2p_unregister(const struct memory *memory)
         uint8_t params[4] = { 0 };
 
         rm_put32(params, sizeof(params), 0, memory->handle);
-        (void)nv_control(&library.nv, start_handle(&memory->device->start, NULL, OBJECT_P2P),
-                         0x503c0105, params, sizeof(params));
+        (void)nv_control(&library.nv, start_handle(&memory->device->start, NULL, OBJECT_P2P), 0x503c0105, params,
+                         sizeof(params));
 }
 
 /* Memory of its own, registered and mapped. */
@@ -115,8 +115,7 @@ static CUresult alloc_large(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
 
 static CUresult alloc(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
 {
-        return bytes <= CHUNK_LARGEST ? alloc_small(context, bytes, ret)
-                                      : alloc_large(context, bytes, ret);
+        return bytes <= CHUNK_LARGEST ? alloc_small(context, bytes, ret) : alloc_large(context, bytes, ret);
 }
 
 CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
@@ -133,8 +132,7 @@ CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
 }
 
 /* Rows padded to 512 bytes: recorded for rows of 4000. */
-CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width, size_t height,
-                                    unsigned int element)
+CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width, size_t height, unsigned int element)
 {
         LOCKED_LIBRARY;
         CUcontext context;
@@ -212,9 +210,8 @@ CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
                 return r;
         if (!free_bytes || !total)
                 return CUDA_ERROR_INVALID_VALUE;
-        status = nv_fb_info(&library.nv,
-                            start_handle(&context->device->start, NULL, OBJECT_SUBDEVICE), index,
-                            kib, ARRAY_SIZE(index));
+        status = nv_fb_info(&library.nv, start_handle(&context->device->start, NULL, OBJECT_SUBDEVICE), index, kib,
+                            ARRAY_SIZE(index));
         if (status != RM_STATUS_OK)
                 return result_of(status);
         *free_bytes = (size_t)kib[0] << 10;

@@ -19,8 +19,7 @@ CUresult allocation_new(CUcontext context, enum allocation_kind kind, uint64_t b
 
         if (!allocation)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        *allocation =
-                (struct allocation){ .span = { base, size }, .kind = kind, .context = context };
+        *allocation = (struct allocation){ .span = { base, size }, .kind = kind, .context = context };
         if (spans_put(&allocations, &allocation->span) < 0)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         allocation->id = ++library.last_id;

@@ -52,8 +52,7 @@ static uint64_t array_shape(CUarray array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
         size_t channel = channel_size(shape->Format), rows = shape->Height ? shape->Height : 1;
         size_t slices = shape->Depth ? shape->Depth : 1;
 
-        if (!channel || !shape->Width || shape->Width > 1u << 20 || rows > 1u << 20 ||
-            slices > 1u << 16 ||
+        if (!channel || !shape->Width || shape->Width > 1u << 20 || rows > 1u << 20 || slices > 1u << 16 ||
             (shape->NumChannels != 1 && shape->NumChannels != 2 && shape->NumChannels != 4))
                 return 0;
         array->shape = *shape;
@@ -133,8 +132,7 @@ uint8_t *array_bytes(CUarray array)
 {
         uint64_t have;
 
-        return array->context->is_ended ? NULL
-                                        : bytes_at(array->memory->span.base + array->offset, &have);
+        return array->context->is_ended ? NULL : bytes_at(array->memory->span.base + array->offset, &have);
 }
 
 CUresult CUDAAPI cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
@@ -199,8 +197,7 @@ CUresult CUDAAPI cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *shape, CUarray a
                 return r;
         if (!shape)
                 return CUDA_ERROR_INVALID_VALUE;
-        *shape = (CUDA_ARRAY_DESCRIPTOR){ shape3.Width, shape3.Height, shape3.Format,
-                                          shape3.NumChannels };
+        *shape = (CUDA_ARRAY_DESCRIPTOR){ shape3.Width, shape3.Height, shape3.Format, shape3.NumChannels };
         return CUDA_SUCCESS;
 }
 
@@ -224,8 +221,8 @@ static size_t halved(size_t length, unsigned int level)
         return length && !(length >> level) ? 1 : length >> level;
 }
 
-CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap,
-                                        const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int n_levels)
+CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap, const CUDA_ARRAY3D_DESCRIPTOR *shape,
+                                        unsigned int n_levels)
 {
         LOCKED_LIBRARY;
         _cleanup_(freep) CUmipmappedArray made = NULL;
@@ -266,8 +263,7 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap,
         return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray *array, CUmipmappedArray mipmap,
-                                          unsigned int level)
+CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray *array, CUmipmappedArray mipmap, unsigned int level)
 {
         LOCKED_LIBRARY;
         CUresult r = library_check();

@@ -5,8 +5,7 @@
 
 struct CUarray_st {
         CUDA_ARRAY3D_DESCRIPTOR shape;
-        size_t element, pitch,
-                slice; /* bytes: of an element, from row to row, from slice to slice */
+        size_t element, pitch, slice; /* bytes: of an element, from row to row, from slice to slice */
         CUcontext context;
         struct allocation *memory; /* goes with the context, if the program does not free it */
         uint64_t offset;           /* in it: of a level of a mipmap */

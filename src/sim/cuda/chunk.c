@@ -40,8 +40,7 @@ static uint32_t find_room(const struct chunk *chunk, uint32_t n)
         return CHUNK_PIECES;
 }
 
-static CUresult chunk_new(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker,
-                          struct chunk **ret)
+static CUresult chunk_new(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker, struct chunk **ret)
 {
         struct chunk *chunk = calloc(1, sizeof(*chunk));
         CUresult r;
@@ -61,8 +60,8 @@ static CUresult chunk_new(CUcontext context, struct chunks *chunks, const struct
         return CUDA_SUCCESS;
 }
 
-CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker,
-                    uint64_t size, struct chunk **ret, uint64_t *ret_base)
+CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker, uint64_t size,
+                    struct chunk **ret, uint64_t *ret_base)
 {
         uint32_t n = (uint32_t)(round_up(size, CHUNK_PIECE) / CHUNK_PIECE), at = CHUNK_PIECES;
         struct chunk *chunk;

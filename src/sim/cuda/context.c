@@ -64,10 +64,8 @@ CUresult context_new(struct device *device, unsigned int flags, CUcontext *ret)
         (void)pthread_cond_init(&context->changed, NULL);
         for (uint32_t i = 0; i < START_CHANNELS; i++)
                 context->queue[i] = (struct queue){ context, context->start.channel[i], i, 0, 0 };
-        context->legacy =
-                (struct CUstream_st){ .context = context, .queue = &context->queue[0], .id = 1 };
-        context->per_thread =
-                (struct CUstream_st){ .context = context, .queue = &context->queue[1], .id = 2 };
+        context->legacy = (struct CUstream_st){ .context = context, .queue = &context->queue[0], .id = 1 };
+        context->per_thread = (struct CUstream_st){ .context = context, .queue = &context->queue[1], .id = 2 };
         context->next_queue = 1;
         context->next = library.contexts;
         library.contexts = context;
@@ -245,16 +243,15 @@ CUresult CUDAAPI cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice
 }
 
 /* Execution affinity is for MPS, which has its own way (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE). */
-CUresult CUDAAPI cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params, int n_params,
-                                unsigned int flags, CUdevice ordinal)
+CUresult CUDAAPI cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params, int n_params, unsigned int flags,
+                                CUdevice ordinal)
 {
         if (params || n_params)
                 return CUDA_ERROR_NOT_SUPPORTED;
         return cuCtxCreate_v2(context, flags, ordinal);
 }
 
-CUresult CUDAAPI cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsigned int flags,
-                                CUdevice ordinal)
+CUresult CUDAAPI cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsigned int flags, CUdevice ordinal)
 {
         if (params)
                 return CUDA_ERROR_NOT_SUPPORTED;

@@ -25,15 +25,15 @@ static bool is_device_address(uint64_t at)
         return mapping && mapping->memory->kind == MEMORY_VIDEO;
 }
 
-static CUresult array_surface(CUarray array, size_t x, size_t y, size_t z,
-                              const CUDA_MEMCPY3D *copy, struct surface *ret)
+static CUresult array_surface(CUarray array, size_t x, size_t y, size_t z, const CUDA_MEMCPY3D *copy,
+                              struct surface *ret)
 {
         size_t rows = array && array->shape.Height ? array->shape.Height : 1;
         size_t slices = array && array->shape.Depth ? array->shape.Depth : 1;
         uint8_t *bytes;
 
-        if (!array || x + copy->WidthInBytes > array->shape.Width * array->element ||
-            y + copy->Height > rows || z + copy->Depth > slices)
+        if (!array || x + copy->WidthInBytes > array->shape.Width * array->element || y + copy->Height > rows ||
+            z + copy->Depth > slices)
                 return CUDA_ERROR_INVALID_VALUE;
         bytes = array_bytes(array);
         if (!bytes)
@@ -47,14 +47,12 @@ static CUresult array_surface(CUarray array, size_t x, size_t y, size_t z,
         return CUDA_SUCCESS;
 }
 
-static CUresult linear_surface(uint64_t at, bool is_device, size_t x, size_t y, size_t z,
-                               size_t pitch, size_t height, const CUDA_MEMCPY3D *copy,
-                               struct surface *ret)
+static CUresult linear_surface(uint64_t at, bool is_device, size_t x, size_t y, size_t z, size_t pitch, size_t height,
+                               const CUDA_MEMCPY3D *copy, struct surface *ret)
 {
         size_t row = pitch ? pitch : copy->WidthInBytes, rows = height ? height : copy->Height;
         uint64_t first = at + z * rows * row + y * row + x;
-        uint64_t length =
-                ((uint64_t)(copy->Depth - 1) * rows + copy->Height - 1) * row + copy->WidthInBytes;
+        uint64_t length = ((uint64_t)(copy->Depth - 1) * rows + copy->Height - 1) * row + copy->WidthInBytes;
 
         if (row < copy->WidthInBytes && (copy->Height > 1 || copy->Depth > 1))
                 return CUDA_ERROR_INVALID_VALUE;
@@ -76,14 +74,14 @@ static CUresult source(const CUDA_MEMCPY3D *c, struct surface *ret)
         case CU_MEMORYTYPE_ARRAY:
                 return array_surface(c->srcArray, c->srcXInBytes, c->srcY, c->srcZ, c, ret);
         case CU_MEMORYTYPE_HOST:
-                return linear_surface((uintptr_t)c->srcHost, false, c->srcXInBytes, c->srcY,
-                                      c->srcZ, c->srcPitch, c->srcHeight, c, ret);
+                return linear_surface((uintptr_t)c->srcHost, false, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch,
+                                      c->srcHeight, c, ret);
         case CU_MEMORYTYPE_DEVICE:
-                return linear_surface(c->srcDevice, true, c->srcXInBytes, c->srcY, c->srcZ,
-                                      c->srcPitch, c->srcHeight, c, ret);
+                return linear_surface(c->srcDevice, true, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight,
+                                      c, ret);
         case CU_MEMORYTYPE_UNIFIED:
-                return linear_surface(c->srcDevice, is_device_address(c->srcDevice), c->srcXInBytes,
-                                      c->srcY, c->srcZ, c->srcPitch, c->srcHeight, c, ret);
+                return linear_surface(c->srcDevice, is_device_address(c->srcDevice), c->srcXInBytes, c->srcY, c->srcZ,
+                                      c->srcPitch, c->srcHeight, c, ret);
         }
         return CUDA_ERROR_INVALID_VALUE;
 }
@@ -94,14 +92,14 @@ static CUresult target(const CUDA_MEMCPY3D *c, struct surface *ret)
         case CU_MEMORYTYPE_ARRAY:
                 return array_surface(c->dstArray, c->dstXInBytes, c->dstY, c->dstZ, c, ret);
         case CU_MEMORYTYPE_HOST:
-                return linear_surface((uintptr_t)c->dstHost, false, c->dstXInBytes, c->dstY,
-                                      c->dstZ, c->dstPitch, c->dstHeight, c, ret);
+                return linear_surface((uintptr_t)c->dstHost, false, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch,
+                                      c->dstHeight, c, ret);
         case CU_MEMORYTYPE_DEVICE:
-                return linear_surface(c->dstDevice, true, c->dstXInBytes, c->dstY, c->dstZ,
-                                      c->dstPitch, c->dstHeight, c, ret);
+                return linear_surface(c->dstDevice, true, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight,
+                                      c, ret);
         case CU_MEMORYTYPE_UNIFIED:
-                return linear_surface(c->dstDevice, is_device_address(c->dstDevice), c->dstXInBytes,
-                                      c->dstY, c->dstZ, c->dstPitch, c->dstHeight, c, ret);
+                return linear_surface(c->dstDevice, is_device_address(c->dstDevice), c->dstXInBytes, c->dstY, c->dstZ,
+                                      c->dstPitch, c->dstHeight, c, ret);
         }
         return CUDA_ERROR_INVALID_VALUE;
 }
@@ -138,8 +136,8 @@ static uint8_t *piece_of(const struct surface *surface, uint64_t offset, uint64_
         return surface->is_device ? bytes_at(surface->at + offset, have) : surface->bytes + offset;
 }
 
-static CUresult copy_row(const struct surface *to, const struct surface *from, uint64_t to_at,
-                         uint64_t from_at, uint64_t n)
+static CUresult copy_row(const struct surface *to, const struct surface *from, uint64_t to_at, uint64_t from_at,
+                         uint64_t n)
 {
         while (n) {
                 uint64_t have_to, have_from, m;
@@ -167,8 +165,8 @@ CUresult copy_bytes(const CUDA_MEMCPY3D *copy)
                 r = target(copy, &to);
         for (size_t z = 0; z < copy->Depth && r == CUDA_SUCCESS; z++)
                 for (size_t y = 0; y < copy->Height && r == CUDA_SUCCESS; y++)
-                        r = copy_row(&to, &from, z * to.slice + y * to.pitch,
-                                     z * from.slice + y * from.pitch, copy->WidthInBytes);
+                        r = copy_row(&to, &from, z * to.slice + y * to.pitch, z * from.slice + y * from.pitch,
+                                     copy->WidthInBytes);
         return r;
 }
 
@@ -178,14 +176,13 @@ CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *set)
 {
         size_t row = set->width * set->elementSize, pitch = set->height > 1 ? set->pitch : row;
 
-        if ((set->elementSize != 1 && set->elementSize != 2 && set->elementSize != 4) ||
-            pitch < row || set->dst % set->elementSize)
+        if ((set->elementSize != 1 && set->elementSize != 2 && set->elementSize != 4) || pitch < row ||
+            set->dst % set->elementSize)
                 return CUDA_ERROR_INVALID_VALUE;
         if (!row || !set->height)
                 return CUDA_SUCCESS;
-        return bytes_are_mapped(set->dst, (uint64_t)(set->height - 1) * pitch + row)
-                       ? CUDA_SUCCESS
-                       : CUDA_ERROR_INVALID_VALUE;
+        return bytes_are_mapped(set->dst, (uint64_t)(set->height - 1) * pitch + row) ? CUDA_SUCCESS :
+                                                                                       CUDA_ERROR_INVALID_VALUE;
 }
 
 static void fill(uint8_t *bytes, uint64_t n, unsigned int value, unsigned int element)
@@ -201,8 +198,7 @@ static void fill(uint8_t *bytes, uint64_t n, unsigned int value, unsigned int el
 CUresult set_bytes(const CUDA_MEMSET_NODE_PARAMS *set)
 {
         for (size_t y = 0; y < set->height; y++) {
-                uint64_t at = set->dst + y * set->pitch,
-                         n = (uint64_t)set->width * set->elementSize;
+                uint64_t at = set->dst + y * set->pitch, n = (uint64_t)set->width * set->elementSize;
 
                 while (n) {
                         uint64_t have = 0, m;

@@ -16,8 +16,8 @@ static CUresult submit(CUstream name, const struct op *op, bool waits)
         return r == CUDA_SUCCESS && waits ? stream_wait(stream) : r;
 }
 
-static CUresult copy_linear(CUmemorytype to_type, uint64_t to, CUmemorytype from_type,
-                            uint64_t from, size_t bytes, CUstream stream, bool waits)
+static CUresult copy_linear(CUmemorytype to_type, uint64_t to, CUmemorytype from_type, uint64_t from, size_t bytes,
+                            CUstream stream, bool waits)
 {
         LOCKED_LIBRARY;
         struct op op = { .kind = OP_COPY };
@@ -58,16 +58,15 @@ CUresult CUDAAPI cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
         return copy_linear(ANY, to, ANY, from, bytes, NULL, true);
 }
 
-CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                              CUcontext from_context, size_t bytes)
+CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                              size_t bytes)
 {
         if (!to_context || !from_context)
                 return CUDA_ERROR_INVALID_CONTEXT;
         return copy_linear(DEVICE, to, DEVICE, from, bytes, NULL, true);
 }
 
-CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
-                                      CUstream stream)
+CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
         return copy_linear(DEVICE, to, ANY, (uintptr_t)from, bytes, stream, false);
 }
@@ -77,8 +76,7 @@ CUresult CUDAAPI cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, 
         return copy_linear(ANY, (uintptr_t)to, DEVICE, from, bytes, stream, false);
 }
 
-CUresult CUDAAPI cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                                      CUstream stream)
+CUresult CUDAAPI cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
         return copy_linear(DEVICE, to, DEVICE, from, bytes, stream, false);
 }
@@ -151,8 +149,7 @@ CUresult CUDAAPI cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream)
         return copy_3d(copy, stream, false);
 }
 
-static CUresult set(CUdeviceptr at, unsigned int value, unsigned int element, size_t n,
-                    CUstream stream)
+static CUresult set(CUdeviceptr at, unsigned int value, unsigned int element, size_t n, CUstream stream)
 {
         LOCKED_LIBRARY;
         struct op op = { .kind = OP_SET };
@@ -162,8 +159,7 @@ static CUresult set(CUdeviceptr at, unsigned int value, unsigned int element, si
         op.set.elementSize = element;
         op.set.width = n;
         op.set.height = 1;
-        return submit(stream, &op,
-                      false); /* fills of device memory do not wait, also the plain ones */
+        return submit(stream, &op, false); /* fills of device memory do not wait, also the plain ones */
 }
 
 CUresult CUDAAPI cuMemsetD8_v2(CUdeviceptr at, unsigned char value, size_t n)

@@ -104,16 +104,15 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
         case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
                 *value = (int)found->card.domain;
                 return CUDA_SUCCESS;
-#define ATTRIBUTE(name, number)                                                                    \
-        case CU_DEVICE_ATTRIBUTE_##name:                                                           \
-                *value = number;                                                                   \
+#define ATTRIBUTE(name, number)                                                                                        \
+        case CU_DEVICE_ATTRIBUTE_##name:                                                                               \
+                *value = number;                                                                                       \
                 return CUDA_SUCCESS;
 #include "sim/cuda/attributes.def"
 #undef ATTRIBUTE
         default: /* what we do not know of, the device does not have */
                 *value = 0;
-                return (int)attribute > 0 && (int)attribute < 200 ? CUDA_SUCCESS
-                                                                  : CUDA_ERROR_INVALID_VALUE;
+                return (int)attribute > 0 && (int)attribute < 200 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
         }
 }
 
@@ -127,8 +126,7 @@ CUresult CUDAAPI cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
                 return r;
         if (!text || size < 13)
                 return CUDA_ERROR_INVALID_VALUE;
-        (void)snprintf(text, (size_t)size, "%04X:%02X:%02X.0", found->card.domain, found->card.bus,
-                       found->card.slot);
+        (void)snprintf(text, (size_t)size, "%04X:%02X:%02X.0", found->card.domain, found->card.bus, found->card.slot);
         return CUDA_SUCCESS;
 }
 

@@ -16,8 +16,7 @@ uint32_t play_gone(const struct stage *stage, const struct step *step)
         if (p->is_mapped)
                 (void)nv_uvm_free(stage->nv, p->base, p->size);
         if (p->view)
-                (void)nv_unmap(stage->nv, stage_handle(stage, p->view),
-                               stage_handle(stage, step->n), p->linear, 0);
+                (void)nv_unmap(stage->nv, stage_handle(stage, p->view), stage_handle(stage, step->n), p->linear, 0);
         if (p->at)
                 place_restore((uintptr_t)p->at, p->size ? p->size : 4096);
         (void)nv_free(stage->nv, stage_handle(stage, OBJECT_DEVICE), stage_handle(stage, step->n));
@@ -28,8 +27,7 @@ uint32_t play_gone(const struct stage *stage, const struct step *step)
 uint32_t play_freed(const struct stage *stage, const struct step *step)
 {
         if (stage_piece(stage, step->n)->is_made)
-                (void)nv_free(stage->nv, stage_handle(stage, step->parent),
-                              stage_handle(stage, step->n));
+                (void)nv_free(stage->nv, stage_handle(stage, step->parent), stage_handle(stage, step->n));
         *stage_piece(stage, step->n) = (struct piece){ 0 };
         return RM_STATUS_OK;
 }
@@ -110,8 +108,7 @@ uint32_t play_unregister_vaspace(const struct stage *stage, const struct step *s
         uint8_t block[24] = { 0 };
 
         (void)step;
-        if (stage->device->n_contexts > 1 || !stage->device->has_vaspace ||
-            stage->device->keeps_vaspace)
+        if (stage->device->n_contexts > 1 || !stage->device->has_vaspace || stage->device->keeps_vaspace)
                 return RM_STATUS_OK;
         stage->device->has_vaspace = false;
         memcpy(block, stage->device->uuid, 16);

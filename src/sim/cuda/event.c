@@ -90,8 +90,7 @@ CUresult CUDAAPI cuEventQuery(CUevent event)
 
         if (r != CUDA_SUCCESS)
                 return r;
-        return !event->n_backlog && mark_is_reached(event->last) ? CUDA_SUCCESS
-                                                                 : CUDA_ERROR_NOT_READY;
+        return !event->n_backlog && mark_is_reached(event->last) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 CUresult CUDAAPI cuEventSynchronize(CUevent event)
@@ -123,8 +122,7 @@ CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUeve
                 return CUDA_ERROR_INVALID_VALUE;
         if (!start->slot || !end->slot || !start->is_recorded || !end->is_recorded)
                 return CUDA_ERROR_INVALID_HANDLE;
-        if (start->n_backlog || end->n_backlog || !mark_is_reached(start->last) ||
-            !mark_is_reached(end->last))
+        if (start->n_backlog || end->n_backlog || !mark_is_reached(start->last) || !mark_is_reached(end->last))
                 return CUDA_ERROR_NOT_READY;
         from = slot_time(start->context, start->slot);
         to = slot_time(end->context, end->slot);

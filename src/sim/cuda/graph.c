@@ -100,8 +100,7 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph graph)
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 /* The common part of every Add: edges may only come from nodes of the same graph. */
-static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
-                    const struct op *op)
+static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after, const struct op *op)
 {
         CUresult r = library_check();
 
@@ -115,16 +114,15 @@ static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, 
         return graph_append(graph, op, node);
 }
 
-CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                     size_t n_after)
+CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after)
 {
         LOCKED_LIBRARY;
 
         return add(node, graph, after, n_after, &(struct op){ .kind = OP_EMPTY });
 }
 
-CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                         size_t n_after, const CUDA_KERNEL_NODE_PARAMS *p)
+CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                         const CUDA_KERNEL_NODE_PARAMS *p)
 {
         LOCKED_LIBRARY;
         struct op op;
@@ -134,8 +132,7 @@ CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const
                 return CUDA_ERROR_INVALID_VALUE;
         r = kernel_op(p->func ? p->func : (CUfunction)(void *)p->kern,
                       (uint32_t[]){ p->gridDimX, p->gridDimY, p->gridDimZ },
-                      (uint32_t[]){ p->blockDimX, p->blockDimY, p->blockDimZ }, p->kernelParams,
-                      p->extra, &op);
+                      (uint32_t[]){ p->blockDimX, p->blockDimY, p->blockDimZ }, p->kernelParams, p->extra, &op);
         if (r != CUDA_SUCCESS)
                 return r;
         r = add(node, graph, after, n_after, &op);
@@ -143,9 +140,8 @@ CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const
         return r;
 }
 
-CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                      size_t n_after, const CUDA_MEMCPY3D *params,
-                                      CUcontext context)
+CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                      const CUDA_MEMCPY3D *params, CUcontext context)
 {
         LOCKED_LIBRARY;
 
@@ -155,9 +151,8 @@ CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CU
         return add(node, graph, after, n_after, &(struct op){ .kind = OP_COPY, .copy = *params });
 }
 
-CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                      size_t n_after, const CUDA_MEMSET_NODE_PARAMS *params,
-                                      CUcontext context)
+CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                      const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)
 {
         LOCKED_LIBRARY;
 
@@ -167,22 +162,20 @@ CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CU
         return add(node, graph, after, n_after, &(struct op){ .kind = OP_SET, .set = *params });
 }
 
-CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                    size_t n_after, const CUDA_HOST_NODE_PARAMS *params)
+CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                    const CUDA_HOST_NODE_PARAMS *params)
 {
         LOCKED_LIBRARY;
 
         if (!params || !params->fn)
                 return CUDA_ERROR_INVALID_VALUE;
-        return add(
-                node, graph, after, n_after,
-                &(struct op){ .kind = OP_HOST,
-                              .host = { .function = params->fn, .argument = params->userData } });
+        return add(node, graph, after, n_after,
+                   &(struct op){ .kind = OP_HOST, .host = { .function = params->fn, .argument = params->userData } });
 }
 
 /* The address is known at once; the memory comes when the graph is launched. */
-CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                        size_t n_after, CUDA_MEM_ALLOC_NODE_PARAMS *params)
+CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                        CUDA_MEM_ALLOC_NODE_PARAMS *params)
 {
         LOCKED_LIBRARY;
         CUresult r = library_check();
@@ -211,8 +204,8 @@ CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const 
         return r;
 }
 
-CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                       size_t n_after, CUdeviceptr at)
+CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                       CUdeviceptr at)
 {
         LOCKED_LIBRARY;
 
@@ -244,14 +237,10 @@ CUresult CUDAAPI cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n)
 CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
 {
         static const CUgraphNodeType types[] = {
-                [OP_EMPTY] = CU_GRAPH_NODE_TYPE_EMPTY,
-                [OP_KERNEL] = CU_GRAPH_NODE_TYPE_KERNEL,
-                [OP_COPY] = CU_GRAPH_NODE_TYPE_MEMCPY,
-                [OP_SET] = CU_GRAPH_NODE_TYPE_MEMSET,
-                [OP_HOST] = CU_GRAPH_NODE_TYPE_HOST,
-                [OP_RECORD] = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-                [OP_WAIT] = CU_GRAPH_NODE_TYPE_WAIT_EVENT,
-                [OP_ALLOC] = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
+                [OP_EMPTY] = CU_GRAPH_NODE_TYPE_EMPTY,     [OP_KERNEL] = CU_GRAPH_NODE_TYPE_KERNEL,
+                [OP_COPY] = CU_GRAPH_NODE_TYPE_MEMCPY,     [OP_SET] = CU_GRAPH_NODE_TYPE_MEMSET,
+                [OP_HOST] = CU_GRAPH_NODE_TYPE_HOST,       [OP_RECORD] = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
+                [OP_WAIT] = CU_GRAPH_NODE_TYPE_WAIT_EVENT, [OP_ALLOC] = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
                 [OP_FREE] = CU_GRAPH_NODE_TYPE_MEM_FREE,
         };
 
@@ -263,8 +252,7 @@ CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
 
 /* ---- running --------------------------------------------------------------------------------- */
 
-CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
-                                             unsigned long long flags)
+CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
         LOCKED_LIBRARY;
         CUgraphExec made;
@@ -305,8 +293,7 @@ CUresult CUDAAPI cuGraphUpload(CUgraphExec exec, CUstream name)
 static void free_last(CUgraphExec exec, CUstream stream)
 {
         for (const struct op_entry *e = exec->ops.first; e; e = e->next) {
-                struct allocation *allocation =
-                        e->op.kind == OP_ALLOC ? allocation_named(e->op.at) : NULL;
+                struct allocation *allocation = e->op.kind == OP_ALLOC ? allocation_named(e->op.at) : NULL;
 
                 if (allocation && allocation->kind == ALLOCATION_POOL)
                         pool_give_in(allocation, stream);

@@ -14,10 +14,8 @@
 
 enum {
         PIN_FLAGS = 0x40001010,
-        HOST_FLAGS = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP |
-                     CU_MEMHOSTALLOC_WRITECOMBINED,
-        REGISTER_FLAGS = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
-                         CU_MEMHOSTREGISTER_READ_ONLY,
+        HOST_FLAGS = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED,
+        REGISTER_FLAGS = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY,
 };
 
 static CUresult pin(CUcontext context, void *pages, uint64_t size, struct mapping **ret)
@@ -36,8 +34,7 @@ static CUresult pin(CUcontext context, void *pages, uint64_t size, struct mappin
 static void *pages_new(uint64_t size)
 {
         const uint64_t align = CHUNK_SIZE;
-        uint8_t *at = mmap(NULL, size + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                           -1, 0);
+        uint8_t *at = mmap(NULL, size + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         uint64_t before;
 
         if (at == MAP_FAILED)
@@ -84,8 +81,7 @@ static CUresult host_alloc(CUcontext context, uint64_t bytes, unsigned int flags
         struct mapping *mapping = NULL;
         struct chunk *chunk = NULL;
         bool is_small = bytes <= CHUNK_LARGEST;
-        uint64_t base = 0,
-                 size = is_small ? bytes : round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
+        uint64_t base = 0, size = is_small ? bytes : round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
         CUresult r;
 
         if (is_small)
@@ -96,8 +92,7 @@ static CUresult host_alloc(CUcontext context, uint64_t bytes, unsigned int flags
                 return r;
         if (mapping)
                 base = mapping->span.base;
-        r = allocation_new(context, is_small ? ALLOCATION_HOST_SMALL : ALLOCATION_HOST, base, size,
-                           &allocation);
+        r = allocation_new(context, is_small ? ALLOCATION_HOST_SMALL : ALLOCATION_HOST, base, size, &allocation);
         if (r != CUDA_SUCCESS) {
                 if (is_small) {
                         chunk_give(context, chunk, base, bytes);
@@ -142,8 +137,7 @@ CUresult CUDAAPI cuMemFreeHost(void *at)
         if (r != CUDA_SUCCESS)
                 return r;
         allocation = allocation_named((uintptr_t)at);
-        if (!allocation ||
-            (allocation->kind != ALLOCATION_HOST && allocation->kind != ALLOCATION_HOST_SMALL))
+        if (!allocation || (allocation->kind != ALLOCATION_HOST && allocation->kind != ALLOCATION_HOST_SMALL))
                 return CUDA_ERROR_INVALID_VALUE;
         r = context_wait(allocation->context);
         return r == CUDA_SUCCESS ? allocation_end(allocation) : r;
@@ -211,8 +205,7 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags
                 return CUDA_ERROR_INVALID_VALUE;
         if (allocation_at((uintptr_t)at))
                 return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-        r = pin(context, (void *)(uintptr_t)base, round_up((uintptr_t)at + bytes, page) - base,
-                &mapping);
+        r = pin(context, (void *)(uintptr_t)base, round_up((uintptr_t)at + bytes, page) - base, &mapping);
         if (r != CUDA_SUCCESS)
                 return r;
         r = allocation_new(context, ALLOCATION_REGISTERED, (uintptr_t)at, bytes, &allocation);

@@ -71,8 +71,7 @@ static struct device *device_named(const uint8_t uuid[16])
 static CUresult open_memory(struct device *device, const struct ticket *ticket, struct memory **ret)
 {
         struct nv *nv = &library.nv;
-        uint32_t handle = nv_handle_take(nv),
-                 parent = start_handle(&device->start, NULL, OBJECT_DEVICE);
+        uint32_t handle = nv_handle_take(nv), parent = start_handle(&device->start, NULL, OBJECT_DEVICE);
         uint32_t status = nv_dup(nv, parent, handle, ticket->client, ticket->object);
 
         if (status == RM_STATUS_OK)
@@ -86,11 +85,10 @@ static struct allocation *find_open(const struct ticket *ticket)
 {
         struct allocation *allocation = allocation_named(ticket->base);
 
-        return allocation && allocation->kind == ALLOCATION_IPC &&
-                               allocation->source_client == ticket->client &&
-                               allocation->source_object == ticket->object
-                       ? allocation
-                       : NULL;
+        return allocation && allocation->kind == ALLOCATION_IPC && allocation->source_client == ticket->client &&
+                               allocation->source_object == ticket->object ?
+                       allocation :
+                       NULL;
 }
 
 CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *at, CUipcMemHandle handle, unsigned int flags)
@@ -108,8 +106,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *at, CUipcMemHandle handle, u
         if (r != CUDA_SUCCESS)
                 return r;
         memcpy(&ticket, &handle, sizeof(ticket));
-        if (!at || flags & ~(unsigned int)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS ||
-            ticket.magic != MAGIC)
+        if (!at || flags & ~(unsigned int)CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || ticket.magic != MAGIC)
                 return CUDA_ERROR_INVALID_VALUE;
         if (ticket.pid == (uint32_t)getpid())
                 return CUDA_ERROR_INVALID_CONTEXT; /* one's own memory cannot be imported */
@@ -127,8 +124,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *at, CUipcMemHandle handle, u
         if (r != CUDA_SUCCESS)
                 return r;
         base = place_take_at(ticket.base, memory->size);
-        r = base ? mapping_new(memory, base, memory->size, 0, true, &mapping)
-                 : CUDA_ERROR_OUT_OF_MEMORY;
+        r = base ? mapping_new(memory, base, memory->size, 0, true, &mapping) : CUDA_ERROR_OUT_OF_MEMORY;
         if (r == CUDA_SUCCESS)
                 r = allocation_new(context, ALLOCATION_IPC, base, memory->size, &allocation);
         if (r != CUDA_SUCCESS) {

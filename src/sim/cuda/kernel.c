@@ -33,8 +33,7 @@ static uint64_t param(const struct op *op, size_t i)
         uint64_t value = 0;
 
         if (i < function->n_params)
-                memcpy(&value, op->kernel.params + function->at[i],
-                       function->length[i] < 8 ? function->length[i] : 8);
+                memcpy(&value, op->kernel.params + function->at[i], function->length[i] < 8 ? function->length[i] : 8);
         return value;
 }
 
@@ -66,11 +65,10 @@ static uint64_t cost_burn(const struct op *op)
         const uint32_t *grid = op->kernel.grid, *block = op->kernel.block;
         uint64_t threads = (uint64_t)block[0] * block[1] * block[2], rounds = param(op, 1);
         uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
-        uint64_t resident = MULTIPROCESSORS *
-                            (uint64_t)(threads < THREADS_RESIDENT ? THREADS_RESIDENT / threads : 1);
+        uint64_t resident = MULTIPROCESSORS * (uint64_t)(threads < THREADS_RESIDENT ? THREADS_RESIDENT / threads : 1);
         uint64_t waves = (blocks + resident - 1) / resident;
-        uint64_t per_unit = blocks < resident ? (blocks + MULTIPROCESSORS - 1) / MULTIPROCESSORS
-                                              : resident / MULTIPROCESSORS;
+        uint64_t per_unit =
+                blocks < resident ? (blocks + MULTIPROCESSORS - 1) / MULTIPROCESSORS : resident / MULTIPROCESSORS;
         double round = (double)(threads * per_unit) * 4 / LANES_PER_NS;
 
         if (round < ROUND_CHAIN_NS)
@@ -81,8 +79,8 @@ static uint64_t cost_burn(const struct op *op)
 /* ---- work ------------------------------------------------------------------------------------ */
 
 /* Calls each(words, n, index of the first, argument) for every piece of u32 p[n]. */
-static CUresult each_piece(uint64_t at, uint64_t n,
-                           void (*each)(uint32_t *, uint64_t, uint64_t, void *), void *argument)
+static CUresult each_piece(uint64_t at, uint64_t n, void (*each)(uint32_t *, uint64_t, uint64_t, void *),
+                           void *argument)
 {
         for (uint64_t i = 0; i < n;) {
                 uint64_t have = 0, m;
@@ -187,8 +185,7 @@ static uint64_t cost_by_setting(const char *text, const char *name)
 
                 if (!equals)
                         others = strtoull(text, NULL, 10);
-                else if (strlen(name) == (size_t)(equals - text) &&
-                         memcmp(text, name, strlen(name)) == 0)
+                else if (strlen(name) == (size_t)(equals - text) && memcmp(text, name, strlen(name)) == 0)
                         return strtoull(equals + 1, NULL, 10);
                 text += length + (text[length] == ',');
         }

@@ -13,8 +13,7 @@ static bool is_launchable(const uint32_t grid[3], const uint32_t block[3])
         for (int i = 0; i < 3; i++)
                 if (!grid[i] || !block[i] || block[i] > THREADS_MAX)
                         return false;
-        return (uint64_t)block[0] * block[1] * block[2] <= THREADS_MAX && grid[1] <= 65535 &&
-               grid[2] <= 65535;
+        return (uint64_t)block[0] * block[1] * block[2] <= THREADS_MAX && grid[1] <= 65535 && grid[2] <= 65535;
 }
 
 /* The packed form: CU_LAUNCH_PARAM_BUFFER_POINTER, p, CU_LAUNCH_PARAM_BUFFER_SIZE, &n,
@@ -38,16 +37,15 @@ static CUresult copy_packed(CUfunction function, void **extra, uint8_t *to)
         return CUDA_SUCCESS;
 }
 
-CUresult kernel_op(CUfunction function, const uint32_t grid[3], const uint32_t block[3],
-                   void **params, void **extra, struct op *ret)
+CUresult kernel_op(CUfunction function, const uint32_t grid[3], const uint32_t block[3], void **params, void **extra,
+                   struct op *ret)
 {
         uint8_t *copy = NULL;
         CUresult r = CUDA_SUCCESS;
 
         if (!function)
                 return CUDA_ERROR_INVALID_HANDLE;
-        if (!is_launchable(grid, block) || (params && extra) ||
-            (function->n_params && !params && !extra))
+        if (!is_launchable(grid, block) || (params && extra) || (function->n_params && !params && !extra))
                 return CUDA_ERROR_INVALID_VALUE;
         if (function->size) {
                 copy = calloc(1, function->size);
@@ -71,8 +69,8 @@ CUresult kernel_op(CUfunction function, const uint32_t grid[3], const uint32_t b
         return CUDA_SUCCESS;
 }
 
-static CUresult launch(CUfunction function, const uint32_t grid[3], const uint32_t block[3],
-                       CUstream name, void **params, void **extra)
+static CUresult launch(CUfunction function, const uint32_t grid[3], const uint32_t block[3], CUstream name,
+                       void **params, void **extra)
 {
         LOCKED_LIBRARY;
         CUstream stream;
@@ -88,39 +86,35 @@ static CUresult launch(CUfunction function, const uint32_t grid[3], const uint32
         return r;
 }
 
-CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                                unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                                void **params, void **extra)
+CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                                unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                                unsigned int shared_bytes, CUstream stream, void **params, void **extra)
 {
         (void)shared_bytes;
-        return launch(function, (uint32_t[]){ grid_x, grid_y, grid_z },
-                      (uint32_t[]){ block_x, block_y, block_z }, stream, params, extra);
+        return launch(function, (uint32_t[]){ grid_x, grid_y, grid_z }, (uint32_t[]){ block_x, block_y, block_z },
+                      stream, params, extra);
 }
 
-CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
-                                  void **extra)
+CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
 {
         if (!config)
                 return CUDA_ERROR_INVALID_VALUE;
-        return launch(function,
-                      (uint32_t[]){ config->gridDimX, config->gridDimY, config->gridDimZ },
-                      (uint32_t[]){ config->blockDimX, config->blockDimY, config->blockDimZ },
-                      config->hStream, params, extra);
+        return launch(function, (uint32_t[]){ config->gridDimX, config->gridDimY, config->gridDimZ },
+                      (uint32_t[]){ config->blockDimX, config->blockDimY, config->blockDimZ }, config->hStream, params,
+                      extra);
 }
 
-CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x,
-                                           unsigned int grid_y, unsigned int grid_z,
-                                           unsigned int block_x, unsigned int block_y,
-                                           unsigned int block_z, unsigned int shared_bytes,
-                                           CUstream stream, void **params)
+CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                           unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                           unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                                           void **params)
 {
-        return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z,
-                              shared_bytes, stream, params, NULL);
+        return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params,
+                              NULL);
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n_blocks, CUfunction function,
-                                                             int block_size, size_t shared_bytes)
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n_blocks, CUfunction function, int block_size,
+                                                             size_t shared_bytes)
 {
         (void)shared_bytes;
         if (!n_blocks || !function || block_size < 1)

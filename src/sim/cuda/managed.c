@@ -69,8 +69,7 @@ static CUresult map_managed(CUcontext context, uint64_t size, struct mapping **r
 
         if (!base)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        at = mmap((void *)(uintptr_t)base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                  nv->uvm, (off_t)base);
+        at = mmap((void *)(uintptr_t)base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, nv->uvm, (off_t)base);
         if (at == MAP_FAILED) {
                 r = result_of_mmap(errno);
                 place_give(base, size);
@@ -143,14 +142,12 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *at, size_t bytes, unsigned int f
                 return CUDA_ERROR_INVALID_VALUE;
         size = round_up(bytes, PAGE);
         if (size <= CHUNK_LARGEST)
-                r = chunk_take(context, &context->managed_chunks, &managed_chunks, size, &chunk,
-                               &base);
+                r = chunk_take(context, &context->managed_chunks, &managed_chunks, size, &chunk, &base);
         else
                 r = map_managed(context, size, &mapping);
         if (r != CUDA_SUCCESS)
                 return r;
-        r = allocation_new(context, ALLOCATION_MANAGED, mapping ? mapping->span.base : base, bytes,
-                           &allocation);
+        r = allocation_new(context, ALLOCATION_MANAGED, mapping ? mapping->span.base : base, bytes, &allocation);
         if (r != CUDA_SUCCESS) {
                 if (mapping)
                         unmap_managed(context, mapping);
@@ -186,8 +183,7 @@ static const uint8_t *uuid_of(CUmemLocation location)
 }
 
 /* Each advice is one UVM request; setting locations, accessors and read-mostly are recorded. */
-CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr at, size_t bytes, CUmem_advise advice,
-                                CUmemLocation location)
+CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr at, size_t bytes, CUmem_advise advice, CUmemLocation location)
 {
         LOCKED_LIBRARY;
         const struct nv *nv = &library.nv;
@@ -211,22 +207,19 @@ CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr at, size_t bytes, CUmem_advise advic
                 rm_put64(block, sizeof(block), 0, at);
                 rm_put64(block, sizeof(block), 8, bytes);
                 memcpy(block + 16, uuid, 16);
-                return result_of(nv_uvm(nv, SET_PREFERRED_LOCATION, block,
-                                        nv->layout.uvm_set_location_status_at));
+                return result_of(nv_uvm(nv, SET_PREFERRED_LOCATION, block, nv->layout.uvm_set_location_status_at));
         case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
                 return result_of(nv_uvm_range(nv, UNSET_PREFERRED_LOCATION, at, bytes));
         case CU_MEM_ADVISE_SET_ACCESSED_BY:
-                return uuid ? result_of(range_of(SET_ACCESSED_BY, at, bytes, uuid))
-                            : CUDA_ERROR_INVALID_DEVICE;
+                return uuid ? result_of(range_of(SET_ACCESSED_BY, at, bytes, uuid)) : CUDA_ERROR_INVALID_DEVICE;
         case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
-                return uuid ? result_of(range_of(UNSET_ACCESSED_BY, at, bytes, uuid))
-                            : CUDA_ERROR_INVALID_DEVICE;
+                return uuid ? result_of(range_of(UNSET_ACCESSED_BY, at, bytes, uuid)) : CUDA_ERROR_INVALID_DEVICE;
         }
         return CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr at, size_t bytes, CUmemLocation location,
-                                       unsigned int flags, CUstream name)
+CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr at, size_t bytes, CUmemLocation location, unsigned int flags,
+                                       CUstream name)
 {
         LOCKED_LIBRARY;
         const uint8_t *uuid = uuid_of(location);

@@ -23,8 +23,7 @@ static uint32_t device_handle(const struct device *device)
         return start_handle(&device->start, NULL, OBJECT_DEVICE);
 }
 
-static struct memory *memory_make(struct device *device, enum memory_kind kind, uint32_t handle,
-                                  uint64_t size)
+static struct memory *memory_make(struct device *device, enum memory_kind kind, uint32_t handle, uint64_t size)
 {
         struct memory *memory = calloc(1, sizeof(*memory));
 
@@ -65,8 +64,7 @@ CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struc
 }
 
 /* An object that exists: of memory_video, a dup, an import. On failure it is freed. */
-CUresult memory_adopt(struct device *device, uint32_t handle, uint32_t parent, uint64_t size,
-                      struct memory **ret)
+CUresult memory_adopt(struct device *device, uint32_t handle, uint32_t parent, uint64_t size, struct memory **ret)
 {
         struct memory *memory = memory_make(device, MEMORY_VIDEO, handle, size);
 
@@ -80,8 +78,7 @@ CUresult memory_adopt(struct device *device, uint32_t handle, uint32_t parent, u
         return CUDA_SUCCESS;
 }
 
-CUresult memory_pinned(struct device *device, void *pages, uint64_t size, uint32_t flags,
-                       struct memory **ret)
+CUresult memory_pinned(struct device *device, void *pages, uint64_t size, uint32_t flags, struct memory **ret)
 {
         struct nv *nv = &library.nv;
         uint32_t handle = nv_handle_take(nv), status;
@@ -89,8 +86,7 @@ CUresult memory_pinned(struct device *device, void *pages, uint64_t size, uint32
 
         if (!handle)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        status = nv_memory_pin(nv, device->start.node[NODE_MAIN], device_handle(device), handle,
-                               flags, pages, size);
+        status = nv_memory_pin(nv, device->start.node[NODE_MAIN], device_handle(device), handle, flags, pages, size);
         if (status != RM_STATUS_OK) {
                 nv_handle_give(nv, handle);
                 return result_of(status);
@@ -168,8 +164,7 @@ static CUresult map(struct mapping *mapping)
                 status = nv_uvm_create(nv, base, size);
         if (status != RM_STATUS_OK)
                 return result_of(status);
-        status = nv_uvm_map(nv, memory->device->start.uuid, base, size, mapping->offset,
-                            memory->handle);
+        status = nv_uvm_map(nv, memory->device->start.uuid, base, size, mapping->offset, memory->handle);
         if (status != RM_STATUS_OK && mapping->is_own)
                 (void)nv_uvm_free(nv, base, size);
         return result_of(status);
@@ -188,8 +183,8 @@ static void unmap(const struct mapping *mapping)
         nv_handle_give(&library.nv, mapping->handle);
 }
 
-CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64_t offset,
-                     bool is_own, struct mapping **ret)
+CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64_t offset, bool is_own,
+                     struct mapping **ret)
 {
         _cleanup_(freep) struct mapping *mapping = calloc(1, sizeof(*mapping));
         CUresult r = CUDA_SUCCESS;

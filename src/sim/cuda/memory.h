@@ -40,10 +40,8 @@ enum {
 };
 
 CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struct memory **ret);
-CUresult memory_pinned(struct device *device, void *pages, uint64_t size, uint32_t flags,
-                       struct memory **ret);
-CUresult memory_adopt(struct device *device, uint32_t handle, uint32_t parent, uint64_t size,
-                      struct memory **ret);
+CUresult memory_pinned(struct device *device, void *pages, uint64_t size, uint32_t flags, struct memory **ret);
+CUresult memory_adopt(struct device *device, uint32_t handle, uint32_t parent, uint64_t size, struct memory **ret);
 CUresult memory_managed(struct device *device, void *bytes, uint64_t size, struct memory **ret);
 struct memory *memory_ref(struct memory *memory);
 struct memory *memory_unref(struct memory *memory); /* NULL; the last one frees the object */
@@ -63,23 +61,21 @@ struct spans {
 
 int spans_put(struct spans *spans, struct span *span); /* -EEXIST: overlaps; -ENOMEM */
 void spans_take(struct spans *spans, const struct span *span);
-struct span *spans_find(const struct spans *spans,
-                        uint64_t address); /* that holds the address; NULL */
-size_t spans_first(const struct spans *spans,
-                   uint64_t address); /* index of the first that ends behind it */
+struct span *spans_find(const struct spans *spans, uint64_t address); /* that holds the address; NULL */
+size_t spans_first(const struct spans *spans, uint64_t address);      /* index of the first that ends behind it */
 
 struct mapping {
         struct span span; /* first */
         struct memory *memory;
         uint64_t offset;
         uint32_t handle; /* the number that libcuda spends on a mapping; 0: none */
-        bool is_own; /* the UVM range is this mapping's: UVM_FREE ends it; else UVM_UNMAP_EXTERNAL
+        bool is_own;     /* the UVM range is this mapping's: UVM_FREE ends it; else UVM_UNMAP_EXTERNAL
                       */
 };
 
 /* Maps `size` bytes of memory at base, in the device's address space; takes a reference. */
-CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64_t offset,
-                     bool is_own, struct mapping **ret);
+CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64_t offset, bool is_own,
+                     struct mapping **ret);
 struct mapping *mapping_free(struct mapping *mapping); /* NULL */
 struct mapping *mapping_at(uint64_t address);
 
@@ -158,8 +154,8 @@ struct chunk {
         uint32_t n_used;
 };
 
-CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker,
-                    uint64_t size, struct chunk **ret, uint64_t *ret_base);
+CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker, uint64_t size,
+                    struct chunk **ret, uint64_t *ret_base);
 void chunk_give(CUcontext context, struct chunk *chunk, uint64_t base, uint64_t size);
 
 /* Registers device memory for GPUDirect, as libcuda does for what cuMemAlloc gives. */

@@ -68,8 +68,8 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
         return module ? module_new(image, module) : CUDA_ERROR_INVALID_VALUE;
 }
 
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n_options,
-                                    CUjit_option *options, void **values)
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n_options, CUjit_option *options,
+                                    void **values)
 {
         (void)n_options;
         (void)options;
@@ -142,8 +142,7 @@ CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule module)
 }
 
 /* Variables of a module have no memory here. */
-CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule module,
-                                      const char *name)
+CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule module, const char *name)
 {
         (void)at;
         (void)bytes;
@@ -154,9 +153,9 @@ CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule m
 
 /* ---- libraries: modules that need no context ------------------------------------------------- */
 
-CUresult CUDAAPI cuLibraryLoadData(CUlibrary *loaded, const void *code, CUjit_option *jit_options,
-                                   void **jit_values, unsigned int n_jit_options,
-                                   CUlibraryOption *options, void **values, unsigned int n_options)
+CUresult CUDAAPI cuLibraryLoadData(CUlibrary *loaded, const void *code, CUjit_option *jit_options, void **jit_values,
+                                   unsigned int n_jit_options, CUlibraryOption *options, void **values,
+                                   unsigned int n_options)
 {
         LOCKED_LIBRARY;
         CUlibrary made;
@@ -211,8 +210,7 @@ CUresult CUDAAPI cuLibraryGetKernel(CUkernel *kernel, CUlibrary loaded, const ch
         if (!kernel || !name)
                 return CUDA_ERROR_INVALID_VALUE;
         function = function_named(loaded->module, name);
-        *kernel = (CUkernel)(void *)
-                function; /* a kernel is its function: there is one context's code */
+        *kernel = (CUkernel)(void *)function; /* a kernel is its function: there is one context's code */
         return function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 

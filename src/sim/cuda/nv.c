@@ -103,8 +103,7 @@ uint32_t nv_handles_take(struct nv *nv, uint32_t n)
 
         /* Whole words at a time while they are full: programs hold tens of thousands of handles. */
         for (uint32_t i = 1; have < n; i++) {
-                while (have == 0 && i % 64 == 0 && i / 64 < nv->n_words &&
-                       nv->used[i / 64] == UINT64_MAX)
+                while (have == 0 && i % 64 == 0 && i / 64 < nv->n_words && nv->used[i / 64] == UINT64_MAX)
                         i += 64;
                 if (is_used(nv, i)) {
                         have = 0;
@@ -157,8 +156,7 @@ uint32_t nv_ioctl(int fd, uint32_t nr, void *block, uint32_t size, uint32_t stat
 uint32_t nv_cards(const struct nv *nv, struct nv_card ret[static NV_CARDS], uint32_t *ret_n)
 {
         uint8_t block[NV_CARDS * CARD_SIZE] = { 0 };
-        uint32_t status = nv_ioctl(nv->ctl, RM_NR_CARD_INFO, block, sizeof(block), UINT32_MAX),
-                 n = 0;
+        uint32_t status = nv_ioctl(nv->ctl, RM_NR_CARD_INFO, block, sizeof(block), UINT32_MAX), n = 0;
 
         for (uint32_t at = 0; status == RM_STATUS_OK && at < sizeof(block); at += CARD_SIZE) {
                 if (!(rm_get32(block, sizeof(block), at) & 1)) /* not valid */
@@ -177,8 +175,7 @@ uint32_t nv_cards(const struct nv *nv, struct nv_card ret[static NV_CARDS], uint
         return status;
 }
 
-uint32_t nv_alloc(struct nv *nv, int on, uint32_t parent, uint32_t object, uint32_t class_number,
-                  void *params)
+uint32_t nv_alloc(struct nv *nv, int on, uint32_t parent, uint32_t object, uint32_t class_number, void *params)
 {
         const struct rm_layout *layout = &nv->layout;
         uint8_t block[64] = { 0 };
@@ -217,8 +214,7 @@ uint32_t nv_control(const struct nv *nv, uint32_t object, uint32_t cmd, void *pa
         return nv_ioctl(nv->ctl, RM_NR_CONTROL, block, sizeof(block), 28);
 }
 
-uint32_t nv_dup(const struct nv *nv, uint32_t parent, uint32_t object, uint32_t source_client,
-                uint32_t source_object)
+uint32_t nv_dup(const struct nv *nv, uint32_t parent, uint32_t object, uint32_t source_client, uint32_t source_object)
 {
         uint8_t block[28] = { 0 };
 
@@ -264,8 +260,8 @@ uint32_t nv_memory_alloc(struct nv *nv, uint32_t parent, uint32_t object, struct
         return status;
 }
 
-uint32_t nv_memory_pin(const struct nv *nv, int node, uint32_t parent, uint32_t object,
-                       uint32_t flags, void *pages, uint64_t size)
+uint32_t nv_memory_pin(const struct nv *nv, int node, uint32_t parent, uint32_t object, uint32_t flags, void *pages,
+                       uint64_t size)
 {
         uint8_t block[56] = { 0 };
 
@@ -290,13 +286,11 @@ static uint32_t ask_address_space(const struct nv *nv, uint32_t object, uint32_t
         return nv_control(nv, nv->client, 0xd01, params, sizeof(params));
 }
 
-uint32_t nv_map(const struct nv *nv, const struct nv_mapping *mapping, void **ret_at,
-                uint64_t *ret_linear)
+uint32_t nv_map(const struct nv *nv, const struct nv_mapping *mapping, void **ret_at, uint64_t *ret_linear)
 {
         _cleanup_(closep) int fd = -1;
         uint8_t block[56] = { 0 };
-        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE),
-                 length = (mapping->size + page - 1) & ~(page - 1);
+        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), length = (mapping->size + page - 1) & ~(page - 1);
         uint32_t status = ask_address_space(nv, mapping->object, mapping->flags);
         void *at;
 
@@ -316,8 +310,7 @@ uint32_t nv_map(const struct nv *nv, const struct nv_mapping *mapping, void **re
         if (status != RM_STATUS_OK)
                 return status;
 
-        at = mmap(mapping->at, length, mapping->prot, MAP_SHARED | (mapping->at ? MAP_FIXED : 0),
-                  fd, 0);
+        at = mmap(mapping->at, length, mapping->prot, MAP_SHARED | (mapping->at ? MAP_FIXED : 0), fd, 0);
         if (at == MAP_FAILED)
                 return NV_LOST;
         *ret_linear = rm_get64(block, sizeof(block), 32);
@@ -325,8 +318,7 @@ uint32_t nv_map(const struct nv *nv, const struct nv_mapping *mapping, void **re
         return RM_STATUS_OK;
 }
 
-uint32_t nv_unmap(const struct nv *nv, uint32_t parent, uint32_t object, uint64_t linear,
-                  uint32_t flags)
+uint32_t nv_unmap(const struct nv *nv, uint32_t parent, uint32_t object, uint64_t linear, uint32_t flags)
 {
         uint8_t block[32] = { 0 };
 
@@ -361,8 +353,8 @@ uint32_t nv_uvm_create(const struct nv *nv, uint64_t base, uint64_t size)
         return nv_uvm_range(nv, UVM_CREATE_EXTERNAL, base, size);
 }
 
-uint32_t nv_uvm_map(const struct nv *nv, const uint8_t uuid[16], uint64_t base, uint64_t size,
-                    uint64_t offset, uint32_t memory)
+uint32_t nv_uvm_map(const struct nv *nv, const uint8_t uuid[16], uint64_t base, uint64_t size, uint64_t offset,
+                    uint32_t memory)
 {
         const struct rm_layout *layout = &nv->layout;
         uint8_t block[BLOCK_MAX] = { 0 };
@@ -420,8 +412,7 @@ uint32_t nv_uvm_group_free(const struct nv *nv, uint64_t id)
 
 /* ---- figures --------------------------------------------------------------------------------- */
 
-uint32_t nv_fb_info(const struct nv *nv, uint32_t subdevice, const uint32_t *index, uint32_t *ret,
-                    uint32_t n)
+uint32_t nv_fb_info(const struct nv *nv, uint32_t subdevice, const uint32_t *index, uint32_t *ret, uint32_t n)
 {
         uint8_t params[2048] = { 0 };
         uint32_t size = nv->layout.fb_info_size, status;

@@ -60,13 +60,10 @@ uint32_t nv_cards(const struct nv *nv, struct nv_card ret[static NV_CARDS], uint
 
 /* ALLOC. object 0 with class 0: a new client, which becomes nv->client. `on`: the descriptor, -1:
  * ctl. */
-uint32_t nv_alloc(struct nv *nv, int on, uint32_t parent, uint32_t object, uint32_t class_number,
-                  void *params);
+uint32_t nv_alloc(struct nv *nv, int on, uint32_t parent, uint32_t object, uint32_t class_number, void *params);
 uint32_t nv_free(const struct nv *nv, uint32_t parent, uint32_t object);
-uint32_t nv_control(const struct nv *nv, uint32_t object, uint32_t cmd, void *params,
-                    uint32_t size);
-uint32_t nv_dup(const struct nv *nv, uint32_t parent, uint32_t object, uint32_t source_client,
-                uint32_t source_object);
+uint32_t nv_control(const struct nv *nv, uint32_t object, uint32_t cmd, void *params, uint32_t size);
+uint32_t nv_dup(const struct nv *nv, uint32_t parent, uint32_t object, uint32_t source_client, uint32_t source_object);
 
 /* SHARE with everybody who knows the handle: what an exported IPC handle needs. */
 uint32_t nv_share(const struct nv *nv, uint32_t object);
@@ -79,8 +76,8 @@ struct nv_memory {
 uint32_t nv_memory_alloc(struct nv *nv, uint32_t parent, uint32_t object, struct nv_memory *memory);
 
 /* ALLOC_MEMORY of class 0x71: pins the caller's pages. node: a registered device descriptor. */
-uint32_t nv_memory_pin(const struct nv *nv, int node, uint32_t parent, uint32_t object,
-                       uint32_t flags, void *pages, uint64_t size);
+uint32_t nv_memory_pin(const struct nv *nv, int node, uint32_t parent, uint32_t object, uint32_t flags, void *pages,
+                       uint64_t size);
 
 /*
  * MAP_MEMORY and the mmap that it prepares. at: MAP_FIXED there, or NULL. node: the path of the
@@ -93,23 +90,19 @@ struct nv_mapping {
         int prot;
         void *at;
 };
-uint32_t nv_map(const struct nv *nv, const struct nv_mapping *mapping, void **ret_at,
-                uint64_t *ret_linear);
-uint32_t nv_unmap(const struct nv *nv, uint32_t parent, uint32_t object, uint64_t linear,
-                  uint32_t flags);
+uint32_t nv_map(const struct nv *nv, const struct nv_mapping *mapping, void **ret_at, uint64_t *ret_linear);
+uint32_t nv_unmap(const struct nv *nv, uint32_t parent, uint32_t object, uint64_t linear, uint32_t flags);
 
 /* The address space of the device; UVM's. */
 uint32_t nv_uvm(const struct nv *nv, uint32_t number, void *block, size_t status_at);
 uint32_t nv_uvm_create(const struct nv *nv, uint64_t base, uint64_t size);
-uint32_t nv_uvm_map(const struct nv *nv, const uint8_t uuid[16], uint64_t base, uint64_t size,
-                    uint64_t offset, uint32_t memory);
+uint32_t nv_uvm_map(const struct nv *nv, const uint8_t uuid[16], uint64_t base, uint64_t size, uint64_t offset,
+                    uint32_t memory);
 uint32_t nv_uvm_unmap(const struct nv *nv, const uint8_t uuid[16], uint64_t base, uint64_t size);
 uint32_t nv_uvm_free(const struct nv *nv, uint64_t base, uint64_t size);
-uint32_t nv_uvm_range(const struct nv *nv, uint32_t number, uint64_t base,
-                      uint64_t size);                         /* base, len, status */
+uint32_t nv_uvm_range(const struct nv *nv, uint32_t number, uint64_t base, uint64_t size); /* base, len, status */
 uint32_t nv_uvm_group(const struct nv *nv, uint64_t *ret_id); /* a range group: one per stream */
 uint32_t nv_uvm_group_free(const struct nv *nv, uint64_t id);
 
 /* FB_GET_INFO_V2 of a subdevice: n indexes, n figures in KiB. */
-uint32_t nv_fb_info(const struct nv *nv, uint32_t subdevice, const uint32_t *index, uint32_t *ret,
-                    uint32_t n);
+uint32_t nv_fb_info(const struct nv *nv, uint32_t subdevice, const uint32_t *index, uint32_t *ret, uint32_t n);

@@ -34,8 +34,7 @@ uint64_t place_take(uint64_t size, uint64_t align)
                 return 0;
 
         begin = (uintptr_t)at;
-        base = extra ? (begin + extra) / align * align
-                     : begin; /* the kernel places downward: keep high */
+        base = extra ? (begin + extra) / align * align : begin; /* the kernel places downward: keep high */
         if (base > begin)
                 (void)munmap(at, base - begin);
         if (begin + length + extra > base + length)

@@ -5,18 +5,16 @@
 
 static bool is_host_kind(enum allocation_kind kind)
 {
-        return kind == ALLOCATION_HOST || kind == ALLOCATION_HOST_SMALL ||
-               kind == ALLOCATION_REGISTERED;
+        return kind == ALLOCATION_HOST || kind == ALLOCATION_HOST_SMALL || kind == ALLOCATION_REGISTERED;
 }
 
-#define ANSWER(type, what)                                                                         \
-        do {                                                                                       \
-                type answer_ = (what);                                                             \
-                memcpy(value, &answer_, sizeof(answer_));                                          \
+#define ANSWER(type, what)                                                                                             \
+        do {                                                                                                           \
+                type answer_ = (what);                                                                                 \
+                memcpy(value, &answer_, sizeof(answer_));                                                              \
         } while (0)
 
-static CUresult attribute_of(const struct allocation *a, CUdeviceptr at,
-                             CUpointer_attribute attribute, void *value)
+static CUresult attribute_of(const struct allocation *a, CUdeviceptr at, CUpointer_attribute attribute, void *value)
 {
         const struct mapping *mapping = mapping_at(at);
         bool is_host = is_host_kind(a->kind), is_managed = a->kind == ALLOCATION_MANAGED;
@@ -87,8 +85,7 @@ CUresult CUDAAPI cuPointerGetAttribute(void *value, CUpointer_attribute attribut
 }
 
 /* An address that nobody knows has attributes, too: zeros. Recognised by runtimes that probe so. */
-CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes,
-                                        void **values, CUdeviceptr at)
+CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes, void **values, CUdeviceptr at)
 {
         LOCKED_LIBRARY;
         const struct allocation *allocation;
@@ -107,8 +104,7 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *att
                                attributes[i] == CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE ||
                                attributes[i] == CU_POINTER_ATTRIBUTE_MAPPED;
 
-                if (!allocation ||
-                    attribute_of(allocation, at, attributes[i], values[i]) != CUDA_SUCCESS)
+                if (!allocation || attribute_of(allocation, at, attributes[i], values[i]) != CUDA_SUCCESS)
                         memset(values[i], 0, is_word ? sizeof(int) : sizeof(uint64_t));
         }
         return CUDA_SUCCESS;

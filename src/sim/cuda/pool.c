@@ -29,8 +29,7 @@ static CUresult make_host_memory(struct device *device, uint64_t base)
                 .attr = 0x3a000000,
                 .size = LARGE_ALIGN,
         };
-        uint32_t parent = start_handle(&device->start, NULL, OBJECT_DEVICE),
-                 object = nv_handle_take(nv), status;
+        uint32_t parent = start_handle(&device->start, NULL, OBJECT_DEVICE), object = nv_handle_take(nv), status;
         struct nv_mapping mapping = {
                 .parent = parent,
                 .object = object,
@@ -81,8 +80,7 @@ CUresult pool_new(struct device *device, const CUmemPoolProps *properties, CUmem
         if (!pool->slot)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         pool->base = place_take_at(0x302000000, pool->size);
-        status = pool->base ? nv_uvm_create(&library.nv, pool->base, pool->size)
-                            : RM_STATUS_NO_MEMORY;
+        status = pool->base ? nv_uvm_create(&library.nv, pool->base, pool->size) : RM_STATUS_NO_MEMORY;
         if (status != RM_STATUS_OK) {
                 place_give(pool->base, pool->size);
                 free(pool->slot);
@@ -100,8 +98,7 @@ CUresult pool_of_device(struct device *device, CUmemoryPool *ret)
         CUresult r = CUDA_SUCCESS;
 
         if (!device->pool)
-                r = device->default_pool ? CUDA_SUCCESS
-                                         : pool_new(device, NULL, &device->default_pool);
+                r = device->default_pool ? CUDA_SUCCESS : pool_new(device, NULL, &device->default_pool);
         if (r != CUDA_SUCCESS)
                 return r;
         *ret = device->pool ? device->pool : device->default_pool;
@@ -160,8 +157,7 @@ CUresult pool_back(CUmemoryPool pool, size_t first, size_t last)
         }
         if (r == CUDA_SUCCESS && pool->fd >= 0 && !pool->is_imported)
                 r = share_export(pool, first, n, taken);
-        for (size_t i = n;
-             taken && i-- > 0;) { /* recorded: what was taken in vain goes back last first */
+        for (size_t i = n; taken && i-- > 0;) { /* recorded: what was taken in vain goes back last first */
                 if (r != CUDA_SUCCESS && taken[i] && pool->slot[first + i])
                         unback(pool, first + i);
                 (void)memory_unref(taken[i]);
@@ -171,8 +167,7 @@ CUresult pool_back(CUmemoryPool pool, size_t first, size_t last)
         return r;
 }
 
-static void slots_of(const struct CUmemPoolHandle_st *pool, uint64_t base, uint64_t size,
-                     size_t *first, size_t *last)
+static void slots_of(const struct CUmemPoolHandle_st *pool, uint64_t base, uint64_t size, size_t *first, size_t *last)
 {
         *first = (base - pool->base) / POOL_SLOT;
         *last = (base + size - 1 - pool->base) / POOL_SLOT;
@@ -188,8 +183,7 @@ struct block *pool_block(const struct CUmemPoolHandle_st *pool, uint64_t base)
         return NULL;
 }
 
-CUresult pool_block_put(CUmemoryPool pool, uint64_t base, uint64_t size, enum block_state state,
-                        struct block **ret)
+CUresult pool_block_put(CUmemoryPool pool, uint64_t base, uint64_t size, enum block_state state, struct block **ret)
 {
         struct block *block = calloc(1, sizeof(*block)), **at = &pool->blocks;
 
@@ -235,8 +229,8 @@ static bool is_backed(const struct CUmemPoolHandle_st *pool, uint64_t base, uint
 }
 
 /* The lowest gap of `size`, in memory that is there if `backed`. 0: none. */
-static uint64_t find_room(const struct CUmemPoolHandle_st *pool, const struct CUstream_st *stream,
-                          uint64_t size, bool backed)
+static uint64_t find_room(const struct CUmemPoolHandle_st *pool, const struct CUstream_st *stream, uint64_t size,
+                          bool backed)
 {
         uint64_t align = size >= LARGE_ALIGN ? LARGE_ALIGN : SMALL_ALIGN, at = pool->base;
 
@@ -246,8 +240,7 @@ static uint64_t find_room(const struct CUmemPoolHandle_st *pool, const struct CU
                 if (b && is_gone(b, stream))
                         continue;
                 at = round_up(at, align);
-                for (; at + size <= end && backed && !is_backed(pool, at, size);
-                     at = round_up(at + 1, POOL_SLOT))
+                for (; at + size <= end && backed && !is_backed(pool, at, size); at = round_up(at + 1, POOL_SLOT))
                         ;
                 if (at + size <= end)
                         return at;
@@ -362,8 +355,7 @@ CUresult pool_take(CUmemoryPool pool, CUstream stream, uint64_t bytes, CUdevicep
         if (r != CUDA_SUCCESS)
                 return r;
         pool_trim(pool, 0);
-        return n_blocks || pool->n_backed < n_backed ? take_once(pool, stream, size, ret)
-                                                     : CUDA_ERROR_OUT_OF_MEMORY;
+        return n_blocks || pool->n_backed < n_backed ? take_once(pool, stream, size, ret) : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 void pool_give(struct allocation *allocation, struct mark freed)
@@ -402,8 +394,7 @@ void pool_trim(CUmemoryPool pool, uint64_t keep)
                 if (is_gone(b, NULL))
                         block_take(pool, b);
         }
-        for (size_t i = pool->n_slots;
-             i-- > 0 && pool->n_backed && pool->n_backed * (uint64_t)POOL_SLOT > keep;) {
+        for (size_t i = pool->n_slots; i-- > 0 && pool->n_backed && pool->n_backed * (uint64_t)POOL_SLOT > keep;) {
                 uint64_t base = pool->base + i * POOL_SLOT;
                 bool idle = true;
 
@@ -482,8 +473,7 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool)
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!pool || pool->is_ended || pool == pool->device->default_pool ||
-            pool == pool->device->graph_pool)
+        if (!pool || pool->is_ended || pool == pool->device->default_pool || pool == pool->device->graph_pool)
                 return CUDA_ERROR_INVALID_VALUE;
         if (pool->device->pool == pool)
                 pool->device->pool = NULL;

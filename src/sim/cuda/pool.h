@@ -58,8 +58,7 @@ void pool_trim(CUmemoryPool pool, uint64_t keep);
 /* Memory for slots first .. last that have none. On failure nothing was taken. */
 CUresult pool_back(CUmemoryPool pool, size_t first, size_t last);
 struct block *pool_block(const struct CUmemPoolHandle_st *pool, uint64_t base);
-CUresult pool_block_put(CUmemoryPool pool, uint64_t base, uint64_t size, enum block_state state,
-                        struct block **ret);
+CUresult pool_block_put(CUmemoryPool pool, uint64_t base, uint64_t size, enum block_state state, struct block **ret);
 
 /* Addresses for a graph's allocation; a reference, and further ones. */
 CUresult pool_reserve(CUmemoryPool pool, uint64_t bytes, uint64_t *ret);

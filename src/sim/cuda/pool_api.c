@@ -96,8 +96,7 @@ CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
         return r;
 }
 
-CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
-                                       void *value)
+CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
         LOCKED_LIBRARY;
         CUresult r = check(pool);
@@ -126,8 +125,7 @@ CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute at
         }
 }
 
-CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
-                                       void *value)
+CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
         LOCKED_LIBRARY;
         CUresult r = check(pool);
@@ -174,29 +172,25 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *ac
         if (r == CUDA_SUCCESS && n && !access)
                 r = CUDA_ERROR_INVALID_VALUE;
         for (size_t i = 0; i < n && r == CUDA_SUCCESS; i++)
-                if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-                    !device_of(access[i].location.id))
+                if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !device_of(access[i].location.id))
                         r = CUDA_ERROR_INVALID_DEVICE;
         return r;
 }
 
-CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool,
-                                    CUmemLocation *location)
+CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
 {
         LOCKED_LIBRARY;
         CUresult r = check(pool);
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
-            !device_of(location->id))
+        if (!flags || !location || location->type != CU_MEM_LOCATION_TYPE_DEVICE || !device_of(location->id))
                 return CUDA_ERROR_INVALID_VALUE;
         *flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
         return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *at, size_t bytes, CUmemoryPool pool,
-                                         CUstream name)
+CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *at, size_t bytes, CUmemoryPool pool, CUstream name)
 {
         LOCKED_LIBRARY;
         CUstream stream;

@@ -39,9 +39,8 @@ struct note {
         uint64_t size;
 };
 
-static uint32_t export_objects(int fd, const struct device *device, uint32_t max,
-                               const struct note *note, const uint32_t *objects, uint32_t n,
-                               uint32_t index)
+static uint32_t export_objects(int fd, const struct device *device, uint32_t max, const struct note *note,
+                               const uint32_t *objects, uint32_t n, uint32_t index)
 {
         uint8_t params[EXPORT_SIZE] = { 0 };
 
@@ -56,8 +55,7 @@ static uint32_t export_objects(int fd, const struct device *device, uint32_t max
         return nv_control(&library.nv, library.nv.client, EXPORT_TO_FD, params, sizeof(params));
 }
 
-static uint32_t import_objects(int fd, const struct device *device, const uint32_t *objects,
-                               uint32_t n, uint32_t index)
+static uint32_t import_objects(int fd, const struct device *device, const uint32_t *objects, uint32_t n, uint32_t index)
 {
         uint8_t params[IMPORT_SIZE] = { 0 };
 
@@ -101,8 +99,7 @@ static CUresult read_note(int fd, struct note *ret)
         rm_put32(params, size, 0, (uint32_t)fd);
         if (nv_control(&library.nv, library.nv.client, EXPORT_INFO, params, size) != RM_STATUS_OK)
                 return CUDA_ERROR_INVALID_VALUE;
-        memcpy(ret, params + size - METADATA_SIZE - 2,
-               sizeof(*ret)); /* ends two bytes before the end */
+        memcpy(ret, params + size - METADATA_SIZE - 2, sizeof(*ret)); /* ends two bytes before the end */
         return ret->magic == MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -121,8 +118,8 @@ CUresult share_export(CUmemoryPool pool, size_t first, size_t n, struct memory *
                 begin = i;
                 while (i < n && memory[i] && m < OBJECTS_MAX)
                         objects[m++] = memory[i++]->handle;
-                if (m && export_objects(pool->fd, pool->device, 0, NULL, objects, m,
-                                        (uint32_t)(first + begin)) != RM_STATUS_OK)
+                if (m && export_objects(pool->fd, pool->device, 0, NULL, objects, m, (uint32_t)(first + begin)) !=
+                                 RM_STATUS_OK)
                         return CUDA_ERROR_OUT_OF_MEMORY;
         }
         return CUDA_SUCCESS;
@@ -146,14 +143,13 @@ CUresult share_import(CUmemoryPool pool, size_t first, size_t n, struct memory *
                 }
                 if (!m)
                         continue;
-                status = import_objects(pool->fd, pool->device, objects, m,
-                                        (uint32_t)(first + begin));
+                status = import_objects(pool->fd, pool->device, objects, m, (uint32_t)(first + begin));
                 for (uint32_t k = 0; k < m; k++) {
                         if (status != RM_STATUS_OK)
                                 nv_handle_give(&library.nv, objects[k]);
                         else if (r == CUDA_SUCCESS)
-                                r = memory_adopt(pool->device, objects[k], library.nv.client,
-                                                 POOL_SLOT, &ret[begin + k]);
+                                r = memory_adopt(pool->device, objects[k], library.nv.client, POOL_SLOT,
+                                                 &ret[begin + k]);
                 }
                 if (status != RM_STATUS_OK)
                         r = result_of(status);
@@ -161,8 +157,7 @@ CUresult share_import(CUmemoryPool pool, size_t first, size_t n, struct memory *
         return r;
 }
 
-CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool pool,
-                                                  CUmemAllocationHandleType type,
+CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool pool, CUmemAllocationHandleType type,
                                                   unsigned long long flags)
 {
         LOCKED_LIBRARY;
@@ -173,8 +168,7 @@ CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool 
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!shareable || !pool || pool->is_imported || flags ||
-            type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
+        if (!shareable || !pool || pool->is_imported || flags || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR ||
             !(pool->properties.handleTypes & CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR))
                 return CUDA_ERROR_INVALID_VALUE;
         note = (struct note){ .magic = MAGIC, .size = pool->size };
@@ -182,8 +176,8 @@ CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool 
                 pool->fd = export_open(pool->device);
                 if (pool->fd < 0)
                         return CUDA_ERROR_OPERATING_SYSTEM;
-                if (export_objects(pool->fd, pool->device, (uint32_t)pool->n_slots, &note, &none, 1,
-                                   0) != RM_STATUS_OK) {
+                if (export_objects(pool->fd, pool->device, (uint32_t)pool->n_slots, &note, &none, 1, 0) !=
+                    RM_STATUS_OK) {
                         closep(&pool->fd);
                         return CUDA_ERROR_NOT_SUPPORTED;
                 }
@@ -198,8 +192,7 @@ CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool 
         return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *shareable,
-                                                    CUmemAllocationHandleType type,
+CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *shareable, CUmemAllocationHandleType type,
                                                     unsigned long long flags)
 {
         LOCKED_LIBRARY;
@@ -244,15 +237,13 @@ CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdevicept
         allocation = allocation_named(at);
         if (!data || !allocation || allocation->kind != ALLOCATION_POOL || allocation->pool->fd < 0)
                 return CUDA_ERROR_INVALID_VALUE;
-        note = (struct pointer_note){ MAGIC, 0, at - allocation->pool->base,
-                                      allocation->span.size };
+        note = (struct pointer_note){ MAGIC, 0, at - allocation->pool->base, allocation->span.size };
         memset(data, 0, sizeof(*data));
         memcpy(data, &note, sizeof(note));
         return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *at, CUmemoryPool pool,
-                                        CUmemPoolPtrExportData *data)
+CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *at, CUmemoryPool pool, CUmemPoolPtrExportData *data)
 {
         LOCKED_LIBRARY;
         struct allocation *allocation;
@@ -267,8 +258,7 @@ CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *at, CUmemoryPool pool,
         if (!at || !pool || !pool->is_imported || !data)
                 return CUDA_ERROR_INVALID_VALUE;
         memcpy(&note, data, sizeof(note));
-        if (note.magic != MAGIC || !note.size || note.offset > pool->size ||
-            note.size > pool->size - note.offset)
+        if (note.magic != MAGIC || !note.size || note.offset > pool->size || note.size > pool->size - note.offset)
                 return CUDA_ERROR_INVALID_VALUE;
 
         base = pool->base + note.offset;
@@ -337,6 +327,5 @@ CUresult share_memory_import(struct device *device, int fd, struct memory **ret)
                 return result_of(status);
         }
         ask_surface(handle);
-        return memory_adopt(device, handle, start_handle(&device->start, NULL, OBJECT_DEVICE),
-                            note.size, ret);
+        return memory_adopt(device, handle, start_handle(&device->start, NULL, OBJECT_DEVICE), note.size, ret);
 }

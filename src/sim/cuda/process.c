@@ -83,8 +83,7 @@ static uint32_t probe(struct nv *nv, struct start_process *ret)
         uint8_t params[4096] = { 0 };
         uint32_t status = nv_control(nv, nv->client, RM_GET_PROBED_IDS, params, 384), n = 0;
 
-        while (status == RM_STATUS_OK && n < NV_CARDS &&
-               rm_get32(params, 384, 4 * n) != UINT32_MAX) {
+        while (status == RM_STATUS_OK && n < NV_CARDS && rm_get32(params, 384, 4 * n) != UINT32_MAX) {
                 ret->probed[n] = rm_get32(params, 384, 4 * n);
                 n++;
         }

@@ -20,9 +20,8 @@ static uint64_t slot_read(CUcontext context, uint32_t slot, size_t word)
         uint64_t value = 0;
 
         if (at)
-                value = __atomic_load_n(
-                        (const uint64_t *)(const void *)(at + (size_t)slot * SEMAPHORE_SIZE) + word,
-                        __ATOMIC_ACQUIRE);
+                value = __atomic_load_n((const uint64_t *)(const void *)(at + (size_t)slot * SEMAPHORE_SIZE) + word,
+                                        __ATOMIC_ACQUIRE);
         return value;
 }
 
@@ -115,8 +114,7 @@ static CUresult queue_send(struct queue *queue, uint64_t duration, struct mark a
                 .object = queue->channel,
                 .duration = duration,
                 .value = queue->sent + 1,
-                .semaphore =
-                        start_handle(&context->device->start, &context->start, OBJECT_SEMAPHORES),
+                .semaphore = start_handle(&context->device->start, &context->start, OBJECT_SEMAPHORES),
                 .semaphore_offset = (uint64_t)(slot ? slot : queue->slot) * SEMAPHORE_SIZE,
         };
         int r;
@@ -141,8 +139,7 @@ CUresult stream_depend(CUstream stream, struct mark mark)
                 return CUDA_SUCCESS;
         /* Both must be waited for: the stream's own past, if it is in another queue, and the mark.
          */
-        if (stream->last.queue && stream->last.queue != stream->queue &&
-            !mark_is_reached(stream->last)) {
+        if (stream->last.queue && stream->last.queue != stream->queue && !mark_is_reached(stream->last)) {
                 r = queue_send(stream->queue, 0, stream->last, 0);
                 if (r != CUDA_SUCCESS)
                         return r;
@@ -183,8 +180,7 @@ CUresult stream_send(CUstream stream, struct queue *queue, uint64_t duration, ui
 
         if (r == CUDA_SUCCESS)
                 r = queue_send(queue, duration, stream->last, slot);
-        if (r == CUDA_SUCCESS &&
-            slot) /* so that the queue's own semaphore passes this value, too */
+        if (r == CUDA_SUCCESS && slot) /* so that the queue's own semaphore passes this value, too */
                 r = queue_send(queue, 0, (struct mark){ 0 }, 0);
         if (r == CUDA_SUCCESS)
                 stream->last = (struct mark){ queue, queue->sent };

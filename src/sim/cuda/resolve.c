@@ -24,8 +24,8 @@ static const struct call calls[] = {
 #undef CALL
 #pragma GCC diagnostic pop
 
-CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int version,
-                                     cuuint64_t flags, CUdriverProcAddressQueryResult *status)
+CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
+                                     CUdriverProcAddressQueryResult *status)
 {
         const struct call *found = NULL;
         bool is_known = false;
@@ -42,9 +42,9 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int ve
         }
         *function = found ? *(void *const *)(const void *)&found->address : NULL;
         if (status)
-                *status = found      ? CU_GET_PROC_ADDRESS_SUCCESS
-                          : is_known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
-                                     : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+                *status = found    ? CU_GET_PROC_ADDRESS_SUCCESS :
+                          is_known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT :
+                                     CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
         return found || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 

@@ -29,8 +29,8 @@ enum {
         VIEW_TOLD,     /* the same, and the driver is told where it is */
         VIEW_DATA,     /* through the control node, read only */
 
-        RING_BASE = 0x600000, /* in LOW: the queues of the channels */
-        RING_STRIDE = 0x3000, /* per channel: entries, then at 0x2000 what it has got and put */
+        RING_BASE = 0x600000,       /* in LOW: the queues of the channels */
+        RING_STRIDE = 0x3000,       /* per channel: entries, then at 0x2000 what it has got and put */
         RESOURCES_BASE = 0x4000000, /* in LOW: what UVM maps for a compute channel */
         RESOURCES_SIZE = 0x52f000,
         RING_OBJECT = 0x17,

@@ -13,8 +13,7 @@
 
 #include <sys/mman.h>
 
-uint32_t start_handle(const struct start_device *device, const struct start_context *context,
-                      uint32_t n)
+uint32_t start_handle(const struct start_device *device, const struct start_context *context, uint32_t n)
 {
         const struct nv *nv = device->nv;
 

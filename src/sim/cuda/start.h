@@ -94,8 +94,7 @@ uint32_t start_context(struct start_context *context);
 void start_context_end(struct start_context *context);
 
 /* The handle of object n of the tables. context may be NULL for n < START_CONTEXT. */
-uint32_t start_handle(const struct start_device *device, const struct start_context *context,
-                      uint32_t n);
+uint32_t start_handle(const struct start_device *device, const struct start_context *context, uint32_t n);
 
 enum {
         OBJECT_DEVICE = 0x02,

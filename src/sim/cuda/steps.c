@@ -47,8 +47,7 @@ static uint64_t value_of(const struct stage *stage, uint64_t value)
         }
 }
 
-static void put_words(const struct stage *stage, const struct step *step, void *params,
-                      uint32_t size)
+static void put_words(const struct stage *stage, const struct step *step, void *params, uint32_t size)
 {
         for (size_t i = 0; i < N_WORDS && step->words[i].value; i++) {
                 uint64_t value = value_of(stage, step->words[i].value);
@@ -117,8 +116,7 @@ uint32_t play_learn(const struct stage *stage, const struct step *step)
                 memcpy(device->uuid, params + 12, sizeof(device->uuid));
                 break;
         case 0x20800110:
-                (void)snprintf(device->name, sizeof(device->name), "%.63s",
-                               (const char *)params + 4);
+                (void)snprintf(device->name, sizeof(device->name), "%.63s", (const char *)params + 4);
                 break;
         case RM_FB_GET_INFO_V2: /* the second of three: the heap */
                 device->total = (uint64_t)rm_get32(params, size, 16) << 10;
@@ -144,8 +142,8 @@ uint32_t play_object(const struct stage *stage, const struct step *step)
         uint32_t size = size_of(stage, step->size), status;
 
         put_words(stage, step, params, size);
-        status = nv_alloc(stage->nv, -1, stage_handle(stage, step->parent),
-                          stage_handle(stage, step->n), step->number, size ? params : NULL);
+        status = nv_alloc(stage->nv, -1, stage_handle(stage, step->parent), stage_handle(stage, step->n), step->number,
+                          size ? params : NULL);
         if (status == RM_STATUS_OK)
                 note_made(stage, step->n, step->parent);
         return status;
@@ -236,11 +234,10 @@ static uint32_t map_piece(const struct stage *stage, uint32_t n, uint64_t base, 
         return nv_uvm_map(stage->nv, stage->device->uuid, base, size, 0, stage_handle(stage, n));
 }
 
-static uint32_t make_memory(const struct stage *stage, const struct step *step,
-                            struct nv_memory *memory)
+static uint32_t make_memory(const struct stage *stage, const struct step *step, struct nv_memory *memory)
 {
-        uint32_t status = nv_memory_alloc(stage->nv, stage_handle(stage, OBJECT_DEVICE),
-                                          stage_handle(stage, step->n), memory);
+        uint32_t status =
+                nv_memory_alloc(stage->nv, stage_handle(stage, OBJECT_DEVICE), stage_handle(stage, step->n), memory);
 
         if (status == RM_STATUS_OK)
                 note_made(stage, step->n, OBJECT_DEVICE);
@@ -350,9 +347,8 @@ uint32_t play_pinned(const struct stage *stage, const struct step *step)
 
         if (!pages)
                 return NV_LOST;
-        status = nv_memory_pin(stage->nv, stage->device->node[NODE_MAIN],
-                               stage_handle(stage, OBJECT_DEVICE), stage_handle(stage, step->n),
-                               step->attr, pages, step->size);
+        status = nv_memory_pin(stage->nv, stage->device->node[NODE_MAIN], stage_handle(stage, OBJECT_DEVICE),
+                               stage_handle(stage, step->n), step->attr, pages, step->size);
         if (status != RM_STATUS_OK)
                 return status;
         note_made(stage, step->n, OBJECT_DEVICE);
@@ -390,31 +386,28 @@ static uint32_t make_error_page(const struct stage *stage, uint32_t n, uint32_t 
 }
 
 /* An engine object on a channel, and the question which engine that is. */
-static uint32_t make_engine(const struct stage *stage, uint32_t channel, uint32_t n,
-                            uint32_t class_number, uint32_t engine)
+static uint32_t make_engine(const struct stage *stage, uint32_t channel, uint32_t n, uint32_t class_number,
+                            uint32_t engine)
 {
         uint8_t params[16] = { 0 };
         uint32_t status;
 
         if (engine)
                 rm_put32(params, 8, 4, engine);
-        status = nv_alloc(stage->nv, -1, stage_handle(stage, channel), stage_handle(stage, n),
-                          class_number, params);
+        status = nv_alloc(stage->nv, -1, stage_handle(stage, channel), stage_handle(stage, n), class_number, params);
         if (status != RM_STATUS_OK)
                 return status;
         note_made(stage, n, channel);
         memset(params, 0, sizeof(params));
         rm_put32(params, sizeof(params), 0, stage_handle(stage, n));
-        return nv_control(stage->nv, stage_handle(stage, channel), 0x906f0101, params,
-                          sizeof(params));
+        return nv_control(stage->nv, stage_handle(stage, channel), 0x906f0101, params, sizeof(params));
 }
 
 static uint32_t make_channel(const struct stage *stage, uint32_t n, uint32_t group, uint32_t index)
 {
         const struct rm_layout *layout = &stage->nv->layout;
         uint8_t params[512] = { 0 }, list[24] = { 0 };
-        uint32_t size = layout->channel_params_size, moved = layout->channel_engine_at - 128,
-                 status;
+        uint32_t size = layout->channel_params_size, moved = layout->channel_engine_at - 128, status;
         uint32_t channel = stage_handle(stage, n + 1), id = UINT32_MAX;
         bool is_compute = index < START_COMPUTE;
 
@@ -437,16 +430,14 @@ static uint32_t make_channel(const struct stage *stage, uint32_t n, uint32_t gro
         rm_put32(list, sizeof(list), 0, 1);
         rm_put64(list, sizeof(list), 8, (uintptr_t)&channel);
         rm_put64(list, sizeof(list), 16, (uintptr_t)&id);
-        return nv_control(stage->nv, stage_handle(stage, OBJECT_DEVICE), 0x80170d, list,
-                          sizeof(list));
+        return nv_control(stage->nv, stage_handle(stage, OBJECT_DEVICE), 0x80170d, list, sizeof(list));
 }
 
 uint32_t play_channel(const struct stage *stage, const struct step *step)
 {
         bool is_compute = step->number < START_COMPUTE;
         uint32_t n = step->n, channel = n + 1, copy = is_compute ? n + 3 : n + 2;
-        uint32_t engine =
-                is_compute ? 1 : 2 + (step->number - START_COMPUTE) / 4; /* copy engine, from 0 */
+        uint32_t engine = is_compute ? 1 : 2 + (step->number - START_COMPUTE) / 4; /* copy engine, from 0 */
         uint8_t params[16] = { 0 };
         uint32_t status = make_error_page(stage, n, step->number);
 
@@ -462,8 +453,7 @@ uint32_t play_channel(const struct stage *stage, const struct step *step)
                 return status;
 
         rm_put32(params, sizeof(params), 0, stage_handle(stage, channel));
-        return nv_control(stage->nv, stage_handle(stage, OBJECT_SUBDEVICE), 0x20801218, params,
-                          sizeof(params));
+        return nv_control(stage->nv, stage_handle(stage, OBJECT_SUBDEVICE), 0x20801218, params, sizeof(params));
 }
 
 uint32_t play_event(const struct stage *stage, const struct step *step)
@@ -482,8 +472,8 @@ uint32_t play_event(const struct stage *stage, const struct step *step)
                 rm_put32(params, sizeof(params), 8, RM_CLASS_OS_EVENT);
                 rm_put32(params, sizeof(params), 12, step->number);
                 rm_put32(params, sizeof(params), 16, (uint32_t)fd);
-                status = nv_alloc(stage->nv, fd, stage_handle(stage, step->parent),
-                                  stage_handle(stage, step->n), RM_CLASS_OS_EVENT, params);
+                status = nv_alloc(stage->nv, fd, stage_handle(stage, step->parent), stage_handle(stage, step->n),
+                                  RM_CLASS_OS_EVENT, params);
         }
         if (status != RM_STATUS_OK) {
                 closep(&copy);
@@ -546,8 +536,7 @@ uint32_t play_groups(const struct stage *stage, const struct step *step)
 
         if (!context)
                 return nv_uvm_group(stage->nv, &stage->device->group);
-        for (uint32_t i = 0, done = 0; i < START_GROUPS && done < step->n && status == RM_STATUS_OK;
-             i++) {
+        for (uint32_t i = 0, done = 0; i < START_GROUPS && done < step->n && status == RM_STATUS_OK; i++) {
                 if (context->group[i])
                         continue;
                 status = nv_uvm_group(stage->nv, &context->group[i]);
@@ -572,8 +561,8 @@ uint32_t play_semaphores(const struct stage *stage, const struct step *step)
         if (status != RM_STATUS_OK)
                 return status;
         stage->context->has_semaphores = true;
-        if (mmap((void *)(uintptr_t)base, step->size, PROT_READ | PROT_WRITE,
-                 MAP_SHARED | MAP_FIXED, stage->nv->uvm, (off_t)base) == MAP_FAILED)
+        if (mmap((void *)(uintptr_t)base, step->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, stage->nv->uvm,
+                 (off_t)base) == MAP_FAILED)
                 return NV_LOST;
         return nv_uvm_range(stage->nv, 72, base, step->size);
 }

@@ -68,8 +68,7 @@ static CUresult run_host(CUstream stream, const struct op *op)
                 return r; /* a host function runs only after success, a callback is told */
         library_unlock(&locked);
         if (op->host.callback)
-                op->host.callback(stream == &stream->context->legacy ? NULL : stream, r,
-                                  op->host.argument);
+                op->host.callback(stream == &stream->context->legacy ? NULL : stream, r, op->host.argument);
         else
                 op->host.function(op->host.argument);
         (void)library_lock();
@@ -143,8 +142,7 @@ static CUresult backlog_append(CUstream stream, const struct op *op)
 
 static bool must_wait_for_host(CUstream stream, const struct op *op)
 {
-        return stream->backlog.first || op->kind == OP_HOST ||
-               (op->kind == OP_WAIT && op->event->n_backlog);
+        return stream->backlog.first || op->kind == OP_HOST || (op->kind == OP_WAIT && op->event->n_backlog);
 }
 
 CUresult stream_submit(CUstream stream, const struct op *op)
@@ -182,8 +180,7 @@ static CUresult take_priority_memory(CUcontext context)
         if (r != CUDA_SUCCESS)
                 return r;
         base = place_take(memory->size, PLACE_GRANULE);
-        r = base ? mapping_new(memory, base, memory->size, 0, true, &context->priority)
-                 : CUDA_ERROR_OUT_OF_MEMORY;
+        r = base ? mapping_new(memory, base, memory->size, 0, true, &context->priority) : CUDA_ERROR_OUT_OF_MEMORY;
         (void)memory_unref(memory);
         return r;
 }
@@ -236,8 +233,7 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream stream)
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD ||
-            !stream->context)
+        if (!stream || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD || !stream->context)
                 return CUDA_ERROR_INVALID_HANDLE;
         context = stream->context;
         while (stream->has_worker)
@@ -304,8 +300,7 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream name, CUevent event, unsigned int fl
         return stream_submit(stream, &(struct op){ .kind = OP_WAIT, .event = event });
 }
 
-CUresult CUDAAPI cuStreamAddCallback(CUstream name, CUstreamCallback callback, void *argument,
-                                     unsigned int flags)
+CUresult CUDAAPI cuStreamAddCallback(CUstream name, CUstreamCallback callback, void *argument, unsigned int flags)
 {
         LOCKED_LIBRARY;
         CUstream stream;
@@ -317,9 +312,8 @@ CUresult CUDAAPI cuStreamAddCallback(CUstream name, CUstreamCallback callback, v
                 return CUDA_ERROR_INVALID_VALUE;
         if (stream->capture)
                 return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-        return stream_submit(
-                stream, &(struct op){ .kind = OP_HOST,
-                                      .host = { .callback = callback, .argument = argument } });
+        return stream_submit(stream,
+                             &(struct op){ .kind = OP_HOST, .host = { .callback = callback, .argument = argument } });
 }
 
 CUresult CUDAAPI cuLaunchHostFunc(CUstream name, CUhostFn function, void *argument)
@@ -332,9 +326,8 @@ CUresult CUDAAPI cuLaunchHostFunc(CUstream name, CUhostFn function, void *argume
                 return r;
         if (!function)
                 return CUDA_ERROR_INVALID_VALUE;
-        return stream_submit(
-                stream, &(struct op){ .kind = OP_HOST,
-                                      .host = { .function = function, .argument = argument } });
+        return stream_submit(stream,
+                             &(struct op){ .kind = OP_HOST, .host = { .function = function, .argument = argument } });
 }
 
 CUresult CUDAAPI cuStreamGetPriority(CUstream name, int *priority)

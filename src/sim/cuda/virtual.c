@@ -62,8 +62,7 @@ static void generic_unref(struct generic *generic)
         free(generic);
 }
 
-static CUresult generic_new(struct memory *memory, const CUmemAllocationProp *property,
-                            struct generic **ret)
+static CUresult generic_new(struct memory *memory, const CUmemAllocationProp *property, struct generic **ret)
 {
         struct generic *generic = calloc(1, sizeof(*generic));
 
@@ -91,8 +90,8 @@ static CUresult check_property(const CUmemAllocationProp *property, struct devic
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignment,
-                                     CUdeviceptr hint, unsigned long long flags)
+CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignment, CUdeviceptr hint,
+                                     unsigned long long flags)
 {
         LOCKED_LIBRARY;
         _cleanup_(freep) struct span *span = NULL;
@@ -147,8 +146,8 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr at, size_t size)
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
-                             const CUmemAllocationProp *property, unsigned long long flags)
+CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *property,
+                             unsigned long long flags)
 {
         LOCKED_LIBRARY;
         struct generic *generic;
@@ -184,8 +183,7 @@ CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle)
         return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity,
-                                               const CUmemAllocationProp *property,
+CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *property,
                                                CUmemAllocationGranularity_flags option)
 {
         LOCKED_LIBRARY;
@@ -228,8 +226,8 @@ static struct placed *placed_at(uint64_t address)
         return NULL;
 }
 
-CUresult CUDAAPI cuMemMap(CUdeviceptr at, size_t size, size_t offset,
-                          CUmemGenericAllocationHandle handle, unsigned long long flags)
+CUresult CUDAAPI cuMemMap(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                          unsigned long long flags)
 {
         LOCKED_LIBRARY;
         struct generic *generic = generic_find(handle);
@@ -240,8 +238,8 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr at, size_t size, size_t offset,
         if (r != CUDA_SUCCESS)
                 return r;
         span = spans_find(&reservations, at);
-        if (!generic || !size || flags || !span || size > span->base + span->size - at ||
-            at % GRANULE || size % GRANULE || offset % GRANULE || offset > generic->memory->size ||
+        if (!generic || !size || flags || !span || size > span->base + span->size - at || at % GRANULE ||
+            size % GRANULE || offset % GRANULE || offset > generic->memory->size ||
             size > generic->memory->size - offset)
                 return CUDA_ERROR_INVALID_VALUE;
         placed = calloc(1, sizeof(*placed));
@@ -269,8 +267,7 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr at, size_t size)
         for (uint64_t where = at; where < end;) {
                 const struct placed *p = placed_at(where);
 
-                if (!p || p->allocation->span.base != where ||
-                    p->allocation->span.size > end - where)
+                if (!p || p->allocation->span.base != where || p->allocation->span.size > end - where)
                         return CUDA_ERROR_INVALID_VALUE; /* not exactly whole maps */
                 where += p->allocation->span.size;
         }
@@ -298,15 +295,13 @@ static CUresult set_access(struct placed *p, CUmemAccess_flags flags)
         if (flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)
                 a->mapping = mapping_free(a->mapping);
         else if (!a->mapping)
-                r = mapping_new(p->generic->memory, a->span.base, a->span.size, p->offset, true,
-                                &a->mapping);
+                r = mapping_new(p->generic->memory, a->span.base, a->span.size, p->offset, true, &a->mapping);
         if (r == CUDA_SUCCESS)
                 p->access = flags;
         return r;
 }
 
-CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDesc *access,
-                                size_t n)
+CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDesc *access, size_t n)
 {
         LOCKED_LIBRARY;
         CUresult r = library_check();
@@ -317,8 +312,7 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDe
         if (!access || !n || !size)
                 return CUDA_ERROR_INVALID_VALUE;
         for (size_t i = 0; i < n; i++)
-                if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-                    !device_of(access[i].location.id))
+                if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !device_of(access[i].location.id))
                         return CUDA_ERROR_INVALID_DEVICE;
         for (uint64_t where = at; where < end && r == CUDA_SUCCESS;) {
                 struct placed *p = placed_at(where);
@@ -331,8 +325,7 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDe
         return r;
 }
 
-CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
-                                CUdeviceptr at)
+CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr at)
 {
         LOCKED_LIBRARY;
         const struct placed *p;
@@ -366,8 +359,7 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
 /* ---- between processes ----------------------------------------------------------------------- */
 
 CUresult CUDAAPI cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
-                                              CUmemAllocationHandleType type,
-                                              unsigned long long flags)
+                                              CUmemAllocationHandleType type, unsigned long long flags)
 {
         LOCKED_LIBRARY;
         const struct generic *generic = generic_find(handle);
@@ -385,8 +377,8 @@ CUresult CUDAAPI cuMemExportToShareableHandle(void *shareable, CUmemGenericAlloc
         return r;
 }
 
-CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
-                                                void *shareable, CUmemAllocationHandleType type)
+CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable,
+                                                CUmemAllocationHandleType type)
 {
         LOCKED_LIBRARY;
         CUmemAllocationProp property = {

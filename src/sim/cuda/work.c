@@ -80,8 +80,7 @@ static CUresult run_copy(CUstream stream, const struct op *op)
                 return r;
         if (way != COPY_IN_HOST)
                 r = stream_send(stream, copy_queue(stream, way),
-                                ENGINE_NS + bytes / (way == COPY_IN_DEVICE ? DEVICE_BYTES_PER_NS
-                                                                           : HOST_BYTES_PER_NS),
+                                ENGINE_NS + bytes / (way == COPY_IN_DEVICE ? DEVICE_BYTES_PER_NS : HOST_BYTES_PER_NS),
                                 0);
         return r == CUDA_SUCCESS ? copy_bytes(&op->copy) : r;
 }

@@ -12,8 +12,7 @@
 #define CUDA_VERSION 13000
 
 enum {
-        INFO_PARTITIONS =
-                0x2a, /* index of GPU_GET_INFO_V2: 0 no, 1 enabled, 2 disabled, 3 and 4 pending */
+        INFO_PARTITIONS = 0x2a, /* index of GPU_GET_INFO_V2: 0 no, 1 enabled, 2 disabled, 3 and 4 pending */
 };
 
 nvmlReturn_t nvml_put_text(const char *text, char *to, unsigned int length)
@@ -31,8 +30,7 @@ void nvml_uuid_format(const uint8_t uuid[16], char text[static 41])
         char *at = text + sprintf(text, "GPU-");
 
         for (int i = 0; i < 16; i++)
-                at += sprintf(at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                              uuid[i]);
+                at += sprintf(at, "%s%02x", i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
 }
 
 const char *nvmlErrorString(nvmlReturn_t result)
@@ -187,8 +185,7 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int len
         nvmlReturn_t r = nvml_enter(device);
 
         if (r == NVML_SUCCESS)
-                r = nvml_result(nv_control(&nvml.nv, device->subdevice, 0x20800110, params,
-                                           sizeof(params)));
+                r = nvml_result(nv_control(&nvml.nv, device->subdevice, 0x20800110, params, sizeof(params)));
         if (r != NVML_SUCCESS)
                 return r;
         params[sizeof(params) - 1] = 0;
@@ -241,8 +238,7 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
         nvmlReturn_t r = nvml_enter(device);
 
         if (r == NVML_SUCCESS)
-                r = nvml_result(nv_control(&nvml.nv, device->subdevice, 0x20801801, params,
-                                           sizeof(params)));
+                r = nvml_result(nv_control(&nvml.nv, device->subdevice, 0x20801801, params, sizeof(params)));
         if (r != NVML_SUCCESS)
                 return r;
         if (!pci)
@@ -255,10 +251,9 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
                 .pciDeviceId = rm_get32(params, sizeof(params), 0),
                 .pciSubSystemId = rm_get32(params, sizeof(params), 4),
         };
-        (void)snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "%04X:%02X:%02X.0",
-                       card->domain & 0xffff, card->bus, card->slot);
-        (void)snprintf(pci->busId, sizeof(pci->busId), "%08X:%02X:%02X.0", card->domain, card->bus,
+        (void)snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "%04X:%02X:%02X.0", card->domain & 0xffff, card->bus,
                        card->slot);
+        (void)snprintf(pci->busId, sizeof(pci->busId), "%08X:%02X:%02X.0", card->domain, card->bus, card->slot);
         return NVML_SUCCESS;
 }
 
@@ -285,8 +280,7 @@ static nvmlReturn_t memory_of(nvmlDevice_t device, nvmlMemory_v2_t *ret)
         nvmlReturn_t r = nvml_enter(device);
 
         if (r == NVML_SUCCESS)
-                r = nvml_result(
-                        nv_fb_info(&nvml.nv, device->subdevice, index, kib, ARRAY_SIZE(index)));
+                r = nvml_result(nv_fb_info(&nvml.nv, device->subdevice, index, kib, ARRAY_SIZE(index)));
         if (r != NVML_SUCCESS)
                 return r;
         *ret = (nvmlMemory_v2_t){
@@ -353,8 +347,7 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned int *current, un
                 return NVML_ERROR_INVALID_ARGUMENT;
         rm_put32(params, sizeof(params), 0, 1);
         rm_put32(params, sizeof(params), 4, INFO_PARTITIONS);
-        r = nvml_result(
-                nv_control(&nvml.nv, device->subdevice, 0x20800102, params, sizeof(params)));
+        r = nvml_result(nv_control(&nvml.nv, device->subdevice, 0x20800102, params, sizeof(params)));
         if (r != NVML_SUCCESS)
                 return r;
         mode = rm_get32(params, sizeof(params), 8);

@@ -75,9 +75,7 @@ static uint32_t probed(uint32_t *ids, uint32_t *ret_n)
         uint8_t params[384] = { 0 };
         uint32_t status = control(nvml.nv.client, RM_GET_PROBED_IDS, params, sizeof(params)), n = 0;
 
-        for (; status == RM_STATUS_OK && n < NV_CARDS &&
-               rm_get32(params, sizeof(params), 4 * n) != UINT32_MAX;
-             n++)
+        for (; status == RM_STATUS_OK && n < NV_CARDS && rm_get32(params, sizeof(params), 4 * n) != UINT32_MAX; n++)
                 ids[n] = rm_get32(params, sizeof(params), 4 * n);
         *ret_n = n;
         return status;
@@ -102,10 +100,8 @@ static uint32_t ask_card(struct nvmlDevice_st *device)
         device->node[0] = nv_node_open(path);
         if (device->node[0] < 0)
                 return NV_LOST;
-        if (nvml.nv.layout.wait_open_size != RM_ABSENT &&
-            nvml.nv.layout.wait_open_size <= sizeof(block))
-                (void)nv_ioctl(device->node[0], RM_NR_WAIT_OPEN, block,
-                               nvml.nv.layout.wait_open_size, UINT32_MAX);
+        if (nvml.nv.layout.wait_open_size != RM_ABSENT && nvml.nv.layout.wait_open_size <= sizeof(block))
+                (void)nv_ioctl(device->node[0], RM_NR_WAIT_OPEN, block, nvml.nv.layout.wait_open_size, UINT32_MAX);
         return status;
 }
 
@@ -153,9 +149,7 @@ static uint32_t find_devices(const struct nv_card *cards, uint32_t n_cards)
                 for (uint32_t k = 0; k < n; k++) {
                         if (ids[k] != cards[i].gpu_id)
                                 continue;
-                        *device = (struct nvmlDevice_st){ .card = cards[i],
-                                                          .gpu_id = ids[k],
-                                                          .node = { -1, -1, -1 } };
+                        *device = (struct nvmlDevice_st){ .card = cards[i], .gpu_id = ids[k], .node = { -1, -1, -1 } };
                         device->index = nvml.n_devices;
                         if (ask_card(device) == RM_STATUS_OK)
                                 nvml.n_devices++;
@@ -173,8 +167,7 @@ static uint32_t start(void)
         status = check_version();
         rm_put32(params, sizeof(params), 0, 0x40000000);
         if (status == RM_STATUS_OK)
-                status =
-                        nv_ioctl(nvml.nv.ctl, RM_NR_SYS_PARAMS, params, sizeof(params), UINT32_MAX);
+                status = nv_ioctl(nvml.nv.ctl, RM_NR_SYS_PARAMS, params, sizeof(params), UINT32_MAX);
         if (status == RM_STATUS_OK)
                 status = nv_cards(&nvml.nv, cards, &n);
         if (status == RM_STATUS_OK)
@@ -219,8 +212,7 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
         status = start();
         if (status != RM_STATUS_OK) {
                 nv_done(&nvml.nv);
-                return status == RM_STATUS_INVALID_ARGUMENT ? NVML_ERROR_LIB_RM_VERSION_MISMATCH
-                                                            : nvml_result(status);
+                return status == RM_STATUS_INVALID_ARGUMENT ? NVML_ERROR_LIB_RM_VERSION_MISMATCH : nvml_result(status);
         }
         nvml.n_init = 1;
         return NVML_SUCCESS;
@@ -284,8 +276,7 @@ static uint32_t make_subdevice(struct nvmlDevice_st *device)
         if (device->node[2] < 0)
                 return NV_LOST;
         device->subdevice = nvml.nv.prefix + nvml.nv.stride * nvml.next++;
-        status = nv_alloc(&nvml.nv, -1, device->device, device->subdevice, RM_CLASS_SUBDEVICE,
-                          params);
+        status = nv_alloc(&nvml.nv, -1, device->device, device->subdevice, RM_CLASS_SUBDEVICE, params);
         if (status != RM_STATUS_OK)
                 return status;
         for (int i = 0; i < 2; i++) { /* clocks of processor and device, compared; of no use here */

@@ -44,8 +44,7 @@ static uint32_t pids_of(nvmlDevice_t device, uint32_t class_number, uint32_t *pi
 }
 
 /* Bytes that each of up to PID_INFO_MAX processes holds. */
-static uint32_t memory_of(nvmlDevice_t device, const uint32_t *pids, uint32_t n,
-                          unsigned long long *ret)
+static uint32_t memory_of(nvmlDevice_t device, const uint32_t *pids, uint32_t n, unsigned long long *ret)
 {
         static _Thread_local uint8_t params[PID_INFO_SIZE];
         uint32_t status;
@@ -58,8 +57,7 @@ static uint32_t memory_of(nvmlDevice_t device, const uint32_t *pids, uint32_t n,
         for (uint32_t i = 0; i < n; i++) {
                 size_t at = 8 + (size_t)PID_INFO_ENTRY * i;
 
-                ret[i] = rm_get64(params, sizeof(params), at + 16) +
-                         rm_get64(params, sizeof(params), at + 24) +
+                ret[i] = rm_get64(params, sizeof(params), at + 16) + rm_get64(params, sizeof(params), at + 24) +
                          rm_get64(params, sizeof(params), at + 32);
         }
         return status;
@@ -93,10 +91,8 @@ static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, nvmlProcessIn
                 for (uint32_t k = 0; k < m; k++)
                         processes[i + k] = (nvmlProcessInfo_t){
                                 .pid = pids[i + k],
-                                .usedGpuMemory =
-                                        status == RM_STATUS_OK
-                                                ? bytes[k]
-                                                : (unsigned long long)NVML_VALUE_NOT_AVAILABLE,
+                                .usedGpuMemory = status == RM_STATUS_OK ? bytes[k] :
+                                                                          (unsigned long long)NVML_VALUE_NOT_AVAILABLE,
                                 .gpuInstanceId = UINT32_MAX,
                                 .computeInstanceId = UINT32_MAX,
                         };

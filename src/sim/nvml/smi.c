@@ -49,26 +49,22 @@ static size_t split(char *text, char *ret[static FIELDS_MAX])
 
 static void put_bytes(char *to, unsigned long long bytes, bool has_units)
 {
-        (void)snprintf(to, FIELD_SIZE, "%llu%s", (bytes + (512 << 10)) >> 20,
-                       has_units ? " MiB" : "");
+        (void)snprintf(to, FIELD_SIZE, "%llu%s", (bytes + (512 << 10)) >> 20, has_units ? " MiB" : "");
 }
 
 /* What a field is called above its column: "memory.total [MiB]". */
 static void put_header(char *const *fields, size_t n)
 {
         for (size_t i = 0; i < n; i++) {
-                bool is_bytes =
-                        strncmp(fields[i], "memory.", 7) == 0 || strstr(fields[i], "_memory");
-                const char *name =
-                        strcmp(fields[i], "used_memory") == 0 ? "used_gpu_memory" : fields[i];
+                bool is_bytes = strncmp(fields[i], "memory.", 7) == 0 || strstr(fields[i], "_memory");
+                const char *name = strcmp(fields[i], "used_memory") == 0 ? "used_gpu_memory" : fields[i];
 
                 printf("%s%s%s", i ? ", " : "", name, is_bytes ? " [MiB]" : "");
         }
         putchar('\n');
 }
 
-static bool device_field(nvmlDevice_t device, const char *field, const struct format *format,
-                         char *to)
+static bool device_field(nvmlDevice_t device, const char *field, const struct format *format, char *to)
 {
         nvmlMemory_v2_t memory = { .version = nvmlMemory_v2 };
         unsigned int number, pending;
@@ -89,19 +85,16 @@ static bool device_field(nvmlDevice_t device, const char *field, const struct fo
         } else if (strcmp(field, "mig.mode.current") == 0) {
                 bool has = nvmlDeviceGetMigMode(device, &number, &pending) == NVML_SUCCESS;
 
-                (void)snprintf(to, FIELD_SIZE, "%s",
-                               !has     ? "[N/A]"
-                               : number ? "Enabled"
-                                        : "Disabled");
+                (void)snprintf(to, FIELD_SIZE, "%s", !has ? "[N/A]" : number ? "Enabled" : "Disabled");
         } else if (strncmp(field, "memory.", 7) == 0) {
                 const char *which = field + 7;
 
                 must(field, nvmlDeviceGetMemoryInfo_v2(device, &memory));
                 put_bytes(to,
-                          strcmp(which, "total") == 0      ? memory.total
-                          : strcmp(which, "reserved") == 0 ? memory.reserved
-                          : strcmp(which, "used") == 0     ? memory.used
-                                                           : memory.free,
+                          strcmp(which, "total") == 0    ? memory.total :
+                          strcmp(which, "reserved") == 0 ? memory.reserved :
+                          strcmp(which, "used") == 0     ? memory.used :
+                                                           memory.free,
                           format->has_units);
         } else {
                 return false;
@@ -124,8 +117,7 @@ static int query_devices(char *query, const struct format *format)
                 must("device", nvmlDeviceGetHandleByIndex(i, &device));
                 for (size_t k = 0; k < n; k++) {
                         if (!device_field(device, fields[k], format, text)) {
-                                fprintf(stderr, "Field \"%s\" is not a valid field to query.\n",
-                                        fields[k]);
+                                fprintf(stderr, "Field \"%s\" is not a valid field to query.\n", fields[k]);
                                 return 2;
                         }
                         printf("%s%s", k ? ", " : "", text);
@@ -135,8 +127,7 @@ static int query_devices(char *query, const struct format *format)
         return 0;
 }
 
-static void print_process(const nvmlProcessInfo_t *process, char *const *fields, size_t n,
-                          const struct format *format)
+static void print_process(const nvmlProcessInfo_t *process, char *const *fields, size_t n, const struct format *format)
 {
         for (size_t i = 0; i < n; i++) {
                 char text[FIELD_SIZE] = "[N/A]";
@@ -167,8 +158,7 @@ static int query_processes(char *query, const struct format *format)
                 nvmlDevice_t device;
 
                 must("device", nvmlDeviceGetHandleByIndex(i, &device));
-                must("processes",
-                     nvmlDeviceGetComputeRunningProcesses(device, &n_processes, processes));
+                must("processes", nvmlDeviceGetComputeRunningProcesses(device, &n_processes, processes));
                 for (unsigned int k = 0; k < n_processes; k++)
                         print_process(&processes[k], fields, n, format);
         }
@@ -177,8 +167,7 @@ static int query_processes(char *query, const struct format *format)
 
 int main(int argc, char **argv)
 {
-        static const char gpu[] = "--query-gpu=", apps[] = "--query-compute-apps=",
-                          csv[] = "--format=";
+        static const char gpu[] = "--query-gpu=", apps[] = "--query-compute-apps=", csv[] = "--format=";
         struct format format = { true, true };
         char *devices = NULL, *processes = NULL;
         int status;

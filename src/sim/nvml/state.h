@@ -15,7 +15,7 @@ struct nvmlDevice_st {
         unsigned int index;
         uint32_t gpu_id, instance;
         uint32_t device, subdevice; /* handles */
-        int node[3]; /* looked at in init, opened for the device, for the subdevice */
+        int node[3];                /* looked at in init, opened for the device, for the subdevice */
         bool is_attached;
         uint8_t uuid[16];
 };

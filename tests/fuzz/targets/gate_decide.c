@@ -14,9 +14,8 @@
 #include <stdlib.h>
 
 static const struct rm_version releases[] = {
-        { 525, 53, 0 },  { 525, 147, 5 }, { 535, 54, 3 },  { 535, 288, 1 },
-        { 550, 163, 1 }, { 560, 35, 3 },  { 570, 211, 1 }, { 575, 64, 5 },
-        { 580, 159, 4 }, { 590, 48, 1 },  { 595, 45, 4 },
+        { 525, 53, 0 },  { 525, 147, 5 }, { 535, 54, 3 },  { 535, 288, 1 }, { 550, 163, 1 }, { 560, 35, 3 },
+        { 570, 211, 1 }, { 575, 64, 5 },  { 580, 159, 4 }, { 590, 48, 1 },  { 595, 45, 4 },
 };
 
 enum {
@@ -71,8 +70,8 @@ static bool names_video_memory(const struct rm_call *call)
 
 static bool same(const struct gate_verdict *a, const struct gate_verdict *b)
 {
-        return a->action == b->action && a->status == b->status && a->error == b->error &&
-               a->because == b->because && a->is_unknown == b->is_unknown && a->size == b->size;
+        return a->action == b->action && a->status == b->status && a->error == b->error && a->because == b->because &&
+               a->is_unknown == b->is_unknown && a->size == b->size;
 }
 
 static void check(const struct rm_call *call, const struct gate_verdict *verdict, const uint8_t *block,

@@ -142,8 +142,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         view.size = (bytes)(data[head - 3] | data[head - 2] << 8) * MIB;
         view.free = view.size / 255 * (255u - data[head - 1]) / KIB * KIB;
         for (unsigned int i = 0; i < lease.n_devices; i++) {
-                lease.devices[i] = (struct lease_device){ .is_granted = i != 1,
-                                                          .gpu_id = rm_get32(data, size, 2 + i * 4) };
+                lease.devices[i] =
+                        (struct lease_device){ .is_granted = i != 1, .gpu_id = rm_get32(data, size, 2 + i * 4) };
                 lease.devices[i].quota.size = view.size;
         }
         size -= head;

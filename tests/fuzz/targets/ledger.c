@@ -142,8 +142,7 @@ static void change_holds(struct books *books, uint8_t code)
 
         switch (code) {
         case 0:
-                (void)ledger_map(books->ledger, next_entry(books), place, base, length, number & 3,
-                                 client, number);
+                (void)ledger_map(books->ledger, next_entry(books), place, base, length, number & 3, client, number);
                 break;
         case 1:
                 ledger_unmap(books->ledger, place, base, length, number & 3);
@@ -152,15 +151,14 @@ static void change_holds(struct books *books, uint8_t code)
                 ledger_space_gone(books->ledger, place);
                 break;
         case 3:
-                (void)ledger_export(books->ledger, next_entry(books), place, base & 1, client,
-                                    number);
+                (void)ledger_export(books->ledger, next_entry(books), place, base & 1, client, number);
                 break;
         case 4:
                 ledger_export_gone(books->ledger, place);
                 break;
         case 5:
-                ledger_managed_put(books->ledger, next_entry(books), place, client, base, length,
-                                   (int64_t)number, next_charge(books));
+                ledger_managed_put(books->ledger, next_entry(books), place, client, base, length, (int64_t)number,
+                                   next_charge(books));
                 break;
         case 6:
                 ledger_managed_gone(books->ledger, client, base);
@@ -185,8 +183,7 @@ static void change_ranges(struct books *books, uint8_t code)
                 ledger_range_gone(books->ledger, space, base);
                 break;
         default:
-                (void)ledger_managed_gone_before(books->ledger, (uint32_t)space & 7, base,
-                                                 (int64_t)length);
+                (void)ledger_managed_gone_before(books->ledger, (uint32_t)space & 7, base, (int64_t)length);
                 break;
         }
 }

@@ -12,9 +12,8 @@
 #include <stdlib.h>
 
 static const struct rm_version releases[] = {
-        { 525, 53, 0 },  { 525, 147, 5 }, { 535, 54, 3 },  { 535, 288, 1 },
-        { 550, 163, 1 }, { 560, 35, 3 },  { 570, 211, 1 }, { 575, 64, 5 },
-        { 580, 159, 4 }, { 590, 48, 1 },  { 595, 45, 4 },
+        { 525, 53, 0 },  { 525, 147, 5 }, { 535, 54, 3 },  { 535, 288, 1 }, { 550, 163, 1 }, { 560, 35, 3 },
+        { 570, 211, 1 }, { 575, 64, 5 },  { 580, 159, 4 }, { 590, 48, 1 },  { 595, 45, 4 },
 };
 
 enum {
@@ -33,8 +32,7 @@ static void inside(uint32_t at, uint32_t width, uint32_t size)
         require(at == UINT32_MAX || (at <= size && width <= size - at));
 }
 
-static void check(const struct rm_layout *layout, const struct rm_call *call, const uint8_t *rest,
-                  size_t n_rest)
+static void check(const struct rm_layout *layout, const struct rm_call *call, const uint8_t *rest, size_t n_rest)
 {
         const struct rm_pointer *pointers;
         size_t n_pointers;
@@ -53,13 +51,12 @@ static void check(const struct rm_layout *layout, const struct rm_call *call, co
         n_pointers = rm_pointers(layout, call->class_or_cmd, &pointers);
         require((n_pointers == 0) == (pointers == NULL));
         for (size_t i = 0; i < n_pointers; i++)
-                require(rm_pointer_bytes(&pointers[i], rest, n_rest) == 0 || n_rest >= 8 ||
-                        pointers[i].element == 0);
+                require(rm_pointer_bytes(&pointers[i], rest, n_rest) == 0 || n_rest >= 8 || pointers[i].element == 0);
 }
 
 /* depth: an indirect request is decoded as the gate does it, once. */
-static void decode(const struct rm_layout *layout, enum rm_node node, uint32_t request,
-                   const uint8_t *data, size_t size, int depth)
+static void decode(const struct rm_layout *layout, enum rm_node node, uint32_t request, const uint8_t *data,
+                   size_t size, int depth)
 {
         enum rm_kind kind;
         struct rm_call call;
@@ -87,8 +84,8 @@ static void decode(const struct rm_layout *layout, enum rm_node node, uint32_t r
         check(layout, &call, data + given, size - given);
         if (kind == RM_XFER) {
                 require(depth == 0);
-                decode(layout, node, RM_REQUEST(call.class_or_cmd, call.params_size), data + given,
-                       size - given, depth + 1);
+                decode(layout, node, RM_REQUEST(call.class_or_cmd, call.params_size), data + given, size - given,
+                       depth + 1);
         }
 }
 

@@ -28,14 +28,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(text, data, size < TEXT_MAX ? size : TEXT_MAX);
         r = rm_version_parse(text, &version);
         if (r < 0) {
-                require(r == -EINVAL && version.branch == 1 && version.minor == 2 &&
-                        version.patch == 3);
+                require(r == -EINVAL && version.branch == 1 && version.minor == 2 && version.patch == 3);
                 return 0;
         }
         require(version.branch <= 9999 && version.minor <= 9999 && version.patch <= 9999);
 
-        (void)snprintf(text, sizeof(text), "%u.%u.%u", version.branch, version.minor,
-                       version.patch);
+        (void)snprintf(text, sizeof(text), "%u.%u.%u", version.branch, version.minor, version.patch);
         require(rm_version_parse(text, &back) == 0 && rm_version_cmp(version, back) == 0);
 
         r = rm_layout_for(version, &layout);

@@ -19,7 +19,8 @@ static uint8_t sum;
 static void look(const struct trace *trace, struct trace_bytes bytes)
 {
         require(bytes.size <= TRACE_BYTES_MAX && (bytes.data || !bytes.size));
-        require(!bytes.data || (bytes.data >= trace->bytes[0] && bytes.data + bytes.size <= trace->bytes[3] + TRACE_BYTES_MAX));
+        require(!bytes.data ||
+                (bytes.data >= trace->bytes[0] && bytes.data + bytes.size <= trace->bytes[3] + TRACE_BYTES_MAX));
         for (size_t i = 0; i < bytes.size; i++)
                 sum ^= bytes.data[i];
 }

@@ -100,12 +100,9 @@ static void take_evaluates_its_argument_once(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(scope_closes_a_descriptor),
-                cmocka_unit_test(a_descriptor_handed_on_stays_open),
-                cmocka_unit_test(closing_keeps_errno),
-                cmocka_unit_test(freeing_keeps_errno_and_forgets),
-                cmocka_unit_test(take_leaves_zero_behind),
-                cmocka_unit_test(take_evaluates_its_argument_once),
+                cmocka_unit_test(scope_closes_a_descriptor), cmocka_unit_test(a_descriptor_handed_on_stays_open),
+                cmocka_unit_test(closing_keeps_errno),       cmocka_unit_test(freeing_keeps_errno_and_forgets),
+                cmocka_unit_test(take_leaves_zero_behind),   cmocka_unit_test(take_evaluates_its_argument_once),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

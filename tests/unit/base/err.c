@@ -32,8 +32,7 @@ static void the_way_up_is_put_in_front(void **state)
         (void)err_set(&err, -ENOENT, "opening %s", "x");
         assert_int_equal(err_while(&err, "leasing to '%s'", "chat-1"), -ENOENT);
         assert_int_equal(err_while(&err, "starting"), -ENOENT);
-        assert_string_equal(err.text,
-                            "starting: leasing to 'chat-1': opening x: No such file or directory");
+        assert_string_equal(err.text, "starting: leasing to 'chat-1': opening x: No such file or directory");
 }
 
 static void nobody_may_care(void **state)

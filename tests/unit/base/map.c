@@ -49,9 +49,7 @@ static void a_key_put_twice_keeps_its_first_value(void **state)
 
 static void the_ends_of_the_numbers_are_keys_like_others(void **state)
 {
-        static const uint64_t keys[] = {
-                0, 1, UINT32_MAX, (uint64_t)1 << 32, INT64_MAX, UINT64_MAX
-        };
+        static const uint64_t keys[] = { 0, 1, UINT32_MAX, (uint64_t)1 << 32, INT64_MAX, UINT64_MAX };
         struct map map = { 0 };
 
         (void)state;
@@ -80,8 +78,7 @@ static void after_a_reservation_the_slots_do_not_move(void **state)
 
 static void a_reservation_beyond_all_memory_is_refused(void **state)
 {
-        static const size_t sizes[] = { SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 4, SIZE_MAX / 4 + 1,
-                                        SIZE_MAX / 16 };
+        static const size_t sizes[] = { SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 4, SIZE_MAX / 4 + 1, SIZE_MAX / 16 };
         struct map map = { 0 };
 
         (void)state;
@@ -175,8 +172,9 @@ static void no_pattern_of_keys_makes_a_long_run(void **state)
                 struct map map = { 0 };
 
                 for (uint64_t i = 0; i < 20000; i++) {
-                        uint64_t keys[] = { i,           i << 32, i << 44,
-                                            i << 32 | i, i << 16, (i << 40) * 0xf1de83e19937733du };
+                        uint64_t keys[] = {
+                                i, i << 32, i << 44, i << 32 | i, i << 16, (i << 40) * 0xf1de83e19937733du
+                        };
 
                         assert_int_equal(map_put(&map, keys[pattern], &things[0]), 0);
                 }

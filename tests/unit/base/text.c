@@ -48,13 +48,8 @@ static void sizes_are_read_as_people_write_them(void **state)
 static void a_percentage_is_of_the_whole(void **state)
 {
         static const struct size_case cases[] = {
-                { "25%", 1000, 250 },
-                { "100%", 1000, 1000 },
-                { "100.000%", 1000, 1000 },
-                { "0.1%", 1000, 1 },
-                { "33.3 %", 1000, 333 },
-                { "50%", 3, 1 },
-                { "100%", INT64_MAX, INT64_MAX },
+                { "25%", 1000, 250 },    { "100%", 1000, 1000 }, { "100.000%", 1000, 1000 },       { "0.1%", 1000, 1 },
+                { "33.3 %", 1000, 333 }, { "50%", 3, 1 },        { "100%", INT64_MAX, INT64_MAX },
         };
 
         (void)state;
@@ -69,10 +64,9 @@ static void a_percentage_is_of_the_whole(void **state)
 static void what_is_no_size_is_refused_and_nothing_written(void **state)
 {
         static const char *const texts[] = {
-                "",     " ",   "-1",    "+1",     "8X",    "1e9", "0x10",  "G",          ".5G",
-                "1.",   "1.G", "1..5G", "1.5.5G", "1,5G",  " 8G", "8G ",   "8 ",         "8  G",
-                "8\tG", "8\n", "8GG",   "8iB",    "8Gib2", "8BB", "8 G B", "%",          "-5%",
-                "5%%",  "5%G", "1.5",   "1.5B",   "nan",   "inf", "\xff",  "8\xc2\xa0G",
+                "",       " ",    "-1",  "+1",  "8X",  "1e9",  "0x10", "G",   ".5G", "1.",   "1.G",        "1..5G",
+                "1.5.5G", "1,5G", " 8G", "8G ", "8 ",  "8  G", "8\tG", "8\n", "8GG", "8iB",  "8Gib2",      "8BB",
+                "8 G B",  "%",    "-5%", "5%%", "5%G", "1.5",  "1.5B", "nan", "inf", "\xff", "8\xc2\xa0G",
         };
 
         (void)state;

@@ -69,8 +69,8 @@ static inline struct rm_call decoded(const struct rm_layout *layout, const struc
 }
 
 /* Block and parameters lie in memory of exactly their size: a sanitizer sees a read beside them. */
-static inline struct gate_verdict decided(const struct rm_layout *layout, const struct sent *sent,
-                                          const void *params, size_t params_size)
+static inline struct gate_verdict decided(const struct rm_layout *layout, const struct sent *sent, const void *params,
+                                          size_t params_size)
 {
         struct rm_call call = decoded(layout, sent);
         struct gate_verdict verdict = { .action = GATE_LOOK };

@@ -94,17 +94,16 @@ static void every_request_of_every_release_is_decided(void **state)
                 struct rm_layout layout_now = layout_of_release(i), *layout = &layout_now;
                 uint32_t unit = 72;
 
-#define REQUEST(kind, node, nr, bytes_, status, fd, client, meaning)                               \
-        if ((bytes_) != RM_ABSENT && RM_##kind != RM_XFER) {                                       \
-                struct gate_verdict v = plain(                                                     \
-                        layout, RM_NODE_##node,                                                    \
-                        RM_NODE_##node == RM_NODE_UVM                                              \
-                                ? (nr)                                                             \
-                                : RM_REQUEST(nr, RM_##kind == RM_CARD_INFO ? unit : (bytes_)));    \
-                                                                                                   \
-                assert_int_not_equal(v.action, GATE_LOOK);                                         \
-                assert_non_null(v.because);                                                        \
-                assert_true(v.action == GATE_DENY || v.error == 0);                                \
+#define REQUEST(kind, node, nr, bytes_, status, fd, client, meaning)                                                   \
+        if ((bytes_) != RM_ABSENT && RM_##kind != RM_XFER) {                                                           \
+                struct gate_verdict v = plain(layout, RM_NODE_##node,                                                  \
+                                              RM_NODE_##node == RM_NODE_UVM ?                                          \
+                                                      (nr) :                                                           \
+                                                      RM_REQUEST(nr, RM_##kind == RM_CARD_INFO ? unit : (bytes_)));    \
+                                                                                                                       \
+                assert_int_not_equal(v.action, GATE_LOOK);                                                             \
+                assert_non_null(v.because);                                                                            \
+                assert_true(v.action == GATE_DENY || v.error == 0);                                                    \
         }
 #include "rm/requests.def"
 #undef REQUEST
@@ -128,14 +127,21 @@ static void classes_have_their_actions(void **state)
                 uint32_t class_number;
                 enum gate_action action;
         } rows[] = {
-                { RM_CLASS_ROOT, GATE_CLIENT },       { RM_CLASS_ROOT_NON_PRIV, GATE_CLIENT },
-                { RM_CLASS_CLIENT, GATE_CLIENT },     { RM_CLASS_DEVICE, GATE_OBJECT },
-                { RM_CLASS_SUBDEVICE, GATE_OBJECT },  { RM_CLASS_GROUP, GATE_OBJECT },
-                { RM_CLASS_OS_EVENT, GATE_OBJECT },   { 0x90f1, GATE_OBJECT },
-                { 0x50a0, GATE_OBJECT },              { RM_CLASS_CONTEXT_SHARE, GATE_OBJECT },
+                { RM_CLASS_ROOT, GATE_CLIENT },
+                { RM_CLASS_ROOT_NON_PRIV, GATE_CLIENT },
+                { RM_CLASS_CLIENT, GATE_CLIENT },
+                { RM_CLASS_DEVICE, GATE_OBJECT },
+                { RM_CLASS_SUBDEVICE, GATE_OBJECT },
+                { RM_CLASS_GROUP, GATE_OBJECT },
+                { RM_CLASS_OS_EVENT, GATE_OBJECT },
+                { 0x90f1, GATE_OBJECT },
+                { 0x50a0, GATE_OBJECT },
+                { RM_CLASS_CONTEXT_SHARE, GATE_OBJECT },
                 { RM_CLASS_OS_DESCRIPTOR, GATE_DENY }, /* raw kernel pointers, through this request */
-                { 0x90cd, GATE_DENY },                { 0x90ce, GATE_DENY },
-                { 0xc639, GATE_DENY },                { 0x73, GATE_DENY },
+                { 0x90cd, GATE_DENY },
+                { 0x90ce, GATE_DENY },
+                { 0xc639, GATE_DENY },
+                { 0x73, GATE_DENY },
         };
         struct rm_layout l = h200();
 
@@ -152,8 +158,8 @@ static void classes_have_their_actions(void **state)
 /* What makes memory, or a way around the quota, and has no rule: rm-abi 2.1. */
 static void other_ways_to_memory_are_refused(void **state)
 {
-        static const uint32_t classes[] = { 0x3f, 0x42, 0x50, 0x76, 0x81, 0x82, 0x83, 0xb1, 0xc2,
-                                            0xda, 0xe0, 0xf1, 0xf3, 0xf8, 0xf9, 0xfb, 0xfd, 0xfe,
+        static const uint32_t classes[] = { 0x3f,   0x42,   0x50,   0x76,   0x81,   0x82,  0x83, 0xb1, 0xc2,
+                                            0xda,   0xe0,   0xf1,   0xf3,   0xf8,   0xf9,  0xfb, 0xfd, 0xfe,
                                             0x90cc, 0xb2cc, 0xcbca, 0xc763, 0xc863, 0x100, 0x101 };
         static const uint32_t old[] = { 0x40, 0x3f, 0x70, 0x76, 0x81, 0x82, 0x83, 0xf3, 0, 0xffffffff };
         static const uint32_t functions[] = { 0, 1, 6, 11, 14, 15, 16, 18, 19, 20, 27, 0x80000002 };
@@ -253,8 +259,8 @@ static void a_tenant_does_not_steer_its_time_or_anybodys(void **state)
 
 static void what_shows_the_card_is_shown_in_part(void **state)
 {
-        static const uint32_t views[] = { RM_GET_ATTACHED_IDS, RM_GET_PROBED_IDS, 0x288, RM_GET_PIDS,
-                                          RM_GET_PID_INFO, 0x20801301, RM_FB_GET_INFO_V2 };
+        static const uint32_t views[] = { RM_GET_ATTACHED_IDS, RM_GET_PROBED_IDS, 0x288, RM_GET_PIDS, RM_GET_PID_INFO,
+                                          RM_FB_GET_INFO_V2 };
         struct rm_layout l = h200();
         struct sent info = sent(&l, RM_NODE_CTL, RM_REQUEST(RM_NR_VID_HEAP, 184));
 
@@ -362,12 +368,9 @@ static void a_size_beyond_reason_is_never_a_small_one(void **state)
 static void what_is_not_plain_video_memory_is_refused(void **state)
 {
         static const struct memory refused[] = {
-                { .size = MIB, .flags = FIXED },
-                { .size = MIB, .flags = 0xffffffff },
-                { .size = MIB, .flags = RM_FLAG_VIRTUAL },
-                { .size = MIB, .flags = RM_FLAG_VIRTUAL | 0x04000000 },
-                { .size = MIB, .attr = IN_HOST_MEMORY },
-                { .size = MIB, .attr = ANYWHERE },
+                { .size = MIB, .flags = FIXED },           { .size = MIB, .flags = 0xffffffff },
+                { .size = MIB, .flags = RM_FLAG_VIRTUAL }, { .size = MIB, .flags = RM_FLAG_VIRTUAL | 0x04000000 },
+                { .size = MIB, .attr = IN_HOST_MEMORY },   { .size = MIB, .attr = ANYWHERE },
                 { .size = MIB, .attr = 2u << 25 },
         };
         struct rm_layout l = h200();
@@ -458,8 +461,7 @@ static void the_old_heap_call_costs_the_same(void **state)
         (void)state;
         assert_int_equal(heap(&l, (struct memory){ .size = 3 * MIB }).action, GATE_CHARGE);
         assert_int_equal(heap(&l, (struct memory){ .size = 3 * MIB }).size, 4 * MIB);
-        assert_int_equal(heap(&l, (struct memory){ .size = 1, .attr = HUGE_PAGES, .attr2 = 2u << 20 }).size,
-                         512 * MIB);
+        assert_int_equal(heap(&l, (struct memory){ .size = 1, .attr = HUGE_PAGES, .attr2 = 2u << 20 }).size, 512 * MIB);
         assert_int_equal(heap(&l, (struct memory){ .size = UINT64_MAX }).size, UINT64_MAX);
         assert_int_equal(heap(&l, (struct memory){ .size = 1, .flags = FIXED }).action, GATE_DENY);
         assert_int_equal(heap(&l, (struct memory){ .size = 1, .flags = RM_FLAG_VIRTUAL }).action, GATE_OBJECT);
@@ -477,7 +479,8 @@ static void serialised_parameters_are_refused(void **state)
         for (size_t i = 0; i < N_RELEASES; i++) {
                 struct rm_layout l = layout_of_release(i);
                 struct sent alloc = alloc_of(&l, RM_CLASS_VIDEO_MEMORY);
-                struct sent asked = control_of(&l, RM_SET_TIMESLICE), free_ = sent(&l, RM_NODE_CTL, RM_REQUEST(RM_NR_FREE, 16));
+                struct sent asked = control_of(&l, RM_SET_TIMESLICE),
+                            free_ = sent(&l, RM_NODE_CTL, RM_REQUEST(RM_NR_FREE, 16));
                 uint8_t params[128];
 
                 memory_write(&(struct memory){ .size = MIB }, params);

@@ -43,7 +43,7 @@ struct fake {
         size_t n_objects; /* slots ever used */
         struct {
                 uint32_t handle;
-                pid_t owner; /* 0: gone */
+                pid_t owner;          /* 0: gone */
                 unsigned int n_calls; /* inside the driver */
         } clients[4096];
         size_t n_clients;
@@ -152,8 +152,7 @@ static inline uint32_t fake_put(struct fake *fake, const struct fake_object *obj
 static inline bool fake_has(const struct fake *fake, uint32_t client, uint32_t handle)
 {
         for (size_t i = 0; i < fake->n_objects; i++)
-                if (fake->objects[i].is_there && fake->objects[i].client == client &&
-                    fake->objects[i].handle == handle)
+                if (fake->objects[i].is_there && fake->objects[i].client == client && fake->objects[i].handle == handle)
                         return true;
         return false;
 }
@@ -167,8 +166,10 @@ static inline void fake_wait(int ms)
 
 static inline uint32_t fake_alloc(struct fake *fake, int fd, uint8_t *block)
 {
-        struct fake_object object = { .client = rm_get32(block, 48, 0), .parent = rm_get32(block, 48, 4),
-                                      .handle = rm_get32(block, 48, 8), .class_number = rm_get32(block, 48, 12) };
+        struct fake_object object = { .client = rm_get32(block, 48, 0),
+                                      .parent = rm_get32(block, 48, 4),
+                                      .handle = rm_get32(block, 48, 8),
+                                      .class_number = rm_get32(block, 48, 12) };
         uint8_t *params = (uint8_t *)(uintptr_t)rm_get64(block, 48, 16);
         uint32_t client;
 
@@ -210,9 +211,9 @@ static inline uint32_t fake_control(struct fake *fake, uint8_t *block)
         case RM_FB_GET_INFO_V2:
                 for (uint32_t i = 0; i < rm_get32(params, size, 0); i++)
                         rm_put32(params, size, 8 + i * 8,
-                                 (uint32_t)((rm_get32(params, size, 4 + i * 8) == RM_FB_HEAP_FREE
-                                                     ? fake->card - fake->held
-                                                     : fake->card) /
+                                 (uint32_t)((rm_get32(params, size, 4 + i * 8) == RM_FB_HEAP_FREE ?
+                                                     fake->card - fake->held :
+                                                     fake->card) /
                                             KIB));
                 return RM_STATUS_OK;
         case RM_GET_PID_INFO:

@@ -174,8 +174,8 @@ static void every_request_is_seen_however_it_is_spelt(void **state)
         for (size_t i = 0; i < N_RELEASES; i++) {
                 const struct rm_layout *layout = &layouts[i];
 
-#define REQUEST(kind, node, nr, size, status, fd, client, meaning)                                 \
-        if (RM_NODE_##node == RM_NODE_CTL && (size) != RM_ABSENT && (size) != 0)                   \
+#define REQUEST(kind, node, nr, size, status, fd, client, meaning)                                                     \
+        if (RM_NODE_##node == RM_NODE_CTL && (size) != RM_ABSENT && (size) != 0)                                       \
                 require_seen(i, nr, size);
 #include "rm/requests.def"
 #undef REQUEST
@@ -217,20 +217,20 @@ static void an_unknown_request_of_the_drivers_type_is_seen(void **state)
 static void ordinary_requests_are_not_touched(void **state)
 {
         static const uint32_t others[] = {
-                0x5401, 0x5402, 0x5413, 0x5410, 0x540f, /* TCGETS, TCSETS, TIOCGWINSZ, TIOC?PGRP */
-                0x541b, 0x5421, 0x5450, 0x5451, 0x5452, /* FIONREAD, FIONBIO, FION?CLEX, FIOASYNC */
-                0x40045431, 0x80045430,                 /* TIOCSPTLCK, TIOCGPTN */
-                1, 2, 3,                                /* FIBMAP, FIGETBSZ: no UVM number since 525 */
-                0x8912, 0x8915, 0x8927, 0x8933,         /* SIOCGIFCONF and such */
-                0x80081272, 0x1260, 0x127d, 0x40049409, /* BLKGETSIZE64, BLKGETSIZE, ..., FICLONE */
-                0xc020660b, 0x80086601, 0x40086602,     /* FS_IOC_FIEMAP, FS_IOC_?ETFLAGS */
-                0x2400, 0x2401, 0x40042406,             /* perf */
-                0x4600, 0x4601, 0x4602, 0x4611,         /* a frame buffer's: type 'F', low numbers */
-                0xae00, 0xae01, 0xae80, 0x4020ae46,     /* KVM */
-                0x400454ca, 0x400454cb, 0x800454d2,     /* TUNSETIFF and such */
-                0xc0206440, 0xc0406400, 0x6444,         /* DRM */
-                0xc0181b01, 0x00003b64, 0x5201,         /* InfiniBand, VFIO, random */
-                0x40086200, 0xc0306201,                 /* binder */
+                0x5401,     0x5402,     0x5413,     0x5410,     0x540f, /* TCGETS, TCSETS, TIOCGWINSZ, TIOC?PGRP */
+                0x541b,     0x5421,     0x5450,     0x5451,     0x5452, /* FIONREAD, FIONBIO, FION?CLEX, FIOASYNC */
+                0x40045431, 0x80045430,                                 /* TIOCSPTLCK, TIOCGPTN */
+                1,          2,          3,                              /* FIBMAP, FIGETBSZ: no UVM number since 525 */
+                0x8912,     0x8915,     0x8927,     0x8933,             /* SIOCGIFCONF and such */
+                0x80081272, 0x1260,     0x127d,     0x40049409,         /* BLKGETSIZE64, BLKGETSIZE, ..., FICLONE */
+                0xc020660b, 0x80086601, 0x40086602,                     /* FS_IOC_FIEMAP, FS_IOC_?ETFLAGS */
+                0x2400,     0x2401,     0x40042406,                     /* perf */
+                0x4600,     0x4601,     0x4602,     0x4611,             /* a frame buffer's: type 'F', low numbers */
+                0xae00,     0xae01,     0xae80,     0x4020ae46,         /* KVM */
+                0x400454ca, 0x400454cb, 0x800454d2,                     /* TUNSETIFF and such */
+                0xc0206440, 0xc0406400, 0x6444,                         /* DRM */
+                0xc0181b01, 0x00003b64, 0x5201,                         /* InfiniBand, VFIO, random */
+                0x40086200, 0xc0306201,                                 /* binder */
         };
 
         (void)state;
@@ -248,10 +248,10 @@ static void every_uvm_number_is_seen(void **state)
         for (size_t i = 0; i < N_RELEASES; i++) {
                 const struct rm_layout *layout = &layouts[i];
 
-#define REQUEST(kind, node, nr, size, status, fd, client, meaning)                                 \
-        if (RM_NODE_##node == RM_NODE_UVM && (size) != RM_ABSENT && (nr) != UVM_CREATE_EXTERNAL) { \
-                assert_true(is_notified(i, nr));                                                   \
-                assert_true(is_notified(i, 0xffffffff00000000u | (nr)));                           \
+#define REQUEST(kind, node, nr, size, status, fd, client, meaning)                                                     \
+        if (RM_NODE_##node == RM_NODE_UVM && (size) != RM_ABSENT && (nr) != UVM_CREATE_EXTERNAL) {                     \
+                assert_true(is_notified(i, nr));                                                                       \
+                assert_true(is_notified(i, 0xffffffff00000000u | (nr)));                                               \
         }
 #include "rm/requests.def"
 #undef REQUEST
@@ -280,7 +280,8 @@ static void a_uvm_number_counts_as_a_whole(void **state)
                                 if (bit < 30 && bit >= 16 &&
                                     rm_request_find(&layouts[i], RM_NODE_CTL, request, &kind, &block) == RM_OK)
                                         continue; /* happens to be another's size */
-                                if (bit >= 30 && rm_request_find(&layouts[i], RM_NODE_CTL, request, &kind, &block) == RM_OK)
+                                if (bit >= 30 &&
+                                    rm_request_find(&layouts[i], RM_NODE_CTL, request, &kind, &block) == RM_OK)
                                         continue;
                                 assert_false(is_notified(i, request));
                         }
@@ -328,8 +329,7 @@ static void the_other_tables_carry_no_driver_call(void **state)
         for (size_t i = 0; i < N_RELEASES; i++) {
                 for (size_t k = 0; k < ARRAY_SIZE(requests); k++) {
                         assert_int_equal(ask(i, AUDIT_ARCH_I386, I386_IOCTL, requests[k], 0, 0), refused);
-                        assert_int_equal(ask(i, AUDIT_ARCH_X86_64, X32_BIT | X32_IOCTL, requests[k], 0, 0),
-                                         refused);
+                        assert_int_equal(ask(i, AUDIT_ARCH_X86_64, X32_BIT | X32_IOCTL, requests[k], 0, 0), refused);
                 }
                 assert_int_equal(ask(i, AUDIT_ARCH_I386, I386_MMAP, 0, 0, 0), refused);
                 assert_int_equal(ask(i, AUDIT_ARCH_I386, I386_MMAP2, 4096, MAP_SHARED, 1), refused);

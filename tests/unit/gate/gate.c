@@ -27,10 +27,10 @@ struct rig {
 
 /* The tenant's side. */
 
-#define NEED(what)                                                                                 \
-        do {                                                                                       \
-                if (!(what))                                                                       \
-                        _exit(__LINE__ % 250 + 1);                                                 \
+#define NEED(what)                                                                                                     \
+        do {                                                                                                           \
+                if (!(what))                                                                                           \
+                        _exit(__LINE__ % 250 + 1);                                                                     \
         } while (0)
 
 struct handles {
@@ -43,8 +43,8 @@ static int request(int fd, uint32_t nr, void *block, uint32_t size)
         return ioctl(fd, (unsigned long)3 << 30 | size << 16 | (uint32_t)'F' << 8 | nr, block) < 0 ? -errno : 0;
 }
 
-static uint32_t alloc(int fd, uint32_t client, uint32_t parent, uint32_t *handle, uint32_t class_number,
-                      void *params, uint32_t params_size)
+static uint32_t alloc(int fd, uint32_t client, uint32_t parent, uint32_t *handle, uint32_t class_number, void *params,
+                      uint32_t params_size)
 {
         uint8_t block[48] = { 0 };
 
@@ -166,7 +166,8 @@ static int close_rig(void **state)
 /* A process under the filter, and a gate for it. It does not begin before the gate is there. */
 static void begin(struct rig *rig, void (*tenant)(void))
 {
-        struct gate_options options = { .lease = &rig->lease, .layout = layout_of(580, 159, 4),
+        struct gate_options options = { .lease = &rig->lease,
+                                        .layout = layout_of(580, 159, 4),
                                         .driver = fake_driver(rig->fake) };
         int said[2], go[2], listener = -1, ours, pidfd;
         char byte = 0;
@@ -336,8 +337,8 @@ static void use_strange_descriptors(void)
         NEED(request(999, RM_NR_ALLOC, block, 48) == -EBADF);
         NEED(request(-1, RM_NR_ALLOC, block, 48) == -EBADF);
         NEED(request(forbidden, RM_NR_ALLOC, block, 48) == -EPERM);
-        NEED(request(h.ctl, 0x41, block, 56) == -EINVAL);            /* IDLE_CHANNELS */
-        NEED(request(h.ctl, RM_NR_ALLOC, block, 44) == -EINVAL);     /* a size that no release has */
+        NEED(request(h.ctl, 0x41, block, 56) == -EINVAL);        /* IDLE_CHANNELS */
+        NEED(request(h.ctl, RM_NR_ALLOC, block, 44) == -EINVAL); /* a size that no release has */
         NEED(request(h.ctl, RM_NR_ALLOC, NULL, 48) == -EFAULT);
         NEED(pipe(ends) == 0 && write(ends[1], "abc", 3) == 3);
         NEED(ioctl(ends[0], FIONREAD, &n) == 0 && n == 3); /* not touched */

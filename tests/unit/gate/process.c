@@ -23,8 +23,8 @@ enum {
 struct subject {
         pid_t id;
         pid_t threads[N_THREADS];
-        int fd;       /* its number there */
-        ino_t inode;  /* of what is behind it */
+        int fd;        /* its number there */
+        ino_t inode;   /* of what is behind it */
         uint8_t *page; /* its address, the same here and there */
 };
 

@@ -63,24 +63,23 @@ static inline struct charge take(struct books *books, size_t device, bytes size)
 }
 
 /* size 0: an object without memory. */
-static inline void put(struct books *books, uint32_t client, uint32_t parent, uint32_t handle,
-                       bytes size)
+static inline void put(struct books *books, uint32_t client, uint32_t parent, uint32_t handle, bytes size)
 {
         struct ledger_object object = { client, parent, handle, size ? MEMORY : DEVICE, -1 };
 
         ledger_put(books->ledger, room(books), &object, take(books, 0, size));
 }
 
-static inline int dup_of(struct books *books, uint32_t client, uint32_t handle,
-                         uint32_t source_client, uint32_t source_handle)
+static inline int dup_of(struct books *books, uint32_t client, uint32_t handle, uint32_t source_client,
+                         uint32_t source_handle)
 {
         struct ledger_object to = { client, client, handle, MEMORY, -1 };
 
         return ledger_dup(books->ledger, room(books), &to, source_client, source_handle);
 }
 
-static inline int map(struct books *books, uint64_t space, uint64_t base, uint64_t length,
-                      uint32_t client, uint32_t handle)
+static inline int map(struct books *books, uint64_t space, uint64_t base, uint64_t length, uint32_t client,
+                      uint32_t handle)
 {
         return ledger_map(books->ledger, room(books), space, base, length, GPU, client, handle);
 }

@@ -187,8 +187,7 @@ static void the_device_is_inherited(void **state)
                 struct ledger_object object;
 
                 ledger_put(books->ledger, room(books), &objects[i], (struct charge){ 0 });
-                assert_int_equal(ledger_get(books->ledger, C, objects[i].handle, &object),
-                                 LEDGER_OK);
+                assert_int_equal(ledger_get(books->ledger, C, objects[i].handle, &object), LEDGER_OK);
                 assert_int_equal(object.device, devices[i]);
         }
 }

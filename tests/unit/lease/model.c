@@ -57,8 +57,7 @@ static uint64_t any_base(struct model *model)
 
 static uint64_t any_length(struct model *model)
 {
-        static const uint64_t lengths[] = { 0,      1,      0x1000,         0x1000,
-                                            0x2000, 0x4000, UINT64_MAX - 1, UINT64_MAX };
+        static const uint64_t lengths[] = { 0, 1, 0x1000, 0x1000, 0x2000, 0x4000, UINT64_MAX - 1, UINT64_MAX };
 
         return lengths[below(model, ARRAY_SIZE(lengths))];
 }
@@ -213,8 +212,7 @@ static void correct(struct model *model)
         bytes size = below(model, 400);
         int r = naive_correct(model, client, handle, size);
 
-        expect(model, ledger_correct(model->ledger, client, handle, size) == r,
-               "what a correction answers");
+        expect(model, ledger_correct(model->ledger, client, handle, size) == r, "what a correction answers");
 }
 
 static void map(struct model *model)
@@ -437,8 +435,7 @@ static void compare_object(struct model *model, uint32_t client, uint32_t handle
         expect(model, object.parent == naive->parent, "an object's parent");
         expect(model, object.class_number == naive->class_number, "an object's class");
         expect(model, object.device == naive->device, "an object's device");
-        expect(model,
-               charge == (naive->memory == NONE ? 0 : model->naive.memories[naive->memory].size),
+        expect(model, charge == (naive->memory == NONE ? 0 : model->naive.memories[naive->memory].size),
                "an object's charge");
 }
 
@@ -459,19 +456,16 @@ static void compare_clients(struct model *model, uint32_t asked)
         size_t n = 0, n_expected = 0;
 
         for (size_t i = 0; ledger_client_next(model->ledger, asked, &i, &client, &owner); n++)
-                expect(model, client < N_CLIENTS && model->naive.owners[client] == (int)owner,
-                       "a client's owner");
+                expect(model, client < N_CLIENTS && model->naive.owners[client] == (int)owner, "a client's owner");
         for (size_t i = 0; i < N_CLIENTS; i++)
-                n_expected += model->naive.owners[i] != NONE &&
-                              (!asked || model->naive.owners[i] == (int)asked);
+                n_expected += model->naive.owners[i] != NONE && (!asked || model->naive.owners[i] == (int)asked);
         expect(model, n == n_expected, "the visit of an owner's clients");
 }
 
 static bool is_managed(const struct naive *naive, uint32_t owner, uint64_t base)
 {
         for (size_t i = 0; i < naive->n_holds; i++)
-                if (naive->holds[i].kind == MANAGED && naive->holds[i].owner == owner &&
-                    naive->holds[i].base == base)
+                if (naive->holds[i].kind == MANAGED && naive->holds[i].owner == owner && naive->holds[i].base == base)
                         return true;
         return false;
 }
@@ -486,9 +480,7 @@ static void compare_managed(struct model *model, uint32_t owner)
 
                 if (is_managed(&model->naive, owner, at))
                         expect(model,
-                               ledger_managed_next(model->ledger, owner, &i, &space, &base,
-                                                   &length) &&
-                                       base == at,
+                               ledger_managed_next(model->ledger, owner, &i, &space, &base, &length) && base == at,
                                "the visit of managed ranges");
         }
         expect(model, !ledger_managed_next(model->ledger, owner, &i, &space, &base, &length),
@@ -542,9 +534,8 @@ static void run(uint64_t seed)
                 else
                         compare_quotas(&model);
                 if (model.wrong)
-                        fail_msg("SUBLET_SEED=%llu, operation %zu (%s): not agreed on %s",
-                                 (unsigned long long)seed, i, operations[operation].name,
-                                 model.wrong);
+                        fail_msg("SUBLET_SEED=%llu, operation %zu (%s): not agreed on %s", (unsigned long long)seed, i,
+                                 operations[operation].name, model.wrong);
         }
 
         for (size_t i = 0; i < N_IN_FLIGHT; i++) {

@@ -66,8 +66,7 @@ struct naive {
 };
 
 /* Removes item i, and keeps the order. */
-#define NAIVE_REMOVE(array, n, i)                                                                  \
-        memmove(&(array)[i], &(array)[(i) + 1], (--(n) - (i)) * sizeof((array)[0]))
+#define NAIVE_REMOVE(array, n, i) memmove(&(array)[i], &(array)[(i) + 1], (--(n) - (i)) * sizeof((array)[0]))
 
 static inline void naive_init(struct naive *naive)
 {
@@ -127,8 +126,8 @@ static inline bytes naive_held(const struct naive *naive, int quota, int owner)
         for (int i = 0; i < N_MANY; i++) {
                 const struct naive_memory *memory = &naive->memories[i];
 
-                if (memory->quota == quota && (owner == NONE || (int)memory->owner == owner) &&
-                    memory->size && naive_is_held(naive, i))
+                if (memory->quota == quota && (owner == NONE || (int)memory->owner == owner) && memory->size &&
+                    naive_is_held(naive, i))
                         sum += memory->size;
         }
         return sum;
@@ -136,8 +135,7 @@ static inline bytes naive_held(const struct naive *naive, int quota, int owner)
 
 /* Objects and clients. */
 
-static inline bool naive_free_one_that_goes_with(struct naive *naive, uint32_t client,
-                                                 uint32_t handle);
+static inline bool naive_free_one_that_goes_with(struct naive *naive, uint32_t client, uint32_t handle);
 
 static inline void naive_object_gone(struct naive *naive, uint32_t client, uint32_t handle)
 {
@@ -147,21 +145,18 @@ static inline void naive_object_gone(struct naive *naive, uint32_t client, uint3
                 return;
         NAIVE_REMOVE(naive->objects, naive->n_objects, (size_t)(object - naive->objects));
         for (size_t i = naive->n_dependencies; i-- > 0;)
-                if (naive->dependencies[i].client == client &&
-                    naive->dependencies[i].handle == handle)
+                if (naive->dependencies[i].client == client && naive->dependencies[i].handle == handle)
                         NAIVE_REMOVE(naive->dependencies, naive->n_dependencies, i);
         while (naive_free_one_that_goes_with(naive, client, handle))
                 ;
 }
 
-static inline bool naive_free_one_that_goes_with(struct naive *naive, uint32_t client,
-                                                 uint32_t handle)
+static inline bool naive_free_one_that_goes_with(struct naive *naive, uint32_t client, uint32_t handle)
 {
         for (size_t i = 0; i < naive->n_objects; i++) {
                 struct naive_object *object = &naive->objects[i];
 
-                if (object->client == client && object->parent == handle &&
-                    !object->hangs_on_client) {
+                if (object->client == client && object->parent == handle && !object->hangs_on_client) {
                         naive_object_gone(naive, client, object->handle);
                         return true;
                 }
@@ -199,8 +194,7 @@ static inline void naive_free(struct naive *naive, uint32_t client, uint32_t han
                 naive_object_gone(naive, client, handle);
 }
 
-static inline int naive_device(struct naive *naive, const struct ledger_object *name,
-                               const struct naive_object *parent)
+static inline int naive_device(struct naive *naive, const struct ledger_object *name, const struct naive_object *parent)
 {
         (void)naive;
         if (name->device >= 0)
@@ -208,16 +202,14 @@ static inline int naive_device(struct naive *naive, const struct ledger_object *
         return parent ? parent->device : -1;
 }
 
-static inline void naive_object_put(struct naive *naive, const struct ledger_object *name,
-                                    int memory)
+static inline void naive_object_put(struct naive *naive, const struct ledger_object *name, int memory)
 {
         const struct naive_object *parent;
 
         if (naive->owners[name->client] == NONE)
                 naive->owners[name->client] = 0;
         naive_object_gone(naive, name->client, name->handle);
-        parent =
-                name->parent == name->client ? NULL : naive_find(naive, name->client, name->parent);
+        parent = name->parent == name->client ? NULL : naive_find(naive, name->client, name->parent);
         naive->objects[naive->n_objects] = (struct naive_object){
                 .client = name->client,
                 .handle = name->handle,
@@ -230,8 +222,7 @@ static inline void naive_object_put(struct naive *naive, const struct ledger_obj
         naive->n_objects++;
 }
 
-static inline void naive_put(struct naive *naive, const struct ledger_object *name, int quota,
-                             bytes size)
+static inline void naive_put(struct naive *naive, const struct ledger_object *name, int quota, bytes size)
 {
         int owner = naive->owners[name->client];
         int memory;
@@ -241,8 +232,8 @@ static inline void naive_put(struct naive *naive, const struct ledger_object *na
         naive_object_put(naive, name, memory);
 }
 
-static inline int naive_dup(struct naive *naive, const struct ledger_object *to,
-                            uint32_t source_client, uint32_t source_handle)
+static inline int naive_dup(struct naive *naive, const struct ledger_object *to, uint32_t source_client,
+                            uint32_t source_handle)
 {
         const struct naive_object *source = naive_find(naive, source_client, source_handle);
 
@@ -257,8 +248,7 @@ static inline int naive_depend(struct naive *naive, uint32_t client, uint32_t ha
         if (!naive_find(naive, client, handle) || !naive_find(naive, client, on))
                 return LEDGER_E_NO_OBJECT;
         if (handle != on)
-                naive->dependencies[naive->n_dependencies++] =
-                        (struct naive_dependency){ client, handle, on };
+                naive->dependencies[naive->n_dependencies++] = (struct naive_dependency){ client, handle, on };
         return LEDGER_OK;
 }
 
@@ -273,22 +263,19 @@ static inline bool naive_is_inside(const struct naive_hold *hold, uint64_t base,
 {
         unsigned __int128 end = (unsigned __int128)base + length;
 
-        return hold->base >= base && hold->base < end &&
-               (unsigned __int128)hold->base + hold->length <= end;
+        return hold->base >= base && hold->base < end && (unsigned __int128)hold->base + hold->length <= end;
 }
 
-static inline void naive_unmap(struct naive *naive, uint64_t space, uint64_t base, uint64_t length,
-                               uint64_t where)
+static inline void naive_unmap(struct naive *naive, uint64_t space, uint64_t base, uint64_t length, uint64_t where)
 {
         for (size_t i = naive->n_holds; i-- > 0;)
                 if (naive->holds[i].kind == MAPPING && naive->holds[i].place == space &&
-                    naive_is_inside(&naive->holds[i], base, length) &&
-                    (!where || naive->holds[i].where == where))
+                    naive_is_inside(&naive->holds[i], base, length) && (!where || naive->holds[i].where == where))
                         naive_hold_gone(naive, i);
 }
 
-static inline int naive_map(struct naive *naive, uint64_t space, uint64_t base, uint64_t length,
-                            uint64_t where, uint32_t client, uint32_t handle)
+static inline int naive_map(struct naive *naive, uint64_t space, uint64_t base, uint64_t length, uint64_t where,
+                            uint32_t client, uint32_t handle)
 {
         const struct naive_object *object = naive_find(naive, client, handle);
 
@@ -318,26 +305,20 @@ static inline void naive_range_gone(struct naive *naive, uint64_t space, uint64_
         }
 }
 
-static inline void naive_range_put(struct naive *naive, uint64_t space, uint64_t base,
-                                   uint64_t length, bool is_pool)
+static inline void naive_range_put(struct naive *naive, uint64_t space, uint64_t base, uint64_t length, bool is_pool)
 {
         naive_range_gone(naive, space, base);
-        naive->holds[naive->n_holds++] = (struct naive_hold){ .kind = RANGE,
-                                                              .place = space,
-                                                              .base = base,
-                                                              .length = length,
-                                                              .memory = NONE,
-                                                              .is_pool = is_pool };
+        naive->holds[naive->n_holds++] = (struct naive_hold){
+                .kind = RANGE, .place = space, .base = base, .length = length, .memory = NONE, .is_pool = is_pool
+        };
 }
 
-static inline bool naive_has_pool(const struct naive *naive, uint64_t space, uint64_t base,
-                                  uint64_t length)
+static inline bool naive_has_pool(const struct naive *naive, uint64_t space, uint64_t base, uint64_t length)
 {
         for (size_t i = 0; i < naive->n_holds; i++) {
                 const struct naive_hold *hold = &naive->holds[i];
 
-                if (hold->is_pool && (!space || hold->place == space) && hold->base == base &&
-                    hold->length == length)
+                if (hold->is_pool && (!space || hold->place == space) && hold->base == base && hold->length == length)
                         return true;
         }
         return false;
@@ -350,16 +331,21 @@ static inline void naive_space_gone(struct naive *naive, uint64_t space)
                         naive_hold_gone(naive, i);
 }
 
-static inline int naive_export(struct naive *naive, uint64_t descriptor, uint32_t index,
-                               uint32_t client, uint32_t handle)
+static inline int naive_export(struct naive *naive, uint64_t descriptor, uint32_t index, uint32_t client,
+                               uint32_t handle)
 {
-        const struct naive_object *object = naive_find(naive, client, handle);
+        const struct naive_object *object = handle ? naive_find(naive, client, handle) : NULL;
 
-        if (!object)
+        if (!object && handle)
                 return LEDGER_E_NO_OBJECT;
-        naive->holds[naive->n_holds++] = (struct naive_hold){
-                .kind = EXPORT, .place = descriptor, .base = index, .memory = object->memory
-        };
+        for (size_t i = naive->n_holds; i-- > 0;)
+                if (naive->holds[i].kind == EXPORT && naive->holds[i].place == descriptor &&
+                    naive->holds[i].base == index)
+                        naive_hold_gone(naive, i);
+        if (!object)
+                return LEDGER_OK;
+        naive->holds[naive->n_holds++] =
+                (struct naive_hold){ .kind = EXPORT, .place = descriptor, .base = index, .memory = object->memory };
         return LEDGER_OK;
 }
 
@@ -370,8 +356,7 @@ static inline void naive_export_gone(struct naive *naive, uint64_t descriptor)
                         naive_hold_gone(naive, i);
 }
 
-static inline int naive_import(struct naive *naive, const struct ledger_object *to,
-                               uint64_t descriptor, uint32_t index)
+static inline int naive_import(struct naive *naive, const struct ledger_object *to, uint64_t descriptor, uint32_t index)
 {
         for (size_t i = naive->n_holds; i-- > 0;) {
                 if (naive->holds[i].kind == EXPORT && naive->holds[i].place == descriptor &&
@@ -388,8 +373,8 @@ static inline int naive_quota_of(const struct naive *naive, int memory)
         return memory == NONE ? NONE : naive->memories[memory].quota;
 }
 
-static inline void naive_managed_put(struct naive *naive, uint64_t space, uint32_t owner,
-                                     uint64_t base, uint64_t length, int64_t now, int quota)
+static inline void naive_managed_put(struct naive *naive, uint64_t space, uint32_t owner, uint64_t base,
+                                     uint64_t length, int64_t now, int quota)
 {
         for (size_t i = naive->n_holds; i-- > 0;) {
                 const struct naive_hold *hold = &naive->holds[i];
@@ -410,8 +395,7 @@ static inline void naive_managed_put(struct naive *naive, uint64_t space, uint32
 }
 
 /* Of several devices' the latest decides. */
-static inline bool naive_managed_is_new(const struct naive *naive, uint32_t owner, uint64_t base,
-                                        int64_t before)
+static inline bool naive_managed_is_new(const struct naive *naive, uint32_t owner, uint64_t base, int64_t before)
 {
         for (size_t i = naive->n_holds; i-- > 0;) {
                 const struct naive_hold *hold = &naive->holds[i];

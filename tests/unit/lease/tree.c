@@ -114,8 +114,7 @@ static void random_puts_and_takes_agree_with_an_array(void **state)
                 n = random >> 40 & 63;
                 for (expected = n; expected < 64 && !is_there[expected]; expected++)
                         ;
-                assert_ptr_equal(tree_from(&tree, key(n / 8, n % 8)),
-                                 expected < 64 ? &nodes[expected] : NULL);
+                assert_ptr_equal(tree_from(&tree, key(n / 8, n % 8)), expected < 64 ? &nodes[expected] : NULL);
         }
 }
 

@@ -186,8 +186,7 @@ static void json_says_the_same(void **state)
         assert_true(json_is_true(json_object_get(root, "can_run")));
         assert_int_equal(json_array_size(list), 2);
         assert_null(json_object_get(json_array_get(list, 0), "next"));
-        assert_string_equal(json_string_value(json_object_get(json_array_get(list, 1), "status")),
-                            "unknown");
+        assert_string_equal(json_string_value(json_object_get(json_array_get(list, 1), "status")), "unknown");
         json_decref(root);
         free(text);
 }

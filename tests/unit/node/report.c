@@ -23,10 +23,9 @@ static int a_used_tenant(void **state)
         lease.devices[1].quota.n_refused = 2;
         lease.devices[1].quota.largest_refused = 6 * GIB;
         lease.host.size = 4 * GIB;
-        report = (struct report){ .tenant = "chat \"1\"\n\xc3\xa4",
-                                  .lease = &lease,
-                                  .exit_code = 3,
-                                  .elapsed = 1500 * NSEC_PER_MSEC };
+        report = (struct report){
+                .tenant = "chat \"1\"\n\xc3\xa4", .lease = &lease, .exit_code = 3, .elapsed = 1500 * NSEC_PER_MSEC
+        };
         report.stats.n_calls = 1322;
         report.stats.n_events[GATE_QUOTA_REFUSED] = 2;
         report.stats.n_events[GATE_UNKNOWN_CONTROL] = 1;
@@ -69,16 +68,14 @@ static void json_is_one_line_and_well_formed(void **state)
         assert_int_equal(number(root, "exit_code"), 3);
         assert_true(json_real_value(json_object_get(root, "elapsed_seconds")) == 1.5);
         assert_int_equal(number(json_object_get(root, "gate"), "calls"), 1322);
-        assert_int_equal(number(json_object_get(root, "host"), "quota_bytes"),
-                         (json_int_t)(4 * GIB));
+        assert_int_equal(number(json_object_get(root, "host"), "quota_bytes"), (json_int_t)(4 * GIB));
         json_decref(root);
 }
 
 static void json_has_the_granted_devices_only(void **state)
 {
         _cleanup_(freep) char *text = printed(true);
-        json_t *root = json_loads(text, 0, NULL), *devices = json_object_get(root, "devices"),
-               *device;
+        json_t *root = json_loads(text, 0, NULL), *devices = json_object_get(root, "devices"), *device;
 
         (void)state;
         assert_int_equal(json_array_size(devices), 1);
@@ -123,11 +120,9 @@ static void the_text_says_quota_peak_and_refusals_per_device(void **state)
         _cleanup_(freep) char *text = printed(false);
 
         (void)state;
-        assert_non_null(strstr(
-                text, "device 1: quota 8 GiB, peak 3 GiB, refused 2 times (largest 6 GiB)\n"));
+        assert_non_null(strstr(text, "device 1: quota 8 GiB, peak 3 GiB, refused 2 times (largest 6 GiB)\n"));
         assert_null(strstr(text, "device 0"));
-        assert_non_null(
-                strstr(text, "UNKNOWN_CONTROL: 1 times ('sublet explain UNKNOWN_CONTROL')\n"));
+        assert_non_null(strstr(text, "UNKNOWN_CONTROL: 1 times ('sublet explain UNKNOWN_CONTROL')\n"));
 }
 
 int main(void)
@@ -136,10 +131,8 @@ int main(void)
                 cmocka_unit_test_setup(json_is_one_line_and_well_formed, a_used_tenant),
                 cmocka_unit_test_setup(json_has_the_granted_devices_only, a_used_tenant),
                 cmocka_unit_test_setup(json_has_the_events_that_happened, a_used_tenant),
-                cmocka_unit_test_setup(a_name_that_is_not_text_is_an_error_and_not_half_a_line,
-                                       a_used_tenant),
-                cmocka_unit_test_setup(the_text_says_quota_peak_and_refusals_per_device,
-                                       a_used_tenant),
+                cmocka_unit_test_setup(a_name_that_is_not_text_is_an_error_and_not_half_a_line, a_used_tenant),
+                cmocka_unit_test_setup(the_text_says_quota_peak_and_refusals_per_device, a_used_tenant),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

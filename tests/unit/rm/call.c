@@ -40,8 +40,7 @@ static enum rm_kind kind_of(const struct rm_layout *l, enum rm_node node, uint32
 }
 
 /* A block in memory of exactly its size, so that a sanitizer sees a read beside it. */
-static struct rm_call decode(const struct rm_layout *l, enum rm_kind kind, const void *block,
-                             size_t size)
+static struct rm_call decode(const struct rm_layout *l, enum rm_kind kind, const void *block, size_t size)
 {
         struct rm_call call;
         void *exact = malloc(size ? size : 1);
@@ -76,9 +75,8 @@ static void everything_that_a_cuda_start_sends_is_found(void **state)
         static const uint32_t seen[] = { 0xc0384627, 0xc0104629, 0xc020462a, 0xc030462b, 0xc038464e,
                                          0xc028465e, 0xc90046c8, 0xc00446c9, 0xc01046ce, 0xc04846d2,
                                          0xc00846d6, 0xc23046d7, 0xc00846da };
-        static const uint32_t uvm[] = { 0x17, 0x19, 0x1b, 0x1f,       0x21,      0x25,
-                                        0x27, 0x2b, 0x2d, 0x2f,       0x41,      0x44,
-                                        0x48, 0x49, 0x4b, 0x30000001, 0x30000002 };
+        static const uint32_t uvm[] = { 0x17, 0x19, 0x1b, 0x1f, 0x21, 0x25, 0x27,       0x2b,      0x2d,
+                                        0x2f, 0x41, 0x44, 0x48, 0x49, 0x4b, 0x30000001, 0x30000002 };
         struct rm_layout l = layout();
 
         (void)state;
@@ -134,10 +132,8 @@ static void both_sizes_of_an_allocation_are_found_in_their_release(void **state)
         struct rm_layout old = layout_of(525, 147, 5), new = layout();
 
         (void)state;
-        assert_int_equal(kind_of(&old, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 32)),
-                         RM_ALLOC_SHORT);
-        assert_int_equal(kind_of(&new, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 32)),
-                         RM_ALLOC_SHORT);
+        assert_int_equal(kind_of(&old, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 32)), RM_ALLOC_SHORT);
+        assert_int_equal(kind_of(&new, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 32)), RM_ALLOC_SHORT);
         assert_int_equal(kind_of(&old, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 40)), RM_ALLOC);
         assert_int_equal(kind_of(&new, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 48)), RM_ALLOC);
         assert_int_equal(find(&old, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 48)), RM_E_SIZE);
@@ -169,8 +165,7 @@ static void a_uvm_number_is_all_32_bits_and_has_no_size(void **state)
         assert_int_equal(find(&l, RM_NODE_UVM, 0x100 | UVM_MAP_EXTERNAL), RM_E_NUMBER);
         assert_int_equal(find(&l, RM_NODE_UVM, 0x80000000 | UVM_MAP_EXTERNAL), RM_E_NUMBER);
         assert_int_equal(find(&l, RM_NODE_UVM, 9264u << 16 | UVM_MAP_EXTERNAL), RM_E_NUMBER);
-        assert_int_equal(find(&l, RM_NODE_UVM, 62),
-                         RM_E_NUMBER); /* reads other processes' memory */
+        assert_int_equal(find(&l, RM_NODE_UVM, 62), RM_E_NUMBER); /* reads other processes' memory */
 }
 
 static void a_number_of_one_node_means_nothing_on_another(void **state)
@@ -193,7 +188,7 @@ static size_t n_requests(const struct rm_layout *layout)
 {
         size_t n = 31;
 
-#define REQUEST(kind, node, nr, size, status, fd, client, meaning)                                 \
+#define REQUEST(kind, node, nr, size, status, fd, client, meaning)                                                     \
         n += RM_NODE_##node == RM_NODE_CTL && (size) != RM_ABSENT;
 #include "rm/requests.def"
 #undef REQUEST
@@ -226,8 +221,7 @@ static void what_is_found_has_the_size_that_was_asked_for(void **state)
                         uint32_t size;
 
                         if (rm_request_find(&l, RM_NODE_UVM, (uint32_t)req, &kind, &size) == RM_OK)
-                                assert_true(kind >= RM_UVM_INITIALIZE && kind < RM_N_KINDS &&
-                                            size <= 9264);
+                                assert_true(kind >= RM_UVM_INITIALIZE && kind < RM_N_KINDS && size <= 9264);
                 }
         }
 }
@@ -366,10 +360,9 @@ static void the_heap_names_an_object_by_function(void **state)
         static const struct {
                 uint32_t function, object_at, object;
         } rows[] = {
-                { 1, 44, WORD(44) },           { 2, 44, WORD(44) },  { 3, UINT32_MAX, WORD(44) },
-                { 5, UINT32_MAX, 0 },          { 6, 44, WORD(44) },  { 14, 44, WORD(44) },
-                { 19, UINT32_MAX, 0 },         { 27, 40, WORD(40) }, { 0, UINT32_MAX, 0 },
-                { 0xffffffff, UINT32_MAX, 0 },
+                { 1, 44, WORD(44) },  { 2, 44, WORD(44) },           { 3, UINT32_MAX, WORD(44) }, { 5, UINT32_MAX, 0 },
+                { 6, 44, WORD(44) },  { 14, 44, WORD(44) },          { 19, UINT32_MAX, 0 },       { 27, 40, WORD(40) },
+                { 0, UINT32_MAX, 0 }, { 0xffffffff, UINT32_MAX, 0 },
         };
         struct rm_layout l = layout();
 
@@ -445,8 +438,7 @@ static void an_indirect_request_says_what_is_inside(void **state)
         (void)state;
         assert_true(call.params == 0x7fffdeadbeef);
         assert_int_equal(rm_params_size(&l, &call), 48);
-        assert_int_equal(kind_of(&l, RM_NODE_CTL, RM_REQUEST(call.class_or_cmd, call.params_size)),
-                         RM_ALLOC);
+        assert_int_equal(kind_of(&l, RM_NODE_CTL, RM_REQUEST(call.class_or_cmd, call.params_size)), RM_ALLOC);
 }
 
 static void an_indirect_request_is_unwrapped_once_and_not_truncated(void **state)
@@ -486,8 +478,7 @@ static void a_block_of_another_size_is_refused(void **state)
 
                         for (size_t size = 0; size <= 9264; size++) {
                                 struct rm_call call = { .object = 7 };
-                                int r = rm_decode(&l, (enum rm_kind)kind, 0, numbered(), size,
-                                                  &call);
+                                int r = rm_decode(&l, (enum rm_kind)kind, 0, numbered(), size, &call);
 
                                 assert_true(r == RM_OK || r == RM_E_SIZE || kind == RM_XFER);
                                 if (r == RM_OK || r == RM_E_NUMBER)
@@ -497,11 +488,8 @@ static void a_block_of_another_size_is_refused(void **state)
                         }
                         assert_in_range(n_sizes, 0, kind == RM_CARD_INFO ? 32 : 1);
                 }
-                assert_int_equal(
-                        rm_decode(&l, RM_N_KINDS, 0, numbered(), 16, &(struct rm_call){ 0 }),
-                        RM_E_SIZE);
-                assert_int_equal(rm_decode(&l, RM_FREE, 0, numbered(), (1ull << 32) + 16,
-                                           &(struct rm_call){ 0 }),
+                assert_int_equal(rm_decode(&l, RM_N_KINDS, 0, numbered(), 16, &(struct rm_call){ 0 }), RM_E_SIZE);
+                assert_int_equal(rm_decode(&l, RM_FREE, 0, numbered(), (1ull << 32) + 16, &(struct rm_call){ 0 }),
                                  RM_E_SIZE);
         }
 }
@@ -590,10 +578,9 @@ static void every_channel_class_has_a_channels_parameters(void **state)
 static void of_a_control_the_claim_counts(void **state)
 {
         struct rm_layout l = layout();
-        struct rm_call call = { .kind = RM_CONTROL,
-                                .class_or_cmd = RM_FB_GET_INFO_V2,
-                                .params = 0x1000,
-                                .params_size = 1028 };
+        struct rm_call call = {
+                .kind = RM_CONTROL, .class_or_cmd = RM_FB_GET_INFO_V2, .params = 0x1000, .params_size = 1028
+        };
 
         (void)state;
         assert_int_equal(rm_params_size(&l, &call), 1028);
@@ -609,9 +596,7 @@ static void other_calls_have_no_parameters_but_a_pending_event(void **state)
 
         (void)state;
         for (int kind = 0; kind < RM_N_KINDS; kind++) {
-                struct rm_call call = { .kind = (enum rm_kind)kind,
-                                        .params = 0x1000,
-                                        .params_size = 99 };
+                struct rm_call call = { .kind = (enum rm_kind)kind, .params = 0x1000, .params_size = 99 };
 
                 switch (kind) {
                 case RM_ALLOC:

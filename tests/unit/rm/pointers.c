@@ -6,8 +6,7 @@
 
 static void most_controls_have_no_pointer(void **state)
 {
-        static const uint32_t plain[] = { RM_FB_GET_INFO_V2, RM_GET_PIDS, RM_SET_TIMESLICE, 0,
-                                          0xffffffff };
+        static const uint32_t plain[] = { RM_FB_GET_INFO_V2, RM_GET_PIDS, RM_SET_TIMESLICE, 0, 0xffffffff };
         struct rm_layout l = layout_of(580, 159, 4);
 
         (void)state;

@@ -315,7 +315,8 @@ static void a_piece_of_no_time_is_done_in_its_turn_and_takes_none(void **state)
 static void what_a_removed_channel_had_left_comes_back(void **state)
 {
         struct bench *bench = *state;
-        struct run_work *first = submit(bench, 0, 10 * MSEC, 0), *second = submit(bench, 0, 10 * MSEC, 0);
+        struct run_work *first = submit(bench, 0, 10 * MSEC, 0),
+                        *second = submit(bench, 0, 10 * MSEC, 0);
 
         assert_ptr_equal(runlist_remove_queue(&bench->queues[0], 5 * MSEC), first);
         assert_int_equal(first->left, 5 * MSEC);
@@ -371,7 +372,8 @@ static void three_groups_take_turns_in_a_ring(void **state)
         assert_true(count(bench, '+', 2) >= 8);
 }
 
-/* However time is cut into steps, and with the steps that runlist_next asks for, the same happens. */
+/* However time is cut into steps, and with the steps that runlist_next asks for, the same happens.
+ */
 static void how_time_is_cut_changes_nothing(void **state)
 {
         struct bench *bench = *state, *other;

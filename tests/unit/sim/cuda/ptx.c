@@ -62,9 +62,7 @@ static void pointers_that_say_what_they_point_to_are_parameters(void **state)
 
         (void)state;
         assert_int_equal(
-                read_text(HEAD
-                          ".entry e(.param .u64 .ptr .global .align 16 p, .param .f32 x) { ret; }",
-                          &module),
+                read_text(HEAD ".entry e(.param .u64 .ptr .global .align 16 p, .param .f32 x) { ret; }", &module),
                 CUDA_SUCCESS);
         f = named(&module, "e");
         assert_int_equal(f->n_params, 2);
@@ -78,9 +76,7 @@ static void an_entry_may_have_no_parameters(void **state)
         struct CUmod_st module;
 
         (void)state;
-        assert_int_equal(read_text(HEAD
-                                   ".visible .entry nop(){ret;}\n.visible .entry other { ret; }",
-                                   &module),
+        assert_int_equal(read_text(HEAD ".visible .entry nop(){ret;}\n.visible .entry other { ret; }", &module),
                          CUDA_SUCCESS);
         assert_int_equal(named(&module, "nop")->n_params, 0);
         assert_non_null(named(&module, "other"));
@@ -108,9 +104,7 @@ static void comments_are_not_code(void **state)
         struct CUmod_st module;
 
         (void)state;
-        assert_int_equal(read_text(HEAD
-                                   "/* .entry x() { */ // .entry y(\n.entry z() { /* } */ ret; }",
-                                   &module),
+        assert_int_equal(read_text(HEAD "/* .entry x() { */ // .entry y(\n.entry z() { /* } */ ret; }", &module),
                          CUDA_SUCCESS);
         assert_null(named(&module, "x"));
         assert_null(named(&module, "y"));
@@ -140,8 +134,7 @@ static void what_is_no_ptx_is_refused(void **state)
                 assert_int_equal(read_text(texts[i], &module), CUDA_ERROR_INVALID_PTX);
                 done(&module);
         }
-        assert_int_equal(read_text(texts[10], &module),
-                         CUDA_SUCCESS); /* an unfinished comment holds nothing */
+        assert_int_equal(read_text(texts[10], &module), CUDA_SUCCESS); /* an unfinished comment holds nothing */
         done(&module);
 }
 

@@ -27,8 +27,7 @@ static void what_is_put_is_found_by_any_of_its_addresses(void **state)
 static void what_overlaps_is_refused(void **state)
 {
         struct spans spans = { 0 };
-        struct span a = { 100, 10 },
-                    wrong[] = { { 100, 10 }, { 95, 6 }, { 109, 1 }, { 90, 100 }, { 105, 1 } };
+        struct span a = { 100, 10 }, wrong[] = { { 100, 10 }, { 95, 6 }, { 109, 1 }, { 90, 100 }, { 105, 1 } };
 
         (void)state;
         assert_int_equal(spans_put(&spans, &a), 0);
