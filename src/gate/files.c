@@ -16,6 +16,7 @@
 enum {
         KCMP_FILE_ = 0, /* linux/kcmp.h */
         KCMP_FILES_ = 2,
+        SECCOMP_FILTERED = 2, /* in /proc/PID/status */
 };
 
 /* Locks of rank LOCK_PROCESSES: taken alone. */
@@ -132,11 +133,11 @@ static bool same_kind(const struct stat *theirs, const struct stat *ours)
                (ours->st_rdev || theirs->st_ino == ours->st_ino);
 }
 
-/* A process of ours that hides its descriptors (an undumpable one) may have the file. */
-static bool hides(pid_t process)
+/* A number of /proc/PROCESS/status, or -1. field: "\nUid:". */
+static long status_of(pid_t process, const char *field)
 {
         _cleanup_(closep) int fd = -1;
-        char path[64], text[1024];
+        char path[64], text[2048];
         const char *at;
         ssize_t n;
 
@@ -144,15 +145,22 @@ static bool hides(pid_t process)
         fd = open(path, O_RDONLY | O_CLOEXEC);
         n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
         if (n < 0)
-                return false;
+                return -1;
         text[n] = '\0';
-        at = strstr(text, "\nUid:");
-        return at && (uid_t)strtoul(at + 5, NULL, 10) == geteuid();
+        at = strstr(text, field);
+        return at ? strtol(at + strlen(field), NULL, 10) : -1;
+}
+
+/* A process of ours that hides its descriptors (an undumpable one) may have the file. */
+static bool hides(pid_t process)
+{
+        return status_of(process, "\nUid:") == (long)geteuid();
 }
 
 /*
  * Descriptors can wait where no table shows them: sent into a socket and not received, or registered
- * with an io_uring. What waits is not told, only that something does: then the file may be it.
+ * with an io_uring. What waits is not told, only that something does: then the file may be it. Looked
+ * for with processes under a filter, as tenants are; other people's sockets are busy, too.
  * Source: unix_show_fdinfo (scm_fds, Linux 5.10), io_uring_show_fdinfo (UserFiles).
  */
 static bool holds_unseen(pid_t task, const char *descriptor)
@@ -185,7 +193,8 @@ static bool entry_has(int dir, const char *descriptor, pid_t task, const struct 
                 return false;
         if (same_kind(&theirs, st) && same_file(task, atoi(descriptor), file->fd))
                 return true;
-        return (S_ISSOCK(theirs.st_mode) || !(theirs.st_mode & S_IFMT)) && holds_unseen(task, descriptor);
+        return (S_ISSOCK(theirs.st_mode) || !(theirs.st_mode & S_IFMT)) && holds_unseen(task, descriptor) &&
+               status_of(task, "\nSeccomp:") == SECCOMP_FILTERED;
 }
 
 static bool table_has(const char *path, pid_t task, const struct file *file, const struct stat *st)

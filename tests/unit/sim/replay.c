@@ -155,7 +155,8 @@ static void ioctl_again(struct replay *replay, const struct trace_event *event)
         assert_int_equal(rm_request_find(layout, is_uvm ? RM_NODE_UVM : RM_NODE_CTL, event->request,
                                          &kind, &size),
                          RM_OK);
-        memcpy(replay->block, event->in.data, event->in.size);
+        if (event->in.data)
+                memcpy(replay->block, event->in.data, event->in.size);
         if (params)
                 memcpy(replay->params, event->pin.data, params);
         assert_int_equal(rm_decode(layout, kind, event->request, replay->block, size, &call),

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -60,6 +61,7 @@ static inline void rig_start_with(struct rig *rig, unsigned int n_gpus, bytes me
         (void)fflush(NULL);
         rig->server = fork();
         if (rig->server == 0) {
+                (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failed test leaves nobody behind */
                 close(pair[0]);
                 exit(server_run(&options, faults, pair[1]) ? 1 : 0); /* a leak is seen at exit */
         }
