@@ -333,7 +333,8 @@ static void report(struct run *run, int code, nsec elapsed)
 
         if (run->is_quiet && !run->report_path)
                 return;
-        gate_stats(run->gate, &what.stats);
+        if (run->gate)
+                gate_stats(run->gate, &what.stats);
         if (run->report_path)
                 to = fopen(run->report_path, "we");
         if (!to) {
@@ -360,7 +361,11 @@ static int supervise(struct run *run, const struct sock_fprog *filter, struct er
 
         if (signals < 0)
                 return err_set(err, signals, "watching signals");
-        r = spawn_tenant(run->argv, filter, &run->child, &listener, err);
+        r = spawn_tenant(run->argv, filter, &run->child, &listener, &code, err);
+        if (r == SPAWN_E_ENDED) {
+                report(run, code, clock_now() - start);
+                return code;
+        }
         if (r < 0)
                 return r;
         /* The tenant, of the same user, shall not trace us or read our descriptors. */

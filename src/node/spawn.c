@@ -120,7 +120,7 @@ static void become_tenant(char *const argv[], const struct sock_fprog *filter, i
 }
 
 int spawn_tenant(char *const argv[], const struct sock_fprog *filter, pid_t *ret_child, int *ret_listener,
-                 struct err *err)
+                 int *ret_code, struct err *err)
 {
         _cleanup_(closep) int ours = -1;
         _cleanup_(closep) int theirs = -1;
@@ -140,9 +140,15 @@ int spawn_tenant(char *const argv[], const struct sock_fprog *filter, pid_t *ret
                 become_tenant(argv, filter, sockets[1]);
         closep(&theirs);
         listener = receive_descriptor(ours);
-        if (listener < 0) {
+        if (listener == -EPIPE) { /* it said why, or was killed */
                 (void)waitpid(child, &status, 0);
-                return err_say(err, -EIO, "%s could not be put under supervision", argv[0]);
+                *ret_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+                return SPAWN_E_ENDED;
+        }
+        if (listener < 0) {
+                (void)kill(child, SIGKILL);
+                (void)waitpid(child, &status, 0);
+                return err_set(err, listener, "putting %s under supervision", argv[0]);
         }
         *ret_child = child;
         *ret_listener = listener;

@@ -6,16 +6,22 @@
 
 struct err;
 
+enum {
+        SPAWN_OK,
+        SPAWN_E_ENDED, /* the child ended before it could hand the listener over */
+};
+
 /*
  * Forks; the child puts the filter on itself, hands the listener over and executes argv[0] (looked
  * up in PATH). As root it keeps the capabilities that a container would have, no more: a tenant that
  * could trace its supervisor or load a module would be no tenant.
  *
  * *ret_listener is the caller's. A command that cannot be executed makes the child exit with 127
- * (not found) or 126, after one line on stderr. 0; -errno.
+ * (not found) or 126, after one line on stderr. SPAWN_OK; SPAWN_E_ENDED, with what a shell would call its
+ * exit code in *ret_code; -errno.
  */
 int spawn_tenant(char *const argv[], const struct sock_fprog *filter, pid_t *ret_child, int *ret_listener,
-                 struct err *err);
+                 int *ret_code, struct err *err);
 
 /* Ends every process that is left below us (we are their subreaper) and waits for them. */
 void spawn_end_all(void);

@@ -38,8 +38,7 @@ uint32_t alloc_status(int r)
 
 /* ---- what a class makes ---------------------------------------------------------------------- */
 
-static uint32_t device_alloc(struct machine *machine, struct object *object,
-                             const struct part *params)
+static uint32_t device_alloc(struct machine *machine, struct object *object, const struct part *params)
 {
         uint32_t number = rm_get32(params->data, params->size, 0);
 
@@ -72,21 +71,18 @@ static uint32_t context_share_alloc(struct object *object, struct part *params)
         if (object->parent->class_number != RM_CLASS_GROUP)
                 return SIM_STATUS_INVALID_PARENT;
         handles_depend(object, rm_get32(params->data, params->size, 0));
-        rm_put32(params->data, params->size, 8,
-                 0x3f); /* the subcontext's number: the first it gives */
+        rm_put32(params->data, params->size, 8, 0x3f); /* the subcontext's number: the first it gives */
         return RM_STATUS_OK;
 }
 
 /* An event is heard on the file that was prepared for it under this number (ALLOC_OS_EVENT). */
-static uint32_t event_alloc(struct machine *machine, struct object *object,
-                            const struct part *params)
+static uint32_t event_alloc(struct machine *machine, struct object *object, const struct part *params)
 {
         uint32_t key = rm_get32(params->data, params->size, 16);
         struct file *file;
 
         for (size_t i = 0; (file = map_next(&machine->files, &i)) != NULL;) {
-                if (!file->hears || file->event_client != object->client->top.handle ||
-                    file->event_key != key)
+                if (!file->hears || file->event_client != object->client->top.handle || file->event_key != key)
                         continue;
                 object->event = file->cookie;
                 return RM_STATUS_OK;
@@ -179,12 +175,10 @@ uint32_t alloc_object(struct machine *machine, struct ask *ask)
                 return client_alloc(machine, ask);
         if (!rm_class_name(ask->call.class_or_cmd) && !RM_CLASS_IS_CHANNEL(ask->call.class_or_cmd))
                 return RM_STATUS_INVALID_CLASS;
-        r = handles_put(ask->client, ask->call.parent, ask->call.object, ask->call.class_or_cmd,
-                        &object);
+        r = handles_put(ask->client, ask->call.parent, ask->call.object, ask->call.class_or_cmd, &object);
         if (r != HANDLES_OK)
                 return alloc_status(r);
-        status = object->gpu && object->gpu->is_lost ? SIM_STATUS_GPU_IS_LOST
-                                                     : object_make(machine, ask, object);
+        status = object->gpu && object->gpu->is_lost ? SIM_STATUS_GPU_IS_LOST : object_make(machine, ask, object);
         if (status != RM_STATUS_OK) {
                 handles_free(&machine->handles, object);
                 return status;
@@ -204,12 +198,10 @@ uint32_t alloc_old_memory(struct machine *machine, struct ask *ask)
 
         if (ask->file->node != RM_NODE_DEVICE || limit == UINT64_MAX)
                 return RM_STATUS_INVALID_ARGUMENT;
-        if (ask->call.class_or_cmd != RM_CLASS_HOST_MEMORY &&
-            ask->call.class_or_cmd != RM_CLASS_OS_DESCRIPTOR &&
+        if (ask->call.class_or_cmd != RM_CLASS_HOST_MEMORY && ask->call.class_or_cmd != RM_CLASS_OS_DESCRIPTOR &&
             ask->call.class_or_cmd != RM_CLASS_VIDEO_MEMORY)
                 return RM_STATUS_INVALID_CLASS;
-        r = handles_put(ask->client, ask->call.parent, ask->call.object, ask->call.class_or_cmd,
-                        &object);
+        r = handles_put(ask->client, ask->call.parent, ask->call.object, ask->call.class_or_cmd, &object);
         if (r != HANDLES_OK)
                 return alloc_status(r);
         if (ask->call.class_or_cmd == RM_CLASS_VIDEO_MEMORY) {
@@ -272,11 +264,9 @@ uint32_t alloc_dup(struct machine *machine, struct ask *ask)
                 return RM_STATUS_OBJECT_NOT_FOUND;
         if (!alloc_may_dup(from, ask->client->pid, ask->client->uid))
                 return RM_STATUS_INSUFFICIENT_PERMISSIONS;
-        if (from->class_number == RM_CLASS_DEVICE || from->class_number == RM_CLASS_SUBDEVICE ||
-            from->buffer)
+        if (from->class_number == RM_CLASS_DEVICE || from->class_number == RM_CLASS_SUBDEVICE || from->buffer)
                 return RM_STATUS_INVALID_ARGUMENT;
-        r = handles_put(ask->client, ask->call.parent, ask->call.object, from->class_number,
-                        &object);
+        r = handles_put(ask->client, ask->call.parent, ask->call.object, from->class_number, &object);
         if (r != HANDLES_OK)
                 return alloc_status(r);
 

@@ -33,9 +33,7 @@ static void send_bytes(int reply, struct iovec *parts, size_t n_parts, int fd)
 
 void reply_send(int reply, int32_t result, uint64_t argument0, uint64_t argument1, int fd)
 {
-        struct sim_answer answer = { .result = result,
-                                     .has_fd = fd >= 0,
-                                     .argument = { argument0, argument1 } };
+        struct sim_answer answer = { .result = result, .has_fd = fd >= 0, .argument = { argument0, argument1 } };
         struct iovec part = { &answer, sizeof(answer) };
 
         if (reply < 0)
@@ -51,8 +49,7 @@ static bool keep_for_later(struct ask *ask, const struct iovec *parts, size_t n_
         struct late *late;
         size_t size = 0, at = 0;
 
-        if (!machine->faults.slow_control || ask->header.op != SIM_OP_IOCTL ||
-            ask->call.kind != RM_CONTROL)
+        if (!machine->faults.slow_control || ask->header.op != SIM_OP_IOCTL || ask->call.kind != RM_CONTROL)
                 return false;
         for (size_t i = 0; i < n_parts; i++)
                 size += parts[i].iov_len;
@@ -60,8 +57,7 @@ static bool keep_for_later(struct ask *ask, const struct iovec *parts, size_t n_
         if (!late)
                 return false;
         *late = (struct late){ .next = machine->late,
-                               .due = machine->now +
-                                      (nsec)machine->faults.slow_control * NSEC_PER_USEC,
+                               .due = machine->now + (nsec)machine->faults.slow_control * NSEC_PER_USEC,
                                .reply = TAKE_FD(ask->reply),
                                .size = size };
         for (size_t i = 0; i < n_parts; i++) {

@@ -64,14 +64,13 @@ static enum rm_node node_of_peer(const char *directory, int fd, uint32_t *ret_mi
         size_t length = directory ? strlen(directory) : 0;
         const char *name;
 
-        if (getpeername(fd, (struct sockaddr *)&address, &size) < 0 ||
-            address.sun_family != AF_UNIX)
+        if (getpeername(fd, (struct sockaddr *)&address, &size) < 0 || address.sun_family != AF_UNIX)
                 return RM_NODE_OTHER;
         name = strrchr(address.sun_path, '/');
         if (!name || name - address.sun_path < 4 || strncmp(name - 4, "/dev", 4) != 0)
                 return RM_NODE_OTHER;
-        if (directory && ((size_t)(name - 4 - address.sun_path) != length ||
-                          strncmp(address.sun_path, directory, length) != 0))
+        if (directory &&
+            ((size_t)(name - 4 - address.sun_path) != length || strncmp(address.sun_path, directory, length) != 0))
                 return RM_NODE_OTHER;
         return node_of_name(name + 1, ret_minor);
 }
@@ -137,8 +136,8 @@ struct message {
         } control;
 };
 
-static int message_fill(struct message *message, const struct sim_request *request,
-                        const struct sim_buffer *buffers, size_t n_buffers)
+static int message_fill(struct message *message, const struct sim_request *request, const struct sim_buffer *buffers,
+                        size_t n_buffers)
 {
         size_t total = sizeof(message->header);
 
@@ -157,8 +156,7 @@ static int message_fill(struct message *message, const struct sim_request *reque
         return total > SIM_MESSAGE_MAX ? -EMSGSIZE : 0;
 }
 
-static int message_send(int fd, struct message *message, size_t n_parts, const int *fds,
-                        size_t n_fds)
+static int message_send(int fd, struct message *message, size_t n_parts, const int *fds, size_t n_fds)
 {
         struct msghdr header = { .msg_iov = message->parts, .msg_iovlen = n_parts };
         struct cmsghdr *control;
@@ -181,16 +179,14 @@ static int message_send(int fd, struct message *message, size_t n_parts, const i
         return errno == ECONNRESET || errno == ENOTCONN ? -EPIPE : -errno;
 }
 
-static bool answer_fits(const struct sim_answer *answer, const struct sim_buffer *buffers,
-                        size_t n_buffers)
+static bool answer_fits(const struct sim_answer *answer, const struct sim_buffer *buffers, size_t n_buffers)
 {
         if (answer->block_size && (!n_buffers || answer->block_size != buffers[0].size))
                 return false;
         if (answer->n_segments > SIM_SEGMENTS_MAX)
                 return false;
         for (size_t i = 0; i < answer->n_segments; i++)
-                if (answer->segment_size[i] &&
-                    (i + 1 >= n_buffers || answer->segment_size[i] != buffers[i + 1].size))
+                if (answer->segment_size[i] && (i + 1 >= n_buffers || answer->segment_size[i] != buffers[i + 1].size))
                         return false;
         return true;
 }
@@ -208,8 +204,8 @@ static int fd_of(struct msghdr *header)
 }
 
 /* The header is looked at first: it says what is written where. */
-static int answer_receive(int from, const struct sim_buffer *buffers, size_t n_buffers,
-                          struct sim_answer *ret, int *ret_fd)
+static int answer_receive(int from, const struct sim_buffer *buffers, size_t n_buffers, struct sim_answer *ret,
+                          int *ret_fd)
 {
         union {
                 struct cmsghdr align;
@@ -217,10 +213,9 @@ static int answer_receive(int from, const struct sim_buffer *buffers, size_t n_b
         } control;
         struct iovec parts[1 + BUFFERS_MAX];
         struct sim_answer answer;
-        struct msghdr header = { .msg_iov = parts,
-                                 .msg_iovlen = 1,
-                                 .msg_control = &control,
-                                 .msg_controllen = sizeof(control) };
+        struct msghdr header = {
+                .msg_iov = parts, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
         ssize_t n;
         int fd;
 
@@ -237,8 +232,7 @@ static int answer_receive(int from, const struct sim_buffer *buffers, size_t n_b
                 parts[header.msg_iovlen++] = (struct iovec){ buffers[0].data, answer.block_size };
         for (size_t i = 0; i < answer.n_segments; i++)
                 if (answer.segment_size[i])
-                        parts[header.msg_iovlen++] =
-                                (struct iovec){ buffers[i + 1].data, answer.segment_size[i] };
+                        parts[header.msg_iovlen++] = (struct iovec){ buffers[i + 1].data, answer.segment_size[i] };
         do
                 n = recvmsg(from, &header, MSG_CMSG_CLOEXEC);
         while (n < 0 && errno == EINTR);
@@ -254,8 +248,8 @@ static int answer_receive(int from, const struct sim_buffer *buffers, size_t n_b
         return 0;
 }
 
-int sim_transact(int fd, const struct sim_request *request, const struct sim_buffer *buffers,
-                 size_t n_buffers, int named, struct sim_answer *ret_answer, int *ret_fd)
+int sim_transact(int fd, const struct sim_request *request, const struct sim_buffer *buffers, size_t n_buffers,
+                 int named, struct sim_answer *ret_answer, int *ret_fd)
 {
         ERRNO_SURVIVES;
         _cleanup_(closep) int mine = -1;
@@ -322,13 +316,12 @@ int sim_open(const char *directory, const char *node, int flags)
         return answer.result < 0 ? answer.result : TAKE_FD(fd);
 }
 
-intptr_t sim_mmap(int fd, void *address, size_t length, int prot, int flags, int64_t offset,
-                  bool *ret_is_uvm)
+intptr_t sim_mmap(int fd, void *address, size_t length, int prot, int flags, int64_t offset, bool *ret_is_uvm)
 {
         ERRNO_SURVIVES;
         struct sim_request request = { .op = SIM_OP_MMAP,
-                                       .argument = { (uintptr_t)address, length, (uint64_t)prot,
-                                                     (uint64_t)flags, (uint64_t)offset } };
+                                       .argument = { (uintptr_t)address, length, (uint64_t)prot, (uint64_t)flags,
+                                                     (uint64_t)offset } };
         _cleanup_(closep) int memory = -1;
         struct sim_answer answer;
         void *at;
@@ -355,8 +348,7 @@ intptr_t sim_mmap(int fd, void *address, size_t length, int prot, int flags, int
 
 int sim_munmap(int fd, void *address, size_t length)
 {
-        struct sim_request request = { .op = SIM_OP_MUNMAP,
-                                       .argument = { (uintptr_t)address, length } };
+        struct sim_request request = { .op = SIM_OP_MUNMAP, .argument = { (uintptr_t)address, length } };
         struct sim_answer answer;
         int r;
 
@@ -373,8 +365,7 @@ int sim_layout(const char *directory, struct rm_layout *ret)
         struct rm_version version;
         int r;
 
-        if (snprintf(path, sizeof(path), "%s/sys/module/nvidia/version", directory) >=
-            (int)sizeof(path))
+        if (snprintf(path, sizeof(path), "%s/sys/module/nvidia/version", directory) >= (int)sizeof(path))
                 return -ENAMETOOLONG;
         fd = open(path, O_RDONLY | O_CLOEXEC);
         if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)

@@ -31,8 +31,7 @@ int sim_ioctl(int fd, const struct rm_layout *layout, uint32_t request, void *bl
 
 /* As mmap(2) and munmap(2) of a node. The address, or -errno; *ret_is_uvm: a UVM range, for whose
  * munmap sim_munmap must be called beside the system call. */
-intptr_t sim_mmap(int fd, void *address, size_t length, int prot, int flags, int64_t offset,
-                  bool *ret_is_uvm);
+intptr_t sim_mmap(int fd, void *address, size_t length, int prot, int flags, int64_t offset, bool *ret_is_uvm);
 int sim_munmap(int fd, void *address, size_t length);
 
 /*
@@ -48,8 +47,8 @@ struct sim_buffer {
 };
 struct sim_request;
 struct sim_answer;
-int sim_transact(int fd, const struct sim_request *request, const struct sim_buffer *buffers,
-                 size_t n_buffers, int named, struct sim_answer *ret_answer, int *ret_fd);
+int sim_transact(int fd, const struct sim_request *request, const struct sim_buffer *buffers, size_t n_buffers,
+                 int named, struct sim_answer *ret_answer, int *ret_fd);
 
 /* The layout of the release that the directory plays. 0; -errno; RM_E_VERSION. */
 int sim_layout(const char *directory, struct rm_layout *ret);

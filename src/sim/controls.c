@@ -32,8 +32,8 @@ struct method {
 static struct method method_find(const struct rm_layout *layout, uint32_t number)
 {
         switch (number) {
-#define METHOD(number_, size, handler)                                                             \
-        case number_:                                                                              \
+#define METHOD(number_, size, handler)                                                                                 \
+        case number_:                                                                                                  \
                 return (struct method){ size, method_##handler };
 #include "sim/methods.def"
 #undef METHOD

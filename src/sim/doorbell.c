@@ -21,14 +21,11 @@ static int ask(int ctl, const struct sim_gpu *question, struct sim_answer *ret, 
         return r < 0 ? r : ret->result;
 }
 
-int sim_gpu_wait(int ctl, uint32_t client, uint32_t channel, uint64_t value, uint64_t timeout,
-                 uint64_t *ret_reached)
+int sim_gpu_wait(int ctl, uint32_t client, uint32_t channel, uint64_t value, uint64_t timeout, uint64_t *ret_reached)
 {
-        struct sim_gpu question = { .op = SIM_GPU_FENCE,
-                                    .client = client,
-                                    .object = channel,
-                                    .value = value,
-                                    .timeout = timeout };
+        struct sim_gpu question = {
+                .op = SIM_GPU_FENCE, .client = client, .object = channel, .value = value, .timeout = timeout
+        };
         struct sim_answer answer = { 0 };
         int r;
 

@@ -30,9 +30,9 @@
 
 enum sim_gpu_op {
         SIM_GPU_LAUNCH = 1, /* object: a channel, or a group (its first channel). One-way */
-        SIM_GPU_FENCE,   /* object: a channel. Answered when `value` is reached or `timeout` is over
+        SIM_GPU_FENCE,      /* object: a channel. Answered when `value` is reached or `timeout` is over
                           */
-        SIM_GPU_BACKING, /* object: memory. Answered with its memfd; argument[1]: its size */
+        SIM_GPU_BACKING,    /* object: memory. Answered with its memfd; argument[1]: its size */
 };
 
 #define SIM_FOREVER UINT64_MAX
@@ -41,10 +41,9 @@ struct sim_gpu {
         uint32_t op;
         uint32_t client; /* as in an ioctl: must belong to this connection */
         uint32_t object;
-        uint32_t after_client; /* LAUNCH: with after_channel, starts only when that channel has */
-        uint32_t
-                after_channel; /* reached after_value (cuStreamWaitEvent); 0: none. Of any client */
-        uint32_t semaphore;    /* LAUNCH: handle of a memory object, 0: none */
+        uint32_t after_client;  /* LAUNCH: with after_channel, starts only when that channel has */
+        uint32_t after_channel; /* reached after_value (cuStreamWaitEvent); 0: none. Of any client */
+        uint32_t semaphore;     /* LAUNCH: handle of a memory object, 0: none */
         uint64_t after_value;
         uint64_t semaphore_offset;
         uint64_t duration; /* LAUNCH: ns that it needs on a device of its own */
@@ -63,6 +62,5 @@ struct sim_gpu {
  * Threads: any. All but sim_gpu_send block for a round trip.
  */
 int sim_gpu_send(int ctl, const struct sim_gpu *launch);
-int sim_gpu_wait(int ctl, uint32_t client, uint32_t channel, uint64_t value, uint64_t timeout,
-                 uint64_t *ret_reached);
+int sim_gpu_wait(int ctl, uint32_t client, uint32_t channel, uint64_t value, uint64_t timeout, uint64_t *ret_reached);
 int sim_gpu_backing(int ctl, uint32_t client, uint32_t memory, uint64_t *ret_size);

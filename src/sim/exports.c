@@ -79,11 +79,11 @@ static uint32_t device_of(struct client *client, uint32_t handle)
 uint32_t exports_put_one(struct ask *ask)
 {
         const struct part *params = &ask->segments[0];
-        struct exports *exports = exports_of(
-                ask->named, 1, device_of(ask->client, rm_get32(params->data, params->size, 4)));
+        struct exports *exports =
+                exports_of(ask->named, 1, device_of(ask->client, rm_get32(params->data, params->size, 4)));
 
-        return exports ? put(exports, ask->client, 0, rm_get32(params->data, params->size, 12))
-                       : RM_STATUS_INVALID_ARGUMENT;
+        return exports ? put(exports, ask->client, 0, rm_get32(params->data, params->size, 12)) :
+                         RM_STATUS_INVALID_ARGUMENT;
 }
 
 /* fd@0 hDevice@4 u16 max@8 metadata[64]@10 objects[512]@76 u16 n@2124 u16 index@2126 */
@@ -92,9 +92,8 @@ uint32_t exports_put(struct ask *ask)
         const struct part *params = &ask->segments[0];
         uint32_t n = get16(params, 2124), index = get16(params, 2126), status = RM_STATUS_OK;
         bool is_new = ask->named && !ask->named->exports;
-        struct exports *exports =
-                exports_of(ask->named, get16(params, 8),
-                           device_of(ask->client, rm_get32(params->data, params->size, 4)));
+        struct exports *exports = exports_of(ask->named, get16(params, 8),
+                                             device_of(ask->client, rm_get32(params->data, params->size, 4)));
 
         if (!exports)
                 return RM_STATUS_INVALID_ARGUMENT;
@@ -103,8 +102,7 @@ uint32_t exports_put(struct ask *ask)
         if (n > 512 || index + n > exports->n)
                 return STATUS_INVALID_PARAMETER;
         for (size_t i = 0; i < n && status == RM_STATUS_OK; i++)
-                status = put(exports, ask->client, index + i,
-                             rm_get32(params->data, params->size, 76 + 4 * i));
+                status = put(exports, ask->client, index + i, rm_get32(params->data, params->size, 76 + 4 * i));
         return status;
 }
 
@@ -131,8 +129,7 @@ uint32_t exports_info(struct machine *machine, struct ask *ask)
 static uint32_t take(struct client *client, struct memory *memory, uint32_t parent, uint32_t handle,
                      struct object **ret)
 {
-        int r = handles_put(client, parent, handle,
-                            memory->taken ? RM_CLASS_VIDEO_MEMORY : RM_CLASS_HOST_MEMORY, ret);
+        int r = handles_put(client, parent, handle, memory->taken ? RM_CLASS_VIDEO_MEMORY : RM_CLASS_HOST_MEMORY, ret);
 
         if (r != HANDLES_OK)
                 return alloc_status(r);
@@ -178,10 +175,9 @@ uint32_t exports_take(struct machine *machine, struct ask *ask)
 
                 params->data[520 + i] = !memory ? 0 : memory->taken ? TYPE_VIDEO : TYPE_HOST;
                 if (memory)
-                        status = handle ? take(ask->client, memory,
-                                               rm_get32(params->data, params->size, 4), handle,
-                                               &taken[i])
-                                        : (uint32_t)STATUS_INVALID_PARAMETER;
+                        status = handle ? take(ask->client, memory, rm_get32(params->data, params->size, 4), handle,
+                                               &taken[i]) :
+                                          (uint32_t)STATUS_INVALID_PARAMETER;
         }
         for (size_t i = 0; i < n && status != RM_STATUS_OK; i++)
                 if (taken[i])

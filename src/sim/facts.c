@@ -41,8 +41,7 @@ uint32_t method_build_version(struct method_call *call)
         for (size_t i = 1; i < call->ask->header.n_segments && i <= 3; i++)
                 memset(call->ask->segments[i].data, 0, call->ask->segments[i].size);
         if (call->ask->header.n_segments > 1 && text->size)
-                (void)snprintf((char *)text->data, text->size, "%s",
-                               call->machine->options.release);
+                (void)snprintf((char *)text->data, text->size, "%s", call->machine->options.release);
         return RM_STATUS_OK;
 }
 
@@ -50,8 +49,7 @@ uint32_t method_build_version(struct method_call *call)
 static void ids_put(struct method_call *call, size_t at)
 {
         for (unsigned int i = 0; i < GPUS_MAX; i++)
-                put(call, at + 4 * i,
-                    i < call->machine->options.n_gpus ? call->machine->gpus[i].id : NO_ID);
+                put(call, at + 4 * i, i < call->machine->options.n_gpus ? call->machine->gpus[i].id : NO_ID);
 }
 
 uint32_t method_attached_ids(struct method_call *call)
@@ -134,11 +132,10 @@ uint32_t method_n_subdevices(struct method_call *call)
 
 uint32_t method_class_list(struct method_call *call)
 {
-        static const uint32_t classes[] = {
-                0x3e,   0x40,   0x70,   0x71,   0x80,   0x2080, 0x2081, 0x503b, 0x503c, 0x50a0,
-                0x83de, 0x9067, 0x906f, 0x90e6, 0x90f1, 0xa06c, 0xc361, 0xc36f, 0xc461, 0xc46f,
-                0xc561, 0xc56f, 0xc661, 0xc86f, 0xc8b5, 0xcb33, 0xcba2, 0xcbc0
-        };
+        static const uint32_t classes[] = { 0x3e,   0x40,   0x70,   0x71,   0x80,   0x2080, 0x2081,
+                                            0x503b, 0x503c, 0x50a0, 0x83de, 0x9067, 0x906f, 0x90e6,
+                                            0x90f1, 0xa06c, 0xc361, 0xc36f, 0xc461, 0xc46f, 0xc561,
+                                            0xc56f, 0xc661, 0xc86f, 0xc8b5, 0xcb33, 0xcba2, 0xcbc0 };
         size_t n = sizeof(classes) / sizeof(classes[0]);
 
         (void)method_zeros(call);
@@ -150,9 +147,7 @@ uint32_t method_class_list(struct method_call *call)
 
 uint32_t method_engines(struct method_call *call)
 {
-        static const uint32_t engines[] = {
-                1, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
-        }; /* GR0, copy 0-9 */
+        static const uint32_t engines[] = { 1, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18 }; /* GR0, copy 0-9 */
         size_t n = sizeof(engines) / sizeof(engines[0]);
 
         (void)method_zeros(call);
@@ -170,8 +165,8 @@ enum fact_list {
 
 static uint32_t fact(enum fact_list list, uint32_t index)
 {
-#define FACT(list_, index_, datum)                                                                 \
-        if (list == FACTS_##list_ && index == index_)                                              \
+#define FACT(list_, index_, datum)                                                                                     \
+        if (list == FACTS_##list_ && index == index_)                                                                  \
                 return datum;
 #include "sim/facts.def"
 #undef FACT
@@ -244,8 +239,7 @@ uint32_t method_gid(struct method_call *call)
 
 uint32_t method_context_size(struct method_call *call)
 {
-        rm_put64(call->params->data, call->params->size, 8,
-                 0); /* no separate buffer to account for */
+        rm_put64(call->params->data, call->params->size, 8, 0); /* no separate buffer to account for */
         return RM_STATUS_OK;
 }
 
@@ -304,7 +298,6 @@ uint32_t method_memory_info(struct method_call *call)
 
 uint32_t method_memory_info_v1(struct method_call *call)
 {
-        return call->ask->header.n_segments > 1
-                       ? memory_list(call->gpu, &call->ask->segments[1], 0, get(call, 0))
-                       : RM_STATUS_INVALID_ARGUMENT;
+        return call->ask->header.n_segments > 1 ? memory_list(call->gpu, &call->ask->segments[1], 0, get(call, 0)) :
+                                                  RM_STATUS_INVALID_ARGUMENT;
 }

@@ -13,12 +13,12 @@ int fault_parse(const char *text, struct faults *faults, enum fault *ret_fault, 
 
         if (!value || number_parse(value + 1, &number) < 0)
                 return -EINVAL;
-#define FAULT(member, name, meaning)                                                               \
-        if (length == strlen(name) && strncmp(text, name, length) == 0) {                          \
-                faults->member = number;                                                           \
-                *ret_fault = FAULT_##member;                                                       \
-                *ret_value = number;                                                               \
-                return 0;                                                                          \
+#define FAULT(member, name, meaning)                                                                                   \
+        if (length == strlen(name) && strncmp(text, name, length) == 0) {                                              \
+                faults->member = number;                                                                               \
+                *ret_fault = FAULT_##member;                                                                           \
+                *ret_value = number;                                                                                   \
+                return 0;                                                                                              \
         }
 #include "sim/faults.def"
 #undef FAULT

@@ -16,8 +16,7 @@ enum fault {
 };
 
 /* "slow-control=500": sets the member. 0; -EINVAL. */
-int fault_parse(const char *text, struct faults *faults, enum fault *ret_fault,
-                uint64_t *ret_value);
+int fault_parse(const char *text, struct faults *faults, enum fault *ret_fault, uint64_t *ret_value);
 
 /* One line per row, for --help. */
 const char *fault_help(void);

@@ -16,10 +16,9 @@ void gpu_uuid_format(unsigned int index, char text[static UUID_TEXT])
         unsigned char u[16];
 
         gpu_uuid(index, u);
-        (void)snprintf(text, UUID_TEXT,
-                       "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
-                       u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11],
-                       u[12], u[13], u[14], u[15]);
+        (void)snprintf(text, UUID_TEXT, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x",
+                       u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14],
+                       u[15]);
 }
 
 static int make_directory(const char *directory, const char *name)
@@ -30,8 +29,8 @@ static int make_directory(const char *directory, const char *name)
         return mkdir(path, 0755) < 0 && errno != EEXIST ? -errno : 0;
 }
 
-__attribute__((format(printf, 3, 4))) static int make_file(const char *directory, const char *name,
-                                                           const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int make_file(const char *directory, const char *name, const char *format,
+                                                           ...)
 {
         _cleanup_(closep) int fd = -1;
         char path[256];
@@ -58,8 +57,7 @@ static int make_gpu(const char *directory, unsigned int index)
         r = make_directory(directory, name);
         if (r < 0)
                 return r;
-        (void)snprintf(name, sizeof(name), "proc/driver/nvidia/gpus/0000:%02x:00.0/information",
-                       index + 1);
+        (void)snprintf(name, sizeof(name), "proc/driver/nvidia/gpus/0000:%02x:00.0/information", index + 1);
         return make_file(directory, name,
                          "Model: \t\t NVIDIA H200\n"
                          "IRQ:   \t\t 0\n"
@@ -77,15 +75,8 @@ static int make_gpu(const char *directory, unsigned int index)
 int machine_files_make(const struct machine_options *options)
 {
         static const char *const directories[] = {
-                "dev",
-                "proc",
-                "proc/driver",
-                "proc/driver/nvidia",
-                "proc/driver/nvidia/gpus",
-                "sys",
-                "sys/module",
-                "sys/module/nvidia",
-                "sys/module/nvidia_uvm",
+                "dev", "proc",       "proc/driver",       "proc/driver/nvidia",    "proc/driver/nvidia/gpus",
+                "sys", "sys/module", "sys/module/nvidia", "sys/module/nvidia_uvm",
         };
         const char *directory = options->directory;
         int r = 0;
@@ -105,10 +96,9 @@ int machine_files_make(const struct machine_options *options)
                               "(sublet sim)\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n",
                               options->release);
         if (!r)
-                r = make_file(
-                        directory, "proc/driver/nvidia/params",
-                        "ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 1\nDeviceFileUID: 0\n"
-                        "DeviceFileGID: 0\nDeviceFileMode: 438\nRmProfilingAdminOnly: 1\n");
+                r = make_file(directory, "proc/driver/nvidia/params",
+                              "ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 1\nDeviceFileUID: 0\n"
+                              "DeviceFileGID: 0\nDeviceFileMode: 438\nRmProfilingAdminOnly: 1\n");
         for (unsigned int i = 0; i < options->n_gpus && !r; i++)
                 r = make_gpu(directory, i);
         return r;

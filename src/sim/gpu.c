@@ -30,8 +30,7 @@ enum {
 
 /* ---- what the run list asks and tells -------------------------------------------------------- */
 
-#define CONTAINER(pointer, type, member)                                                           \
-        ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 static bool is_ready(void *context, const struct run_work *run)
 {
@@ -44,8 +43,7 @@ static bool is_ready(void *context, const struct run_work *run)
                 return true;
         client = handles_client(&gpu->machine->handles, work->after_client);
         object = client ? handles_get(client, work->after_channel) : NULL;
-        return !object || !object->channel || object->channel->error ||
-               object->channel->reached >= work->after_value;
+        return !object || !object->channel || object->channel->error || object->channel->reached >= work->after_value;
 }
 
 static void work_free(struct work *work)
@@ -76,9 +74,9 @@ static void waiters_wake(struct channel *channel, nsec now)
                         continue;
                 }
                 reply_send(waiter->reply,
-                           waiter->value <= channel->reached ? 0
-                           : channel->error                  ? channel->error
-                                                             : -ETIMEDOUT,
+                           waiter->value <= channel->reached ? 0 :
+                           channel->error                    ? channel->error :
+                                                               -ETIMEDOUT,
                            channel->reached, 0, -1);
                 *at = waiter->next;
                 free(waiter);
@@ -189,8 +187,7 @@ static struct group *group_new(struct gpu *gpu, const struct client *client, uin
         group->engine = engine;
         group->pid = client->pid;
         group->uid = client->uid;
-        runlist_add_group(&gpu->engines[is_copy], &group->run,
-                          is_copy ? SLICE_COPY : SLICE_GRAPHICS);
+        runlist_add_group(&gpu->engines[is_copy], &group->run, is_copy ? SLICE_COPY : SLICE_GRAPHICS);
         return group;
 }
 
@@ -217,8 +214,7 @@ void group_unref(struct group *group)
 }
 
 /* A channel whose parent is a device gets a group without a handle, as in the driver. */
-static struct group *group_of(const struct object *parent, const struct client *client,
-                              uint32_t engine)
+static struct group *group_of(const struct object *parent, const struct client *client, uint32_t engine)
 {
         if (parent->group) {
                 parent->group->refs++;
@@ -271,8 +267,7 @@ void channel_unref(struct channel *channel)
         if (!channel || --channel->refs)
                 return;
         now = channel->group->gpu->machine->now;
-        for (struct run_work *run = runlist_remove_queue(&channel->run, now), *next; run;
-             run = next) {
+        for (struct run_work *run = runlist_remove_queue(&channel->run, now), *next; run; run = next) {
                 next = run->next;
                 work_free(CONTAINER(run, struct work, run));
         }
@@ -315,8 +310,7 @@ static int semaphore_find(struct client *client, const struct sim_gpu *gpu, stru
         return 0;
 }
 
-static void launch(struct machine *machine, struct client *client, struct channel *channel,
-                   const struct sim_gpu *gpu)
+static void launch(struct machine *machine, struct client *client, struct channel *channel, const struct sim_gpu *gpu)
 {
         struct work *work;
 
@@ -334,13 +328,11 @@ static void launch(struct machine *machine, struct client *client, struct channe
         work->after_client = gpu->after_client;
         work->after_channel = gpu->after_channel;
         work->after_value = gpu->after_value;
-        runlist_submit(&channel->run, &work->run,
-                       gpu->duration > INT64_MAX / 4 ? INT64_MAX / 4 : (nsec)gpu->duration,
+        runlist_submit(&channel->run, &work->run, gpu->duration > INT64_MAX / 4 ? INT64_MAX / 4 : (nsec)gpu->duration,
                        machine->now);
 }
 
-static int fence(struct machine *machine, struct ask *ask, struct channel *channel,
-                 const struct sim_gpu *gpu)
+static int fence(struct machine *machine, struct ask *ask, struct channel *channel, const struct sim_gpu *gpu)
 {
         struct waiter *waiter;
 
@@ -356,9 +348,9 @@ static int fence(struct machine *machine, struct ask *ask, struct channel *chann
                 return -ENOMEM;
         *waiter = (struct waiter){ .next = channel->waiters,
                                    .value = gpu->value,
-                                   .until = gpu->timeout >= (uint64_t)(RUN_NEVER - machine->now)
-                                                    ? RUN_NEVER
-                                                    : machine->now + (nsec)gpu->timeout,
+                                   .until = gpu->timeout >= (uint64_t)(RUN_NEVER - machine->now) ?
+                                                    RUN_NEVER :
+                                                    machine->now + (nsec)gpu->timeout,
                                    .reply = TAKE_FD(ask->reply) };
         channel->waiters = waiter;
         ask->is_kept = true;
@@ -444,8 +436,8 @@ void gpu_lose(struct gpu *gpu)
         for (size_t i = 0; i < ENGINES; i++)
                 for (struct run_group *group = gpu->engines[i].groups; group; group = group->next)
                         group_stop(CONTAINER(group, struct group, run), -ENODEV);
-        machine_log(gpu->machine, "NVRM: Xid (PCI:0000:%02x:00): %d, GPU has fallen off the bus.\n",
-                    gpu->id >> 8, XID_LOST);
+        machine_log(gpu->machine, "NVRM: Xid (PCI:0000:%02x:00): %d, GPU has fallen off the bus.\n", gpu->id >> 8,
+                    XID_LOST);
         events_fire(gpu);
 }
 
@@ -459,8 +451,8 @@ void gpu_xid(struct gpu *gpu, unsigned int number)
                 gpu_lose(gpu);
                 return;
         }
-        machine_log(gpu->machine, "NVRM: Xid (PCI:0000:%02x:00): %u, pid=%d, name=?, Ch %08x\n",
-                    gpu->id >> 8, number, group ? (int)group->pid : 0, group ? group->context : 0);
+        machine_log(gpu->machine, "NVRM: Xid (PCI:0000:%02x:00): %u, pid=%d, name=?, Ch %08x\n", gpu->id >> 8, number,
+                    group ? (int)group->pid : 0, group ? group->context : 0);
         if (group)
                 group_stop(group, -EIO);
         events_fire(gpu);

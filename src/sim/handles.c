@@ -12,8 +12,7 @@ enum {
         DEPTH_MAX = 32, /* the driver's classes make 6 at most; this bounds our recursion */
 };
 
-void handles_init(struct handles *handles, void (*gone)(void *context, struct object *object),
-                  void *context)
+void handles_init(struct handles *handles, void (*gone)(void *context, struct object *object), void *context)
 {
         *handles = (struct handles){ .gone = gone, .context = context };
 }
@@ -36,9 +35,7 @@ int handles_client_new(struct handles *handles, pid_t pid, uid_t uid, struct cli
 
         if (!client)
                 return -ENOMEM;
-        client->top = (struct object){ .client = client,
-                                       .class_number = CLASS_CLIENT,
-                                       .policy = SHARE_PROCESS };
+        client->top = (struct object){ .client = client, .class_number = CLASS_CLIENT, .policy = SHARE_PROCESS };
         client->pid = pid;
         client->uid = uid;
         do {
@@ -87,8 +84,7 @@ static uint32_t handle_pick(struct client *client)
         return handle;
 }
 
-int handles_put(struct client *client, uint32_t parent, uint32_t handle, uint32_t class_number,
-                struct object **ret)
+int handles_put(struct client *client, uint32_t parent, uint32_t handle, uint32_t class_number, struct object **ret)
 {
         _cleanup_(freep) struct object *object = NULL;
         struct object *above = handles_get(client, parent);

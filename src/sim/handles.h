@@ -73,8 +73,7 @@ enum {
         HANDLES_E_PARENT, /* no such parent, or one that is too deep to have children */
 };
 
-void handles_init(struct handles *handles, void (*gone)(void *context, struct object *object),
-                  void *context);
+void handles_init(struct handles *handles, void (*gone)(void *context, struct object *object), void *context);
 void handles_done(struct handles *handles);
 
 /* The caller links it to its file. 0; -ENOMEM. */
@@ -83,8 +82,7 @@ struct client *handles_client(const struct handles *handles, uint32_t handle); /
 void handles_client_free(struct handles *handles, struct client *client);
 
 /* handle 0: picks one. HANDLES_OK; HANDLES_E_HANDLE; HANDLES_E_PARENT; -ENOMEM. */
-int handles_put(struct client *client, uint32_t parent, uint32_t handle, uint32_t class_number,
-                struct object **ret);
+int handles_put(struct client *client, uint32_t parent, uint32_t handle, uint32_t class_number, struct object **ret);
 
 /* An object or, by its own handle, the client's top. NULL: none. */
 struct object *handles_get(struct client *client, uint32_t handle);

@@ -70,8 +70,7 @@ static int add(struct parcel *parcel, uint64_t address, uint64_t size)
 {
         if (parcel->n_buffers == 1 + SIM_SEGMENTS_MAX || size > SIM_MESSAGE_MAX)
                 return -EINVAL;
-        parcel->buffers[parcel->n_buffers++] =
-                (struct sim_buffer){ (void *)(uintptr_t)address, (uint32_t)size };
+        parcel->buffers[parcel->n_buffers++] = (struct sim_buffer){ (void *)(uintptr_t)address, (uint32_t)size };
         return 0;
 }
 
@@ -79,8 +78,7 @@ static int add(struct parcel *parcel, uint64_t address, uint64_t size)
 static int add_pointers(struct parcel *parcel, const struct rm_layout *layout)
 {
         unsigned char params[POINTERS_END];
-        uint32_t size =
-                parcel->call.params_size < POINTERS_END ? parcel->call.params_size : POINTERS_END;
+        uint32_t size = parcel->call.params_size < POINTERS_END ? parcel->call.params_size : POINTERS_END;
         const struct rm_pointer *pointers;
         size_t n = rm_pointers(layout, parcel->call.class_or_cmd, &pointers);
         int r = 0;
@@ -93,30 +91,26 @@ static int add_pointers(struct parcel *parcel, const struct rm_layout *layout)
                 uint64_t address = rm_get64(params, size, pointers[i].at);
 
                 /* What nobody has described no method here reads. */
-                r = add(parcel, address,
-                        pointers[i].element ? rm_pointer_bytes(&pointers[i], params, size) : 0);
+                r = add(parcel, address, pointers[i].element ? rm_pointer_bytes(&pointers[i], params, size) : 0);
         }
         return r;
 }
 
-static int name_file(const struct parcel *parcel, enum rm_node node, const unsigned char *block,
-                     uint32_t size)
+static int name_file(const struct parcel *parcel, enum rm_node node, const unsigned char *block, uint32_t size)
 {
         int fd = -1;
 
         /* UVM looks up no descriptor but this one (uvm.c, 525 to 595). */
-        if (parcel->call.fd_at != NO_OFFSET &&
-            (node != RM_NODE_UVM || parcel->call.kind == RM_UVM_MM_INITIALIZE))
+        if (parcel->call.fd_at != NO_OFFSET && (node != RM_NODE_UVM || parcel->call.kind == RM_UVM_MM_INITIALIZE))
                 fd = (int)rm_get32(block, size, parcel->call.fd_at);
         for (size_t i = 0; i < ARRAY_SIZE(names) && parcel->call.params; i++)
-                if (parcel->call.kind == RM_CONTROL &&
-                    parcel->call.class_or_cmd == names[i].control)
+                if (parcel->call.kind == RM_CONTROL && parcel->call.class_or_cmd == names[i].control)
                         fd = (int)copy_in32(parcel->call.params + names[i].at);
         return fd >= 0 && fcntl(fd, F_GETFD) >= 0 ? fd : -1;
 }
 
-static int add_parameters(struct parcel *parcel, const struct rm_layout *layout,
-                          const unsigned char *block, uint32_t size)
+static int add_parameters(struct parcel *parcel, const struct rm_layout *layout, const unsigned char *block,
+                          uint32_t size)
 {
         uint64_t rights = rm_get64(block, size, parcel->call.rights_at);
         uint32_t params = rm_params_size(layout, &parcel->call);
@@ -137,9 +131,8 @@ static int add_parameters(struct parcel *parcel, const struct rm_layout *layout,
         return rights ? add(parcel, rights, RM_RIGHTS_SIZE) : 0;
 }
 
-static int transact(int fd, enum rm_node node, const struct rm_layout *layout,
-                    struct parcel *parcel, uint32_t request, void *block, const unsigned char *copy,
-                    uint32_t size)
+static int transact(int fd, enum rm_node node, const struct rm_layout *layout, struct parcel *parcel, uint32_t request,
+                    void *block, const unsigned char *copy, uint32_t size)
 {
         struct sim_request message = { .op = SIM_OP_IOCTL, .request = request };
         struct sim_answer answer;
@@ -150,13 +143,12 @@ static int transact(int fd, enum rm_node node, const struct rm_layout *layout,
                 r = add_parameters(parcel, layout, copy, size);
         if (r < 0)
                 return r;
-        r = sim_transact(fd, &message, parcel->buffers, parcel->n_buffers,
-                         name_file(parcel, node, copy, size), &answer, NULL);
+        r = sim_transact(fd, &message, parcel->buffers, parcel->n_buffers, name_file(parcel, node, copy, size), &answer,
+                         NULL);
         return r < 0 ? r : answer.result;
 }
 
-static int perform(int fd, enum rm_node node, const struct rm_layout *layout, uint32_t request,
-                   void *block)
+static int perform(int fd, enum rm_node node, const struct rm_layout *layout, uint32_t request, void *block)
 {
         struct parcel parcel = { 0 };
         unsigned char copy[BLOCK_MAX];
@@ -173,8 +165,7 @@ static int perform(int fd, enum rm_node node, const struct rm_layout *layout, ui
                 return transact(fd, node, layout, &parcel, request, block, copy, size);
 
         /* One level deep: rm_decode has refused an XFER in an XFER. */
-        return perform(fd, node, layout,
-                       RM_REQUEST(parcel.call.class_or_cmd, parcel.call.params_size),
+        return perform(fd, node, layout, RM_REQUEST(parcel.call.class_or_cmd, parcel.call.params_size),
                        (void *)(uintptr_t)parcel.call.params);
 }
 
@@ -187,8 +178,7 @@ int sim_ioctl(int fd, const struct rm_layout *layout, uint32_t request, void *bl
         if (node == RM_NODE_OTHER)
                 return -ENOTTY;
         if (node != RM_NODE_UVM && (request & 0xff) == RM_NR_EVENT_DATA)
-                (void)recv(fd, &token, sizeof(token),
-                           MSG_DONTWAIT); /* wire.h: an event is pending */
+                (void)recv(fd, &token, sizeof(token), MSG_DONTWAIT); /* wire.h: an event is pending */
         r = perform(fd, node, layout, request, block);
         errno = saved;
         return r == -EPIPE ? -ENODEV : r;

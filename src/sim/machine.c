@@ -24,16 +24,13 @@ enum {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-int machine_file_new(struct machine *machine, enum rm_node node, uint32_t minor, int fd,
-                     struct file **ret)
+int machine_file_new(struct machine *machine, enum rm_node node, uint32_t minor, int fd, struct file **ret)
 {
         struct file *file = calloc(1, sizeof(*file));
 
         if (!file)
                 return -ENOMEM;
-        *file = (struct file){
-                .machine = machine, .node = node, .minor = minor, .fd = fd, .refs = 1
-        };
+        *file = (struct file){ .machine = machine, .node = node, .minor = minor, .fd = fd, .refs = 1 };
         *ret = file;
         return 0;
 }
@@ -153,8 +150,7 @@ static uint32_t event_alloc(struct ask *ask)
 
 static uint32_t event_free(struct ask *ask)
 {
-        if (!ask->file->hears ||
-            ask->file->event_key != rm_get32(ask->block.data, ask->block.size, 8))
+        if (!ask->file->hears || ask->file->event_key != rm_get32(ask->block.data, ask->block.size, 8))
                 return RM_STATUS_INVALID_ARGUMENT;
         ask->file->hears = false;
         return RM_STATUS_OK;
@@ -179,8 +175,7 @@ static struct client *client_of(struct machine *machine, const struct file *file
 {
         struct client *client = handles_client(&machine->handles, handle);
 
-        return client && (client->file == file || (file->ctl && client->file == file->ctl)) ? client
-                                                                                            : NULL;
+        return client && (client->file == file || (file->ctl && client->file == file->ctl)) ? client : NULL;
 }
 
 /* Of a call on objects: the status. */
@@ -222,8 +217,7 @@ static uint32_t call_objects(struct machine *machine, struct ask *ask)
 static bool makes_client(const struct rm_call *call)
 {
         return (call->kind == RM_ALLOC || call->kind == RM_ALLOC_SHORT) &&
-               (call->class_or_cmd == RM_CLASS_ROOT ||
-                call->class_or_cmd == RM_CLASS_ROOT_NON_PRIV ||
+               (call->class_or_cmd == RM_CLASS_ROOT || call->class_or_cmd == RM_CLASS_ROOT_NON_PRIV ||
                 call->class_or_cmd == RM_CLASS_CLIENT);
 }
 
@@ -256,8 +250,8 @@ static int ioctl_rm(struct machine *machine, struct ask *ask)
                 return -EINVAL; /* one level only, and that is the client's */
         default:
                 ask->client = client_of(machine, ask->file, ask->call.client);
-                status = ask->client || makes_client(&ask->call) ? call_objects(machine, ask)
-                                                                 : RM_STATUS_INVALID_CLIENT;
+                status =
+                        ask->client || makes_client(&ask->call) ? call_objects(machine, ask) : RM_STATUS_INVALID_CLIENT;
                 break;
         }
         rm_put32(ask->block.data, ask->block.size, ask->call.status_at, status);
@@ -269,11 +263,9 @@ static int ioctl_any(struct machine *machine, struct ask *ask)
         enum rm_kind kind;
         uint32_t size;
 
-        if (rm_request_find(&machine->layout, ask->file->node, ask->header.request, &kind, &size) !=
-                    RM_OK ||
+        if (rm_request_find(&machine->layout, ask->file->node, ask->header.request, &kind, &size) != RM_OK ||
             size != ask->block.size ||
-            rm_decode(&machine->layout, kind, ask->header.request, ask->block.data, size,
-                      &ask->call) != RM_OK)
+            rm_decode(&machine->layout, kind, ask->header.request, ask->block.data, size, &ask->call) != RM_OK)
                 return -EINVAL;
         ask->block.is_returned = true;
         return ask->file->node == RM_NODE_UVM ? uvm_ioctl(machine, ask) : ioctl_rm(machine, ask);
@@ -289,8 +281,7 @@ static int mmap_any(struct machine *machine, struct ask *ask)
 
         if (file->node == RM_NODE_UVM)
                 return uvm_mmap(machine, ask);
-        if (!file->mapping || length > file->mapping_length ||
-            offset > file->mapping_length - length)
+        if (!file->mapping || length > file->mapping_length || offset > file->mapping_length - length)
                 return -EINVAL;
         fd = mem_fd(file->mapping);
         if (fd < 0)
@@ -347,8 +338,7 @@ static int dispatch(struct machine *machine, struct ask *ask)
         }
 }
 
-void machine_message(struct file *file, unsigned char *data, size_t size, struct ucred who,
-                     uint64_t named, int reply)
+void machine_message(struct file *file, unsigned char *data, size_t size, struct ucred who, uint64_t named, int reply)
 {
         struct machine *machine = file->machine;
         struct ask ask = { .file = file, .cookie = named, .who = who, .reply = reply, .fd = -1 };
@@ -371,8 +361,7 @@ int machine_init(struct machine *machine, const struct machine_options *options,
         if (rm_version_parse(options->release, &version) < 0)
                 return -EINVAL;
         if (rm_layout_for(version, &machine->layout) != RM_OK &&
-            (rm_version_parse(MACHINE_RELEASE, &version) < 0 ||
-             rm_layout_for(version, &machine->layout) != RM_OK))
+            (rm_version_parse(MACHINE_RELEASE, &version) < 0 || rm_layout_for(version, &machine->layout) != RM_OK))
                 return -EINVAL;
         handles_init(&machine->handles, object_gone, machine);
         for (unsigned int i = 0; i < options->n_gpus; i++)
@@ -398,8 +387,7 @@ nsec machine_advance(struct machine *machine)
         }
         due = answer_late(machine);
         next = due < next ? due : next;
-        if (machine->faults.lost_gpu_after &&
-            machine->faults.lost_gpu_after <= (uint64_t)machine->now) {
+        if (machine->faults.lost_gpu_after && machine->faults.lost_gpu_after <= (uint64_t)machine->now) {
                 machine->faults.lost_gpu_after = 0;
                 gpu_lose(&machine->gpus[0]);
         }
@@ -426,8 +414,7 @@ int machine_fault(struct machine *machine, const char *text)
                 gpu_lose(&machine->gpus[value]);
                 return 0;
         case FAULT_lost_gpu_after: /* kept as a point in time */
-                machine->faults.lost_gpu_after =
-                        (uint64_t)machine->now + value * (uint64_t)NSEC_PER_MSEC;
+                machine->faults.lost_gpu_after = (uint64_t)machine->now + value * (uint64_t)NSEC_PER_MSEC;
                 return 0;
         case FAULT_xid:
                 gpu_xid(&machine->gpus[0], (unsigned int)value);

@@ -216,8 +216,7 @@ int machine_init(struct machine *machine, const struct machine_options *options,
 void machine_done(struct machine *machine);
 
 /* A connection. The file takes fd over; machine_hang_up gives all back, and closes it. */
-int machine_file_new(struct machine *machine, enum rm_node node, uint32_t minor, int fd,
-                     struct file **ret);
+int machine_file_new(struct machine *machine, enum rm_node node, uint32_t minor, int fd, struct file **ret);
 void machine_hang_up(struct file *file);
 
 /*
@@ -225,8 +224,7 @@ void machine_hang_up(struct file *file);
  * beside it, 0: none. reply: taken. Sends the answer, now or later; what is malformed is answered
  * -EINVAL.
  */
-void machine_message(struct file *file, unsigned char *data, size_t size, struct ucred who,
-                     uint64_t named, int reply);
+void machine_message(struct file *file, unsigned char *data, size_t size, struct ucred who, uint64_t named, int reply);
 
 /* Lets time pass until machine->now; then when it wants to be called again, or RUN_NEVER. */
 nsec machine_advance(struct machine *machine);
@@ -235,8 +233,7 @@ nsec machine_advance(struct machine *machine);
 int machine_fault(struct machine *machine, const char *text);
 
 /* A line of the kernel's log. */
-void machine_log(struct machine *machine, const char *format, ...)
-        __attribute__((format(printf, 2, 3)));
+void machine_log(struct machine *machine, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void file_unref(struct file *file);
 void file_event(struct file *file); /* something to read: poll wakes up */

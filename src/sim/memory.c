@@ -79,8 +79,7 @@ void mem_unref(struct memory *memory)
         if (memory->is_page)
                 page_unlink(memory);
         if (memory->fd >= 0) {
-                (void)fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-                                (off_t)memory->size);
+                (void)fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)memory->size);
                 close(memory->fd);
         }
         free(memory);
@@ -157,13 +156,10 @@ static void tell_pages(struct memory *memory)
                 CACHED = 5,        /* of attr2: cacheable by the GPU */
                 HUGE_2M = 1 << 20, /* of attr2 */
         };
-        uint32_t pages = memory->size % (2 * MIB) == 0 && memory->taken ? 3
-                         : memory->size % (64 * KIB) == 0               ? 2
-                                                                        : 1;
+        uint32_t pages = memory->size % (2 * MIB) == 0 && memory->taken ? 3 : memory->size % (64 * KIB) == 0 ? 2 : 1;
 
         memory->attr &= ~(3u << PAGES_AT | 3u << PHYSICALITY_AT);
-        memory->attr |= pages << PAGES_AT | (uint32_t)(memory->taken ? CONTIGUOUS : SCATTERED)
-                                                    << PHYSICALITY_AT;
+        memory->attr |= pages << PAGES_AT | (uint32_t)(memory->taken ? CONTIGUOUS : SCATTERED) << PHYSICALITY_AT;
         memory->attr2 |= (uint32_t)CACHED;
         if (pages == 3 && !RM_ATTR2_HUGE(memory->attr2))
                 memory->attr2 |= (uint32_t)HUGE_2M;
@@ -205,8 +201,7 @@ static uint32_t memory_make(struct object *object, const struct wish *wish)
         }
         if (wish->flags & RM_FLAG_VIRTUAL)
                 return RM_STATUS_INVALID_ARGUMENT;
-        r = is_video ? take_video(object, wish)
-                     : mem_new(NULL, wish->size, wish->attr, wish->attr2, &object->memory);
+        r = is_video ? take_video(object, wish) : mem_new(NULL, wish->size, wish->attr, wish->attr2, &object->memory);
         if (r != HEAP_OK)
                 return RM_STATUS_NO_MEMORY;
         object->memory->n_handles = 1;
@@ -249,9 +244,9 @@ static uint32_t heap_alloc(struct machine *machine, struct ask *ask)
                              .attr = rm_get32(block->data, block->size, 56),
                              .attr2 = rm_get32(block->data, block->size, 144),
                              .size = rm_get64(block->data, block->size, 88) };
-        uint32_t class_number = wish.flags & RM_FLAG_VIRTUAL       ? CLASS_VIRTUAL
-                                : RM_ATTR_LOCATION(wish.attr) == 0 ? RM_CLASS_VIDEO_MEMORY
-                                                                   : RM_CLASS_HOST_MEMORY;
+        uint32_t class_number = wish.flags & RM_FLAG_VIRTUAL     ? CLASS_VIRTUAL :
+                                RM_ATTR_LOCATION(wish.attr) == 0 ? RM_CLASS_VIDEO_MEMORY :
+                                                                   RM_CLASS_HOST_MEMORY;
         struct object *object;
         uint32_t status = RM_STATUS_OK;
         int r;
@@ -320,15 +315,13 @@ uint32_t mem_map(struct ask *ask)
                 return RM_STATUS_INVALID_CLIENT;
         if (!object || !object->memory)
                 return RM_STATUS_OBJECT_NOT_FOUND;
-        if (!ask->named ||
-            (ask->named->node != RM_NODE_CTL && ask->named->node != RM_NODE_DEVICE) ||
+        if (!ask->named || (ask->named->node != RM_NODE_CTL && ask->named->node != RM_NODE_DEVICE) ||
             length > object->memory->size || offset > object->memory->size - length)
                 return RM_STATUS_INVALID_ARGUMENT;
 
         mem_unref(ask->named->mapping);
         ask->named->mapping = mem_ref(object->memory);
         ask->named->mapping_offset = offset;
-        ask->named->mapping_length =
-                (length + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE; /* mmap maps pages */
+        ask->named->mapping_length = (length + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE; /* mmap maps pages */
         return RM_STATUS_OK;
 }

@@ -71,9 +71,9 @@ __attribute__((constructor)) static void machine_find(void)
 
 /* The next library's function, or NULL. Looked up again each time it is not there: it never is not.
  */
-#define NEXT(type, name, ...)                                                                      \
-        static type (*_Atomic next)(__VA_ARGS__);                                                  \
-        if (!next)                                                                                 \
+#define NEXT(type, name, ...)                                                                                          \
+        static type (*_Atomic next)(__VA_ARGS__);                                                                      \
+        if (!next)                                                                                                     \
                 next = (type(*)(__VA_ARGS__))dlsym(RTLD_NEXT, name);
 
 static bool has_prefix(const char *path, const char *prefix)
@@ -84,9 +84,7 @@ static bool has_prefix(const char *path, const char *prefix)
 /* The name of a node, "nvidia0"; NULL: not one. */
 static const char *node_name(const char *path)
 {
-        return machine[0] && path && has_prefix(path, "/dev/nvidia") && !strchr(path + 5, '/')
-                       ? path + 5
-                       : NULL;
+        return machine[0] && path && has_prefix(path, "/dev/nvidia") && !strchr(path + 5, '/') ? path + 5 : NULL;
 }
 
 /* Where the file of the machine is; path itself if it has none. */
@@ -124,18 +122,17 @@ static int open_any(int directory, const char *path, int flags, mode_t mode)
         if (node)
                 return failed(sim_open(machine, node, flags));
         path = redirect(path, buffer, sizeof(buffer));
-        fd = next ? next(directory, path, flags, mode)
-                  : (int)syscall(SYS_openat, directory, path, flags, mode);
+        fd = next ? next(directory, path, flags, mode) : (int)syscall(SYS_openat, directory, path, flags, mode);
         return fd;
 }
 
-#define MODE_OF(flags, mode)                                                                       \
-        if ((flags)&O_CREAT || ((flags)&O_TMPFILE) == O_TMPFILE) {                                 \
-                va_list list_;                                                                     \
-                                                                                                   \
-                va_start(list_, flags);                                                            \
-                mode = va_arg(list_, mode_t);                                                      \
-                va_end(list_);                                                                     \
+#define MODE_OF(flags, mode)                                                                                           \
+        if ((flags)&O_CREAT || ((flags)&O_TMPFILE) == O_TMPFILE) {                                                     \
+                va_list list_;                                                                                         \
+                                                                                                                       \
+                va_start(list_, flags);                                                                                \
+                mode = va_arg(list_, mode_t);                                                                          \
+                va_end(list_);                                                                                         \
         }
 
 HOOK int open(const char *path, int flags, ...)
@@ -264,8 +261,7 @@ static void dress(const char *path, struct stat *st)
 static int stat_any(int directory, const char *path, struct stat *st, int flags)
 {
         char buffer[PATH_SIZE];
-        int r = (int)syscall(SYS_newfstatat, directory, redirect(path, buffer, sizeof(buffer)), st,
-                             flags);
+        int r = (int)syscall(SYS_newfstatat, directory, redirect(path, buffer, sizeof(buffer)), st, flags);
 
         if (r == 0 && path)
                 dress(path, st);
@@ -306,8 +302,7 @@ HOOK int statx(int directory, const char *path, int flags, unsigned int mask, st
 {
         const char *node = node_name(path);
         char buffer[PATH_SIZE];
-        int r = (int)syscall(SYS_statx, directory, redirect(path, buffer, sizeof(buffer)), flags,
-                             mask, st);
+        int r = (int)syscall(SYS_statx, directory, redirect(path, buffer, sizeof(buffer)), flags, mask, st);
 
         if (r < 0 || !node || !S_ISSOCK(st->stx_mode))
                 return r;
@@ -383,8 +378,7 @@ static void ranges_unmap(uintptr_t base, size_t length)
         for (size_t i = 0; i < RANGES_MAX; i++) {
                 uintptr_t at = atomic_load(&ranges[i].base);
 
-                if (at <= 1 || at >= base + length || base >= at + ranges[i].length ||
-                    ranges[i].pid != getpid())
+                if (at <= 1 || at >= base + length || base >= at + ranges[i].length || ranges[i].pid != getpid())
                         continue;
                 (void)sim_munmap(ranges[i].fd, (void *)base, length);
                 if (at < base || at + ranges[i].length > base + length)
@@ -401,8 +395,7 @@ HOOK void *mmap(void *address, size_t length, int prot, int flags, int fd, off_t
         void *at = (void *)syscall(SYS_mmap, address, length, prot, flags, fd, offset); /* S1 */
         intptr_t r;
 
-        if (at != MAP_FAILED || errno != ENODEV || !machine[0] || fd < 0 ||
-            sim_node(NULL, fd, NULL) == RM_NODE_OTHER)
+        if (at != MAP_FAILED || errno != ENODEV || !machine[0] || fd < 0 || sim_node(NULL, fd, NULL) == RM_NODE_OTHER)
                 return at;
         errno = saved;
         r = sim_mmap(fd, address, length, prot, flags, offset, &is_uvm);

@@ -49,20 +49,18 @@ uint32_t buffer_alloc(struct ask *ask, struct object *object, struct part *param
 {
         uint32_t size = rm_get32(params->data, params->size, 16);
         uint32_t n = rm_get32(params->data, params->size, 20);
-        struct memory *header =
-                memory_of(ask->client, rm_get32(params->data, params->size, 60), HEADER_SIZE);
-        struct memory *records = memory_of(ask->client, rm_get32(params->data, params->size, 64),
-                                           (bytes)n * RECORD_SIZE);
+        struct memory *header = memory_of(ask->client, rm_get32(params->data, params->size, 60), HEADER_SIZE);
+        struct memory *records =
+                memory_of(ask->client, rm_get32(params->data, params->size, 64), (bytes)n * RECORD_SIZE);
 
         if (size != RECORD_SIZE || n < 2 || !header || !records)
                 return RM_STATUS_INVALID_ARGUMENT;
         object->buffer = calloc(1, sizeof(*object->buffer));
         if (!object->buffer)
                 return RM_STATUS_NO_MEMORY;
-        *object->buffer = (struct buffer){ .header = mem_ref(header),
-                                           .records = mem_ref(records),
-                                           .n_records = n,
-                                           .uid = ask->who.uid };
+        *object->buffer = (struct buffer){
+                .header = mem_ref(header), .records = mem_ref(records), .n_records = n, .uid = ask->who.uid
+        };
         return RM_STATUS_OK;
 }
 
@@ -163,8 +161,7 @@ static void record_write(struct buffer *buffer, const unsigned char *record)
         header_write(buffer);
 }
 
-static void record_make(struct buffer *buffer, const struct group *group, bool is_on, nsec at,
-                        unsigned char *record)
+static void record_make(struct buffer *buffer, const struct group *group, bool is_on, nsec at, unsigned char *record)
 {
         bool is_visible = buffer->is_admin || buffer->uid == group->uid;
 

@@ -1,11 +1,8 @@
 #include "sim/runlist.h"
 
-void runlist_init(struct runlist *list, const struct run_ops *ops, void *context, nsec switch_cost,
-                  nsec now)
+void runlist_init(struct runlist *list, const struct run_ops *ops, void *context, nsec switch_cost, nsec now)
 {
-        *list = (struct runlist){
-                .ops = ops, .context = context, .switch_cost = switch_cost, .now = now
-        };
+        *list = (struct runlist){ .ops = ops, .context = context, .switch_cost = switch_cost, .now = now };
 }
 
 /* ---- who could run --------------------------------------------------------------------------- */
@@ -29,8 +26,7 @@ static struct run_queue *queue_next(const struct run_group *group)
         if (!can_be_on(group))
                 return NULL;
         for (struct run_queue *queue = group->queues; queue; queue = queue->next) {
-                if (queue->is_off || !queue->head ||
-                    !list->ops->is_ready(list->context, queue->head))
+                if (queue->is_off || !queue->head || !list->ops->is_ready(list->context, queue->head))
                         continue;
                 if (!best || queue->head->order < best->head->order)
                         best = queue;
@@ -109,8 +105,7 @@ static bool run(struct runlist *list, struct run_queue *queue, bool is_contended
         if (is_contended)
                 until = earlier(until, list->slice_end);
         else if (list->slice_end <= until) /* R1 */
-                list->slice_end += ((until - list->slice_end) / list->current->slice + 1) *
-                                   list->current->slice;
+                list->slice_end += ((until - list->slice_end) / list->current->slice + 1) * list->current->slice;
         work->left -= until - list->now;
         list->current->active += until - list->now;
         list->now = until;
@@ -167,8 +162,7 @@ nsec runlist_next(const struct runlist *list)
                 return list->switch_until;
         if (!queue)
                 return is_contended ? list->now : RUN_NEVER;
-        return is_contended ? earlier(list->slice_end, list->now + queue->head->left)
-                            : list->now + queue->head->left;
+        return is_contended ? earlier(list->slice_end, list->now + queue->head->left) : list->now + queue->head->left;
 }
 
 /* ---- what callers change --------------------------------------------------------------------- */

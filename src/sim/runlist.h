@@ -72,12 +72,10 @@ struct runlist {
         bool is_stuck; /* a fault: nothing moves */
 };
 
-void runlist_init(struct runlist *list, const struct run_ops *ops, void *context, nsec switch_cost,
-                  nsec now);
+void runlist_init(struct runlist *list, const struct run_ops *ops, void *context, nsec switch_cost, nsec now);
 
 void runlist_add_group(struct runlist *list, struct run_group *group, nsec slice);
-void runlist_remove_group(struct runlist *list, struct run_group *group,
-                          nsec now); /* has no queues */
+void runlist_remove_group(struct runlist *list, struct run_group *group, nsec now); /* has no queues */
 void runlist_add_queue(struct run_group *group, struct run_queue *queue);
 
 /* The work that was left, a list by next; it is the caller's again. */

@@ -77,26 +77,21 @@ static void source_remove(struct server *server, struct source *source)
         free(source);
 }
 
-static int listen_at(struct server *server, enum source_kind kind, const char *name,
-                     enum rm_node node, uint32_t minor)
+static int listen_at(struct server *server, enum source_kind kind, const char *name, enum rm_node node, uint32_t minor)
 {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
-        _cleanup_(closep) int fd =
-                socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         int on = 1, r;
 
         if (fd < 0)
                 return -errno;
-        if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s",
-                     server->machine.options.directory, name) >= (int)sizeof(address.sun_path))
+        if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", server->machine.options.directory, name) >=
+            (int)sizeof(address.sun_path))
                 return -ENAMETOOLONG;
-        if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
-            chmod(address.sun_path, 0666) < 0 ||
-            setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ||
-            listen(fd, SOMAXCONN) < 0)
+        if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || chmod(address.sun_path, 0666) < 0 ||
+            setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 || listen(fd, SOMAXCONN) < 0)
                 return -errno;
-        r = source_add(server,
-                       &(struct source){ .kind = kind, .fd = fd, .node = node, .minor = minor });
+        r = source_add(server, &(struct source){ .kind = kind, .fd = fd, .node = node, .minor = minor });
         if (!r)
                 (void)TAKE_FD(fd);
         return r;
@@ -153,10 +148,9 @@ static ssize_t receive(struct server *server, int fd, struct beside *ret)
                 unsigned char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(2 * sizeof(int))];
         } control;
         struct iovec part = { server->buffer, sizeof(server->buffer) };
-        struct msghdr message = { .msg_iov = &part,
-                                  .msg_iovlen = 1,
-                                  .msg_control = &control,
-                                  .msg_controllen = sizeof(control) };
+        struct msghdr message = {
+                .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
         ssize_t n;
 
         do
@@ -197,8 +191,7 @@ static void on_open(struct server *server, const struct source *source)
                 return;
         (void)setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
         connection.fd = fd;
-        if (machine_file_new(&server->machine, source->node, source->minor, fd, &connection.file) <
-            0)
+        if (machine_file_new(&server->machine, source->node, source->minor, fd, &connection.file) < 0)
                 close(fd);
         else if (source_add(server, &connection) < 0)
                 machine_hang_up(connection.file);
@@ -273,16 +266,14 @@ static void arm(struct server *server, nsec when)
         server->armed = when;
         if (when != RUN_NEVER) {
                 when = when > 0 ? when : 1; /* 0 would disarm */
-                spec.it_value = (struct timespec){ .tv_sec = when / NSEC_PER_SEC,
-                                                   .tv_nsec = when % NSEC_PER_SEC };
+                spec.it_value = (struct timespec){ .tv_sec = when / NSEC_PER_SEC, .tv_nsec = when % NSEC_PER_SEC };
         }
         (void)timerfd_settime(server->timer, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-static int start(struct server *server, const struct machine_options *options,
-                 const char *const *faults)
+static int start(struct server *server, const struct machine_options *options, const char *const *faults)
 {
         struct rlimit files = { 65536, 65536 };
         sigset_t term;
@@ -302,8 +293,7 @@ static int start(struct server *server, const struct machine_options *options,
         if (!r)
                 r = machine_files_make(options);
         if (!r)
-                r = source_add(server,
-                               &(struct source){ .kind = SOURCE_TIMER, .fd = server->timer });
+                r = source_add(server, &(struct source){ .kind = SOURCE_TIMER, .fd = server->timer });
         if (!r)
                 r = machine_init(&server->machine, options, clock_now());
         if (!r)

@@ -38,8 +38,7 @@ uint32_t method_share(struct method_call *call)
 {
         struct object *object = handles_get(call->ask->client, get(call, 0));
 
-        return object ? share_put(object, call->params->data + 4, call->params->size - 4)
-                      : RM_STATUS_OBJECT_NOT_FOUND;
+        return object ? share_put(object, call->params->data + 4, call->params->size - 4) : RM_STATUS_OBJECT_NOT_FOUND;
 }
 
 uint32_t method_export_object(struct method_call *call)
@@ -78,11 +77,11 @@ uint32_t method_surface_info(struct method_call *call)
                 return RM_STATUS_INVALID_ARGUMENT;
         for (size_t i = 0; i < get(call, 0); i++) {
                 uint32_t index = rm_get32(list->data, list->size, 8 * i);
-                uint64_t datum = index == 2   ? (uint32_t)memory->size
-                                 : index == 3 ? memory->size >> 32
-                                 : index == 7 ? memory->size / (4 * KIB)
-                                 : index == 9 ? (memory->taken ? 2 : 1)
-                                              : 0;
+                uint64_t datum = index == 2 ? (uint32_t)memory->size :
+                                 index == 3 ? memory->size >> 32 :
+                                 index == 7 ? memory->size / (4 * KIB) :
+                                 index == 9 ? (memory->taken ? 2 : 1) :
+                                              0;
 
                 rm_put32(list->data, list->size, 8 * i + 4, (uint32_t)datum);
         }
@@ -112,8 +111,7 @@ uint32_t method_pids(struct method_call *call)
 
         if (get(call, 0))
                 return RM_STATUS_INVALID_ARGUMENT;
-        for (size_t i = 0;
-             (client = map_next(&call->machine->handles.clients, &i)) != NULL && n < PIDS_MAX;) {
+        for (size_t i = 0; (client = map_next(&call->machine->handles.clients, &i)) != NULL && n < PIDS_MAX;) {
                 if (!has_class(client, call->gpu, get(call, 4)))
                         continue;
                 for (seen = 0; seen < n && get(call, 12 + 4 * seen) != (uint32_t)client->pid;)
@@ -164,8 +162,7 @@ uint32_t method_pid_info(struct method_call *call)
                 size_t at = 8 + ENTRY * n;
                 struct usage usage = { 0 };
 
-                for (size_t i = 0;
-                     (client = map_next(&call->machine->handles.clients, &i)) != NULL;)
+                for (size_t i = 0; (client = map_next(&call->machine->handles.clients, &i)) != NULL;)
                         if ((uint32_t)client->pid == get(call, at))
                                 usage_add(&usage, client, call->gpu);
                 put(call, at + 8, RM_STATUS_OK);
@@ -173,8 +170,7 @@ uint32_t method_pid_info(struct method_call *call)
                 rm_put64(call->params->data, call->params->size, at + 24, usage.shared);
                 rm_put64(call->params->data, call->params->size, at + 32, usage.dup);
                 for (size_t i = 40; i < ENTRY; i += 8)
-                        rm_put64(call->params->data, call->params->size, at + i,
-                                 i < 64 ? 0 : UINT64_MAX);
+                        rm_put64(call->params->data, call->params->size, at + i, i < 64 ? 0 : UINT64_MAX);
         }
         return RM_STATUS_OK;
 }
@@ -184,8 +180,7 @@ uint32_t method_pid_info(struct method_call *call)
 /* enable@0. On GSP bEnable=0 answers OK and does nothing (measured, H200, 580.159.04). */
 uint32_t method_schedule(struct method_call *call)
 {
-        struct group *group =
-                call->object->channel ? call->object->channel->group : call->object->group;
+        struct group *group = call->object->channel ? call->object->channel->group : call->object->group;
 
         if (!group)
                 return RM_STATUS_NOT_SUPPORTED;
@@ -209,8 +204,7 @@ uint32_t method_set_timeslice(struct method_call *call)
 
 uint32_t method_get_timeslice(struct method_call *call)
 {
-        rm_put64(call->params->data, call->params->size, 0,
-                 (uint64_t)(call->object->group->run.slice / NSEC_PER_USEC));
+        rm_put64(call->params->data, call->params->size, 0, (uint64_t)(call->object->group->run.slice / NSEC_PER_USEC));
         return RM_STATUS_OK;
 }
 
@@ -223,8 +217,7 @@ uint32_t method_channel_property(struct method_call *call)
                 return RM_STATUS_OBJECT_NOT_FOUND;
         if (get(call, 4) != 0)
                 return RM_STATUS_OK;
-        return slice_set(object->channel->group,
-                         rm_get64(call->params->data, call->params->size, 8));
+        return slice_set(object->channel->group, rm_get64(call->params->data, call->params->size, 8));
 }
 
 /* disable@0 num@4 onlySched@8 rewind@9 event@16 clients[64]@24 channels[64]@280. Whose channels
@@ -241,14 +234,11 @@ uint32_t method_disable_channels(struct method_call *call)
         if (n > CHANNELS_MAX)
                 return RM_STATUS_INVALID_ARGUMENT;
         for (size_t i = 0; i < n; i++) {
-                struct client *client =
-                        handles_client(&call->machine->handles, get(call, CLIENTS_AT + 4 * i));
-                struct object *object =
-                        client ? handles_get(client, get(call, CHANNELS_AT + 4 * i)) : NULL;
+                struct client *client = handles_client(&call->machine->handles, get(call, CLIENTS_AT + 4 * i));
+                struct object *object = client ? handles_get(client, get(call, CHANNELS_AT + 4 * i)) : NULL;
 
                 if (object && object->channel)
-                        runlist_set_off(&object->channel->run, call->params->data[0],
-                                        call->machine->now);
+                        runlist_set_off(&object->channel->run, call->params->data[0], call->machine->now);
                 else
                         status = RM_STATUS_OBJECT_NOT_FOUND;
         }
@@ -290,8 +280,7 @@ uint32_t method_channel_list(struct method_call *call)
         if (call->ask->header.n_segments < 3)
                 return RM_STATUS_INVALID_ARGUMENT;
         for (size_t i = 0; i < handles->size / 4; i++) {
-                struct object *object = handles_get(call->ask->client,
-                                                    rm_get32(handles->data, handles->size, 4 * i));
+                struct object *object = handles_get(call->ask->client, rm_get32(handles->data, handles->size, 4 * i));
 
                 if (!object || !object->channel)
                         return RM_STATUS_INVALID_ARGUMENT;

@@ -62,8 +62,7 @@ struct space {
 
 static bool is_inside(uint64_t base, uint64_t length, uint64_t outer, uint64_t outer_length)
 {
-        return base >= outer && base - outer <= outer_length &&
-               length <= outer_length - (base - outer);
+        return base >= outer && base - outer <= outer_length && length <= outer_length - (base - outer);
 }
 
 static struct range *range_at(const struct space *space, uint64_t base, uint64_t length)
@@ -82,22 +81,18 @@ static bool is_taken(const struct space *space, uint64_t base, uint64_t length)
         return false;
 }
 
-static uint32_t range_new(struct space *space, enum range_kind kind, uint64_t base, uint64_t length,
-                          struct range **ret)
+static uint32_t range_new(struct space *space, enum range_kind kind, uint64_t base, uint64_t length, struct range **ret)
 {
         struct range *range;
 
-        if (!length || base % HOST_PAGE || length % HOST_PAGE || base > INT64_MAX ||
-            length > INT64_MAX - base)
+        if (!length || base % HOST_PAGE || length % HOST_PAGE || base > INT64_MAX || length > INT64_MAX - base)
                 return SIM_STATUS_INVALID_ADDRESS;
         if (is_taken(space, base, length))
                 return STATUS_ADDRESS_IN_USE;
         range = calloc(1, sizeof(*range));
         if (!range)
                 return RM_STATUS_NO_MEMORY;
-        *range = (struct range){
-                .next = space->ranges, .kind = kind, .base = base, .length = length, .fd = -1
-        };
+        *range = (struct range){ .next = space->ranges, .kind = kind, .base = base, .length = length, .fd = -1 };
         space->ranges = range;
         if (ret)
                 *ret = range;
@@ -261,8 +256,7 @@ static uint32_t move(struct machine *machine, const struct ask *ask, struct spac
 
         for (struct range *range = space->ranges; range; range = range->next)
                 if (range->kind == RANGE_MANAGED &&
-                    is_inside(range->base, range->length, ask->call.base, ask->call.length) &&
-                    range->gpu != gpu)
+                    is_inside(range->base, range->length, ask->call.base, ask->call.length) && range->gpu != gpu)
                         lodge(range, gpu);
         return RM_STATUS_OK;
 }
@@ -271,9 +265,8 @@ static uint32_t validate(const struct ask *ask, const struct space *space)
 {
         const struct range *range = range_at(space, ask->call.base, ask->call.length);
 
-        return range && range->base == ask->call.base && range->length == ask->call.length
-                       ? RM_STATUS_OK
-                       : SIM_STATUS_INVALID_ADDRESS;
+        return range && range->base == ask->call.base && range->length == ask->call.length ? RM_STATUS_OK :
+                                                                                             SIM_STATUS_INVALID_ADDRESS;
 }
 
 static uint32_t call_space(struct machine *machine, struct ask *ask, struct space *space)
@@ -322,8 +315,7 @@ int uvm_ioctl(struct machine *machine, struct ask *ask)
         if (ask->call.kind == RM_UVM_INITIALIZE)
                 status = initialize(ask);
         else if (ask->call.kind == RM_UVM_MM_INITIALIZE)
-                status =
-                        ask->named && ask->named->space ? RM_STATUS_OK : RM_STATUS_INVALID_ARGUMENT;
+                status = ask->named && ask->named->space ? RM_STATUS_OK : RM_STATUS_INVALID_ARGUMENT;
         else
                 status = space ? call_space(machine, ask, space) : STATUS_ILLEGAL_ACTION;
         rm_put32(ask->block.data, ask->block.size, ask->call.status_at, status);

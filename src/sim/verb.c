@@ -48,18 +48,17 @@ struct plan {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static const char usage[] =
-        "usage: sublet sim [OPTION...] [--] COMMAND [ARGUMENT...]\n"
-        "       sublet sim --dir DIR --fault NAME=N...\n"
-        "Runs COMMAND on a machine with simulated GPUs; or makes something go wrong on a running "
-        "one.\n"
-        "\n"
-        "  --gpus N          how many, 1 to 32 (1)\n"
-        "  --memory SIZE     video memory of each (143771M)\n"
-        "  --driver VERSION  release of the driver that it plays (" MACHINE_RELEASE ")\n"
-        "  --dir DIR         make the machine in this directory, and leave it there; it must be "
-        "short\n"
-        "  --fault NAME=N    what goes wrong:\n";
+static const char usage[] = "usage: sublet sim [OPTION...] [--] COMMAND [ARGUMENT...]\n"
+                            "       sublet sim --dir DIR --fault NAME=N...\n"
+                            "Runs COMMAND on a machine with simulated GPUs; or makes something go wrong on a running "
+                            "one.\n"
+                            "\n"
+                            "  --gpus N          how many, 1 to 32 (1)\n"
+                            "  --memory SIZE     video memory of each (143771M)\n"
+                            "  --driver VERSION  release of the driver that it plays (" MACHINE_RELEASE ")\n"
+                            "  --dir DIR         make the machine in this directory, and leave it there; it must be "
+                            "short\n"
+                            "  --fault NAME=N    what goes wrong:\n";
 
 static int parse_directory(struct plan *plan, const char *text, struct err *err)
 {
@@ -70,8 +69,7 @@ static int parse_directory(struct plan *plan, const char *text, struct err *err)
         if (!realpath(text, path))
                 return err_set(err, -errno, "finding %s", text);
         if (strlen(path) >= sizeof(plan->directory))
-                return err_say(err, -ENAMETOOLONG,
-                               "%s is longer than the %d characters that a socket's address leaves",
+                return err_say(err, -ENAMETOOLONG, "%s is longer than the %d characters that a socket's address leaves",
                                path, DIRECTORY_MAX - 1);
         strcpy(plan->directory, path);
         plan->is_given = true;
@@ -83,8 +81,7 @@ static int parse_release(struct plan *plan, const char *text, struct err *err)
         struct rm_version version;
 
         if (rm_version_parse(text, &version) < 0 || strlen(text) >= sizeof(plan->machine.release))
-                return err_say(err, -EINVAL,
-                               "--driver is a release such as " MACHINE_RELEASE ", not '%s'", text);
+                return err_say(err, -EINVAL, "--driver is a release such as " MACHINE_RELEASE ", not '%s'", text);
         strcpy(plan->machine.release, text);
         return 0;
 }
@@ -96,8 +93,7 @@ static int parse_fault(struct plan *plan, const char *text, struct err *err)
         uint64_t value;
 
         if (fault_parse(text, &ignored, &fault, &value) < 0)
-                return err_say(err, -EINVAL,
-                               "there is no fault '%s' ('sublet sim --help' lists them)", text);
+                return err_say(err, -EINVAL, "there is no fault '%s' ('sublet sim --help' lists them)", text);
         if (plan->n_faults == FAULTS_MAX)
                 return err_say(err, -E2BIG, "at most %d faults", FAULTS_MAX);
         plan->faults[plan->n_faults++] = text;
@@ -111,16 +107,12 @@ static int parse_option(struct plan *plan, int option, const char *text, struct 
         switch (option) {
         case 'g':
                 if (number_parse(text, &number) < 0 || number < 1 || number > GPUS_MAX)
-                        return err_say(err, -EINVAL, "--gpus is a number from 1 to %d, not '%s'",
-                                       GPUS_MAX, text);
+                        return err_say(err, -EINVAL, "--gpus is a number from 1 to %d, not '%s'", GPUS_MAX, text);
                 plan->machine.n_gpus = (unsigned int)number;
                 return 0;
         case 'm':
-                if (bytes_parse(text, 0, &plan->machine.memory) < 0 ||
-                    plan->machine.memory > 1024 * GIB)
-                        return err_say(err, -EINVAL,
-                                       "--memory is a size such as 24G, at most 1024G, not '%s'",
-                                       text);
+                if (bytes_parse(text, 0, &plan->machine.memory) < 0 || plan->machine.memory > 1024 * GIB)
+                        return err_say(err, -EINVAL, "--memory is a size such as 24G, at most 1024G, not '%s'", text);
                 return 0;
         case 'r':
                 return parse_release(plan, text, err);
@@ -137,14 +129,10 @@ static int parse_option(struct plan *plan, int option, const char *text, struct 
 static int parse(int argc, char **argv, struct plan *plan, struct err *err)
 {
         static const struct option options[] = {
-                { "gpus", required_argument, NULL, 'g' },
-                { "memory", required_argument, NULL, 'm' },
-                { "mem", required_argument, NULL, 'm' },
-                { "driver", required_argument, NULL, 'r' },
-                { "dir", required_argument, NULL, 'd' },
-                { "fault", required_argument, NULL, 'f' },
-                { "help", no_argument, NULL, 'h' },
-                { 0 },
+                { "gpus", required_argument, NULL, 'g' }, { "memory", required_argument, NULL, 'm' },
+                { "mem", required_argument, NULL, 'm' },  { "driver", required_argument, NULL, 'r' },
+                { "dir", required_argument, NULL, 'd' },  { "fault", required_argument, NULL, 'f' },
+                { "help", no_argument, NULL, 'h' },       { 0 },
         };
         int option, r;
 
@@ -276,9 +264,7 @@ static int library_find(const char *name, char *ret_directory, size_t size)
         for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
                 (void)snprintf(path, sizeof(path), "%s/%s/%s", self, places[i], name);
                 if (access(path, R_OK) == 0)
-                        return snprintf(ret_directory, size, "%s/%s", self, places[i]) < (int)size
-                                       ? 0
-                                       : -ENAMETOOLONG;
+                        return snprintf(ret_directory, size, "%s/%s", self, places[i]) < (int)size ? 0 : -ENAMETOOLONG;
         }
         return -ENOENT;
 }
@@ -290,9 +276,9 @@ static int sanitizer_prepend(void)
         void *symbol = dlsym(RTLD_DEFAULT, "__asan_init");
         Dl_info info;
 
-        return symbol && dladdr(symbol, &info) && strstr(info.dli_fname, ".so")
-                       ? prepend("LD_PRELOAD", info.dli_fname)
-                       : 0;
+        return symbol && dladdr(symbol, &info) && strstr(info.dli_fname, ".so") ?
+                       prepend("LD_PRELOAD", info.dli_fname) :
+                       0;
 }
 
 static int environment_make(const struct plan *plan, struct err *err)
@@ -305,8 +291,7 @@ static int environment_make(const struct plan *plan, struct err *err)
         if (r < 0)
                 return err_set(err, r, "looking for libsublet-sim.so");
         (void)snprintf(path, sizeof(path), "%s/libsublet-sim.so", directory);
-        if (setenv(SIM_ENV, plan->directory, 1) < 0 || prepend("LD_PRELOAD", path) < 0 ||
-            sanitizer_prepend() < 0)
+        if (setenv(SIM_ENV, plan->directory, 1) < 0 || prepend("LD_PRELOAD", path) < 0 || sanitizer_prepend() < 0)
                 return err_set(err, -ENOMEM, "setting the environment");
         for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
                 if (library_find(libraries[i], directory, sizeof(directory)) == 0 &&
@@ -343,15 +328,13 @@ static int program_wait(pid_t program, const sigset_t *set)
                 if (info.si_signo != SIGCHLD && info.si_code != SI_KERNEL)
                         (void)kill(program, info.si_signo);
                 if (waitpid(program, &status, WNOHANG) == program)
-                        return WIFEXITED(status) ? WEXITSTATUS(status)
-                                                 : EXIT_SIGNAL + WTERMSIG(status);
+                        return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_SIGNAL + WTERMSIG(status);
         }
 }
 
 static int run(struct plan *plan, struct err *err)
 {
-        static const int passed[] = { SIGCHLD, SIGHUP,  SIGINT,  SIGQUIT,
-                                      SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH };
+        static const int passed[] = { SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH };
         sigset_t set, old;
         pid_t server;
         int r;
@@ -388,8 +371,7 @@ static int order_fault(const char *directory, const char *fault, struct err *err
         (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/control", directory);
         if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
                 return err_set(err, -errno, "reaching the machine in %s", directory);
-        if (send(fd, fault, strlen(fault), MSG_NOSIGNAL) < 0 ||
-            recv(fd, answer, sizeof(answer) - 1, 0) < 0)
+        if (send(fd, fault, strlen(fault), MSG_NOSIGNAL) < 0 || recv(fd, answer, sizeof(answer) - 1, 0) < 0)
                 return err_set(err, -errno, "ordering %s", fault);
         return *answer ? err_say(err, -EINVAL, "%s: %s", fault, answer) : 0;
 }
@@ -405,9 +387,7 @@ static int order_faults(const struct plan *plan, struct err *err)
 
 int sim_main(int argc, char **argv)
 {
-        struct plan plan = {
-                .machine = { .n_gpus = 1, .memory = 143771 * MIB, .release = MACHINE_RELEASE }
-        };
+        struct plan plan = { .machine = { .n_gpus = 1, .memory = 143771 * MIB, .release = MACHINE_RELEASE } };
         struct err err = { 0 };
         int r;
 

@@ -46,9 +46,9 @@ enum sim_op {
         SIM_OP_MMAP,   /* answered with a memfd to map in place of the node */
         SIM_OP_MUNMAP, /* base and length in argument[0..1]; sent by libsublet-sim.so for UVM ranges
                         */
-        SIM_OP_GPU,  /* what the real driver gets by doorbell: launches, copies; see sim/doorbell.h
+        SIM_OP_GPU,    /* what the real driver gets by doorbell: launches, copies; see sim/doorbell.h
                       */
-        SIM_OP_OPEN, /* the first message of a connection */
+        SIM_OP_OPEN,   /* the first message of a connection */
 };
 
 struct sim_request {

@@ -13,8 +13,7 @@ static void clients_get_growing_handles(void **state)
 static void a_client_belongs_to_its_file(void **state)
 {
         struct rig *rig = *state;
-        int other = rig_open(rig, "nvidiactl"), device = rig_open(rig, "nvidia0"),
-            copy = dup(rig->ctl);
+        int other = rig_open(rig, "nvidiactl"), device = rig_open(rig, "nvidia0"), copy = dup(rig->ctl);
         unsigned char params[128] = { 0 };
         int32_t number = other;
 
@@ -24,8 +23,7 @@ static void a_client_belongs_to_its_file(void **state)
         assert_int_equal(rig_free_in(rig, rig->node, rig->client, MEMORY), RM_STATUS_OK);
         assert_int_equal(rig_call(rig, device, RM_NR_REGISTER_FD, &number, sizeof(number)), 0);
         assert_int_equal(rig_free_in(rig, device, rig->client, MEMORY), RM_STATUS_INVALID_CLIENT);
-        assert_int_equal(rig_alloc_in(rig, other, rig->client, DEVICE, MEMORY,
-                                      RM_CLASS_VIDEO_MEMORY, params),
+        assert_int_equal(rig_alloc_in(rig, other, rig->client, DEVICE, MEMORY, RM_CLASS_VIDEO_MEMORY, params),
                          RM_STATUS_INVALID_CLIENT);
         close(other), close(device), close(copy);
 }
@@ -36,14 +34,11 @@ static void a_device_file_registers_once_and_to_a_control_file(void **state)
         int other = rig_open(rig, "nvidiactl"), device = rig_open(rig, "nvidia0");
         int32_t number = device;
 
-        assert_int_equal(rig_call(rig, device, RM_NR_REGISTER_FD, &number, sizeof(number)),
-                         -EINVAL);
+        assert_int_equal(rig_call(rig, device, RM_NR_REGISTER_FD, &number, sizeof(number)), -EINVAL);
         number = 9999;
-        assert_int_equal(rig_call(rig, device, RM_NR_REGISTER_FD, &number, sizeof(number)),
-                         -EINVAL);
+        assert_int_equal(rig_call(rig, device, RM_NR_REGISTER_FD, &number, sizeof(number)), -EINVAL);
         number = other;
-        assert_int_equal(rig_call(rig, rig->node, RM_NR_REGISTER_FD, &number, sizeof(number)),
-                         -EINVAL);
+        assert_int_equal(rig_call(rig, rig->node, RM_NR_REGISTER_FD, &number, sizeof(number)), -EINVAL);
         assert_int_equal(rig_call(rig, other, RM_NR_REGISTER_FD, &number, sizeof(number)), -EINVAL);
         number = rig->ctl;
         assert_int_equal(rig_call(rig, rig->node, RM_NR_REGISTER_FD, &number, sizeof(number)), 0);
@@ -56,20 +51,14 @@ static void the_order_of_refusals_is_the_drivers(void **state)
         unsigned char device[56] = { 0 }, subdevice[4] = { 0 };
 
         assert_int_equal(rig_alloc(rig, 77, MEMORY, 0xbeef, NULL), RM_STATUS_INVALID_CLASS);
-        assert_int_equal(rig_alloc(rig, 77, MEMORY, RM_CLASS_DEVICE, device),
-                         SIM_STATUS_INVALID_PARENT);
-        assert_int_equal(rig_alloc(rig, rig->client, DEVICE, RM_CLASS_DEVICE, device),
-                         SIM_STATUS_DUPLICATE);
-        assert_int_equal(rig_alloc(rig, DEVICE, MEMORY, RM_CLASS_DEVICE, device),
-                         SIM_STATUS_INVALID_PARENT);
+        assert_int_equal(rig_alloc(rig, 77, MEMORY, RM_CLASS_DEVICE, device), SIM_STATUS_INVALID_PARENT);
+        assert_int_equal(rig_alloc(rig, rig->client, DEVICE, RM_CLASS_DEVICE, device), SIM_STATUS_DUPLICATE);
+        assert_int_equal(rig_alloc(rig, DEVICE, MEMORY, RM_CLASS_DEVICE, device), SIM_STATUS_INVALID_PARENT);
         rm_put32(device, sizeof(device), 0, 2);
-        assert_int_equal(rig_alloc(rig, rig->client, MEMORY, RM_CLASS_DEVICE, device),
-                         SIM_STATUS_INVALID_DEVICE);
-        assert_int_equal(rig_alloc(rig, rig->client, MEMORY, RM_CLASS_SUBDEVICE, subdevice),
-                         SIM_STATUS_INVALID_PARENT);
+        assert_int_equal(rig_alloc(rig, rig->client, MEMORY, RM_CLASS_DEVICE, device), SIM_STATUS_INVALID_DEVICE);
+        assert_int_equal(rig_alloc(rig, rig->client, MEMORY, RM_CLASS_SUBDEVICE, subdevice), SIM_STATUS_INVALID_PARENT);
         rm_put32(subdevice, sizeof(subdevice), 0, 1);
-        assert_int_equal(rig_alloc(rig, DEVICE, MEMORY, RM_CLASS_SUBDEVICE, subdevice),
-                         RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(rig_alloc(rig, DEVICE, MEMORY, RM_CLASS_SUBDEVICE, subdevice), RM_STATUS_INVALID_ARGUMENT);
         assert_int_equal(rig_memory(rig, MEMORY, MIB), RM_STATUS_OK); /* nothing was left behind */
 }
 
@@ -153,8 +142,7 @@ static void a_fork_shares_the_file_and_a_death_gives_back(void **state)
 {
         struct rig *rig = *state;
 
-        rig_in_child(struct rig other = *rig; rig_begin(&other, 0);
-                     if (rig_memory(&other, MEMORY, MIB)) _exit(1));
+        rig_in_child(struct rig other = *rig; rig_begin(&other, 0); if (rig_memory(&other, MEMORY, MIB)) _exit(1));
         rig_expect_free(rig, GIB);
         rig_in_child(if (rig_memory(rig, MEMORY, 2 * MIB)) _exit(1));
         (void)usleep(20000);
@@ -170,8 +158,7 @@ static void a_dup_holds_the_memory(void **state)
         uint32_t second = rig_client(rig, rig->ctl, 0);
 
         assert_int_equal(rig_memory(rig, MEMORY, 100 * MIB), RM_STATUS_OK);
-        assert_int_equal(rig_dup(rig, rig->ctl, second, DEVICE, MEMORY, rig->client, MEMORY),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_dup(rig, rig->ctl, second, DEVICE, MEMORY, rig->client, MEMORY), RM_STATUS_OK);
         assert_int_equal(rig_heap_free(rig), GIB - 100 * MIB);
         assert_int_equal(rig_free(rig, MEMORY), RM_STATUS_OK);
         assert_int_equal(rig_heap_free(rig), GIB - 100 * MIB);
@@ -187,9 +174,8 @@ static void bogus_sources_of_a_dup_have_their_own_answers(void **state)
                          RM_STATUS_INVALID_OBJECT_HANDLE);
         assert_int_equal(rig_dup(rig, rig->ctl, rig->client, DEVICE, MEMORY, rig->client, 0x77),
                          RM_STATUS_OBJECT_NOT_FOUND);
-        assert_int_equal(
-                rig_dup(rig, rig->ctl, rig->client, DEVICE, MEMORY, rig->client, rig->client),
-                RM_STATUS_OBJECT_NOT_FOUND);
+        assert_int_equal(rig_dup(rig, rig->ctl, rig->client, DEVICE, MEMORY, rig->client, rig->client),
+                         RM_STATUS_OBJECT_NOT_FOUND);
         assert_int_equal(rig_dup(rig, rig->ctl, 0xc1d0ffff, DEVICE, MEMORY, rig->client, MEMORY),
                          RM_STATUS_INVALID_CLIENT);
 }
@@ -201,11 +187,9 @@ static void only_the_same_process_may_dup_by_default(void **state)
         int other = rig_open(rig, "nvidiactl");
 
         assert_int_equal(rig_memory(rig, MEMORY, 2 * MIB), RM_STATUS_OK);
-        assert_int_equal(
-                rig_dup(rig, other, rig_client(rig, other, 0), DEVICE, MEMORY, rig->client, MEMORY),
-                RM_STATUS_OK);
-        rig_in_child(int mine = rig_open(rig, "nvidiactl");
-                     uint32_t client = rig_client(rig, mine, 0);
+        assert_int_equal(rig_dup(rig, other, rig_client(rig, other, 0), DEVICE, MEMORY, rig->client, MEMORY),
+                         RM_STATUS_OK);
+        rig_in_child(int mine = rig_open(rig, "nvidiactl"); uint32_t client = rig_client(rig, mine, 0);
                      _exit(rig_dup(rig, mine, client, DEVICE, MEMORY, rig->client, MEMORY) !=
                            RM_STATUS_INSUFFICIENT_PERMISSIONS));
         close(other);
@@ -230,8 +214,7 @@ static uint32_t dup_by_another_process(const struct rig *rig, uint32_t object)
         if (child == 0) {
                 int mine = rig_open(rig, "nvidiactl");
 
-                _exit((int)rig_dup(rig, mine, rig_client(rig, mine, 0), DEVICE, MEMORY + 7,
-                                   rig->client, object));
+                _exit((int)rig_dup(rig, mine, rig_client(rig, mine, 0), DEVICE, MEMORY + 7, rig->client, object));
         }
         (void)waitpid(child, &status, 0);
         return (uint32_t)WEXITSTATUS(status);
@@ -245,12 +228,10 @@ static void an_owner_can_widen_and_narrow_who_may_dup(void **state)
         assert_int_equal(rig_memory(rig, MEMORY + 1, 2 * MIB), RM_STATUS_OK);
         assert_int_equal(share(rig, MEMORY, 1, 0), RM_STATUS_OK);
         assert_int_equal(dup_by_another_process(rig, MEMORY), RM_STATUS_OK);
-        assert_int_equal(dup_by_another_process(rig, MEMORY + 1),
-                         RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        assert_int_equal(dup_by_another_process(rig, MEMORY + 1), RM_STATUS_INSUFFICIENT_PERMISSIONS);
         assert_int_equal(share(rig, MEMORY, 1, 1), RM_STATUS_OK); /* revoked */
         assert_int_equal(dup_by_another_process(rig, MEMORY), RM_STATUS_INSUFFICIENT_PERMISSIONS);
-        assert_int_equal(share(rig, MEMORY, 2, 0),
-                         RM_STATUS_OK); /* the same user: all containers are uid 0 */
+        assert_int_equal(share(rig, MEMORY, 2, 0), RM_STATUS_OK); /* the same user: all containers are uid 0 */
         assert_int_equal(dup_by_another_process(rig, MEMORY), RM_STATUS_OK);
         assert_int_equal(share(rig, 0x77, 1, 0), RM_STATUS_OBJECT_NOT_FOUND);
         assert_int_equal(share(rig, MEMORY, 99, 0), RM_STATUS_INVALID_ARGUMENT);
@@ -262,8 +243,7 @@ static void a_policy_of_the_client_is_inherited(void **state)
         unsigned char policy[12] = { 0 };
 
         rm_put32(policy, sizeof(policy), 8, 1);
-        assert_int_equal(rig_control(rig, rig->client, 0xd04, policy, sizeof(policy)),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_control(rig, rig->client, 0xd04, policy, sizeof(policy)), RM_STATUS_OK);
         assert_int_equal(rig_memory(rig, MEMORY, 2 * MIB), RM_STATUS_OK);
         assert_int_equal(dup_by_another_process(rig, MEMORY), RM_STATUS_OK);
 }
@@ -290,8 +270,7 @@ static void the_old_request_makes_host_memory_only(void **state)
         struct rig *rig = *state;
         uint64_t limit = 4 * MIB - 1;
 
-        assert_int_equal(old_memory(rig, rig->ctl, RM_CLASS_HOST_MEMORY, &limit),
-                         RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(old_memory(rig, rig->ctl, RM_CLASS_HOST_MEMORY, &limit), RM_STATUS_INVALID_ARGUMENT);
         assert_int_equal(old_memory(rig, rig->node, RM_CLASS_OS_DESCRIPTOR, &limit), RM_STATUS_OK);
         assert_int_equal(rig_free(rig, MEMORY), RM_STATUS_OK);
         assert_int_equal(old_memory(rig, rig->node, 0x3f, &limit), RM_STATUS_INVALID_CLASS);

@@ -9,8 +9,7 @@
 static void nodes_are_recognised_by_their_peer(void **state)
 {
         struct rig *rig = *state;
-        int uvm = rig_open(rig, "nvidia-uvm"), second = rig_open(rig, "nvidia1"),
-            copy = dup(rig->ctl);
+        int uvm = rig_open(rig, "nvidia-uvm"), second = rig_open(rig, "nvidia1"), copy = dup(rig->ctl);
         uint32_t minor = 7;
 
         assert_int_equal(sim_node(rig->directory, rig->ctl, NULL), RM_NODE_CTL);
@@ -33,8 +32,7 @@ static void other_descriptors_are_not_nodes(void **state)
         assert_int_equal(sim_node(rig->directory, pair[0], NULL), RM_NODE_OTHER);
         assert_int_equal(sim_node(rig->directory, 9999, NULL), RM_NODE_OTHER);
         assert_int_equal(sim_node("/tmp/elsewhere", rig->ctl, NULL), RM_NODE_OTHER);
-        assert_int_equal(sim_ioctl(file, &rig->layout, RM_REQUEST(RM_NR_SYS_PARAMS, 8), NULL),
-                         -ENOTTY);
+        assert_int_equal(sim_ioctl(file, &rig->layout, RM_REQUEST(RM_NR_SYS_PARAMS, 8), NULL), -ENOTTY);
         close(file), close(pair[0]), close(pair[1]);
 }
 
@@ -46,8 +44,7 @@ static void an_imitation_of_a_node_is_not_one(void **state)
         int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
         int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/dev/nvidia9",
-                       rig->directory);
+        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/dev/nvidia9", rig->directory);
         assert_return_code(bind(listener, (struct sockaddr *)&address, sizeof(address)), errno);
         assert_return_code(listen(listener, 1), errno);
         assert_return_code(connect(fd, (struct sockaddr *)&address, sizeof(address)), errno);
@@ -111,13 +108,10 @@ static void a_request_counts_by_number_and_size(void **state)
         struct rig *rig = *state;
         uint64_t value = 0;
 
-        assert_int_equal(sim_ioctl(rig->ctl, &rig->layout, RM_REQUEST(RM_NR_SYS_PARAMS, 8), &value),
-                         0);
+        assert_int_equal(sim_ioctl(rig->ctl, &rig->layout, RM_REQUEST(RM_NR_SYS_PARAMS, 8), &value), 0);
         assert_true(value > 0);
         value = 0;
-        assert_int_equal(
-                sim_ioctl(rig->ctl, &rig->layout, RM_REQUEST(RM_NR_SYS_PARAMS, 8) | 0x5a00, &value),
-                0);
+        assert_int_equal(sim_ioctl(rig->ctl, &rig->layout, RM_REQUEST(RM_NR_SYS_PARAMS, 8) | 0x5a00, &value), 0);
         assert_true(value > 0);
 }
 
@@ -147,8 +141,7 @@ static void lists_inside_parameters_travel_both_ways(void **state)
 
         rm_put32(params, sizeof(params), 0, 2);
         rm_put64(params, sizeof(params), 8, (uintptr_t)list);
-        assert_int_equal(rig_control(rig, SUBDEVICE, 0x20801301, params, sizeof(params)),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_control(rig, SUBDEVICE, 0x20801301, params, sizeof(params)), RM_STATUS_OK);
         assert_int_equal(list[1], GIB / KIB);
         assert_int_equal(list[3], GIB / KIB);
 }
@@ -163,8 +156,7 @@ static void output_strings_come_back(void **state)
         rm_put64(params, sizeof(params), 8, (uintptr_t)version);
         rm_put64(params, sizeof(params), 16, (uintptr_t)other);
         rm_put64(params, sizeof(params), 24, (uintptr_t)title);
-        assert_int_equal(rig_control(rig, rig->client, 0x101, params, sizeof(params)),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_control(rig, rig->client, 0x101, params, sizeof(params)), RM_STATUS_OK);
         assert_string_equal(version, MACHINE_RELEASE);
 }
 
@@ -172,16 +164,14 @@ static void output_strings_come_back(void **state)
 static void parameters_of_a_refused_call_are_untouched(void **state)
 {
         struct rig *rig = *state;
-        unsigned char *params =
-                mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        unsigned char *params = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
         assert_ptr_not_equal(params, MAP_FAILED);
         rm_put32(params, 128, 0, rig->client);
         rm_put64(params, 128, 64, 2 * GIB);
         rm_put32(params, 128, 24, ATTR);
         assert_return_code(mprotect(params, 4096, PROT_READ), errno); /* a write would be EFAULT */
-        assert_int_equal(rig_alloc(rig, DEVICE, MEMORY, RM_CLASS_VIDEO_MEMORY, params),
-                         RM_STATUS_NO_MEMORY);
+        assert_int_equal(rig_alloc(rig, DEVICE, MEMORY, RM_CLASS_VIDEO_MEMORY, params), RM_STATUS_NO_MEMORY);
         (void)munmap(params, 4096);
 }
 
@@ -261,8 +251,7 @@ static void a_message_beyond_all_bounds_is_not_sent(void **state)
         struct sim_buffer buffer = { much, sizeof(much) };
         struct sim_answer answer;
 
-        assert_int_equal(sim_transact(rig->ctl, &request, &buffer, 1, -1, &answer, NULL),
-                         -EMSGSIZE);
+        assert_int_equal(sim_transact(rig->ctl, &request, &buffer, 1, -1, &answer, NULL), -EMSGSIZE);
         /* A control that claims them is refused by its size. */
         assert_int_equal(rig_control(rig, SUBDEVICE, RM_FB_GET_INFO_V2, much, sizeof(much)),
                          RM_STATUS_INVALID_PARAM_STRUCT);

@@ -21,8 +21,7 @@ static uint32_t take_one(const struct rig *rig, int fd, uint32_t memory)
 }
 
 /* Two objects at an index; max counts in the first call. */
-static uint32_t put_two(const struct rig *rig, int fd, uint16_t max, uint32_t first,
-                        uint32_t second, uint16_t index)
+static uint32_t put_two(const struct rig *rig, int fd, uint16_t max, uint32_t first, uint32_t second, uint16_t index)
 {
         static unsigned char params[2128];
 
@@ -37,8 +36,8 @@ static uint32_t put_two(const struct rig *rig, int fd, uint16_t max, uint32_t fi
         return rig_control(rig, rig->client, 0x3d0b, params, sizeof(params));
 }
 
-static uint32_t take_two(const struct rig *rig, int fd, uint32_t first, uint32_t second,
-                         uint16_t index, unsigned char types[static 2])
+static uint32_t take_two(const struct rig *rig, int fd, uint32_t first, uint32_t second, uint16_t index,
+                         unsigned char types[static 2])
 {
         static unsigned char params[652];
         uint32_t status;
@@ -78,8 +77,7 @@ static void a_table_carries_many_and_tells_what_it_is(void **state)
         unsigned char types[2], info[80] = { 0 };
 
         assert_int_equal(rig_memory(rig, MEMORY, 2 * MIB), RM_STATUS_OK);
-        assert_int_equal(rig_memory_as(rig, MEMORY + 1, RM_CLASS_HOST_MEMORY, MIB, ATTR_HOST),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_memory_as(rig, MEMORY + 1, RM_CLASS_HOST_MEMORY, MIB, ATTR_HOST), RM_STATUS_OK);
         assert_int_equal(put_two(rig, fd, 1000, MEMORY, MEMORY + 1, 6), RM_STATUS_OK);
         rm_put32(info, sizeof(info), 0, (uint32_t)fd);
         assert_int_equal(rig_control(rig, rig->client, 0x3d08, info, sizeof(info)), RM_STATUS_OK);
@@ -132,11 +130,9 @@ static void bounds_and_descriptors_are_checked(void **state)
 
         assert_int_equal(rig_memory(rig, MEMORY, 2 * MIB), RM_STATUS_OK);
         assert_int_equal(take_one(rig, fd, MEMORY + 1), RM_STATUS_INVALID_ARGUMENT);
-        assert_int_equal(take_two(rig, fd, MEMORY + 1, MEMORY + 2, 0, types),
-                         RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(take_two(rig, fd, MEMORY + 1, MEMORY + 2, 0, types), RM_STATUS_INVALID_ARGUMENT);
         rm_put32(info, sizeof(info), 0, (uint32_t)fd);
-        assert_int_equal(rig_control(rig, rig->client, 0x3d08, info, sizeof(info)),
-                         RM_STATUS_OBJECT_NOT_FOUND);
+        assert_int_equal(rig_control(rig, rig->client, 0x3d08, info, sizeof(info)), RM_STATUS_OBJECT_NOT_FOUND);
         assert_int_equal(put_one(rig, uvm, MEMORY), RM_STATUS_INVALID_ARGUMENT);
         assert_int_equal(put_one(rig, -1, MEMORY), RM_STATUS_INVALID_ARGUMENT);
         assert_int_equal(put_two(rig, fd, 0, MEMORY, 0, 0), RM_STATUS_INVALID_ARGUMENT);

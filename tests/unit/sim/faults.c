@@ -104,11 +104,9 @@ static void a_lost_card_answers_nothing_else_and_wakes_everybody(void **state)
 {
         struct rig *rig = *state, other = *rig;
         unsigned char params[1028] = { 0 }, event[16] = { 0 }, data[24] = { 0 }, what[16] = { 0 };
-        struct sim_gpu gpu = { .op = SIM_GPU_LAUNCH,
-                               .client = rig->client,
-                               .object = CHANNEL,
-                               .duration = 1u << 30,
-                               .value = 1 };
+        struct sim_gpu gpu = {
+                .op = SIM_GPU_LAUNCH, .client = rig->client, .object = CHANNEL, .duration = 1u << 30, .value = 1
+        };
         struct pollfd heard = { .fd = rig->node, .events = POLLIN };
         uint64_t place;
 
@@ -117,17 +115,14 @@ static void a_lost_card_answers_nothing_else_and_wakes_everybody(void **state)
         rm_put32(event, sizeof(event), 8, (uint32_t)rig->node);
         assert_int_equal(rig_call(rig, rig->node, RM_NR_ALLOC_EVENT, event, sizeof(event)), 0);
         rm_put32(data, sizeof(data), 16, (uint32_t)rig->node);
-        assert_int_equal(rig_alloc(rig, SUBDEVICE, MEMORY + 9, RM_CLASS_OS_EVENT, data),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_alloc(rig, SUBDEVICE, MEMORY + 9, RM_CLASS_OS_EVENT, data), RM_STATUS_OK);
         rm_put32(data, sizeof(data), 16, 77);
-        assert_int_equal(rig_alloc(rig, SUBDEVICE, MEMORY + 8, RM_CLASS_OS_EVENT, data),
-                         SIM_STATUS_INVALID_EVENT);
+        assert_int_equal(rig_alloc(rig, SUBDEVICE, MEMORY + 8, RM_CLASS_OS_EVENT, data), SIM_STATUS_INVALID_EVENT);
         assert_int_equal(poll(&heard, 1, 0), 0);
 
         assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
         order(rig, "lost-gpu=0", "");
-        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, SIM_FOREVER, NULL),
-                         -ENODEV);
+        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, SIM_FOREVER, NULL), -ENODEV);
         assert_int_equal(poll(&heard, 1, 1000), 1);
         rm_put64(what, sizeof(what), 0, (uintptr_t)&place);
         memset(what, 0, sizeof(what));
@@ -166,11 +161,9 @@ static void a_card_can_be_lost_later(void **state)
 static void an_xid_stops_who_is_on_the_card_and_nobody_else(void **state)
 {
         struct rig *rig = *state, other = *rig;
-        struct sim_gpu gpu = { .op = SIM_GPU_LAUNCH,
-                               .client = rig->client,
-                               .object = CHANNEL,
-                               .duration = 1u << 30,
-                               .value = 1 };
+        struct sim_gpu gpu = {
+                .op = SIM_GPU_LAUNCH, .client = rig->client, .object = CHANNEL, .duration = 1u << 30, .value = 1
+        };
 
         (void)rig_channel(rig, GROUP, CHANNEL);
         rig_begin(&other, 0);
@@ -189,17 +182,14 @@ static void an_xid_stops_who_is_on_the_card_and_nobody_else(void **state)
 static void a_stuck_card_does_not_let_go(void **state)
 {
         struct rig *rig = *state;
-        struct sim_gpu gpu = { .op = SIM_GPU_LAUNCH,
-                               .client = rig->client,
-                               .object = CHANNEL,
-                               .duration = 1000,
-                               .value = 1 };
+        struct sim_gpu gpu = {
+                .op = SIM_GPU_LAUNCH, .client = rig->client, .object = CHANNEL, .duration = 1000, .value = 1
+        };
 
         (void)rig_channel(rig, GROUP, CHANNEL);
         order(rig, "stuck=1", "");
         assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
-        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, 30000000, NULL),
-                         -ETIMEDOUT);
+        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, 30000000, NULL), -ETIMEDOUT);
         order(rig, "stuck=0", "");
         assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, SIM_FOREVER, NULL), 0);
 }

@@ -8,11 +8,9 @@ static uint64_t last; /* values only grow */
 
 static uint64_t launch(const struct rig *rig, uint32_t channel, uint64_t duration)
 {
-        struct sim_gpu gpu = { .op = SIM_GPU_LAUNCH,
-                               .client = rig->client,
-                               .object = channel,
-                               .duration = duration,
-                               .value = ++last };
+        struct sim_gpu gpu = {
+                .op = SIM_GPU_LAUNCH, .client = rig->client, .object = channel, .duration = duration, .value = ++last
+        };
 
         assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
         return last;
@@ -32,8 +30,7 @@ static void a_launch_takes_its_time(void **state)
         (void)rig_channel(rig, GROUP, CHANNEL);
         began = clock_now();
         value = launch(rig, CHANNEL, 20 * MS);
-        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, value, 0, &reached),
-                         -ETIMEDOUT);
+        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, value, 0, &reached), -ETIMEDOUT);
         assert_true(reached < value);
         assert_int_equal(wait_for(rig, CHANNEL, value), 0);
         assert_true(clock_now() - began >= 20 * NSEC_PER_MSEC);
@@ -47,8 +44,7 @@ static void waiting_has_an_end(void **state)
 
         (void)rig_channel(rig, GROUP, CHANNEL);
         (void)launch(rig, CHANNEL, 5000 * MS);
-        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, last, 30 * MS, NULL),
-                         -ETIMEDOUT);
+        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, last, 30 * MS, NULL), -ETIMEDOUT);
         assert_true(clock_now() - began >= 30 * NSEC_PER_MSEC);
         assert_true(clock_now() - began < 2000 * NSEC_PER_MSEC);
 }
@@ -88,8 +84,7 @@ static void a_semaphore_is_written_when_the_launch_is_done(void **state)
         char *at;
 
         (void)rig_channel(rig, GROUP, CHANNEL);
-        assert_int_equal(rig_memory_as(rig, MEMORY, RM_CLASS_HOST_MEMORY, 4096, ATTR_HOST),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_memory_as(rig, MEMORY, RM_CLASS_HOST_MEMORY, 4096, ATTR_HOST), RM_STATUS_OK);
         at = rig_map(rig, MEMORY, 4096);
         place = (volatile uint64_t *)(void *)(at + 64);
         began = clock_now();
@@ -112,8 +107,7 @@ static void a_semaphore_out_of_place_stops_the_channel(void **state)
                                .semaphore_offset = 4096 - 8 };
 
         (void)rig_channel(rig, GROUP, CHANNEL);
-        assert_int_equal(rig_memory_as(rig, MEMORY, RM_CLASS_HOST_MEMORY, 4096, ATTR_HOST),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_memory_as(rig, MEMORY, RM_CLASS_HOST_MEMORY, 4096, ATTR_HOST), RM_STATUS_OK);
         gpu.value = ++last;
         assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
         assert_int_equal(wait_for(rig, CHANNEL, last), -EIO);
@@ -134,8 +128,7 @@ static void one_channel_waits_for_another(void **state)
         gpu.after_value = last + 2;
         gpu.value = last + 1;
         assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
-        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL + 1, gpu.value, 10 * MS, NULL),
-                         -ETIMEDOUT);
+        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL + 1, gpu.value, 10 * MS, NULL), -ETIMEDOUT);
         last += 1;
         (void)launch(rig, CHANNEL, 10 * MS);
         assert_int_equal(wait_for(rig, CHANNEL + 1, gpu.value), 0);
@@ -180,11 +173,9 @@ static void a_channel_is_switched_off_and_on_by_anybody(void **state)
 
         (void)rig_channel(rig, GROUP, CHANNEL);
         rig_begin(&other, 0);
-        assert_int_equal(disable(&other, rig->client, CHANNEL, true),
-                         RM_STATUS_OK); /* gpu.md 8: no owner is asked */
+        assert_int_equal(disable(&other, rig->client, CHANNEL, true), RM_STATUS_OK); /* gpu.md 8: no owner is asked */
         (void)launch(rig, CHANNEL, 1 * MS);
-        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, last, 50 * MS, NULL),
-                         -ETIMEDOUT);
+        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, last, 50 * MS, NULL), -ETIMEDOUT);
         assert_int_equal(disable(&other, rig->client, CHANNEL, false), RM_STATUS_OK);
         assert_int_equal(wait_for(rig, CHANNEL, last), 0);
         assert_int_equal(disable(&other, rig->client, 0x77, true), RM_STATUS_OBJECT_NOT_FOUND);
@@ -207,11 +198,9 @@ static void timeslices_are_set_and_echoed(void **state)
         usec = 0;
         assert_int_equal(rig_control(rig, GROUP, RM_SET_TIMESLICE, &usec, 8), RM_STATUS_OK);
         (void)launch(rig, CHANNEL, 1 * MS);
-        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, last, 30 * MS, NULL),
-                         -ETIMEDOUT);
+        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, last, 30 * MS, NULL), -ETIMEDOUT);
         usec = UINT64_MAX;
-        assert_int_equal(rig_control(rig, GROUP, RM_SET_TIMESLICE, &usec, 8),
-                         RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(rig_control(rig, GROUP, RM_SET_TIMESLICE, &usec, 8), RM_STATUS_INVALID_ARGUMENT);
         usec = 1;
         assert_int_equal(rig_control(rig, GROUP, RM_SET_TIMESLICE, &usec, 8), RM_STATUS_OK);
         assert_int_equal(wait_for(rig, CHANNEL, last), 0);
@@ -224,8 +213,7 @@ static void slices_of_1_to_4_give_20_to_80(void **state)
 
         for (uint32_t i = 0; i < 2; i++) {
                 (void)rig_channel(rig, GROUP + i, CHANNEL + i);
-                assert_int_equal(rig_control(rig, GROUP + i, RM_SET_TIMESLICE, &usec[i], 8),
-                                 RM_STATUS_OK);
+                assert_int_equal(rig_control(rig, GROUP + i, RM_SET_TIMESLICE, &usec[i], 8), RM_STATUS_OK);
                 assert_int_equal(disable(rig, rig->client, CHANNEL + i, true), RM_STATUS_OK);
         }
         for (uint32_t i = 0; i < 2; i++) {
@@ -248,28 +236,21 @@ static void a_group_wants_an_engine_and_a_device(void **state)
         struct rig *rig = *state;
         unsigned char params[368] = { 0 };
 
-        assert_int_equal(rig_alloc(rig, DEVICE, GROUP, RM_CLASS_GROUP, params),
-                         RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(rig_alloc(rig, DEVICE, GROUP, RM_CLASS_GROUP, params), RM_STATUS_INVALID_ARGUMENT);
         rm_put32(params, 20, 12, 0x54);
-        assert_int_equal(rig_alloc(rig, DEVICE, GROUP, RM_CLASS_GROUP, params),
-                         RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(rig_alloc(rig, DEVICE, GROUP, RM_CLASS_GROUP, params), RM_STATUS_INVALID_ARGUMENT);
         rm_put32(params, 20, 12, 1);
-        assert_int_equal(rig_alloc(rig, SUBDEVICE, GROUP, RM_CLASS_GROUP, params),
-                         SIM_STATUS_INVALID_PARENT);
+        assert_int_equal(rig_alloc(rig, SUBDEVICE, GROUP, RM_CLASS_GROUP, params), SIM_STATUS_INVALID_PARENT);
         assert_int_equal(rig_alloc(rig, DEVICE, GROUP, RM_CLASS_GROUP, params), RM_STATUS_OK);
-        assert_int_equal(rig_alloc(rig, SUBDEVICE, CHANNEL, 0xc86f, params),
-                         SIM_STATUS_INVALID_PARENT);
-        assert_int_equal(rig_alloc(rig, GROUP, CHANNEL, 0xc36f, params),
-                         RM_STATUS_OK); /* any class of channel */
-        assert_int_equal(rig_alloc(rig, GROUP, CHANNEL + 1, 0xc86f, NULL),
-                         RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(rig_alloc(rig, SUBDEVICE, CHANNEL, 0xc86f, params), SIM_STATUS_INVALID_PARENT);
+        assert_int_equal(rig_alloc(rig, GROUP, CHANNEL, 0xc36f, params), RM_STATUS_OK); /* any class of channel */
+        assert_int_equal(rig_alloc(rig, GROUP, CHANNEL + 1, 0xc86f, NULL), RM_STATUS_INVALID_ARGUMENT);
 }
 
 static void channels_have_numbers_of_their_own(void **state)
 {
         struct rig *rig = *state;
-        uint32_t first = rig_channel(rig, GROUP, CHANNEL),
-                 second = rig_channel(rig, GROUP + 1, CHANNEL + 1), cid = 0;
+        uint32_t first = rig_channel(rig, GROUP, CHANNEL), second = rig_channel(rig, GROUP + 1, CHANNEL + 1), cid = 0;
 
         assert_true(first && second && first != second);
         assert_int_equal(rig_control(rig, CHANNEL, 0xa06f0113, &cid, 4), RM_STATUS_OK);
@@ -290,8 +271,7 @@ static void groups_and_channels_take_memory_and_give_it_back(void **state)
         assert_int_equal(rig_heap_free(rig), GIB);
         assert_int_equal(rig_memory(rig, MEMORY, GIB - 2 * MIB), RM_STATUS_OK);
         rm_put32(params, sizeof(params), 12, 1);
-        assert_int_equal(rig_alloc(rig, DEVICE, GROUP, RM_CLASS_GROUP, params),
-                         RM_STATUS_NO_MEMORY);
+        assert_int_equal(rig_alloc(rig, DEVICE, GROUP, RM_CLASS_GROUP, params), RM_STATUS_NO_MEMORY);
 }
 
 /* A channel goes with its context share, as the driver's registered dependants do. */
@@ -302,8 +282,7 @@ static void a_channel_goes_with_its_context_share(void **state)
 
         rm_put32(params, 20, 12, 1);
         assert_int_equal(rig_alloc(rig, DEVICE, GROUP, RM_CLASS_GROUP, params), RM_STATUS_OK);
-        assert_int_equal(rig_alloc(rig, GROUP, CHANNEL + 5, RM_CLASS_CONTEXT_SHARE, share),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_alloc(rig, GROUP, CHANNEL + 5, RM_CLASS_CONTEXT_SHARE, share), RM_STATUS_OK);
         memset(params, 0, sizeof(params));
         rm_put32(params, sizeof(params), 24, CHANNEL + 5);
         rm_put32(params, sizeof(params), 128, 1);

@@ -62,14 +62,10 @@ static void a_handle_in_use_is_refused_and_nothing_changes(void **state)
         struct journal *journal = *state;
         struct object *first = put(journal, journal->client->top.handle, 5), *second = NULL;
 
-        assert_int_equal(
-                handles_put(journal->client, journal->client->top.handle, 5, 0x41, &second),
-                HANDLES_E_HANDLE);
+        assert_int_equal(handles_put(journal->client, journal->client->top.handle, 5, 0x41, &second), HANDLES_E_HANDLE);
         assert_null(second);
         assert_ptr_equal(handles_get(journal->client, 5), first);
-        assert_int_equal(
-                handles_put(journal->client, 5, journal->client->top.handle, 0x41, &second),
-                HANDLES_E_HANDLE);
+        assert_int_equal(handles_put(journal->client, 5, journal->client->top.handle, 0x41, &second), HANDLES_E_HANDLE);
 }
 
 static void a_parent_must_be_there(void **state)
@@ -167,9 +163,7 @@ static void a_client_takes_all_its_objects_along(void **state)
 
         assert_int_equal(handles_client_new(&journal->handles, 1, 0, &other), 0);
         for (uint32_t i = 1; i <= 20; i++)
-                assert_int_equal(
-                        handles_put(other, i % 3 ? other->top.handle : i - 1, i, 1, &object),
-                        HANDLES_OK);
+                assert_int_equal(handles_put(other, i % 3 ? other->top.handle : i - 1, i, 1, &object), HANDLES_OK);
         handles_client_free(&journal->handles, other);
         assert_int_equal(journal->n_gone, 20);
 }

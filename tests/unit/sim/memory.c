@@ -19,11 +19,9 @@ static void the_real_size_is_told(void **state)
         unsigned char params[128] = { 0 };
 
         rm_put32(params, sizeof(params), 0, rig->client);
-        rm_put32(params, sizeof(params), 24,
-                 0x18000000); /* as libcuda asks, and what it is answered */
+        rm_put32(params, sizeof(params), 24, 0x18000000); /* as libcuda asks, and what it is answered */
         rm_put64(params, sizeof(params), 64, 3 * MIB);
-        assert_int_equal(rig_alloc(rig, DEVICE, MEMORY, RM_CLASS_VIDEO_MEMORY, params),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_alloc(rig, DEVICE, MEMORY, RM_CLASS_VIDEO_MEMORY, params), RM_STATUS_OK);
         assert_int_equal(rm_get32(params, sizeof(params), 24), 0x11800000);
         assert_int_equal(rm_get32(params, sizeof(params), 28), 0x100005);
         assert_int_equal(rm_get64(params, sizeof(params), 64), 4 * MIB);
@@ -48,19 +46,14 @@ static void what_the_driver_does_not_accept_is_refused(void **state)
         unsigned char params[128] = { 0 };
 
         assert_int_equal(rig_memory(rig, MEMORY, 0), RM_STATUS_INVALID_ARGUMENT);
-        assert_int_equal(rig_memory_as(rig, MEMORY, RM_CLASS_VIDEO_MEMORY, MIB, ATTR_HOST),
-                         RM_STATUS_INVALID_ARGUMENT);
-        assert_int_equal(rig_memory_as(rig, MEMORY, RM_CLASS_HOST_MEMORY, MIB, ATTR),
-                         RM_STATUS_INVALID_ARGUMENT);
-        assert_int_equal(rig_alloc(rig, DEVICE, MEMORY, RM_CLASS_VIDEO_MEMORY, NULL),
-                         RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(rig_memory_as(rig, MEMORY, RM_CLASS_VIDEO_MEMORY, MIB, ATTR_HOST), RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(rig_memory_as(rig, MEMORY, RM_CLASS_HOST_MEMORY, MIB, ATTR), RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(rig_alloc(rig, DEVICE, MEMORY, RM_CLASS_VIDEO_MEMORY, NULL), RM_STATUS_INVALID_ARGUMENT);
         rm_put32(params, sizeof(params), 0, rig->client);
         rm_put32(params, sizeof(params), 8, RM_FLAG_VIRTUAL);
         rm_put64(params, sizeof(params), 64, MIB);
-        assert_int_equal(rig_alloc(rig, DEVICE, MEMORY, RM_CLASS_VIDEO_MEMORY, params),
-                         RM_STATUS_INVALID_ARGUMENT);
-        assert_int_equal(rig_alloc(rig, rig->client, MEMORY, RM_CLASS_VIDEO_MEMORY, params),
-                         SIM_STATUS_INVALID_PARENT);
+        assert_int_equal(rig_alloc(rig, DEVICE, MEMORY, RM_CLASS_VIDEO_MEMORY, params), RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(rig_alloc(rig, rig->client, MEMORY, RM_CLASS_VIDEO_MEMORY, params), SIM_STATUS_INVALID_PARENT);
         rm_put32(params, sizeof(params), 0, 0); /* no owner */
         assert_int_equal(rig_alloc(rig, DEVICE, MEMORY, RM_CLASS_VIDEO_MEMORY, params), 0x39);
         assert_int_equal(rig_heap_free(rig), GIB);
@@ -70,8 +63,7 @@ static void host_and_virtual_memory_take_no_heap(void **state)
 {
         struct rig *rig = *state;
 
-        assert_int_equal(rig_memory_as(rig, MEMORY, RM_CLASS_HOST_MEMORY, 100 * MIB, ATTR_HOST),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_memory_as(rig, MEMORY, RM_CLASS_HOST_MEMORY, 100 * MIB, ATTR_HOST), RM_STATUS_OK);
         assert_int_equal(rig_memory_as(rig, MEMORY + 1, 0x50a0, 100 * GIB, 0), RM_STATUS_OK);
         assert_int_equal(rig_heap_free(rig), GIB);
 }
@@ -154,8 +146,7 @@ static void every_holder_sees_the_same_bytes(void **state)
         char text[6] = { 0 };
 
         assert_int_equal(rig_memory(rig, MEMORY, 2 * MIB), RM_STATUS_OK);
-        assert_int_equal(rig_dup(rig, rig->ctl, second, DEVICE, MEMORY, rig->client, MEMORY),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_dup(rig, rig->ctl, second, DEVICE, MEMORY, rig->client, MEMORY), RM_STATUS_OK);
         fd = sim_gpu_backing(rig->ctl, rig->client, MEMORY, &size);
         other = sim_gpu_backing(rig->ctl, second, MEMORY, &other_size);
         assert_true(fd >= 0 && other >= 0);
@@ -196,8 +187,7 @@ static void a_mapping_shows_the_memory(void **state)
         char *at, byte = 0;
         int fd;
 
-        assert_int_equal(rig_memory_as(rig, MEMORY, RM_CLASS_HOST_MEMORY, 8192, ATTR_HOST),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_memory_as(rig, MEMORY, RM_CLASS_HOST_MEMORY, 8192, ATTR_HOST), RM_STATUS_OK);
         at = rig_map(rig, MEMORY, 8192);
         at[5000] = 'y';
         fd = sim_gpu_backing(rig->ctl, rig->client, MEMORY, &size);
@@ -207,8 +197,7 @@ static void a_mapping_shows_the_memory(void **state)
         close(fd);
 }
 
-static uint32_t map_on(const struct rig *rig, int fd, uint32_t memory, uint64_t offset,
-                       uint64_t length)
+static uint32_t map_on(const struct rig *rig, int fd, uint32_t memory, uint64_t offset, uint64_t length)
 {
         unsigned char block[56] = { 0 };
 
@@ -235,12 +224,9 @@ static void a_mapping_must_fit_and_be_prepared(void **state)
         assert_int_equal(map_on(rig, fd, 0x77, 0, 4096), RM_STATUS_OBJECT_NOT_FOUND);
         assert_int_equal(map_on(rig, uvm, MEMORY, 0, 4096), RM_STATUS_INVALID_ARGUMENT);
         assert_int_equal(map_on(rig, -1, MEMORY, 0, 4096), RM_STATUS_INVALID_ARGUMENT);
-        assert_int_equal(map_on(rig, fd, MEMORY, MIB, 2608),
-                         RM_STATUS_OK); /* mmap maps whole pages */
+        assert_int_equal(map_on(rig, fd, MEMORY, MIB, 2608), RM_STATUS_OK); /* mmap maps whole pages */
         assert_int_equal(sim_mmap(fd, NULL, 8192, PROT_READ, MAP_SHARED, 0, &is_uvm), -EINVAL);
-        assert_int_equal(
-                munmap((void *)sim_mmap(fd, NULL, 4096, PROT_READ, MAP_SHARED, 0, &is_uvm), 4096),
-                0);
+        assert_int_equal(munmap((void *)sim_mmap(fd, NULL, 4096, PROT_READ, MAP_SHARED, 0, &is_uvm), 4096), 0);
         close(fd), close(uvm);
 }
 
@@ -250,8 +236,7 @@ static void only_the_process_of_the_client_maps(void **state)
         struct rig *rig = *state;
 
         assert_int_equal(rig_memory(rig, MEMORY, 2 * MIB), RM_STATUS_OK);
-        rig_in_child(_exit(map_on(rig, rig_open(rig, "nvidiactl"), MEMORY, 0, 4096) !=
-                           RM_STATUS_INVALID_CLIENT));
+        rig_in_child(_exit(map_on(rig, rig_open(rig, "nvidiactl"), MEMORY, 0, 4096) != RM_STATUS_INVALID_CLIENT));
 }
 
 static void the_page_of_live_figures_tells_the_cards_own(void **state)
@@ -260,8 +245,7 @@ static void the_page_of_live_figures_tells_the_cards_own(void **state)
         unsigned char params[8] = { 0 }, *page;
 
         assert_int_equal(rig_memory(rig, MEMORY, 100 * MIB), RM_STATUS_OK);
-        assert_int_equal(rig_alloc(rig, SUBDEVICE, MEMORY + 1, RM_CLASS_USER_DATA, params),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_alloc(rig, SUBDEVICE, MEMORY + 1, RM_CLASS_USER_DATA, params), RM_STATUS_OK);
         page = rig_map(rig, MEMORY + 1, 4096);
         assert_int_equal(rm_get64(page, 4096, 24), GIB);
         assert_int_equal(rm_get64(page, 4096, 32), GIB - 100 * MIB);

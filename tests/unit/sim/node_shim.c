@@ -16,12 +16,12 @@
 
 /* ---- inside: plain system interfaces only ---------------------------------------------------- */
 
-#define CHECK(condition)                                                                           \
-        do {                                                                                       \
-                if (!(condition)) {                                                                \
-                        fprintf(stderr, "line %d: %s (errno %d)\n", __LINE__, #condition, errno);  \
-                        _exit(1);                                                                  \
-                }                                                                                  \
+#define CHECK(condition)                                                                                               \
+        do {                                                                                                           \
+                if (!(condition)) {                                                                                    \
+                        fprintf(stderr, "line %d: %s (errno %d)\n", __LINE__, #condition, errno);                      \
+                        _exit(1);                                                                                      \
+                }                                                                                                      \
         } while (0)
 
 #define REQUEST(nr, size) ((unsigned long)_IOC(_IOC_READ | _IOC_WRITE, 'F', nr, size))
@@ -45,8 +45,7 @@ static uint32_t inside_client(int ctl)
                 rm_put32(block, 48, 8, i ? SUBDEVICE : DEVICE);
                 rm_put32(block, 48, 12, i ? RM_CLASS_SUBDEVICE : RM_CLASS_DEVICE);
                 rm_put64(block, 48, 16, (uintptr_t)params);
-                CHECK(inside_ioctl(ctl, RM_NR_ALLOC, block, 48) == 0 &&
-                      rm_get32(block, 48, 40) == 0);
+                CHECK(inside_ioctl(ctl, RM_NR_ALLOC, block, 48) == 0 && rm_get32(block, 48, 40) == 0);
         }
         return client;
 }
@@ -91,12 +90,10 @@ static void inside_files(void)
         int fd = open("/sys/module/nvidia/version", O_RDONLY);
 
         CHECK(file && fgets(line, sizeof(line), file) && strstr(line, MACHINE_RELEASE));
-        CHECK(gpus && fd >= 0 && read(fd, line, sizeof(line)) > 0 &&
-              !strncmp(line, MACHINE_RELEASE, 10));
+        CHECK(gpus && fd >= 0 && read(fd, line, sizeof(line)) > 0 && !strncmp(line, MACHINE_RELEASE, 10));
         CHECK(access("/dev/nvidia0", R_OK | W_OK) == 0);
         CHECK(access("/dev/nvidia7", F_OK) == -1 && errno == ENOENT);
-        CHECK(stat("/dev/nvidia1", &st) == 0 && S_ISCHR(st.st_mode) &&
-              st.st_rdev == makedev(195, 1));
+        CHECK(stat("/dev/nvidia1", &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(195, 1));
         CHECK(lstat("/dev/nvidiactl", &st) == 0 && st.st_rdev == makedev(195, 255));
         CHECK(statx(AT_FDCWD, "/dev/nvidia-uvm", 0, STATX_ALL, &stx) == 0 && S_ISCHR(stx.stx_mode));
         CHECK(stat("/dev/null", &st) == 0 && st.st_rdev == makedev(1, 3));
@@ -131,15 +128,13 @@ static void inside_managed(void)
         rm_put32(block, 40, 28, client);
         CHECK(ioctl(uvm, UVM_REGISTER_GPU, block) == 0 && rm_get32(block, 40, 36) == 0);
         at = mmap(NULL, 8 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        back = mmap(at, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, uvm,
-                    (off_t)(intptr_t)at);
+        back = mmap(at, 8 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, uvm, (off_t)(intptr_t)at);
         CHECK(back == at);
         memset(at, 'x', 8 * MIB);
         CHECK(inside_free(ctl, client) == GIB - 8 * MIB);
 
         child = fork();
-        if (child ==
-            0) /* the driver's ranges are not inherited; unmapping here is nobody's business */
+        if (child == 0) /* the driver's ranges are not inherited; unmapping here is nobody's business */
                 _exit(msync(at, 4096, MS_ASYNC) == 0 || munmap(at, 8 * MIB) != 0);
         CHECK(waitpid(child, &status, 0) == child && status == 0);
         CHECK(inside_free(ctl, client) == GIB - 8 * MIB);
@@ -206,8 +201,7 @@ static void inside_nothing(void)
 {
         struct stat st;
 
-        CHECK(stat("/dev/nvidiactl", &st) == 0 ||
-              (open("/dev/nvidiactl", O_RDWR) == -1 && errno == ENOENT));
+        CHECK(stat("/dev/nvidiactl", &st) == 0 || (open("/dev/nvidiactl", O_RDWR) == -1 && errno == ENOENT));
 }
 
 /* ---- outside --------------------------------------------------------------------------------- */
@@ -216,9 +210,8 @@ static const struct part_of {
         const char *name;
         void (*run)(void);
 } parts[] = {
-        { "nodes", inside_nodes },     { "files", inside_files },
-        { "others", inside_others },   { "managed", inside_managed },
-        { "mapping", inside_mapping }, { "supervised", inside_supervised },
+        { "nodes", inside_nodes },     { "files", inside_files },     { "others", inside_others },
+        { "managed", inside_managed }, { "mapping", inside_mapping }, { "supervised", inside_supervised },
         { "nothing", inside_nothing },
 };
 
@@ -260,10 +253,10 @@ static void run_inside(const char *directory, const char *part)
         assert_int_equal(status, 0);
 }
 
-#define INSIDE(sentence, part)                                                                     \
-        static void sentence(void **state)                                                         \
-        {                                                                                          \
-                run_inside(((struct rig *)*state)->directory, part);                               \
+#define INSIDE(sentence, part)                                                                                         \
+        static void sentence(void **state)                                                                             \
+        {                                                                                                              \
+                run_inside(((struct rig *)*state)->directory, part);                                                   \
         }
 
 INSIDE(nodes_open_and_answer, "nodes")

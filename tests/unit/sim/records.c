@@ -78,9 +78,7 @@ static uint32_t put_of(const struct reader *reader)
 static void run_once(const struct rig *rig, uint32_t channel)
 {
         static uint64_t value;
-        struct sim_gpu gpu = {
-                .op = SIM_GPU_LAUNCH, .client = rig->client, .object = channel, .duration = 1000000
-        };
+        struct sim_gpu gpu = { .op = SIM_GPU_LAUNCH, .client = rig->client, .object = channel, .duration = 1000000 };
 
         gpu.value = ++value;
         assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
@@ -110,8 +108,7 @@ static void switches_are_recorded_with_process_and_time(void **state)
                 assert_int_equal(r[i * SIZE + 10], i); /* the sequence */
                 assert_int_equal(rm_get32(r, 96, i * SIZE + 12), i < 2 ? cid : second);
                 assert_int_equal(rm_get32(r, 96, i * SIZE + 16), (uint32_t)getpid());
-                assert_in_range(rm_get64(r, 96, i * SIZE + 24), (uint64_t)began,
-                                (uint64_t)clock_realtime());
+                assert_in_range(rm_get64(r, 96, i * SIZE + 24), (uint64_t)began, (uint64_t)clock_realtime());
         }
         assert_int_equal(rm_get64(r, 96, 2 * SIZE + 24) - rm_get64(r, 96, SIZE + 24), 85000);
         rig_end(&other);
@@ -139,8 +136,7 @@ static void a_full_buffer_keeps_the_oldest_and_counts_what_it_drops(void **state
         run_once(rig, CHANNEL);
         assert_int_equal(put_of(&reader), 1);
         rm_put32(get, sizeof(get), 0, N_RECORDS);
-        assert_int_equal(rig_control(rig, BUFFER, 0x90cd0102, get, sizeof(get)),
-                         RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(rig_control(rig, BUFFER, 0x90cd0102, get, sizeof(get)), RM_STATUS_INVALID_ARGUMENT);
         reader_close(&reader);
 }
 
@@ -172,11 +168,9 @@ static void a_buffer_is_made_of_ones_own_memory(void **state)
         assert_int_equal(event_buffer(rig, SIZE, N_RECORDS), RM_STATUS_INVALID_ARGUMENT);
         assert_int_equal(host_buffer(rig, HEADER, 4096), RM_STATUS_OK);
         assert_int_equal(host_buffer(rig, RECORDS, 4096), RM_STATUS_OK);
-        assert_int_equal(event_buffer(rig, SIZE, 129),
-                         RM_STATUS_INVALID_ARGUMENT); /* more than fits */
+        assert_int_equal(event_buffer(rig, SIZE, 129), RM_STATUS_INVALID_ARGUMENT); /* more than fits */
         assert_int_equal(event_buffer(rig, 24, N_RECORDS), RM_STATUS_INVALID_ARGUMENT);
-        assert_int_equal(rig_control(rig, SUBDEVICE, 0x20801238, bind, sizeof(bind)),
-                         RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(rig_control(rig, SUBDEVICE, 0x20801238, bind, sizeof(bind)), RM_STATUS_INVALID_ARGUMENT);
         assert_int_equal(event_buffer(rig, SIZE, 128), RM_STATUS_OK);
         assert_int_equal(rig_control(rig, HEADER, 0x90cd0104, NULL, 0), RM_STATUS_NOT_SUPPORTED);
 }

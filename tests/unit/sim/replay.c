@@ -38,15 +38,14 @@ struct replay {
         } clients[CLIENTS_MAX];
         size_t n_clients, n_calls, n_different;
         uint32_t channel; /* the latest */
-        unsigned char block[TRACE_BYTES_MAX], params[TRACE_BYTES_MAX],
-                lists[LISTS_MAX][TRACE_BYTES_MAX];
+        unsigned char block[TRACE_BYTES_MAX], params[TRACE_BYTES_MAX], lists[LISTS_MAX][TRACE_BYTES_MAX];
 };
 
 /* Answers that depend on what no trace shows. */
 static bool is_known_to_differ(const struct rm_call *call)
 {
         return call->class_or_cmd == 0x2080014b || /* parts of the board's ROM */
-               call->class_or_cmd == 0x20800146; /* whether another process holds the reservation */
+               call->class_or_cmd == 0x20800146;   /* whether another process holds the reservation */
 }
 
 static uint32_t client_ours(const struct replay *replay, uint32_t theirs)
@@ -65,8 +64,7 @@ static void clients_translate(const struct replay *replay, unsigned char *bytes_
                         rm_put32(bytes_, size, at, client_ours(replay, rm_get32(bytes_, size, at)));
 }
 
-static void fd_translate(const struct replay *replay, unsigned char *bytes_, size_t size,
-                         uint32_t at)
+static void fd_translate(const struct replay *replay, unsigned char *bytes_, size_t size, uint32_t at)
 {
         uint32_t fd = rm_get32(bytes_, size, at);
 
@@ -102,15 +100,13 @@ static void params_translate(struct replay *replay, const struct rm_call *call, 
         }
         n = rm_pointers(&replay->rig->layout, call->class_or_cmd, &pointers);
         for (size_t i = 0; i < n && i < LISTS_MAX; i++) {
-                rm_put32(replay->lists[i], 4, 0,
-                         replay->channel); /* lists are not recorded; this is one of channels */
+                rm_put32(replay->lists[i], 4, 0, replay->channel); /* lists are not recorded; this is one of channels */
                 if (rm_get64(replay->params, size, pointers[i].at))
                         rm_put64(replay->params, size, pointers[i].at, (uintptr_t)replay->lists[i]);
         }
 }
 
-static void block_translate(struct replay *replay, const struct rm_call *call, uint32_t size,
-                            bool is_uvm)
+static void block_translate(struct replay *replay, const struct rm_call *call, uint32_t size, bool is_uvm)
 {
         if (!is_uvm)
                 clients_translate(replay, replay->block, size < 64 ? size : 64);
@@ -127,8 +123,7 @@ static void block_translate(struct replay *replay, const struct rm_call *call, u
                 rm_put64(replay->block, size, call->rights_at, 0);
 }
 
-static void note_made(struct replay *replay, const struct rm_call *call,
-                      const struct trace_event *event, uint32_t size)
+static void note_made(struct replay *replay, const struct rm_call *call, const struct trace_event *event, uint32_t size)
 {
         if (call->kind != RM_ALLOC)
                 return;
@@ -152,15 +147,13 @@ static void ioctl_again(struct replay *replay, const struct trace_event *event)
         enum rm_kind kind;
         int r, rc = event->rc < 0 ? -event->error : event->rc;
 
-        assert_int_equal(rm_request_find(layout, is_uvm ? RM_NODE_UVM : RM_NODE_CTL, event->request,
-                                         &kind, &size),
+        assert_int_equal(rm_request_find(layout, is_uvm ? RM_NODE_UVM : RM_NODE_CTL, event->request, &kind, &size),
                          RM_OK);
         if (event->in.data)
                 memcpy(replay->block, event->in.data, event->in.size);
         if (params)
                 memcpy(replay->params, event->pin.data, params);
-        assert_int_equal(rm_decode(layout, kind, event->request, replay->block, size, &call),
-                         RM_OK);
+        assert_int_equal(rm_decode(layout, kind, event->request, replay->block, size, &call), RM_OK);
         block_translate(replay, &call, size, is_uvm);
         params_translate(replay, &call, params);
         r = sim_ioctl(replay->fds[event->fd], layout, event->request, replay->block);
@@ -168,38 +161,34 @@ static void ioctl_again(struct replay *replay, const struct trace_event *event)
 
         if (call.status_at != UINT32_MAX) {
                 status = rm_get32(replay->block, size, call.status_at);
-                expected = rm_get32(event->out.data ? event->out.data : event->in.data, size,
-                                    call.status_at);
+                expected = rm_get32(event->out.data ? event->out.data : event->in.data, size, call.status_at);
         }
         replay->n_calls++;
         if ((r == rc && status == expected) || is_known_to_differ(&call))
                 return;
         replay->n_different++;
-        print_message("# line %zu: %s %x of %x: %d, status %x; the driver: %d, status %x\n",
-                      replay->trace.line, rm_kind_name(kind), call.class_or_cmd, call.object, r,
-                      status, rc, expected);
+        print_message("# line %zu: %s %x of %x: %d, status %x; the driver: %d, status %x\n", replay->trace.line,
+                      rm_kind_name(kind), call.class_or_cmd, call.object, r, status, rc, expected);
 }
 
 static void mmap_again(struct replay *replay, const struct trace_event *event)
 {
         struct sim_request request = { .op = SIM_OP_MMAP,
-                                       .argument = { (uint64_t)event->ret, event->length,
-                                                     event->prot, event->flags, event->offset } };
+                                       .argument = { (uint64_t)event->ret, event->length, event->prot, event->flags,
+                                                     event->offset } };
         struct sim_answer answer;
         int fd;
 
         if (event->fd < 0 || strcmp(replay->nodes[event->fd], "nvidia-uvm") != 0)
                 return;
-        assert_int_equal(sim_transact(replay->fds[event->fd], &request, NULL, 0, -1, &answer, &fd),
-                         0);
+        assert_int_equal(sim_transact(replay->fds[event->fd], &request, NULL, 0, -1, &answer, &fd), 0);
         close(fd);
         replay->n_different += answer.result < 0;
 }
 
 static void event_again(struct replay *replay, const struct trace_event *event)
 {
-        const char *node =
-                event->text && strrchr(event->text, '/') ? strrchr(event->text, '/') + 1 : "";
+        const char *node = event->text && strrchr(event->text, '/') ? strrchr(event->text, '/') + 1 : "";
 
         switch (event->kind) {
         case TRACE_OPEN:
@@ -224,8 +213,7 @@ static void event_again(struct replay *replay, const struct trace_event *event)
         case TRACE_MUNMAP:
                 for (size_t fd = 0; fd < FDS_MAX; fd++)
                         if (replay->fds[fd] >= 0 && strcmp(replay->nodes[fd], "nvidia-uvm") == 0)
-                                (void)sim_munmap(replay->fds[fd], (void *)(uintptr_t)event->address,
-                                                 event->length);
+                                (void)sim_munmap(replay->fds[fd], (void *)(uintptr_t)event->address, event->length);
                 return;
         default:
                 return;

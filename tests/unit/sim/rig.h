@@ -45,12 +45,9 @@ struct rig {
         uint32_t client;
 };
 
-static inline void rig_start_with(struct rig *rig, unsigned int n_gpus, bytes memory,
-                                  const char *const *faults)
+static inline void rig_start_with(struct rig *rig, unsigned int n_gpus, bytes memory, const char *const *faults)
 {
-        struct machine_options options = { .n_gpus = n_gpus,
-                                           .memory = memory,
-                                           .release = MACHINE_RELEASE };
+        struct machine_options options = { .n_gpus = n_gpus, .memory = memory, .release = MACHINE_RELEASE };
         char byte;
         int pair[2];
 
@@ -93,13 +90,11 @@ static inline void rig_stop(struct rig *rig)
 
 static inline int rig_call(const struct rig *rig, int fd, uint32_t nr, void *block, uint32_t size)
 {
-        return sim_ioctl(fd, &rig->layout, (uint32_t)_IOC(_IOC_READ | _IOC_WRITE, 'F', nr, size),
-                         block);
+        return sim_ioctl(fd, &rig->layout, (uint32_t)_IOC(_IOC_READ | _IOC_WRITE, 'F', nr, size), block);
 }
 
-static inline uint32_t rig_alloc_in(const struct rig *rig, int ctl, uint32_t client,
-                                    uint32_t parent, uint32_t handle, uint32_t class_number,
-                                    void *params)
+static inline uint32_t rig_alloc_in(const struct rig *rig, int ctl, uint32_t client, uint32_t parent, uint32_t handle,
+                                    uint32_t class_number, void *params)
 {
         unsigned char block[48] = { 0 };
 
@@ -112,8 +107,8 @@ static inline uint32_t rig_alloc_in(const struct rig *rig, int ctl, uint32_t cli
         return rm_get32(block, sizeof(block), 40);
 }
 
-static inline uint32_t rig_alloc(const struct rig *rig, uint32_t parent, uint32_t handle,
-                                 uint32_t class_number, void *params)
+static inline uint32_t rig_alloc(const struct rig *rig, uint32_t parent, uint32_t handle, uint32_t class_number,
+                                 void *params)
 {
         return rig_alloc_in(rig, rig->ctl, rig->client, parent, handle, class_number, params);
 }
@@ -133,8 +128,7 @@ static inline uint32_t rig_free(const struct rig *rig, uint32_t handle)
         return rig_free_in(rig, rig->ctl, rig->client, handle);
 }
 
-static inline uint32_t rig_control(const struct rig *rig, uint32_t object, uint32_t cmd,
-                                   void *params, uint32_t size)
+static inline uint32_t rig_control(const struct rig *rig, uint32_t object, uint32_t cmd, void *params, uint32_t size)
 {
         unsigned char block[32] = { 0 };
 
@@ -147,8 +141,8 @@ static inline uint32_t rig_control(const struct rig *rig, uint32_t object, uint3
         return rm_get32(block, sizeof(block), 28);
 }
 
-static inline uint32_t rig_dup(const struct rig *rig, int ctl, uint32_t client, uint32_t parent,
-                               uint32_t handle, uint32_t source_client, uint32_t source)
+static inline uint32_t rig_dup(const struct rig *rig, int ctl, uint32_t client, uint32_t parent, uint32_t handle,
+                               uint32_t source_client, uint32_t source)
 {
         unsigned char block[28] = { 0 };
 
@@ -173,11 +167,9 @@ static inline uint32_t rig_client(const struct rig *rig, int ctl, uint32_t gpu)
         assert_int_equal(rm_get32(block, sizeof(block), 40), RM_STATUS_OK);
         client = rm_get32(block, sizeof(block), 8);
         rm_put32(device, sizeof(device), 0, gpu);
-        assert_int_equal(rig_alloc_in(rig, ctl, client, client, DEVICE, RM_CLASS_DEVICE, device),
+        assert_int_equal(rig_alloc_in(rig, ctl, client, client, DEVICE, RM_CLASS_DEVICE, device), RM_STATUS_OK);
+        assert_int_equal(rig_alloc_in(rig, ctl, client, DEVICE, SUBDEVICE, RM_CLASS_SUBDEVICE, subdevice),
                          RM_STATUS_OK);
-        assert_int_equal(
-                rig_alloc_in(rig, ctl, client, DEVICE, SUBDEVICE, RM_CLASS_SUBDEVICE, subdevice),
-                RM_STATUS_OK);
         return client;
 }
 
@@ -209,8 +201,8 @@ static inline void rig_end(struct rig *rig)
         close(rig->ctl);
 }
 
-static inline uint32_t rig_memory_as(const struct rig *rig, uint32_t handle, uint32_t class_number,
-                                     bytes size, uint32_t attr)
+static inline uint32_t rig_memory_as(const struct rig *rig, uint32_t handle, uint32_t class_number, bytes size,
+                                     uint32_t attr)
 {
         unsigned char params[128] = { 0 };
 
@@ -233,8 +225,7 @@ static inline bytes rig_heap_free(const struct rig *rig)
 
         rm_put32(params, sizeof(params), 0, 1);
         rm_put32(params, sizeof(params), 4, RM_FB_HEAP_FREE);
-        assert_int_equal(rig_control(rig, SUBDEVICE, RM_FB_GET_INFO_V2, params, sizeof(params)),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_control(rig, SUBDEVICE, RM_FB_GET_INFO_V2, params, sizeof(params)), RM_STATUS_OK);
         return (bytes)rm_get32(params, sizeof(params), 8) * KIB;
 }
 
@@ -256,8 +247,7 @@ static inline uint32_t rig_channel(const struct rig *rig, uint32_t group, uint32
         memset(params, 0, sizeof(params));
         rm_put32(params, sizeof(params), 128, 1);
         assert_int_equal(rig_alloc(rig, group, channel, 0xc86f, params), RM_STATUS_OK);
-        assert_int_equal(rig_control(rig, group, 0xa06c0101, schedule, sizeof(schedule)),
-                         RM_STATUS_OK);
+        assert_int_equal(rig_control(rig, group, 0xa06c0101, schedule, sizeof(schedule)), RM_STATUS_OK);
         return rm_get32(params, sizeof(params), 132);
 }
 
@@ -283,17 +273,17 @@ static inline void *rig_map(const struct rig *rig, uint32_t memory, size_t lengt
 }
 
 /* Runs a child that must end well. */
-#define rig_in_child(...)                                                                          \
-        do {                                                                                       \
-                int status_ = -1;                                                                  \
-                pid_t child_ = fork();                                                             \
-                                                                                                   \
-                if (child_ == 0) {                                                                 \
-                        __VA_ARGS__;                                                               \
-                        _exit(0);                                                                  \
-                }                                                                                  \
-                assert_int_equal(waitpid(child_, &status_, 0), child_);                            \
-                assert_int_equal(status_, 0);                                                      \
+#define rig_in_child(...)                                                                                              \
+        do {                                                                                                           \
+                int status_ = -1;                                                                                      \
+                pid_t child_ = fork();                                                                                 \
+                                                                                                                       \
+                if (child_ == 0) {                                                                                     \
+                        __VA_ARGS__;                                                                                   \
+                        _exit(0);                                                                                      \
+                }                                                                                                      \
+                assert_int_equal(waitpid(child_, &status_, 0), child_);                                                \
+                assert_int_equal(status_, 0);                                                                          \
         } while (0)
 
 static inline int rig_set_up(void **state)

@@ -315,8 +315,7 @@ static void a_piece_of_no_time_is_done_in_its_turn_and_takes_none(void **state)
 static void what_a_removed_channel_had_left_comes_back(void **state)
 {
         struct bench *bench = *state;
-        struct run_work *first = submit(bench, 0, 10 * MSEC, 0),
-                        *second = submit(bench, 0, 10 * MSEC, 0);
+        struct run_work *first = submit(bench, 0, 10 * MSEC, 0), *second = submit(bench, 0, 10 * MSEC, 0);
 
         assert_ptr_equal(runlist_remove_queue(&bench->queues[0], 5 * MSEC), first);
         assert_int_equal(first->left, 5 * MSEC);

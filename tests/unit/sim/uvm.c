@@ -12,8 +12,7 @@ enum {
         IN_USE = 0x68,
 };
 
-static uint32_t uvm_call(const struct space *space, uint32_t request, void *block, size_t size,
-                         size_t status_at)
+static uint32_t uvm_call(const struct space *space, uint32_t request, void *block, size_t size, size_t status_at)
 {
         assert_int_equal(sim_ioctl(space->fd, &space->rig->layout, request, block), 0);
         return rm_get32(block, size, status_at);
@@ -47,8 +46,7 @@ static struct space space_open(struct rig *rig)
 }
 
 /* Calls of { base, length, status@16 }. */
-static uint32_t range_call(const struct space *space, uint32_t request, uint64_t base,
-                           uint64_t length)
+static uint32_t range_call(const struct space *space, uint32_t request, uint64_t base, uint64_t length)
 {
         unsigned char block[24] = { 0 };
 
@@ -57,8 +55,8 @@ static uint32_t range_call(const struct space *space, uint32_t request, uint64_t
         return uvm_call(space, request, block, sizeof(block), 16);
 }
 
-static uint32_t map_external(const struct space *space, uint64_t base, uint64_t length,
-                             uint32_t client, uint32_t memory, int ctl)
+static uint32_t map_external(const struct space *space, uint64_t base, uint64_t length, uint32_t client,
+                             uint32_t memory, int ctl)
 {
         static unsigned char block[9264];
 
@@ -95,9 +93,7 @@ static void map_memory(const struct space *space, bytes size)
 {
         assert_int_equal(rig_memory(space->rig, MEMORY, size), RM_STATUS_OK);
         assert_int_equal(range_call(space, UVM_CREATE_EXTERNAL, BASE, size), RM_STATUS_OK);
-        assert_int_equal(
-                map_external(space, BASE, size, space->rig->client, MEMORY, space->rig->ctl),
-                RM_STATUS_OK);
+        assert_int_equal(map_external(space, BASE, size, space->rig->client, MEMORY, space->rig->ctl), RM_STATUS_OK);
 }
 
 /* ---- external -------------------------------------------------------------------------------- */
@@ -126,8 +122,7 @@ static void unmapping_releases_too_and_so_does_the_end_of_the_space(void **state
         assert_int_equal(rig_heap_free(rig), GIB);
 
         assert_int_equal(rig_memory(rig, MEMORY, 50 * MIB), RM_STATUS_OK);
-        assert_int_equal(map_external(&space, BASE, 50 * MIB, rig->client, MEMORY, rig->ctl),
-                         RM_STATUS_OK);
+        assert_int_equal(map_external(&space, BASE, 50 * MIB, rig->client, MEMORY, rig->ctl), RM_STATUS_OK);
         assert_int_equal(rig_free(rig, MEMORY), RM_STATUS_OK);
         close(space.fd);
         rig_expect_free(rig, GIB);
@@ -140,13 +135,11 @@ static void a_new_mapping_replaces_what_was_there(void **state)
 
         map_memory(&space, 10 * MIB);
         assert_int_equal(rig_memory(rig, MEMORY + 1, 10 * MIB), RM_STATUS_OK);
-        assert_int_equal(map_external(&space, BASE, 10 * MIB, rig->client, MEMORY + 1, rig->ctl),
-                         RM_STATUS_OK);
+        assert_int_equal(map_external(&space, BASE, 10 * MIB, rig->client, MEMORY + 1, rig->ctl), RM_STATUS_OK);
         assert_int_equal(rig_free(rig, MEMORY), RM_STATUS_OK);
         assert_int_equal(rig_heap_free(rig), GIB - 10 * MIB);
         /* The same once more: it must not go away in between. */
-        assert_int_equal(map_external(&space, BASE, 10 * MIB, rig->client, MEMORY + 1, rig->ctl),
-                         RM_STATUS_OK);
+        assert_int_equal(map_external(&space, BASE, 10 * MIB, rig->client, MEMORY + 1, rig->ctl), RM_STATUS_OK);
         assert_int_equal(rig_heap_free(rig), GIB - 10 * MIB);
         close(space.fd);
 }
@@ -159,14 +152,10 @@ static void ranges_do_not_overlap(void **state)
         assert_int_equal(range_call(&space, UVM_CREATE_EXTERNAL, BASE, 4 * MIB), RM_STATUS_OK);
         assert_int_equal(range_call(&space, UVM_CREATE_EXTERNAL, BASE + MIB, 4 * MIB), IN_USE);
         assert_int_equal(range_call(&space, UVM_CREATE_EXTERNAL, BASE - MIB, 8 * MIB), IN_USE);
-        assert_int_equal(range_call(&space, UVM_CREATE_EXTERNAL, BASE + 4 * MIB, MIB),
-                         RM_STATUS_OK);
-        assert_int_equal(range_call(&space, UVM_CREATE_EXTERNAL, BASE + 1, MIB),
-                         SIM_STATUS_INVALID_ADDRESS);
-        assert_int_equal(range_call(&space, UVM_CREATE_EXTERNAL, BASE + 64 * MIB, 0),
-                         SIM_STATUS_INVALID_ADDRESS);
-        assert_int_equal(range_call(&space, UVM_CREATE_EXTERNAL, UINT64_MAX - 4095, 8192),
-                         SIM_STATUS_INVALID_ADDRESS);
+        assert_int_equal(range_call(&space, UVM_CREATE_EXTERNAL, BASE + 4 * MIB, MIB), RM_STATUS_OK);
+        assert_int_equal(range_call(&space, UVM_CREATE_EXTERNAL, BASE + 1, MIB), SIM_STATUS_INVALID_ADDRESS);
+        assert_int_equal(range_call(&space, UVM_CREATE_EXTERNAL, BASE + 64 * MIB, 0), SIM_STATUS_INVALID_ADDRESS);
+        assert_int_equal(range_call(&space, UVM_CREATE_EXTERNAL, UINT64_MAX - 4095, 8192), SIM_STATUS_INVALID_ADDRESS);
         close(space.fd);
 }
 
@@ -185,8 +174,7 @@ static void mapping_wants_a_range_and_ones_own_memory(void **state)
                          RM_STATUS_OK); /* not looked at */
         assert_int_equal(map_external(&space, BASE, 4 * MIB, 0xc1d0ffff, MEMORY, rig->ctl),
                          RM_STATUS_INVALID_OBJECT_HANDLE);
-        assert_int_equal(map_external(&space, BASE, 4 * MIB, rig->client, 0x77, rig->ctl),
-                         RM_STATUS_OBJECT_NOT_FOUND);
+        assert_int_equal(map_external(&space, BASE, 4 * MIB, rig->client, 0x77, rig->ctl), RM_STATUS_OBJECT_NOT_FOUND);
         assert_int_equal(map_external(&space, BASE, 8 * MIB, rig->client, MEMORY, rig->ctl),
                          RM_STATUS_INVALID_ARGUMENT);
         assert_int_equal(range_call(&space, UVM_FREE, BASE + MIB, MIB), SIM_STATUS_INVALID_ADDRESS);
@@ -212,11 +200,9 @@ static void a_second_descriptor_ties_its_mm(void **state)
         unsigned char block[8] = { 0 };
 
         rm_put32(block, sizeof(block), 0, (uint32_t)space.fd);
-        assert_int_equal(uvm_call(&second, UVM_MM_INITIALIZE, block, sizeof(block), 4),
-                         RM_STATUS_OK);
+        assert_int_equal(uvm_call(&second, UVM_MM_INITIALIZE, block, sizeof(block), 4), RM_STATUS_OK);
         rm_put32(block, sizeof(block), 0, (uint32_t)rig->ctl);
-        assert_int_equal(uvm_call(&second, UVM_MM_INITIALIZE, block, sizeof(block), 4),
-                         RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(uvm_call(&second, UVM_MM_INITIALIZE, block, sizeof(block), 4), RM_STATUS_INVALID_ARGUMENT);
         close(space.fd), close(second.fd);
 }
 
@@ -254,8 +240,7 @@ static void managed_memory_takes_the_heap_until_it_is_unmapped(void **state)
         assert_return_code(munmap(at, 100 * MIB), errno);
         assert_int_equal(sim_munmap(space.fd, at, 100 * MIB), 0);
         assert_int_equal(rig_heap_free(rig), GIB);
-        assert_int_equal(range_call(&space, 72, (uintptr_t)at, 100 * MIB),
-                         SIM_STATUS_INVALID_ADDRESS);
+        assert_int_equal(range_call(&space, 72, (uintptr_t)at, 100 * MIB), SIM_STATUS_INVALID_ADDRESS);
         close(space.fd);
 }
 
@@ -315,8 +300,8 @@ static void the_end_of_a_space_returns_managed_memory(void **state)
         struct rig *rig = *state;
 
         rig_in_child(struct space space = space_open(rig); char *at = address_of(64 * MIB);
-                     if (map_managed(&space, at, 64 * MIB) != (intptr_t)at ||
-                         rig_heap_free(rig) != GIB - 64 * MIB) _exit(1));
+                     if (map_managed(&space, at, 64 * MIB) != (intptr_t)at || rig_heap_free(rig) != GIB - 64 * MIB)
+                             _exit(1));
         rig_expect_free(rig, GIB);
 }
 
@@ -328,17 +313,14 @@ static void a_mapping_of_the_node_is_as_the_driver_wants_it(void **state)
         bool is_uvm;
 
         assert_int_equal(map_managed(&fresh, at, MIB), -EBADFD);
-        assert_int_equal(sim_mmap(space.fd, at, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-                                  0, &is_uvm),
+        assert_int_equal(sim_mmap(space.fd, at, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, 0, &is_uvm),
                          -EINVAL);
-        assert_int_equal(sim_mmap(space.fd, at, MIB, PROT_READ, MAP_SHARED | MAP_FIXED,
-                                  (intptr_t)at, &is_uvm),
+        assert_int_equal(sim_mmap(space.fd, at, MIB, PROT_READ, MAP_SHARED | MAP_FIXED, (intptr_t)at, &is_uvm),
                          -EINVAL);
-        assert_int_equal(sim_mmap(space.fd, at, MIB, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_FIXED, (intptr_t)at, &is_uvm),
-                         -EINVAL);
-        assert_int_equal(range_call(&space, UVM_CREATE_EXTERNAL, (uintptr_t)at, 2 * MIB),
-                         RM_STATUS_OK);
+        assert_int_equal(
+                sim_mmap(space.fd, at, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, (intptr_t)at, &is_uvm),
+                -EINVAL);
+        assert_int_equal(range_call(&space, UVM_CREATE_EXTERNAL, (uintptr_t)at, 2 * MIB), RM_STATUS_OK);
         assert_int_equal(map_managed(&space, at, MIB), -EINVAL); /* another range is there */
         assert_int_equal(rig_heap_free(rig), GIB);
         (void)munmap(at, 4 * MIB);
@@ -413,7 +395,7 @@ static void the_rest_of_the_calls_of_a_start_answer_ok(void **state)
         assert_int_equal(uvm_call(&space, 65, block, 40, 32), RM_STATUS_OK);
         assert_int_equal(range_call(&space, UVM_FREE, BASE, 2 * MIB), RM_STATUS_OK);
         assert_int_equal(sim_ioctl(space.fd, &rig->layout, UVM_DEINITIALIZE, NULL), 0);
-        assert_int_equal(uvm_call(&space, 39, block, 8, 4), RM_STATUS_OK); /* it does nothing */
+        assert_int_equal(uvm_call(&space, 39, block, 8, 4), RM_STATUS_OK);       /* it does nothing */
         assert_int_equal(sim_ioctl(space.fd, &rig->layout, 62, block), -EINVAL); /* a tool's */
         close(space.fd);
 }
