@@ -70,13 +70,13 @@
 #define HOOK __attribute__((visibility("default")))
 
 enum {
-        BLOCK_MAX = 16384,  /* _IOC_SIZE has 14 bits */
+        BLOCK_MAX = 16384, /* _IOC_SIZE has 14 bits */
         PARAMS_MAX = 65536,
-        N_PADS = 64,        /* calls in flight at once whose bytes we can keep */
+        N_PADS = 64, /* calls in flight at once whose bytes we can keep */
         N_MAPS = 8192,
         N_FDS = 4096,
-        RM_MAJOR = 195,     /* /dev/nvidiactl, /dev/nvidiaN; UVM's is dynamic */
-        OUT_FD_MIN = 600,   /* out of the way of hosts that expect low numbers */
+        RM_MAJOR = 195,   /* /dev/nvidiactl, /dev/nvidiaN; UVM's is dynamic */
+        OUT_FD_MIN = 600, /* out of the way of hosts that expect low numbers */
 };
 
 /* ---- what the host would have called ------------------------------------------------------- */
@@ -106,8 +106,7 @@ static bool same_file(int fd, const char *path)
 {
         struct stat a, b;
 
-        return fd >= 0 && fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino &&
-               a.st_dev == b.st_dev;
+        return fd >= 0 && fstat(fd, &a) == 0 && stat(path, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
 /* Our file, opened again if need be (R2). Negative: this event is lost. */
@@ -183,8 +182,7 @@ static void find_uvm_major(void)
 
         if (fd < 0)
                 return;
-        while (size < sizeof(text) - 1 &&
-               (n = syscall(SYS_read, fd, text + size, sizeof(text) - 1 - size)) > 0)
+        while (size < sizeof(text) - 1 && (n = syscall(SYS_read, fd, text + size, sizeof(text) - 1 - size)) > 0)
                 size += (size_t)n;
         (void)syscall(SYS_close, fd);
         text[size] = 0;
@@ -358,12 +356,11 @@ static char *put_bytes(char *at, const char *word, const unsigned char *bytes, s
 static size_t uvm_size(unsigned long request)
 {
         static const uint16_t sizes[] = {
-                [23] = 16,   [24] = 16, [25] = 32, [26] = 20, [27] = 56, [28] = 28, [29] = 36,
-                [30] = 36,   [31] = 32, [33] = 9264, [34] = 24, [35] = 24, [37] = 40, [38] = 20,
-                [39] = 8,    [40] = 272, [41] = 272, [42] = 40, [43] = 24, [44] = 24, [45] = 24,
-                [46] = 40,   [47] = 40, [51] = 80, [53] = 32, [54] = 20, [55] = 20, [65] = 40,
-                [66] = 40,   [68] = 9248, [69] = 4, [70] = 24, [71] = 24, [72] = 24, [73] = 24,
-                [74] = 40,   [75] = 8, [78] = 56, [79] = 4, [80] = 24,
+                [23] = 16,  [24] = 16,   [25] = 32, [26] = 20, [27] = 56, [28] = 28,   [29] = 36, [30] = 36,
+                [31] = 32,  [33] = 9264, [34] = 24, [35] = 24, [37] = 40, [38] = 20,   [39] = 8,  [40] = 272,
+                [41] = 272, [42] = 40,   [43] = 24, [44] = 24, [45] = 24, [46] = 40,   [47] = 40, [51] = 80,
+                [53] = 32,  [54] = 20,   [55] = 20, [65] = 40, [66] = 40, [68] = 9248, [69] = 4,  [70] = 24,
+                [71] = 24,  [72] = 24,   [73] = 24, [74] = 40, [75] = 8,  [78] = 56,   [79] = 4,  [80] = 24,
         };
 
         request &= 0xffffffff;
@@ -379,10 +376,10 @@ static size_t class_size(uint32_t class)
                 uint32_t class;
                 size_t size;
         } rows[] = {
-                { 0x00, 4 },     { 0x01, 4 },      { 0x41, 4 },     { 0x80, 56 },    { 0x2080, 4 },
-                { 0x3e, 128 },   { 0x40, 128 },    { 0x50a0, 128 }, { 0x42, 128 },   { 0xa06c, 20 },
-                { 0x9067, 12 },  { 0x90f1, 56 },   { 0x79, 24 },    { 0x05, 24 },    { 0xde, 8 },
-                { 0x90cd, 72 },  { 0x90ce, 128 },  { 0xf8, 48 },    { 0xfd, 80 },
+                { 0x00, 4 },    { 0x01, 4 },     { 0x41, 4 },     { 0x80, 56 },  { 0x2080, 4 },
+                { 0x3e, 128 },  { 0x40, 128 },   { 0x50a0, 128 }, { 0x42, 128 }, { 0xa06c, 20 },
+                { 0x9067, 12 }, { 0x90f1, 56 },  { 0x79, 24 },    { 0x05, 24 },  { 0xde, 8 },
+                { 0x90cd, 72 }, { 0x90ce, 128 }, { 0xf8, 48 },    { 0xfd, 80 },
         };
 
         for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
@@ -463,8 +460,8 @@ static int record_ioctl(enum node node, int fd, unsigned long request, void *arg
         if (pad) {
                 char *at = pad->line;
 
-                at += sprintf(at, "ioctl %d %lx %zu %d %d %llu", fd, request & 0xffffffff, size, r,
-                              r < 0 ? error : 0, (unsigned long long)began);
+                at += sprintf(at, "ioctl %d %lx %zu %d %d %llu", fd, request & 0xffffffff, size, r, r < 0 ? error : 0,
+                              (unsigned long long)began);
                 if (has_in)
                         at = put_bytes(at, "in", pad->in, size);
                 if (has_in && copy_in(pad->out, block, size) && memcmp(pad->in, pad->out, size) != 0)
@@ -477,8 +474,8 @@ static int record_ioctl(enum node node, int fd, unsigned long request, void *arg
                 *at++ = '\n';
                 out_write(pad->line, (size_t)(at - pad->line));
         } else {
-                say("ioctl %d %lx %zu %d %d %llu\n", fd, request & 0xffffffff, size, r,
-                    r < 0 ? error : 0, (unsigned long long)began);
+                say("ioctl %d %lx %zu %d %d %llu\n", fd, request & 0xffffffff, size, r, r < 0 ? error : 0,
+                    (unsigned long long)began);
         }
         pad_drop(pad);
         errno = error;
@@ -604,14 +601,14 @@ static int record_open(int dir, const char *path, int flags, mode_t mode)
         return r;
 }
 
-#define MODE(flags, mode)                                                                          \
-        do {                                                                                       \
-                if ((flags) & (O_CREAT | __O_TMPFILE)) {                                           \
-                        va_list list;                                                              \
-                        va_start(list, flags);                                                     \
-                        mode = va_arg(list, mode_t);                                               \
-                        va_end(list);                                                              \
-                }                                                                                  \
+#define MODE(flags, mode)                                                                                              \
+        do {                                                                                                           \
+                if ((flags) & (O_CREAT | __O_TMPFILE)) {                                                               \
+                        va_list list;                                                                                  \
+                        va_start(list, flags);                                                                         \
+                        mode = va_arg(list, mode_t);                                                                   \
+                        va_end(list);                                                                                  \
+                }                                                                                                      \
         } while (0)
 
 HOOK int open(const char *path, int flags, ...)

@@ -227,7 +227,8 @@ bool settle_lately(struct gate *gate)
 
         bool has_ended = gate->ended_at > settled; /* and memory came back with it */
 
-        if ((now - settled < SETTLED_FOR && !has_ended) || !atomic_compare_exchange_strong(&gate->settled_at, &settled, now))
+        if ((now - settled < SETTLED_FOR && !has_ended) ||
+            !atomic_compare_exchange_strong(&gate->settled_at, &settled, now))
                 return false;
         (void)gate_settle(gate);
         return true;

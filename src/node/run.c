@@ -36,7 +36,7 @@ struct run {
         const char *report_path;
         bool is_quiet, is_json, is_verbose, ipc_host;
         uint64_t audit_ms; /* 0: the gate's own period */
-        char **argv; /* the command */
+        char **argv;       /* the command */
 
         struct gpu_backend backend;
         struct gate_driver driver;
@@ -122,10 +122,8 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
         while ((option = getopt_long(argc, argv, "+:qvh", options, NULL)) != -1) {
                 switch (option) {
                 case OPTION_AUDIT:
-                        if (number_parse(optarg, &run->audit_ms) < 0 || run->audit_ms < 1 ||
-                            run->audit_ms > 3600000)
-                                return err_say(err, -EINVAL, "--audit %s: milliseconds, 1 to 3600000",
-                                               optarg);
+                        if (number_parse(optarg, &run->audit_ms) < 0 || run->audit_ms < 1 || run->audit_ms > 3600000)
+                                return err_say(err, -EINVAL, "--audit %s: milliseconds, 1 to 3600000", optarg);
                         break;
                 case OPTION_GPU:
                         run->grant.gpus = optarg;
@@ -163,8 +161,7 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
                 case ':':
                         return err_say(err, -EINVAL, "%s needs a value", argv[optind - 1]);
                 default:
-                        return err_say(err, -EINVAL, "unknown option %s ('sublet run --help')",
-                                       argv[optind - 1]);
+                        return err_say(err, -EINVAL, "unknown option %s ('sublet run --help')", argv[optind - 1]);
                 }
         }
         if (optind >= argc)
@@ -187,12 +184,12 @@ static void on_event(void *context, enum gate_event event, pid_t process, const 
 #undef EVENT
         };
         struct run *run = context;
-        bool is_quiet = run->is_quiet || !strcmp(texts[event].level, "INFO") ||
-                        atomic_exchange(&run->is_told[event], true);
+        bool is_quiet =
+                run->is_quiet || !strcmp(texts[event].level, "INFO") || atomic_exchange(&run->is_told[event], true);
 
         if (run->is_verbose || (!is_quiet && strcmp(texts[event].level, "INFO")))
-                (void)fprintf(stderr, "sublet: %s: %s: process %d: %s: %s\n", run->lease.tenant,
-                              gate_event_name(event), process, texts[event].line, detail);
+                (void)fprintf(stderr, "sublet: %s: %s: process %d: %s: %s\n", run->lease.tenant, gate_event_name(event),
+                              process, texts[event].line, detail);
 }
 
 static struct gate_driver gate_driver_of(const struct gpu_backend *backend)
@@ -327,8 +324,9 @@ static void settle(struct run *run)
 
 static void report(struct run *run, int code, nsec elapsed)
 {
-        struct report what = { .tenant = run->lease.tenant, .lease = &run->lease, .exit_code = code,
-                               .elapsed = elapsed };
+        struct report what = {
+                .tenant = run->lease.tenant, .lease = &run->lease, .exit_code = code, .elapsed = elapsed
+        };
         FILE *to = stderr;
 
         if (run->is_quiet && !run->report_path)
@@ -351,10 +349,13 @@ static void report(struct run *run, int code, nsec elapsed)
 
 static int supervise(struct run *run, const struct sock_fprog *filter, struct err *err)
 {
-        struct gate_options gate = { .lease = &run->lease, .layout = run->backend.layout,
-                                     .driver = run->driver, .ipc_host = run->ipc_host,
+        struct gate_options gate = { .lease = &run->lease,
+                                     .layout = run->backend.layout,
+                                     .driver = run->driver,
+                                     .ipc_host = run->ipc_host,
                                      .audit_period = (nsec)run->audit_ms * NSEC_PER_MSEC,
-                                     .event = on_event, .event_context = run };
+                                     .event = on_event,
+                                     .event_context = run };
         _cleanup_(closep) int signals = watch_signals();
         nsec start = clock_now();
         int listener, code, r;

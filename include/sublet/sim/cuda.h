@@ -231,8 +231,8 @@ typedef enum {
         CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2,
 } CUdriverProcAddressQueryResult;
 
-CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int version,
-                                     cuuint64_t flags, CUdriverProcAddressQueryResult *status);
+CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
+                                     CUdriverProcAddressQueryResult *status);
 CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *id);
 
 /* ---- contexts -------------------------------------------------------------------------------- */
@@ -270,10 +270,9 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice device);
 CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active);
 CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags);
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
-CUresult CUDAAPI cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params, int n_params,
-                                unsigned int flags, CUdevice device);
-CUresult CUDAAPI cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsigned int flags,
+CUresult CUDAAPI cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params, int n_params, unsigned int flags,
                                 CUdevice device);
+CUresult CUDAAPI cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, unsigned int flags, CUdevice device);
 CUresult CUDAAPI cuCtxDestroy_v2(CUcontext context);
 CUresult CUDAAPI cuCtxSetCurrent(CUcontext context);
 CUresult CUDAAPI cuCtxGetCurrent(CUcontext *context);
@@ -328,8 +327,7 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream stream);
 CUresult CUDAAPI cuStreamSynchronize(CUstream stream);
 CUresult CUDAAPI cuStreamQuery(CUstream stream);
 CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags);
-CUresult CUDAAPI cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *argument,
-                                     unsigned int flags);
+CUresult CUDAAPI cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *argument, unsigned int flags);
 CUresult CUDAAPI cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument);
 CUresult CUDAAPI cuStreamGetPriority(CUstream stream, int *priority);
 CUresult CUDAAPI cuStreamGetFlags(CUstream stream, unsigned int *flags);
@@ -410,8 +408,7 @@ typedef enum {
 
 CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
 CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *at, size_t bytes);
-CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width, size_t height,
-                                    unsigned int element);
+CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width, size_t height, unsigned int element);
 CUresult CUDAAPI cuMemFree_v2(CUdeviceptr at);
 CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr at);
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *at, size_t bytes, unsigned int flags);
@@ -423,12 +420,10 @@ CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *at);
 CUresult CUDAAPI cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags);
 CUresult CUDAAPI cuMemHostUnregister(void *at);
 CUresult CUDAAPI cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr at);
-CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes,
-                                        void **values, CUdeviceptr at);
-CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr at, size_t bytes, CUmem_advise advice,
-                                CUmemLocation location);
-CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr at, size_t bytes, CUmemLocation location,
-                                       unsigned int flags, CUstream stream);
+CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes, void **values, CUdeviceptr at);
+CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr at, size_t bytes, CUmem_advise advice, CUmemLocation location);
+CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr at, size_t bytes, CUmemLocation location, unsigned int flags,
+                                       CUstream stream);
 
 typedef enum {
         CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS = 1,
@@ -484,30 +479,26 @@ typedef struct {
         CUmemAccess_flags flags;
 } CUmemAccessDesc;
 
-CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignment,
-                                     CUdeviceptr hint, unsigned long long flags);
+CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignment, CUdeviceptr hint,
+                                     unsigned long long flags);
 CUresult CUDAAPI cuMemAddressFree(CUdeviceptr at, size_t size);
-CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
-                             const CUmemAllocationProp *property, unsigned long long flags);
+CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *property,
+                             unsigned long long flags);
 CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle);
-CUresult CUDAAPI cuMemMap(CUdeviceptr at, size_t size, size_t offset,
-                          CUmemGenericAllocationHandle handle, unsigned long long flags);
+CUresult CUDAAPI cuMemMap(CUdeviceptr at, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                          unsigned long long flags);
 CUresult CUDAAPI cuMemUnmap(CUdeviceptr at, size_t size);
-CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDesc *access,
-                                size_t n);
-CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location,
-                                CUdeviceptr at);
-CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity,
-                                               const CUmemAllocationProp *property,
+CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDesc *access, size_t n);
+CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr at);
+CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *property,
                                                CUmemAllocationGranularity_flags option);
 CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *property,
                                                         CUmemGenericAllocationHandle handle);
 CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *at);
 CUresult CUDAAPI cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
-                                              CUmemAllocationHandleType type,
-                                              unsigned long long flags);
-CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle,
-                                                void *shareable, CUmemAllocationHandleType type);
+                                              CUmemAllocationHandleType type, unsigned long long flags);
+CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable,
+                                                CUmemAllocationHandleType type);
 
 /* ---- pools ----------------------------------------------------------------------------------- */
 
@@ -542,26 +533,19 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool);
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties);
 CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool);
 CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t keep);
-CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
-                                       void *value);
-CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
-                                       void *value);
+CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
+CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
 CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t n);
-CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool,
-                                    CUmemLocation *location);
+CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location);
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *at, size_t bytes, CUstream stream);
-CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *at, size_t bytes, CUmemoryPool pool,
-                                         CUstream stream);
+CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *at, size_t bytes, CUmemoryPool pool, CUstream stream);
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr at, CUstream stream);
-CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool pool,
-                                                  CUmemAllocationHandleType type,
+CUresult CUDAAPI cuMemPoolExportToShareableHandle(void *shareable, CUmemoryPool pool, CUmemAllocationHandleType type,
                                                   unsigned long long flags);
-CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *shareable,
-                                                    CUmemAllocationHandleType type,
+CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *shareable, CUmemAllocationHandleType type,
                                                     unsigned long long flags);
 CUresult CUDAAPI cuMemPoolExportPointer(CUmemPoolPtrExportData *data, CUdeviceptr at);
-CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *at, CUmemoryPool pool,
-                                        CUmemPoolPtrExportData *data);
+CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *at, CUmemoryPool pool, CUmemPoolPtrExportData *data);
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
@@ -593,11 +577,9 @@ CUresult CUDAAPI cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTO
 CUresult CUDAAPI cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *shape, CUarray array);
 CUresult CUDAAPI cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *shape, CUarray array);
 CUresult CUDAAPI cuArrayDestroy(CUarray array);
-CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap,
-                                        const CUDA_ARRAY3D_DESCRIPTOR *shape,
+CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap, const CUDA_ARRAY3D_DESCRIPTOR *shape,
                                         unsigned int n_levels);
-CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray *array, CUmipmappedArray mipmap,
-                                          unsigned int level);
+CUresult CUDAAPI cuMipmappedArrayGetLevel(CUarray *array, CUmipmappedArray mipmap, unsigned int level);
 CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray mipmap);
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -638,16 +620,14 @@ typedef struct {
 
 CUresult CUDAAPI cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
 CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
-                              CUcontext from_context, size_t bytes);
+CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                              size_t bytes);
 CUresult CUDAAPI cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
 CUresult CUDAAPI cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
 CUresult CUDAAPI cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes);
-CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes,
-                                      CUstream stream);
+CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
 CUresult CUDAAPI cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult CUDAAPI cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes,
-                                      CUstream stream);
+CUresult CUDAAPI cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult CUDAAPI cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy);
 CUresult CUDAAPI cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy);
 CUresult CUDAAPI cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream);
@@ -696,38 +676,33 @@ typedef struct {
 } CUlaunchConfig;
 
 CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image);
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n_options,
-                                    CUjit_option *options, void **values);
+CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n_options, CUjit_option *options,
+                                    void **values);
 CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *path);
 CUresult CUDAAPI cuModuleUnload(CUmodule module);
 CUresult CUDAAPI cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
 CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule module);
-CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule module,
-                                      const char *name);
-CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit_options,
-                                   void **jit_values, unsigned int n_jit_options,
-                                   CUlibraryOption *options, void **values, unsigned int n_options);
+CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule module, const char *name);
+CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit_options, void **jit_values,
+                                   unsigned int n_jit_options, CUlibraryOption *options, void **values,
+                                   unsigned int n_options);
 CUresult CUDAAPI cuLibraryUnload(CUlibrary library);
 CUresult CUDAAPI cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name);
 CUresult CUDAAPI cuLibraryGetModule(CUmodule *module, CUlibrary library);
 CUresult CUDAAPI cuKernelGetFunction(CUfunction *function, CUkernel kernel);
-CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute,
-                                    CUfunction function);
+CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function);
 CUresult CUDAAPI cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value);
 CUresult CUDAAPI cuFuncGetName(const char **name, CUfunction function);
-CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                                unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                                void **params, void **extra);
-CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params,
-                                  void **extra);
-CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x,
-                                           unsigned int grid_y, unsigned int grid_z,
-                                           unsigned int block_x, unsigned int block_y,
-                                           unsigned int block_z, unsigned int shared_bytes,
-                                           CUstream stream, void **params);
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n_blocks, CUfunction function,
-                                                             int block_size, size_t shared_bytes);
+CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                                unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                                unsigned int shared_bytes, CUstream stream, void **params, void **extra);
+CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra);
+CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                           unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                           unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                                           void **params);
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n_blocks, CUfunction function, int block_size,
+                                                             size_t shared_bytes);
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
@@ -778,26 +753,22 @@ typedef struct {
 
 CUresult CUDAAPI cuGraphCreate(CUgraph *graph, unsigned int flags);
 CUresult CUDAAPI cuGraphDestroy(CUgraph graph);
-CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                     size_t n_after);
-CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                         size_t n_after, const CUDA_KERNEL_NODE_PARAMS *params);
-CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                      size_t n_after, const CUDA_MEMCPY3D *params,
-                                      CUcontext context);
-CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                      size_t n_after, const CUDA_MEMSET_NODE_PARAMS *params,
-                                      CUcontext context);
-CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                    size_t n_after, const CUDA_HOST_NODE_PARAMS *params);
-CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                        size_t n_after, CUDA_MEM_ALLOC_NODE_PARAMS *params);
-CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after,
-                                       size_t n_after, CUdeviceptr at);
+CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after);
+CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                         const CUDA_KERNEL_NODE_PARAMS *params);
+CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                      const CUDA_MEMCPY3D *params, CUcontext context);
+CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                      const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context);
+CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                    const CUDA_HOST_NODE_PARAMS *params);
+CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                        CUDA_MEM_ALLOC_NODE_PARAMS *params);
+CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                                       CUdeviceptr at);
 CUresult CUDAAPI cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n);
 CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type);
-CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
-                                             unsigned long long flags);
+CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
 CUresult CUDAAPI cuGraphUpload(CUgraphExec exec, CUstream stream);
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream);
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec);

@@ -62,15 +62,15 @@ static size_t message_make(struct input *input, unsigned char data[static SIM_ME
 
 static void files_open(struct machine *machine, struct file *files[static N_FILES])
 {
-        static const enum rm_node nodes[N_FILES] = { RM_NODE_CTL, RM_NODE_DEVICE, RM_NODE_UVM,
-                                                     RM_NODE_CTL, RM_NODE_DEVICE };
+        static const enum rm_node nodes[N_FILES] = { RM_NODE_CTL, RM_NODE_DEVICE, RM_NODE_UVM, RM_NODE_CTL,
+                                                     RM_NODE_DEVICE };
         struct sim_request open = { .op = SIM_OP_OPEN };
 
         for (size_t i = 0; i < N_FILES; i++) {
                 if (machine_file_new(machine, nodes[i], i == 4, -1, &files[i]) < 0)
                         abort();
-                machine_message(files[i], (unsigned char *)&open, sizeof(open),
-                                (struct ucred){ .pid = 100 }, i + 1, -1);
+                machine_message(files[i], (unsigned char *)&open, sizeof(open), (struct ucred){ .pid = 100 }, i + 1,
+                                -1);
         }
 }
 
@@ -78,9 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        static const struct machine_options options = { .n_gpus = 2,
-                                                        .memory = 1 * GIB,
-                                                        .release = MACHINE_RELEASE };
+        static const struct machine_options options = { .n_gpus = 2, .memory = 1 * GIB, .release = MACHINE_RELEASE };
         static unsigned char message[SIM_MESSAGE_MAX];
         static struct machine machine;
         struct input input = { data, size };
@@ -96,17 +94,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 size_t length = message_make(&input, message);
 
                 machine.now += NSEC_PER_MSEC / 2;
-                machine_message(file, message, length,
-                                (struct ucred){ .pid = 100 + (pid_t)(n % 7 == 6) }, named,
+                machine_message(file, message, length, (struct ucred){ .pid = 100 + (pid_t)(n % 7 == 6) }, named,
                                 dup(null)); /* an answer that cannot be sent */
         }
         machine.now += 100 * NSEC_PER_MSEC;
         (void)machine_advance(&machine);
         for (size_t i = 0; i < N_FILES; i++)
                 machine_hang_up(files[i]);
-        if (machine.gpus[0].heap.used || machine.gpus[1].heap.used ||
-            machine.handles.clients.n_used || machine.files.n_used || machine.gpus[0].buffers ||
-            machine.gpus[0].pages || machine.gpus[0].engines[0].groups)
+        if (machine.gpus[0].heap.used || machine.gpus[1].heap.used || machine.handles.clients.n_used ||
+            machine.files.n_used || machine.gpus[0].buffers || machine.gpus[0].pages ||
+            machine.gpus[0].engines[0].groups)
                 abort();
         machine_done(&machine);
         close(null);

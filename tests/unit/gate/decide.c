@@ -259,8 +259,8 @@ static void a_tenant_does_not_steer_its_time_or_anybodys(void **state)
 
 static void what_shows_the_card_is_shown_in_part(void **state)
 {
-        static const uint32_t views[] = { RM_GET_ATTACHED_IDS, RM_GET_PROBED_IDS, 0x288, RM_GET_PIDS, RM_GET_PID_INFO,
-                                          RM_FB_GET_INFO_V2 };
+        static const uint32_t views[] = { RM_GET_ATTACHED_IDS, RM_GET_PROBED_IDS, 0x288,
+                                          RM_GET_PIDS,         RM_GET_PID_INFO,   RM_FB_GET_INFO_V2 };
         struct rm_layout l = h200();
         struct sent info = sent(&l, RM_NODE_CTL, RM_REQUEST(RM_NR_VID_HEAP, 184));
 
