@@ -183,7 +183,6 @@ static void send(struct worker *worker, int64_t value)
         struct gate *gate = worker->gate;
         struct seccomp_notif_resp *out = worker->out;
 
-        out->id = worker->in->id;
         *out = (struct seccomp_notif_resp){ .id = worker->in->id };
         gate->n_calls++;
         if (value == GATE_GO_ON) {

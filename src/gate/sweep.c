@@ -224,7 +224,6 @@ bool has_managed(struct gate *gate)
 bool settle_lately(struct gate *gate)
 {
         nsec settled = gate->settled_at, now = clock_now();
-
         bool has_ended = gate->ended_at > settled; /* and memory came back with it */
 
         if ((now - settled < SETTLED_FOR && !has_ended) ||
