@@ -203,8 +203,10 @@ static bool table_has(const char *path, pid_t task, const struct file *file, con
         bool has = false;
         DIR *dir = opendir(path);
 
+        if (!dir && errno != EACCES)
+                return errno != ENOENT && errno != ESRCH; /* cannot tell: it may */
         if (!dir)
-                return errno == EACCES && hides(task);
+                return hides(task);
         while (!has && (entry = readdir(dir)))
                 has = entry_has(dirfd(dir), entry->d_name, task, file, st);
         (void)closedir(dir);

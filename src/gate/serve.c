@@ -301,9 +301,11 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
         case RM_NODE_FORBIDDEN:
                 gate_tell(gate, GATE_DENIED, process->id, "request 0x%x on a node that is no tenant's", number);
                 return -EPERM;
+        case RM_NODE_UVM:
+                request.space = files_find(&gate->files, fd); /* kcmp between processes may have failed */
+                break;
         case RM_NODE_DEVICE:
         case RM_NODE_CTL:
-        case RM_NODE_UVM:
                 break;
         }
         return serve_request(&request, number);

@@ -11,7 +11,7 @@ teardown() {
 holds_on() {
         local said
         machine_start --memory 16G --driver "$1"
-        said=$(tenant --mem 1G -- "$families" alloc 64)
+        said=$(tenant --mem 1G -- "$families" alloc 64) || { echo "$said"; cat "$report"; return 1; }
         echo "$said" && cat "$report"
         [ "$(value last "$said")" = CUDA_ERROR_OUT_OF_MEMORY ]
         [ "$(value total_mib "$said")" -eq 1024 ]
@@ -19,9 +19,9 @@ holds_on() {
         [ "$(field peak_bytes)" -le $((1024 * MIB)) ]
         [ "$(field refusals)" -ge 1 ]
         books_are_empty
-        said=$(tenant --mem 700M -- "$families" vmm 64)
+        said=$(tenant --mem 700M -- "$families" vmm 64) || { echo "$said"; cat "$report"; return 1; }
         [ "$(value last "$said")" = CUDA_ERROR_OUT_OF_MEMORY ]
-        said=$(tenant --mem 700M -- "$families" managed 64)
+        said=$(tenant --mem 700M -- "$families" managed 64) || { echo "$said"; cat "$report"; return 1; }
         [ "$(value last "$said")" = CUDA_ERROR_NOT_PERMITTED ]
         books_are_empty
 }
