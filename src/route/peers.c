@@ -1,0 +1,147 @@
+/*
+ * Formulas of other routers, with their defaults, on our view: for comparison in one run.
+ *
+ *      prefix-hash   SMG (lightseekorg/smg 73da68ca): ring on the first 256 tokens; over 1.25 of the mean load: least load
+ *      cache-aware   the same: imbalance gate max - min > 64 and max > 1.5 min; match > 0.3, else least load
+ *      llm-d         llm-d router 520af478: 3 prefix + 2 queue + 2 (1 - kv), highest wins
+ *      dynamo        Dynamo's linear cost: active prefill + uncached + active decode + incoming, least wins
+ *      lmetric       arXiv 2603.15202, as Dynamo's policy of that name
+ *
+ * None of them knows how fast a replica is now. What each sees of the cache is the caller's affair
+ * (llm-d by default only the first 4,096 tokens).
+ */
+#include "route/choose.h"
+
+static uint64_t mix(uint64_t x)
+{
+        x ^= x >> 31;
+        x *= 0x7fb5d329728ea185u;
+        x ^= x >> 27;
+        x *= 0x81dadef4bc2dd44du;
+        return x ^ x >> 33;
+}
+
+uint32_t choose_round_robin(const struct choice *choice)
+{
+        return choice->list[choice->view->turn % choice->n];
+}
+
+static double inflight(const struct choice *choice, const struct pick_replica *r)
+{
+        (void)choice;
+        return r->inflight;
+}
+
+uint32_t choose_least_load(const struct choice *choice)
+{
+        return choose_least(choice, inflight);
+}
+
+uint32_t choose_two(const struct choice *choice)
+{
+        uint64_t random = choice->view->random;
+        size_t a = random % choice->n, b = (a + 1 + (random >> 32) % (choice->n - 1)) % choice->n;
+        const struct pick_replica *replicas = choice->view->replicas;
+
+        return replicas[choice->list[b]].inflight < replicas[choice->list[a]].inflight ? choice->list[b] :
+                                                                                         choice->list[a];
+}
+
+/* Rendezvous hashing stands for the ring: the same minimal movement, no ring to keep. */
+uint32_t choose_prefix_hash(const struct choice *choice)
+{
+        const struct pick_replica *replicas = choice->view->replicas;
+        uint64_t most = 0, total = 0;
+        uint32_t best = choice->list[0];
+
+        for (size_t i = 0; i < choice->n; i++) {
+                uint64_t h = mix(choice->view->prefix ^ mix(choice->list[i] + 1u));
+
+                total += replicas[choice->list[i]].inflight;
+                if (h >= most) {
+                        most = h;
+                        best = choice->list[i];
+                }
+        }
+        if (replicas[best].inflight > 1.25 * (double)(total + 1) / (double)choice->n)
+                return choose_least_load(choice);
+        return best;
+}
+
+static double llm_d(const struct choice *choice, const struct pick_replica *r)
+{
+        const struct pick_replica *replicas = choice->view->replicas;
+        uint32_t most = 0, least = UINT32_MAX;
+        double prefix = choice->view->prompt ? (double)r->matched / choice->view->prompt : 0, queue = 1;
+
+        for (size_t i = 0; i < choice->n; i++) {
+                uint32_t waiting = replicas[choice->list[i]].waiting;
+
+                most = waiting > most ? waiting : most;
+                least = waiting < least ? waiting : least;
+        }
+        if (most > least)
+                queue = (double)(most - r->waiting) / (double)(most - least);
+        return -(3 * prefix + 2 * queue + 2 * (1 - r->kv_permille / 1000.0));
+}
+
+uint32_t choose_llm_d(const struct choice *choice)
+{
+        return choose_least(choice, llm_d);
+}
+
+static double dynamo(const struct choice *choice, const struct pick_replica *r)
+{
+        double prompt = choice->view->prompt, prefill = r->prefill + prompt - r->matched;
+
+        return (prefill > 0 ? prefill : 0) + r->held + prompt;
+}
+
+uint32_t choose_dynamo(const struct choice *choice)
+{
+        return choose_least(choice, dynamo);
+}
+
+static double lmetric(const struct choice *choice, const struct pick_replica *r)
+{
+        uint32_t fresh = choice->view->prompt > r->matched ? choice->view->prompt - r->matched : 0;
+
+        return ((double)r->prefill + fresh) * (r->inflight + 1.0);
+}
+
+uint32_t choose_lmetric(const struct choice *choice)
+{
+        return choose_least(choice, lmetric);
+}
+
+static bool is_unbalanced(const struct choice *choice)
+{
+        const struct pick_replica *replicas = choice->view->replicas;
+        uint32_t most = 0, least = UINT32_MAX;
+
+        for (size_t i = 0; i < choice->n; i++) {
+                uint32_t n = replicas[choice->list[i]].inflight;
+
+                most = n > most ? n : most;
+                least = n < least ? n : least;
+        }
+        return most - least > 64 && most > 1.5 * least;
+}
+
+static double unmatched(const struct choice *choice, const struct pick_replica *r)
+{
+        (void)choice;
+        return -(double)r->matched;
+}
+
+uint32_t choose_smg(const struct choice *choice)
+{
+        uint32_t best;
+
+        if (is_unbalanced(choice))
+                return choose_least_load(choice);
+        best = choose_least(choice, unmatched);
+        if (choice->view->replicas[best].matched > 0.3 * choice->view->prompt)
+                return best;
+        return choose_least_load(choice);
+}
