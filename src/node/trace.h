@@ -1,0 +1,59 @@
+/*
+ * A trace: what happened on one device and when, for some minutes back. A ring of spans, in the order in
+ * which they ended: who was on the device, who was kept off it, and the driver calls for that.
+ *
+ *      cursor = trace_seek(trace, now - 5 * NSEC_PER_SEC);
+ *      while ((n = trace_read(trace, &cursor, spans, ARRAY_SIZE(spans))) > 0)
+ *              ... write them; ask a device for more than it holds, and the oldest are missing ...
+ *
+ * Times are clock_now()'s. What goes on now has no span yet: pace_read says it.
+ *
+ * Threads: any, LOCK_TRACE (a leaf); a reader copies little at a time, so it never holds up a writer.
+ */
+#pragma once
+
+#include "base/clock.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum trace_kind {
+        TRACE_ON,   /* a context of the tenant was on the device; tenant 0: of nobody that is known here */
+        TRACE_OFF,  /* the tenant was kept off the device */
+        TRACE_CALL, /* a driver call; tenant: the one it was for, 0: for several */
+        TRACE_LOST, /* records of this time were dropped by the driver: what is shown is not all */
+        TRACE_N_KINDS,
+};
+
+struct trace_span {
+        nsec from, until;
+        uint64_t tenant; /* id that pace_add was given; 0: none */
+        uint32_t kind;   /* enum trace_kind */
+        uint32_t detail; /* CALL: enum trace_call; ON: the context's id; LOST: how many */
+};
+
+enum trace_call {
+        TRACE_CALL_LET_ON,
+        TRACE_CALL_KEEP_OFF,
+        TRACE_CALL_FLUSH,
+        TRACE_N_CALLS,
+};
+
+enum {
+        TRACE_SPANS = 1 << 17, /* of 32 bytes: four minutes at 500 switches a second */
+};
+
+struct trace;
+
+int trace_new(size_t n_spans, struct trace **ret); /* 0; -ENOMEM */
+struct trace *trace_free(struct trace *trace);     /* NULL is fine */
+
+void trace_put(struct trace *trace, const struct trace_span *span);
+
+/* Where to begin to read for spans that ended at or after `since`. */
+uint64_t trace_seek(struct trace *trace, nsec since);
+
+/* The next spans, at most n_room; *cursor moves on, also over what has been overwritten. 0: no more yet. */
+size_t trace_read(struct trace *trace, uint64_t *cursor, struct trace_span *spans, size_t n_room);
+
+const char *trace_call_name(enum trace_call call); /* "let on", "keep off", "flush" */
