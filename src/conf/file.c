@@ -1,0 +1,250 @@
+#include "conf/file.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <yaml.h>
+
+struct reader {
+        yaml_parser_t parser;
+        const char *name;
+        unsigned int depth;
+        struct err *err;
+};
+
+static void unref(json_t **value)
+{
+        json_decref(*value);
+}
+
+static int refuse(const struct reader *reader, const yaml_mark_t *at, const char *why)
+{
+        return err_say(reader->err, -EINVAL, "%s:%zu: %s", reader->name, at->line + 1, why);
+}
+
+static int next(struct reader *reader, yaml_event_t *ret)
+{
+        if (yaml_parser_parse(&reader->parser, ret))
+                return 0;
+        return refuse(reader, &reader->parser.problem_mark,
+                      reader->parser.problem ? reader->parser.problem : "not YAML");
+}
+
+static bool is_any(const char *text, const char *const *words, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                if (!strcmp(text, words[i]))
+                        return true;
+        return false;
+}
+
+/* What looks like a number and is one to the last character. */
+static json_t *number(const char *text)
+{
+        char *end;
+        long long whole;
+        double real;
+
+        if (!*text || !strchr("+-.0123456789", *text))
+                return NULL;
+        errno = 0;
+        whole = strtoll(text, &end, 10);
+        if (!*end && errno == 0)
+                return json_integer(whole);
+        errno = 0;
+        real = strtod(text, &end);
+        if (!*end && errno == 0 && !strpbrk(text, "xXnNiI"))
+                return json_real(real);
+        return NULL;
+}
+
+static json_t *scalar(const yaml_event_t *event)
+{
+        static const char *const nothing[] = { "", "~", "null", "Null", "NULL" };
+        static const char *const yes[] = { "true", "True", "TRUE" }, *const no[] = { "false", "False", "FALSE" };
+        const char *text = (const char *)event->data.scalar.value;
+        size_t size = event->data.scalar.length;
+        json_t *value = NULL;
+
+        if (event->data.scalar.style == YAML_PLAIN_SCALAR_STYLE && strlen(text) == size) {
+                if (is_any(text, nothing, ARRAY_SIZE(nothing)))
+                        return json_null();
+                if (is_any(text, yes, ARRAY_SIZE(yes)))
+                        return json_true();
+                if (is_any(text, no, ARRAY_SIZE(no)))
+                        return json_false();
+                value = number(text);
+        }
+        return value ? value : json_stringn(text, size);
+}
+
+static int node(struct reader *reader, const yaml_event_t *event, json_t **ret);
+
+static int sequence(struct reader *reader, json_t **ret)
+{
+        _cleanup_(unref) json_t *list = json_array();
+
+        for (;;) {
+                yaml_event_t event;
+                json_t *item = NULL;
+                bool is_end;
+                int r = next(reader, &event);
+
+                if (r < 0)
+                        return r;
+                is_end = event.type == YAML_SEQUENCE_END_EVENT;
+                if (!is_end)
+                        r = node(reader, &event, &item);
+                yaml_event_delete(&event);
+                if (r < 0)
+                        return r;
+                if (is_end)
+                        break;
+                if (json_array_append_new(list, item) < 0)
+                        return err_set(reader->err, -ENOMEM, "%s", reader->name);
+        }
+        *ret = TAKE(list);
+        return 0;
+}
+
+/* The value that belongs to the key just read. */
+static int member(struct reader *reader, const yaml_event_t *key, json_t *object)
+{
+        const char *name = (const char *)key->data.scalar.value;
+        yaml_event_t event;
+        json_t *value = NULL;
+        int r;
+
+        if (key->type != YAML_SCALAR_EVENT || strlen(name) != key->data.scalar.length)
+                return refuse(reader, &key->start_mark, "a key must be a word");
+        if (json_object_get(object, name))
+                return refuse(reader, &key->start_mark, "this key stands twice");
+        r = next(reader, &event);
+        if (r < 0)
+                return r;
+        r = node(reader, &event, &value);
+        yaml_event_delete(&event);
+        if (r < 0)
+                return r;
+        if (json_object_set_new(object, name, value) < 0)
+                return refuse(reader, &key->start_mark, "this key is not text");
+        return 0;
+}
+
+static int mapping(struct reader *reader, json_t **ret)
+{
+        _cleanup_(unref) json_t *object = json_object();
+
+        for (;;) {
+                yaml_event_t key;
+                bool is_end;
+                int r = next(reader, &key);
+
+                if (r < 0)
+                        return r;
+                is_end = key.type == YAML_MAPPING_END_EVENT;
+                if (!is_end)
+                        r = member(reader, &key, object);
+                yaml_event_delete(&key);
+                if (r < 0)
+                        return r;
+                if (is_end)
+                        break;
+        }
+        *ret = TAKE(object);
+        return 0;
+}
+
+static int node(struct reader *reader, const yaml_event_t *event, json_t **ret)
+{
+        int r;
+
+        if (reader->depth >= CONF_DEPTH_MAX)
+                return refuse(reader, &event->start_mark, "nested too deeply");
+        switch (event->type) {
+        case YAML_SCALAR_EVENT:
+                if (event->data.scalar.anchor || event->data.scalar.tag)
+                        return refuse(reader, &event->start_mark, "anchors and tags are not read here");
+                *ret = scalar(event);
+                return *ret ? 0 : refuse(reader, &event->start_mark, "this is not UTF-8 text");
+        case YAML_SEQUENCE_START_EVENT:
+        case YAML_MAPPING_START_EVENT:
+                if (event->type == YAML_SEQUENCE_START_EVENT ?
+                            event->data.sequence_start.anchor || event->data.sequence_start.tag :
+                            event->data.mapping_start.anchor || event->data.mapping_start.tag)
+                        return refuse(reader, &event->start_mark, "anchors and tags are not read here");
+                reader->depth++;
+                r = event->type == YAML_SEQUENCE_START_EVENT ? sequence(reader, ret) : mapping(reader, ret);
+                reader->depth--;
+                return r;
+        case YAML_ALIAS_EVENT:
+                return refuse(reader, &event->start_mark, "aliases are not read here");
+        default:
+                return refuse(reader, &event->start_mark, "a value is missing");
+        }
+}
+
+/* Stream, document, its one value, and nothing after it. */
+static int document(struct reader *reader, json_t **ret)
+{
+        static const yaml_event_type_t before[] = { YAML_STREAM_START_EVENT, YAML_DOCUMENT_START_EVENT },
+                                       after[] = { YAML_DOCUMENT_END_EVENT, YAML_STREAM_END_EVENT };
+        _cleanup_(unref) json_t *value = NULL;
+        yaml_event_t event;
+        int r = 0;
+
+        for (size_t i = 0; i < 5 && r == 0; i++) {
+                r = next(reader, &event);
+                if (r < 0)
+                        return r;
+                if (i == 2)
+                        r = node(reader, &event, &value);
+                else if (event.type != (i < 2 ? before[i] : after[i - 3]))
+                        r = refuse(reader, &event.start_mark,
+                                   event.type == YAML_STREAM_END_EVENT ? "the file is empty" : "one document, please");
+                yaml_event_delete(&event);
+        }
+        if (r == 0)
+                *ret = TAKE(value);
+        return r;
+}
+
+int conf_parse(const char *name, const char *text, size_t size, json_t **ret, struct err *err)
+{
+        struct reader reader = { .name = name, .err = err };
+        int r;
+
+        if (!yaml_parser_initialize(&reader.parser))
+                return err_set(err, -ENOMEM, "%s", name);
+        yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, size);
+        r = document(&reader, ret);
+        yaml_parser_delete(&reader.parser);
+        return r;
+}
+
+int conf_read(const char *path, json_t **ret, struct err *err)
+{
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+        _cleanup_(freep) char *text = NULL;
+        size_t size = 0;
+        ssize_t n;
+
+        if (fd < 0)
+                return err_set(err, -errno, "opening %s", path);
+        text = malloc(CONF_SIZE_MAX + 1);
+        if (!text)
+                return err_set(err, -ENOMEM, "reading %s", path);
+        while ((n = read(fd, text + size, CONF_SIZE_MAX + 1 - size)) > 0)
+                size += (size_t)n;
+        if (n < 0)
+                return err_set(err, -errno, "reading %s", path);
+        if (size > CONF_SIZE_MAX)
+                return err_say(err, -EFBIG, "%s: larger than 4 MiB", path);
+        return conf_parse(path, text, size, ret, err);
+}
