@@ -1,4 +1,11 @@
 /* The verbs whose work is done in this room; see src/verbs.def. */
 #pragma once
 
+int end_main(int argc, char **argv);
+int events_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
+int ps_main(int argc, char **argv);
+int set_main(int argc, char **argv);
+
+int trace_main(int argc, char **argv);
+int usage_main(int argc, char **argv);

@@ -1,0 +1,130 @@
+/* `sublet events`: what has happened, and with -f what happens. */
+#include "cli/verbs.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/when.h"
+#include "cli/ask.h"
+#include "cli/field.h"
+#include "cli/flags.h"
+#include "cli/lines.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char usage[] = "usage: sublet events [OPTION...] [TENANT]\n"
+                            "Says what has happened. 'sublet explain NAME' says what an event means.\n"
+                            "\n"
+                            "  -f, --follow   and goes on as it happens\n"
+                            "  --since TIME   from then on: 10m (ago), 2026-11-21, '2026-11-21 10:30'\n"
+                            "                 (default: all that is kept)\n"
+                            "  --json         one JSON object per line\n"
+                            "  --dir DIR      the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
+                            "  -h, --help     this text\n";
+
+struct want {
+        const char *dir, *tenant;
+        nsec since;
+        bool is_json, is_following;
+        struct lines lines;
+};
+
+static void print_event(const struct want *want, const json_t *event)
+{
+        char when[WHEN_TEXT], tenant[128], line[400], detail[400];
+
+        if (want->is_json) {
+                (void)json_dumpf(event, stdout, JSON_COMPACT);
+                (void)printf("\n");
+                return;
+        }
+        (void)field_clean(field_text(event, "tenant"), tenant, sizeof(tenant));
+        (void)field_clean(field_text(event, "line"), line, sizeof(line));
+        (void)field_clean(field_text(event, "detail"), detail, sizeof(detail));
+        (void)printf("%s  %-5s  %s%s%s: %s%s%s\n", moment_format((nsec)(field_real(event, "time") * 1e9), when),
+                     field_text(event, "level"), tenant, *tenant ? ": " : "", field_text(event, "name"), line,
+                     *detail ? ": " : "", detail);
+}
+
+/* A line of the stream; an empty one only says that the daemon lives. */
+static int on_line(void *context, char *line)
+{
+        struct want *want = context;
+        json_t *event = *line ? json_loads(line, 0, NULL) : NULL;
+
+        if (!*line)
+                return 0;
+        if (!event)
+                return -EPROTO;
+        print_event(want, event);
+        json_decref(event);
+        (void)fflush(stdout);
+        return ferror(stdout) ? -EPIPE : 0;
+}
+
+static int on_piece(void *context, const char *data, size_t size)
+{
+        struct want *want = context;
+
+        return lines_put(&want->lines, data, size, on_line, want);
+}
+
+static int list(struct want *want, struct ask *ask, const char *path, struct err *err)
+{
+        const json_t *event;
+        json_t *events;
+        size_t i;
+        int r = ask_get(ask, path, &events, err);
+
+        if (r < 0)
+                return r;
+        json_array_foreach(events, i, event) print_event(want, event);
+        json_decref(events);
+        return 0;
+}
+
+static int print(struct want *want, struct err *err)
+{
+        _cleanup_(ask_freep) struct ask *ask = NULL;
+        char path[ASK_PATH] = "/v1/events", since[40];
+        int r = 0;
+
+        (void)snprintf(since, sizeof(since), "%lld", (long long)(want->since / NSEC_PER_SEC));
+        if (want->since)
+                r = ask_query(path, "since", since);
+        if (r == 0 && want->tenant)
+                r = ask_query(path, "tenant", want->tenant);
+        if (r == 0 && want->is_following)
+                r = ask_query(path, "follow", "1");
+        if (r < 0)
+                return err_say(err, r, "%s: no tenant has such a long name", want->tenant);
+        r = ask_new(want->dir, &ask, err);
+        if (r < 0)
+                return r;
+        if (!want->is_following)
+                return list(want, ask, path, err);
+        return ask_stream(ask, path, 0, on_piece, want, err);
+}
+
+int events_main(int argc, char **argv)
+{
+        struct want want = { 0 };
+        const struct flag flags[] = { { "follow", 'f', FLAG_IS, &want.is_following },
+                                      { "since", 0, FLAG_SINCE, &want.since },
+                                      { "json", 0, FLAG_IS, &want.is_json },
+                                      { "dir", 0, FLAG_TEXT, &want.dir } };
+        struct err err = { 0 };
+        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+
+        if (operand < 0)
+                return code;
+        if (argc - operand > 1)
+                return flags_surplus(argv[0], argv[operand + 1]);
+        want.tenant = argv[operand]; /* or argv's NULL */
+        (void)setlocale(LC_CTYPE, "");
+        code = print(&want, &err) < 0 ? flags_failed(&err) : VERB_DONE;
+        lines_done(&want.lines);
+        return code;
+}

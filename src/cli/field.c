@@ -1,0 +1,64 @@
+#include "cli/field.h"
+
+#include <string.h>
+#include <wchar.h>
+#include <wctype.h>
+
+uint64_t field_number(const json_t *object, const char *name)
+{
+        json_int_t value = json_integer_value(json_object_get(object, name));
+
+        return value > 0 ? (uint64_t)value : 0;
+}
+
+double field_real(const json_t *object, const char *name)
+{
+        return json_number_value(json_object_get(object, name));
+}
+
+const char *field_text(const json_t *object, const char *name)
+{
+        const char *text = json_string_value(json_object_get(object, name));
+
+        return text ? text : "";
+}
+
+bool field_is(const json_t *object, const char *name)
+{
+        return json_is_true(json_object_get(object, name));
+}
+
+json_t *field_array(const json_t *object, const char *name)
+{
+        json_t *array = json_object_get(object, name);
+
+        return json_is_array(array) ? array : NULL;
+}
+
+const char *field_clean(const char *text, char *buffer, size_t size)
+{
+        size_t length = strlen(text), n = 0;
+        mbstate_t state = { 0 };
+
+        while (length) {
+                wchar_t c;
+                size_t used = mbrtowc(&c, text, length, &state);
+                bool prints = used != 0 && used != (size_t)-1 && used != (size_t)-2 && iswprint((wint_t)c);
+
+                if (!prints) {
+                        state = (mbstate_t){ 0 };
+                        used = used == 0 || used > length ? 1 : used;
+                }
+                if (n + (prints ? used : 1) + 1 > size)
+                        break;
+                if (prints)
+                        memcpy(buffer + n, text, used);
+                else
+                        buffer[n] = '?';
+                n += prints ? used : 1;
+                text += used;
+                length -= used;
+        }
+        buffer[n] = '\0';
+        return buffer;
+}

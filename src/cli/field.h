@@ -1,0 +1,20 @@
+/* What an answer says, by name; what it does not say is 0 or "". An older daemon's answer lacks fields. */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+uint64_t field_number(const json_t *object, const char *name); /* negative: 0 */
+double field_real(const json_t *object, const char *name);     /* also of an integer */
+const char *field_text(const json_t *object, const char *name);
+bool field_is(const json_t *object, const char *name);
+
+/* An array by name; NULL is an empty one to jansson. */
+json_t *field_array(const json_t *object, const char *name);
+
+/*
+ * Text that others chose (a tenant's name, a command), made safe for a terminal: what does not print in this locale
+ * becomes '?'. At most `size` bytes with the NUL. Returns buffer.
+ */
+const char *field_clean(const char *text, char *buffer, size_t size);

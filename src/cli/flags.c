@@ -1,0 +1,128 @@
+#include "cli/flags.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "base/when.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+        FLAGS_MAX = 16,
+        LONG_ONLY = 256, /* getopt's value of the first row */
+        COUNT_MAX = 1000000,
+};
+
+static int bad(const char *option, const char *value, const char *expected)
+{
+        (void)fprintf(stderr, "sublet: --%s %s: %s\n", option, value, expected);
+        return -EINVAL;
+}
+
+static int set_count(const struct flag *flag, const char *value)
+{
+        uint64_t count;
+
+        if (number_parse(value, &count) < 0 || count < 1 || count > COUNT_MAX)
+                return bad(flag->name, value, "not a number of 1 to 1000000");
+        *(unsigned int *)flag->to = (unsigned int)count;
+        return 0;
+}
+
+static int set(const struct flag *flag, const char *value)
+{
+        switch (flag->kind) {
+        case FLAG_IS:
+                *(bool *)flag->to = true;
+                return 0;
+        case FLAG_TEXT:
+                *(const char **)flag->to = value;
+                return 0;
+        case FLAG_COUNT:
+                return set_count(flag, value);
+        case FLAG_SPAN:
+                if (duration_parse(value, flag->to) < 0 || *(nsec *)flag->to == 0)
+                        return bad(flag->name, value, "not a span such as 5s, 250ms or 1h30m");
+                return 0;
+        case FLAG_SINCE:
+                if (since_parse(value, clock_realtime(), flag->to) < 0)
+                        return bad(flag->name, value, "not a time such as 1h (ago), 2026-11-21 or '2026-11-21 10:30'");
+                return 0;
+        }
+        return -EINVAL;
+}
+
+/* getopt's two tables. */
+static void tables(const struct flag *flags, size_t n_flags, struct option *longs, char *shorts)
+{
+        *shorts++ = ':';
+        *shorts++ = 'h';
+        for (size_t i = 0; i < n_flags; i++) {
+                int has_value = flags[i].kind == FLAG_IS ? no_argument : required_argument;
+
+                longs[i] = (struct option){ flags[i].name, has_value, NULL, LONG_ONLY + (int)i };
+                if (!flags[i].letter)
+                        continue;
+                *shorts++ = flags[i].letter;
+                if (has_value)
+                        *shorts++ = ':';
+        }
+        *shorts = '\0';
+        longs[n_flags] = (struct option){ "help", no_argument, NULL, 'h' };
+        longs[n_flags + 1] = (struct option){ 0 };
+}
+
+static const struct flag *flag_of(int option, const struct flag *flags, size_t n_flags)
+{
+        if (option >= LONG_ONLY)
+                return &flags[option - LONG_ONLY];
+        for (size_t i = 0; i < n_flags; i++)
+                if (flags[i].letter == option)
+                        return &flags[i];
+        return NULL;
+}
+
+int flags_parse(int argc, char **argv, const struct flag *flags, size_t n_flags, const char *usage, int *ret_code)
+{
+        struct option longs[FLAGS_MAX + 2];
+        char shorts[2 * FLAGS_MAX + 3];
+        const struct flag *flag;
+        int option;
+
+        *ret_code = VERB_USAGE;
+        tables(flags, n_flags, longs, shorts);
+        opterr = 0;
+        optind = 0; /* glibc's: begin anew */
+        while ((option = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+                if (option == 'h') {
+                        (void)fputs(usage, stdout);
+                        *ret_code = VERB_DONE;
+                        return -1;
+                }
+                flag = option == ':' || option == '?' ? NULL : flag_of(option, flags, n_flags);
+                if (option == ':')
+                        (void)fprintf(stderr, "sublet: %s needs a value\n", argv[optind - 1]);
+                else if (!flag)
+                        (void)fprintf(stderr, "sublet: unknown option %s ('sublet %s --help')\n", argv[optind - 1],
+                                      argv[0]);
+                if (!flag || set(flag, optarg) < 0)
+                        return -1;
+        }
+        return optind;
+}
+
+int flags_surplus(const char *verb, const char *operand)
+{
+        (void)fprintf(stderr, "sublet: '%s' is one too many ('sublet %s --help')\n", operand, verb);
+        return VERB_USAGE;
+}
+
+int flags_failed(const struct err *err)
+{
+        (void)fprintf(stderr, "sublet: %s\n", err->text);
+        return VERB_REFUSED;
+}

@@ -1,0 +1,42 @@
+/*
+ * The options of a verb, declared once as rows; what is wrong is said in one line.
+ *
+ *      const struct flag flags[] = { { "dir", 0, FLAG_TEXT, &ps.dir }, { "all", 'a', FLAG_IS, &ps.is_all } };
+ *      int operands = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+ *
+ * Options and operands may be mixed; `--` ends the options. Every verb has --help.
+ */
+#pragma once
+
+#include <stddef.h>
+
+struct err;
+
+enum flag_kind {
+        FLAG_IS,    /* bool: it was given */
+        FLAG_TEXT,  /* const char *: of argv */
+        FLAG_SPAN,  /* nsec: see duration_parse */
+        FLAG_COUNT, /* unsigned int: 1 to 1000000 */
+        FLAG_SINCE, /* nsec since the epoch: see since_parse */
+};
+
+struct flag {
+        const char *name; /* "since" is --since */
+        char letter;      /* 'a' is -a; 0: none */
+        enum flag_kind kind;
+        void *to;
+};
+
+/* The index of the first operand in argv (they are moved behind the options); or -1, and the verb ends with *ret_code:
+ * help was printed (0), or what is wrong (2). */
+int flags_parse(int argc, char **argv, const struct flag *flags, size_t n_flags, const char *usage, int *ret_code);
+
+enum {
+        VERB_DONE,
+        VERB_REFUSED, /* the daemon did not, or is not there */
+        VERB_USAGE,   /* bad use */
+};
+
+/* How a verb ends that got an operand too many, or whose work failed: says it, and returns the exit code. */
+int flags_surplus(const char *verb, const char *operand);
+int flags_failed(const struct err *err);

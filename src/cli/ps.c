@@ -1,0 +1,121 @@
+/* `sublet ps`: the tenants, one line for each device of theirs. */
+#include "cli/verbs.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "base/when.h"
+#include "cli/ask.h"
+#include "cli/field.h"
+#include "cli/flags.h"
+#include "cli/table.h"
+
+#include <locale.h>
+
+static const char usage[] = "usage: sublet ps [OPTION...]\n"
+                            "Lists the tenants.\n"
+                            "\n"
+                            "  -a, --all      also those that have ended\n"
+                            "  -q, --quiet    names only\n"
+                            "  --json         the daemon's answer\n"
+                            "  --dir DIR      the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
+                            "  -h, --help     this text\n"
+                            "\n"
+                            "MEMORY is what the tenant holds, of its quota. GPU is its part of the device's time in\n"
+                            "the last second, SHARE what it is entitled to, CAP what it never exceeds; a * behind\n"
+                            "GPU: it waits for its turn.\n";
+
+struct ps {
+        const char *dir;
+        bool is_all, is_quiet, is_json;
+};
+
+static void row(struct table *table, const json_t *tenant, const json_t *device, nsec now)
+{
+        char held[BYTES_TEXT], quota[BYTES_TEXT], memory[2 * BYTES_TEXT + 4], gpu[WHEN_TEXT + 2], share[WHEN_TEXT],
+                cap[WHEN_TEXT], up[WHEN_TEXT], index[24], processes[24];
+        unsigned int cap_permille = (unsigned int)field_number(device, "cap_permille");
+        nsec since = (nsec)(field_real(tenant, "since") * 1e9);
+
+        (void)snprintf(memory, sizeof(memory), "%s / %s", bytes_format(field_number(device, "held_bytes"), held),
+                       bytes_format(field_number(device, "quota_bytes"), quota));
+        (void)snprintf(gpu, sizeof(gpu), "%.1f%%%s", field_real(device, "granted_permille") / 10,
+                       field_is(device, "waiting") ? "*" : "");
+        (void)snprintf(index, sizeof(index), "%llu", (unsigned long long)field_number(device, "index"));
+        (void)snprintf(processes, sizeof(processes), "%llu", (unsigned long long)field_number(tenant, "processes"));
+        table_row(table, field_text(tenant, "tenant"), index, memory, gpu,
+                  permille_format((unsigned int)field_number(device, "share_permille"), share),
+                  cap_permille && cap_permille < 1000 ? permille_format(cap_permille, cap) : "-",
+                  field_text(tenant, "class"), field_text(tenant, "state"), duration_format(now - since, up), processes,
+                  field_text(tenant, "command"), NULL);
+}
+
+static int print_table(const json_t *tenants)
+{
+        nsec now = clock_realtime();
+        const json_t *tenant, *device;
+        struct table table;
+        size_t i, k;
+        int r;
+
+        table_init(&table, "TENANT", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "CLASS", "STATE", "SINCE>",
+                   "PROCESSES>", "COMMAND", NULL);
+        json_array_foreach(tenants, i, tenant) json_array_foreach(field_array(tenant, "devices"), k, device)
+                row(&table, tenant, device, now);
+        r = table_print(&table, stdout);
+        table_done(&table);
+        return r;
+}
+
+static void print_names(const json_t *tenants)
+{
+        const json_t *tenant;
+        char name[256];
+        size_t i;
+
+        json_array_foreach(tenants, i, tenant)(void)
+                printf("%s\n", field_clean(field_text(tenant, "tenant"), name, sizeof(name)));
+}
+
+static int print(const struct ps *ps, struct err *err)
+{
+        _cleanup_(ask_freep) struct ask *ask = NULL;
+        json_t *tenants;
+        int r;
+
+        r = ask_new(ps->dir, &ask, err);
+        if (r == 0)
+                r = ask_get(ask, ps->is_all ? "/v1/tenants?all=1" : "/v1/tenants", &tenants, err);
+        if (r < 0)
+                return r;
+        if (ps->is_json)
+                (void)json_dumpf(tenants, stdout, JSON_INDENT(1));
+        else if (ps->is_quiet)
+                print_names(tenants);
+        else
+                r = print_table(tenants);
+        if (ps->is_json)
+                (void)putchar('\n');
+        json_decref(tenants);
+        return r < 0 ? err_set(err, r, "writing the table") : 0;
+}
+
+int ps_main(int argc, char **argv)
+{
+        struct ps ps = { 0 };
+        const struct flag flags[] = { { "all", 'a', FLAG_IS, &ps.is_all },
+                                      { "quiet", 'q', FLAG_IS, &ps.is_quiet },
+                                      { "json", 0, FLAG_IS, &ps.is_json },
+                                      { "dir", 0, FLAG_TEXT, &ps.dir } };
+        struct err err = { 0 };
+        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+
+        if (operand < 0)
+                return code;
+        if (operand < argc)
+                return flags_surplus(argv[0], argv[operand]);
+        (void)setlocale(LC_CTYPE, "");
+        if (print(&ps, &err) < 0)
+                return flags_failed(&err);
+        return VERB_DONE;
+}

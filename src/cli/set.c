@@ -1,0 +1,246 @@
+/*
+ * `sublet set`: what a tenant was leased changes while it runs. Keys are rows; what the daemon made of them is said as
+ * a difference, with the daemon's notes.
+ */
+#include "cli/verbs.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "base/when.h"
+#include "cli/ask.h"
+#include "cli/field.h"
+#include "cli/flags.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char usage[] =
+        "usage: sublet set [OPTION...] TENANT KEY=VALUE...\n"
+        "Changes a tenant's lease while it runs.\n"
+        "\n"
+        "  mem=SIZE[,DEVICE=SIZE...]   quota of GPU memory: 8G, 512M, 25%; 8G,1=16G for one device\n"
+        "  share=PERCENT               part of GPU time that it is entitled to: 30, 12.5%\n"
+        "  cap=PERCENT|none            part of GPU time that it never exceeds\n"
+        "  class=latency|normal|batch  whether it waits for others, or they for it\n"
+        "\n"
+        "  --json         the daemon's answer\n"
+        "  --dir DIR      the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
+        "  -h, --help     this text\n"
+        "\n"
+        "A quota below what the tenant holds refuses new memory until it has freed enough; nothing is taken away.\n"
+        "The exit code is 0; 1 if the daemon refused (nothing has changed then); 2 for bad use.\n";
+
+static int check_size(const char *text, struct err *err)
+{
+        bytes size;
+
+        if (bytes_parse(text, GIB, &size) < 0)
+                return err_say(err, -EINVAL, "mem=%s: not a size such as 8G, 512M or 25%%", text);
+        return 0;
+}
+
+/* "8G", or "8G,1=16G" as an object of devices; "" in it is every other device. */
+static int put_mem(json_t *body, const char *value, struct err *err)
+{
+        _cleanup_(freep) char *copy = strdup(value);
+        json_t *devices = json_object();
+        char *rest = copy, *item, *size;
+        int r = copy && devices ? 0 : err_set(err, -ENOMEM, "mem");
+
+        while (r == 0 && (item = strsep(&rest, ","))) {
+                uint64_t device;
+
+                size = strchr(item, '=');
+                if (size) {
+                        *size++ = '\0';
+                        if (number_parse(item, &device) < 0)
+                                r = err_say(err, -EINVAL, "mem=%s: '%s' is not a device number", value, item);
+                }
+                if (r == 0)
+                        r = check_size(size ? size : item, err);
+                if (r == 0)
+                        (void)json_object_set_new(devices, size ? item : "", json_string(size ? size : item));
+        }
+        if (r < 0)
+                json_decref(devices);
+        else
+                (void)json_object_set_new(body, "mem", devices);
+        return r;
+}
+
+static int put_percent(json_t *body, const char *key, const char *field, const char *value, struct err *err)
+{
+        unsigned int permille;
+
+        if (permille_parse(value, &permille) < 0)
+                return err_say(err, -EINVAL, "%s=%s: not a percentage such as 30 or 12.5", key, value);
+        (void)json_object_set_new(body, field, json_integer((json_int_t)permille));
+        return 0;
+}
+
+static int put_share(json_t *body, const char *value, struct err *err)
+{
+        return put_percent(body, "share", "share_permille", value, err);
+}
+
+static int put_cap(json_t *body, const char *value, struct err *err)
+{
+        return put_percent(body, "cap", "cap_permille", strcmp(value, "none") ? value : "100", err);
+}
+
+static int put_class(json_t *body, const char *value, struct err *err)
+{
+        if (strcmp(value, "latency") && strcmp(value, "normal") && strcmp(value, "batch"))
+                return err_say(err, -EINVAL, "class=%s: latency, normal or batch", value);
+        (void)json_object_set_new(body, "class", json_string(value));
+        return 0;
+}
+
+static const struct key {
+        const char *name;
+        int (*put)(json_t *body, const char *value, struct err *err);
+} keys[] = {
+        { "mem", put_mem },
+        { "share", put_share },
+        { "cap", put_cap },
+        { "class", put_class },
+};
+
+/* "share=30" into the request. */
+static int put(json_t *body, const char *word, struct err *err)
+{
+        size_t n = strcspn(word, "=");
+
+        for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+                if (strlen(keys[i].name) == n && !strncmp(keys[i].name, word, n) && word[n] == '=')
+                        return keys[i].put(body, word + n + 1, err);
+        return err_say(err, -EINVAL, "'%s' is none of mem=, share=, cap= and class=", word);
+}
+
+/* A size for every device becomes one for each that the tenant has, but those that were named. */
+static void spread(json_t *body, const json_t *tenant)
+{
+        json_t *mem = json_object_get(body, "mem"), *every = json_object_get(mem, "");
+        const json_t *device;
+        char index[24];
+        size_t i;
+
+        if (!every)
+                return;
+        json_array_foreach(field_array(tenant, "devices"), i, device)
+        {
+                (void)snprintf(index, sizeof(index), "%llu", (unsigned long long)field_number(device, "index"));
+                if (!json_object_get(mem, index))
+                        (void)json_object_set(mem, index, every);
+        }
+        (void)json_object_del(mem, "");
+}
+
+/* One field's change, if it has changed; the first is preceded by the tenant's name. */
+static void say(bool *has_said, const char *tenant, const char *what, const char *before, const char *after)
+{
+        if (!strcmp(before, after))
+                return;
+        if (*has_said)
+                (void)printf(", ");
+        else
+                (void)printf("%s: ", tenant);
+        (void)printf("%s %s -> %s", what, before, after);
+        *has_said = true;
+}
+
+static void say_device(bool *has_said, const char *tenant, const json_t *before, const json_t *after, bool is_one)
+{
+        char old[WHEN_TEXT], new[WHEN_TEXT], what[64], of[40] = "";
+
+        if (!is_one)
+                (void)snprintf(of, sizeof(of), "device %llu ", (unsigned long long)field_number(after, "index"));
+        (void)snprintf(what, sizeof(what), "%smemory", of);
+        say(has_said, tenant, what, bytes_format(field_number(before, "quota_bytes"), old),
+            bytes_format(field_number(after, "quota_bytes"), new));
+        (void)snprintf(what, sizeof(what), "%sshare", of);
+        say(has_said, tenant, what, permille_format((unsigned int)field_number(before, "share_permille"), old),
+            permille_format((unsigned int)field_number(after, "share_permille"), new));
+        (void)snprintf(what, sizeof(what), "%scap", of);
+        say(has_said, tenant, what, permille_format((unsigned int)field_number(before, "cap_permille"), old),
+            permille_format((unsigned int)field_number(after, "cap_permille"), new));
+}
+
+static void say_changes(const char *tenant, const json_t *before, const json_t *after)
+{
+        const json_t *devices = field_array(after, "devices"), *device, *note;
+        const json_t *was = field_array(before, "devices");
+        bool has_said = false;
+        char text[400];
+        size_t i;
+
+        json_array_foreach(devices, i, device)
+                say_device(&has_said, tenant, json_array_get(was, i), device, json_array_size(devices) == 1);
+        say(&has_said, tenant, "class", field_text(before, "class"), field_text(after, "class"));
+        if (has_said)
+                (void)printf("\n");
+        else
+                (void)printf("%s: as it was\n", tenant);
+        json_array_foreach(field_array(after, "notes"), i, note)(void)
+                printf("%s: note: %s\n", tenant, field_clean(json_string_value(note), text, sizeof(text)));
+}
+
+static int change(const char *dir, const char *tenant, json_t *body, bool is_json, struct err *err)
+{
+        _cleanup_(ask_freep) struct ask *ask = NULL;
+        json_t *before = NULL, *after = NULL;
+        char path[ASK_PATH];
+        int r;
+
+        if ((r = ask_path(path, "/v1/tenants/", tenant)) < 0)
+                return err_say(err, r, "%s: no tenant has such a long name", tenant);
+        if ((r = ask_new(dir, &ask, err)) < 0 || (r = ask_get(ask, path, &before, err)) < 0)
+                return r;
+        spread(body, before);
+        r = ask_patch(ask, path, body, &after, err);
+        if (r == 0 && is_json)
+                (void)(json_dumpf(after, stdout, JSON_INDENT(1)) == 0 && printf("\n"));
+        else if (r == 0)
+                say_changes(tenant, before, after);
+        json_decref(before);
+        json_decref(after);
+        return r;
+}
+
+/* What the words say, as the body of the request. */
+static int parse(char **words, json_t *body, struct err *err)
+{
+        if (!words[0] || !words[1])
+                return err_say(err, -EINVAL, "a tenant and what to change: 'sublet set chat-1 share=30'");
+        for (words++; *words; words++)
+                if (put(body, *words, err) < 0)
+                        return -EINVAL;
+        return 0;
+}
+
+int set_main(int argc, char **argv)
+{
+        bool is_json = false;
+        const char *dir = NULL;
+        const struct flag flags[] = { { "json", 0, FLAG_IS, &is_json }, { "dir", 0, FLAG_TEXT, &dir } };
+        struct err err = { 0 };
+        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+        json_t *body;
+
+        if (operand < 0)
+                return code;
+        (void)setlocale(LC_CTYPE, "");
+        body = json_object();
+        code = VERB_DONE;
+        if (parse(argv + operand, body, &err) < 0) {
+                (void)flags_failed(&err);
+                code = VERB_USAGE;
+        } else if (change(dir, argv[operand], body, is_json, &err) < 0) {
+                code = flags_failed(&err);
+        }
+        json_decref(body);
+        return code;
+}

@@ -1,0 +1,124 @@
+#include "cli/table.h"
+
+#include "base/cleanup.h"
+#include "cli/field.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+enum {
+        CELL_MAX = 512,
+        GAP = 2,
+};
+
+/* Columns that a text takes; it was cleaned. */
+static int width_of(const char *text)
+{
+        wchar_t wide[CELL_MAX];
+        size_t n = mbstowcs(wide, text, CELL_MAX);
+        int width = n == (size_t)-1 || n == CELL_MAX ? -1 : wcswidth(wide, n);
+
+        return width < 0 ? (int)strlen(text) : width;
+}
+
+static char *cell_new(struct table *table, size_t column, const char *text)
+{
+        char clean[CELL_MAX];
+        int width;
+
+        (void)field_clean(text, clean, sizeof(clean));
+        width = width_of(clean);
+        if (width > table->widths[column])
+                table->widths[column] = width;
+        return strdup(clean);
+}
+
+static int reserve(struct table *table, size_t n)
+{
+        size_t room = (n + table->n_columns) * 2;
+        char **cells;
+
+        if (n + table->n_columns <= table->room)
+                return 0;
+        cells = realloc(table->cells, room * sizeof(*cells));
+        if (!cells)
+                return -ENOMEM;
+        table->cells = cells;
+        table->room = room;
+        return 0;
+}
+
+static void row(struct table *table, va_list args)
+{
+        size_t n = table->n_rows * table->n_columns, i = 0;
+        const char *text;
+
+        if (table->failure || reserve(table, n) < 0) {
+                table->failure = -ENOMEM;
+                return;
+        }
+        for (; i < table->n_columns && (text = va_arg(args, const char *)); i++)
+                table->cells[n + i] = cell_new(table, i, text);
+        for (; i < table->n_columns; i++)
+                table->cells[n + i] = NULL;
+        table->n_rows++;
+}
+
+void table_init(struct table *table, ...)
+{
+        char heading[CELL_MAX];
+        const char *text;
+        va_list args;
+
+        *table = (struct table){ 0 };
+        va_start(args, table);
+        while (table->n_columns < TABLE_COLUMNS && va_arg(args, const char *))
+                table->n_columns++;
+        va_end(args);
+        if (reserve(table, 0) < 0) {
+                table->failure = -ENOMEM;
+                return;
+        }
+        va_start(args, table);
+        for (size_t i = 0; i < table->n_columns && (text = va_arg(args, const char *)); i++) {
+                (void)snprintf(heading, sizeof(heading), "%.*s", (int)strcspn(text, ">"), text);
+                table->is_right |= strchr(text, '>') ? 1u << i : 0;
+                table->cells[i] = cell_new(table, i, heading);
+        }
+        va_end(args);
+        table->n_rows = 1;
+}
+
+void table_row(struct table *table, ...)
+{
+        va_list args;
+
+        va_start(args, table);
+        row(table, args);
+        va_end(args);
+}
+
+int table_print(const struct table *table, FILE *to)
+{
+        for (size_t i = 0; i < table->n_rows * table->n_columns; i++) {
+                size_t column = i % table->n_columns;
+                const char *text = table->cells[i] ? table->cells[i] : "";
+                bool is_last = column + 1 == table->n_columns, is_right = (table->is_right >> column) & 1;
+                int blanks = table->widths[column] - width_of(text);
+
+                (void)fprintf(to, "%*s%s%*s%s", is_right ? blanks : 0, "", text, is_right || is_last ? 0 : blanks, "",
+                              is_last ? "\n" : "  ");
+        }
+        return table->failure;
+}
+
+void table_done(struct table *table)
+{
+        for (size_t i = 0; i < table->n_rows * table->n_columns; i++)
+                free(table->cells[i]);
+        free(table->cells);
+        *table = (struct table){ 0 };
+}

@@ -1,0 +1,29 @@
+/*
+ * Rows and columns for people: a column is as wide as its widest cell. Cells are made safe for a terminal.
+ *
+ *      table_init(&table, "TENANT", "MEMORY>", NULL);          a > behind a heading: right-aligned
+ *      table_row(&table, name, memory, NULL);
+ *      table_print(&table, stdout); table_done(&table);
+ */
+#pragma once
+
+#include <stdio.h>
+
+enum {
+        TABLE_COLUMNS = 16,
+};
+
+struct table {
+        size_t n_columns, n_rows, room;
+        char **cells; /* of all rows, the headings first; owned */
+        int widths[TABLE_COLUMNS];
+        unsigned int is_right; /* a bit per column */
+        int failure;           /* -ENOMEM: a row could not be kept */
+};
+
+void table_init(struct table *table, ...) __attribute__((sentinel));
+void table_row(struct table *table, ...) __attribute__((sentinel)); /* as many texts as there are columns */
+
+/* 0; -ENOMEM: some rows are missing. */
+int table_print(const struct table *table, FILE *to);
+void table_done(struct table *table);

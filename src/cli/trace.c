@@ -1,0 +1,97 @@
+/* `sublet trace`: who was on the GPU when, as a file for Perfetto or chrome://tracing. */
+#include "cli/verbs.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "base/when.h"
+#include "cli/ask.h"
+#include "cli/flags.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char usage[] = "usage: sublet trace [--for TIME] [-o FILE]\n"
+                            "Records who was on the GPU when, as Chrome trace JSON: open it at ui.perfetto.dev.\n"
+                            "\n"
+                            "  --for TIME     how long: 1s to 60s (default: 5s)\n"
+                            "  -o, --output FILE  (default: sublet-trace.json; - is standard output)\n"
+                            "  --dir DIR      the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
+                            "  -h, --help     this text\n";
+
+struct trace {
+        const char *dir, *path;
+        nsec span;
+        FILE *to;
+        bytes size;
+};
+
+static int on_piece(void *context, const char *data, size_t size)
+{
+        struct trace *trace = context;
+
+        if (!trace->to)
+                trace->to = fopen(trace->path, "we");
+        if (!trace->to)
+                return -errno;
+        if (fwrite(data, 1, size, trace->to) != size)
+                return errno ? -errno : -EIO;
+        trace->size += size;
+        return 0;
+}
+
+static int record(struct trace *trace, struct err *err)
+{
+        _cleanup_(ask_freep) struct ask *ask = NULL;
+        char path[ASK_PATH] = "/v1/trace", seconds[40];
+        int r;
+
+        (void)snprintf(seconds, sizeof(seconds), "%.9g", (double)trace->span / 1e9);
+        r = ask_query(path, "for", seconds);
+        if (r == 0)
+                r = ask_new(trace->dir, &ask, err);
+        return r < 0 ? r : ask_stream(ask, path, trace->span + ASK_SECONDS * NSEC_PER_SEC, on_piece, trace, err);
+}
+
+/* Nothing is written before the daemon answers; what was cut short is taken away again. */
+static int record_file(struct trace *trace, struct err *err)
+{
+        char size[BYTES_TEXT], span[WHEN_TEXT];
+        int r = record(trace, err);
+
+        if (trace->to && fclose(trace->to) != 0 && r == 0)
+                r = err_set(err, -errno, "%s", trace->path);
+        if (r < 0 && trace->to)
+                (void)unlink(trace->path);
+        if (r == 0)
+                (void)printf("%s: %s of it, %s; open it at ui.perfetto.dev\n", trace->path,
+                             duration_format(trace->span, span), bytes_format(trace->size, size));
+        return r;
+}
+
+int trace_main(int argc, char **argv)
+{
+        struct trace trace = { .path = "sublet-trace.json", .span = 5 * NSEC_PER_SEC };
+        const struct flag flags[] = { { "for", 0, FLAG_SPAN, &trace.span },
+                                      { "output", 'o', FLAG_TEXT, &trace.path },
+                                      { "dir", 0, FLAG_TEXT, &trace.dir } };
+        struct err err = { 0 };
+        int code, r, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+
+        if (operand < 0)
+                return code;
+        if (operand < argc)
+                return flags_surplus(argv[0], argv[operand]);
+        if (trace.span < NSEC_PER_SEC || trace.span > 60 * NSEC_PER_SEC) {
+                (void)fprintf(stderr, "sublet: --for: 1s to 60s\n");
+                return VERB_USAGE;
+        }
+        if (!strcmp(trace.path, "-")) {
+                trace.to = stdout;
+                r = record(&trace, &err);
+        } else {
+                r = record_file(&trace, &err);
+        }
+        return r < 0 ? flags_failed(&err) : VERB_DONE;
+}

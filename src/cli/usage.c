@@ -1,0 +1,113 @@
+/* `sublet usage`: GPU-seconds and GiB-hours of each tenant, also of those that have ended. */
+#include "cli/verbs.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "base/when.h"
+#include "cli/ask.h"
+#include "cli/field.h"
+#include "cli/flags.h"
+#include "cli/table.h"
+
+#include <locale.h>
+
+static const char usage[] = "usage: sublet usage [OPTION...] [TENANT]\n"
+                            "Says what tenants have had: GPU time as metered, memory as held.\n"
+                            "\n"
+                            "  --since TIME   from then on: 1h (ago), 2026-11-21, '2026-11-21 10:30' (default: all)\n"
+                            "  --json         the daemon's answer\n"
+                            "  --dir DIR      the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
+                            "  -h, --help     this text\n";
+
+struct want {
+        const char *dir, *tenant;
+        nsec since;
+        bool is_json;
+};
+
+/* Sums up for the last line. */
+struct sum {
+        double gpu_seconds, gib_hours;
+        uint64_t n_refused;
+};
+
+static void row(struct table *table, const json_t *entry, struct sum *sum)
+{
+        char device[24], seconds[40], hours[40], peak[BYTES_TEXT], refused[24], from[WHEN_TEXT], to[WHEN_TEXT];
+
+        (void)snprintf(device, sizeof(device), "%llu", (unsigned long long)field_number(entry, "device"));
+        (void)snprintf(seconds, sizeof(seconds), "%.3f", field_real(entry, "gpu_seconds"));
+        (void)snprintf(hours, sizeof(hours), "%.4f", field_real(entry, "gib_hours"));
+        (void)snprintf(refused, sizeof(refused), "%llu", (unsigned long long)field_number(entry, "refused"));
+        table_row(table, field_text(entry, "tenant"), device, seconds, hours,
+                  bytes_format(field_number(entry, "peak_bytes"), peak), refused,
+                  moment_format((nsec)(field_real(entry, "from") * 1e9), from),
+                  moment_format((nsec)(field_real(entry, "to") * 1e9), to), NULL);
+        sum->gpu_seconds += field_real(entry, "gpu_seconds");
+        sum->gib_hours += field_real(entry, "gib_hours");
+        sum->n_refused += field_number(entry, "refused");
+}
+
+static int print_table(const json_t *entries)
+{
+        char seconds[40], hours[40], refused[24];
+        struct sum sum = { 0 };
+        const json_t *entry;
+        struct table table;
+        size_t i;
+        int r;
+
+        table_init(&table, "TENANT", "DEVICE>", "GPU-SECONDS>", "GIB-HOURS>", "PEAK>", "REFUSED>", "FROM", "TO", NULL);
+        json_array_foreach(entries, i, entry) row(&table, entry, &sum);
+        (void)snprintf(seconds, sizeof(seconds), "%.3f", sum.gpu_seconds);
+        (void)snprintf(hours, sizeof(hours), "%.4f", sum.gib_hours);
+        (void)snprintf(refused, sizeof(refused), "%llu", (unsigned long long)sum.n_refused);
+        if (json_array_size(entries) > 1)
+                table_row(&table, "(all)", "", seconds, hours, "", refused, "", "", NULL);
+        r = table_print(&table, stdout);
+        table_done(&table);
+        return r;
+}
+
+static int print(const struct want *want, struct err *err)
+{
+        _cleanup_(ask_freep) struct ask *ask = NULL;
+        char path[ASK_PATH] = "/v1/usage", since[40];
+        json_t *entries;
+        int r = 0;
+
+        (void)snprintf(since, sizeof(since), "%lld", (long long)(want->since / NSEC_PER_SEC));
+        if (want->since)
+                r = ask_query(path, "since", since);
+        if (r == 0 && want->tenant)
+                r = ask_query(path, "tenant", want->tenant);
+        if (r < 0)
+                return err_say(err, r, "%s: no tenant has such a long name", want->tenant);
+        if ((r = ask_new(want->dir, &ask, err)) < 0 || (r = ask_get(ask, path, &entries, err)) < 0)
+                return r;
+        if (want->is_json)
+                (void)(json_dumpf(entries, stdout, JSON_INDENT(1)) == 0 && printf("\n"));
+        else
+                r = print_table(entries);
+        json_decref(entries);
+        return r < 0 ? err_set(err, r, "writing the table") : 0;
+}
+
+int usage_main(int argc, char **argv)
+{
+        struct want want = { 0 };
+        const struct flag flags[] = { { "since", 0, FLAG_SINCE, &want.since },
+                                      { "json", 0, FLAG_IS, &want.is_json },
+                                      { "dir", 0, FLAG_TEXT, &want.dir } };
+        struct err err = { 0 };
+        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+
+        if (operand < 0)
+                return code;
+        if (argc - operand > 1)
+                return flags_surplus(argv[0], argv[operand + 1]);
+        want.tenant = argv[operand]; /* or argv's NULL */
+        (void)setlocale(LC_CTYPE, "");
+        return print(&want, &err) < 0 ? flags_failed(&err) : VERB_DONE;
+}
