@@ -111,7 +111,8 @@ int board_channel_put(struct board *board, const struct board_channel *channel);
 void board_channel_drop(struct board *board, uint32_t client, uint32_t handle);
 
 /* D. A consistent copy of the rows in use, at most BOARD_CHANNELS; *ret_sequence changes when they do (so a
- * caller that has seen it need not read again). The number of rows. */
+ * caller that has seen it need not read again). The number of rows. An odd sequence, and none: the keeper was
+ * stopped or has died in the middle of a change, and the caller goes on with what it had. */
 size_t board_channels(const struct board *board, struct board_channel *ret, uint32_t *ret_sequence);
 
 /* D. Tells the steward that a wish has changed. K. Waits for that, at most `timeout`; seen: the count last
