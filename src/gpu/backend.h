@@ -25,6 +25,9 @@ struct gpu_backend {
 
         /* A descriptor of a node: "nvidiactl", "nvidia0", "nvidia-uvm". Or -errno. */
         int (*open)(void *context, const char *node);
+
+        /* Maps what MAP_MEMORY has prepared on the descriptor, to read; munmap(2) ends it. 0; -errno. */
+        int (*map)(void *context, int fd, size_t size, const void **ret);
 };
 
 /* The simulated machine that SUBLET_SIM names, else this machine's driver. 0; -ENODEV: neither;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -92,11 +93,25 @@ static int driver_open(void *context, const char *node)
         return fd < 0 ? -errno : fd;
 }
 
+static int driver_map(void *context, int fd, size_t size, const void **ret)
+{
+        void *at = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+
+        (void)context;
+        if (at == MAP_FAILED)
+                return -errno;
+        *ret = at;
+        return 0;
+}
+
 int gpu_driver_open(struct gpu_backend *ret, struct err *err)
 {
-        struct gpu_backend found = {
-                .name = "driver", .context = &majors, .node = driver_node, .ioctl = driver_ioctl, .open = driver_open
-        };
+        struct gpu_backend found = { .name = "driver",
+                                     .context = &majors,
+                                     .node = driver_node,
+                                     .ioctl = driver_ioctl,
+                                     .open = driver_open,
+                                     .map = driver_map };
         int r;
 
         if (access("/sys/module/nvidia/version", R_OK) < 0)

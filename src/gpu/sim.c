@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 /* One simulated machine per process; never written after gpu_sim_open. */
 static struct {
@@ -33,9 +34,21 @@ static int open_node(void *context, const char *name)
         return sim_open(machine.directory, name, O_CLOEXEC);
 }
 
+static int map(void *context, int fd, size_t size, const void **ret)
+{
+        bool is_uvm;
+        intptr_t at = sim_mmap(fd, NULL, size, PROT_READ, MAP_SHARED, 0, &is_uvm);
+
+        (void)context;
+        if (at < 0 && at > -4096)
+                return (int)at;
+        *ret = (const void *)at;
+        return 0;
+}
+
 int gpu_sim_open(struct gpu_backend *ret, struct err *err)
 {
-        struct gpu_backend found = { .name = "sim", .node = node, .ioctl = call, .open = open_node };
+        struct gpu_backend found = { .name = "sim", .node = node, .ioctl = call, .open = open_node, .map = map };
         const char *directory = sim_directory();
         char path[512];
         int r;

@@ -42,24 +42,33 @@ void reply_send(int reply, int32_t result, uint64_t argument0, uint64_t argument
         close(reply);
 }
 
-/* A fault holds the answer back. False: send it now. */
+/* Only of controls: what a fault adds, and what the call takes. */
+static nsec cost_of(const struct ask *ask)
+{
+        const struct faults *faults = &ask->file->machine->faults;
+
+        if (ask->header.op != SIM_OP_IOCTL || ask->call.kind != RM_CONTROL)
+                return 0;
+        return (nsec)faults->slow_control * NSEC_PER_USEC + (faults->real_time ? ask->cost : 0);
+}
+
+/* The call takes time. False: send the answer now. */
 static bool keep_for_later(struct ask *ask, const struct iovec *parts, size_t n_parts)
 {
         struct machine *machine = ask->file->machine;
         struct late *late;
         size_t size = 0, at = 0;
 
-        if (!machine->faults.slow_control || ask->header.op != SIM_OP_IOCTL || ask->call.kind != RM_CONTROL)
+        if (!cost_of(ask))
                 return false;
         for (size_t i = 0; i < n_parts; i++)
                 size += parts[i].iov_len;
         late = malloc(sizeof(*late) + size);
         if (!late)
                 return false;
-        *late = (struct late){ .next = machine->late,
-                               .due = machine->now + (nsec)machine->faults.slow_control * NSEC_PER_USEC,
-                               .reply = TAKE_FD(ask->reply),
-                               .size = size };
+        *late = (struct late){
+                .next = machine->late, .due = machine->now + cost_of(ask), .reply = TAKE_FD(ask->reply), .size = size
+        };
         for (size_t i = 0; i < n_parts; i++) {
                 memcpy(late->data + at, parts[i].iov_base, parts[i].iov_len);
                 at += parts[i].iov_len;

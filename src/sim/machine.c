@@ -20,6 +20,7 @@
 enum {
         CARD_INFO_SIZE = 72, /* nv_ioctl_card_info_t */
         STATUS_GENERIC = 0xffff,
+        EVENT_INFO_AT = 8, /* NvUnixEvent: hObject@0 NotifyIndex@4 info32@8 info16@12 */
 };
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -63,8 +64,9 @@ void machine_hang_up(struct file *file)
         file_unref(file);
 }
 
-void file_event(struct file *file)
+void file_event(struct file *file, uint32_t info)
 {
+        file->event_info = info;
         if (file->has_event || file->fd < 0)
                 return;
         file->has_event = send(file->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
@@ -164,6 +166,7 @@ static uint32_t event_data(struct ask *ask)
         rm_put32(ask->block.data, ask->block.size, 8, 0); /* no more */
         if (ask->segments[0].size) {
                 memset(ask->segments[0].data, 0, ask->segments[0].size);
+                rm_put32(ask->segments[0].data, ask->segments[0].size, EVENT_INFO_AT, ask->file->event_info);
                 ask->segments[0].is_returned = true;
         }
         return RM_STATUS_OK;
@@ -374,6 +377,8 @@ void machine_done(struct machine *machine)
         machine->now = RUN_NEVER; /* nothing is late any more */
         (void)answer_late(machine);
         handles_done(&machine->handles);
+        for (unsigned int i = 0; i < machine->options.n_gpus; i++)
+                records_done(&machine->gpus[i]);
         map_done(&machine->files);
 }
 
@@ -422,6 +427,12 @@ int machine_fault(struct machine *machine, const char *text)
         case FAULT_stuck:
                 machine->gpus[0].engines[0].is_stuck = value;
                 return 0;
+        case FAULT_switch_cost:
+                for (unsigned int i = 0; i < machine->options.n_gpus; i++)
+                        gpu_switch_cost(&machine->gpus[i], (nsec)value * NSEC_PER_USEC);
+                return 0;
+        case FAULT_real_time:
+        case FAULT_records_ring:
         case FAULT_slow_control:
         case FAULT_oom_at:
                 machine->faults = faults;

@@ -79,6 +79,7 @@ struct file {
         struct exports *exports;          /* memory that this descriptor carries to others */
         uint32_t event_client, event_key; /* ALLOC_OS_EVENT; key 0 is one, too */
         bool hears, has_event;
+        uint32_t event_info; /* the latest event's: an Xid */
 };
 
 struct gpu {
@@ -88,8 +89,12 @@ struct gpu {
         unsigned char uuid[16];
         struct heap heap;
         struct runlist engines[ENGINES];
-        uint32_t n_channels;    /* ever made; the next one's cid */
-        struct buffer *buffers; /* of context-switch records */
+        uint32_t n_channels;       /* ever made; the next one's cid */
+        struct buffer *buffers;    /* of context-switch records */
+        struct switches *switches; /* that have not been delivered, the oldest first */
+        struct switches **switches_end;
+        uint64_t n_switches, n_switches_lost; /* there; since the latest of them */
+        nsec deliver_at;                      /* the next delivery, if there are any */
         struct memory *pages;
         bytes shown; /* what the pages say is free */
         bool is_lost;
@@ -112,7 +117,10 @@ struct channel {
         unsigned int refs;
         uint32_t cid;
         uint64_t reached;
-        int error; /* sticky; 0: none */
+        int error;            /* sticky; 0: none */
+        struct memory *userd; /* where the positions of its ring stand; NULL: nowhere */
+        uint64_t userd_at;
+        uint32_t n_entries, put, get; /* of the ring */
         struct waiter *waiters;
 };
 
@@ -190,6 +198,7 @@ struct ask {
         int fd; /* to send beside the answer, borrowed; -1: none */
         uint64_t argument[2];
         bool is_kept; /* reply has been taken; no answer now */
+        nsec cost;    /* time that the call takes: its answer is that late, others are not held up */
 };
 
 /* ---- files.c: the directory of a machine, wire.h --------------------------------------------- */
@@ -236,7 +245,7 @@ int machine_fault(struct machine *machine, const char *text);
 void machine_log(struct machine *machine, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 void file_unref(struct file *file);
-void file_event(struct file *file); /* something to read: poll wakes up */
+void file_event(struct file *file, uint32_t info); /* something to read: poll wakes up */
 
 /* ---- answer.c ------------------------------------------------------------------------------ */
 
@@ -309,6 +318,7 @@ uint32_t channel_alloc(struct ask *ask, struct object *object, struct part *para
 void group_unref(struct group *group);
 void channel_unref(struct channel *channel);
 nsec gpu_advance(struct gpu *gpu);
+void gpu_switch_cost(struct gpu *gpu, nsec cost);
 void gpu_lose(struct gpu *gpu);
 void gpu_xid(struct gpu *gpu, unsigned int number);
 
@@ -319,3 +329,5 @@ void buffer_free(struct buffer *buffer);
 uint32_t buffer_bind(struct ask *ask, struct part *params, bool is_v2);
 uint32_t buffer_control(struct ask *ask, struct object *object, struct part *params);
 void record_switch(struct gpu *gpu, const struct group *group, bool is_on, nsec at);
+nsec records_advance(struct gpu *gpu); /* delivers what is due; when the next is, or RUN_NEVER */
+void records_done(struct gpu *gpu);

@@ -102,6 +102,9 @@ static bool run(struct runlist *list, struct run_queue *queue, bool is_contended
         struct run_work *work = queue->head;
         nsec until = earlier(now, list->now + work->left);
 
+        if (!work->is_taken && list->ops->taken)
+                list->ops->taken(list->context, queue, list->now);
+        work->is_taken = true;
         if (is_contended)
                 until = earlier(until, list->slice_end);
         else if (list->slice_end <= until) /* R1 */

@@ -31,6 +31,7 @@ struct run_work {
         struct run_work *next;
         nsec left;      /* what it still needs */
         uint64_t order; /* of submission, in the whole list */
+        bool is_taken;  /* it has begun */
 };
 
 struct run_queue {
@@ -51,7 +52,8 @@ struct run_group {
 
 /* Called while time passes; `at` is when it happens. They may submit work, but remove nothing. */
 struct run_ops {
-        bool (*is_ready)(void *context, const struct run_work *work); /* may it start? */
+        bool (*is_ready)(void *context, const struct run_work *work);   /* may it start? */
+        void (*taken)(void *context, struct run_queue *queue, nsec at); /* the engine begins with the head; or NULL */
         void (*done)(void *context, struct run_queue *queue, struct run_work *work, nsec at);
         void (*on)(void *context, struct run_group *group, nsec at);
         void (*off)(void *context, struct run_group *group, nsec at);

@@ -189,6 +189,11 @@ uint32_t method_schedule(struct method_call *call)
         return RM_STATUS_OK;
 }
 
+/* What steering takes on an H200, 580.159.04 (gpu.md 3): the middle of what was measured. */
+#define COST_SLICE (350 * NSEC_PER_USEC)
+#define COST_OFF (650 * NSEC_PER_USEC)
+#define COST_ON (250 * NSEC_PER_USEC)
+
 static uint32_t slice_set(struct group *group, uint64_t usec)
 {
         if (usec > INT64_MAX / 4 / (uint64_t)NSEC_PER_USEC)
@@ -199,6 +204,7 @@ static uint32_t slice_set(struct group *group, uint64_t usec)
 
 uint32_t method_set_timeslice(struct method_call *call)
 {
+        call->ask->cost = COST_SLICE;
         return slice_set(call->object->group, rm_get64(call->params->data, call->params->size, 0));
 }
 
@@ -217,6 +223,7 @@ uint32_t method_channel_property(struct method_call *call)
                 return RM_STATUS_OBJECT_NOT_FOUND;
         if (get(call, 4) != 0)
                 return RM_STATUS_OK;
+        call->ask->cost = COST_SLICE;
         return slice_set(object->channel->group, rm_get64(call->params->data, call->params->size, 8));
 }
 
@@ -233,6 +240,7 @@ uint32_t method_disable_channels(struct method_call *call)
 
         if (n > CHANNELS_MAX)
                 return RM_STATUS_INVALID_ARGUMENT;
+        call->ask->cost = call->params->data[0] ? COST_OFF : COST_ON;
         for (size_t i = 0; i < n; i++) {
                 struct client *client = handles_client(&call->machine->handles, get(call, CLIENTS_AT + 4 * i));
                 struct object *object = client ? handles_get(client, get(call, CHANNELS_AT + 4 * i)) : NULL;
@@ -286,6 +294,21 @@ uint32_t method_channel_list(struct method_call *call)
                         return RM_STATUS_INVALID_ARGUMENT;
                 rm_put32(numbers->data, numbers->size, 4 * i, object->channel->cid);
         }
+        return RM_STATUS_OK;
+}
+
+/* cpuClkId@0 sampleCount@1, then pairs of 64 bits from 8: the time of day, and the card's, which is what records have. */
+uint32_t method_times(struct method_call *call)
+{
+        enum {
+                SAMPLES_MAX = 16,
+        };
+        uint64_t now = (uint64_t)(call->machine->now + call->machine->realtime_since);
+
+        if (call->params->data[1] > SAMPLES_MAX)
+                return RM_STATUS_INVALID_ARGUMENT;
+        for (size_t i = 0; i < 2 * (size_t)call->params->data[1]; i++)
+                rm_put64(call->params->data, call->params->size, 8 + 8 * i, now);
         return RM_STATUS_OK;
 }
 

@@ -58,6 +58,7 @@ static const char usage[] = "usage: sublet sim [OPTION...] [--] COMMAND [ARGUMEN
                             "  --driver VERSION  release of the driver that it plays (" MACHINE_RELEASE ")\n"
                             "  --dir DIR         make the machine in this directory, and leave it there; it must be "
                             "short\n"
+                            "  --realistic-time  steering takes as long as on an H200\n"
                             "  --fault NAME=N    what goes wrong:\n";
 
 static int parse_directory(struct plan *plan, const char *text, struct err *err)
@@ -118,6 +119,8 @@ static int parse_option(struct plan *plan, int option, const char *text, struct 
                 return parse_release(plan, text, err);
         case 'd':
                 return parse_directory(plan, text, err);
+        case 't':
+                return parse_fault(plan, "real-time=1", err);
         case 'f':
                 return parse_fault(plan, text, err);
         default:
@@ -129,10 +132,15 @@ static int parse_option(struct plan *plan, int option, const char *text, struct 
 static int parse(int argc, char **argv, struct plan *plan, struct err *err)
 {
         static const struct option options[] = {
-                { "gpus", required_argument, NULL, 'g' }, { "memory", required_argument, NULL, 'm' },
-                { "mem", required_argument, NULL, 'm' },  { "driver", required_argument, NULL, 'r' },
-                { "dir", required_argument, NULL, 'd' },  { "fault", required_argument, NULL, 'f' },
-                { "help", no_argument, NULL, 'h' },       { 0 },
+                { "gpus", required_argument, NULL, 'g' },
+                { "memory", required_argument, NULL, 'm' },
+                { "mem", required_argument, NULL, 'm' },
+                { "driver", required_argument, NULL, 'r' },
+                { "dir", required_argument, NULL, 'd' },
+                { "fault", required_argument, NULL, 'f' },
+                { "realistic-time", no_argument, NULL, 't' },
+                { "help", no_argument, NULL, 'h' },
+                { 0 },
         };
         int option, r;
 

@@ -30,6 +30,7 @@ typedef enum {
         NVML_ERROR_NOT_FOUND = 6,
         NVML_ERROR_INSUFFICIENT_SIZE = 7,
         NVML_ERROR_DRIVER_NOT_LOADED = 9,
+        NVML_ERROR_TIMEOUT = 10,
         NVML_ERROR_GPU_IS_LOST = 15,
         NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18,
         NVML_ERROR_MEMORY = 20,
@@ -73,6 +74,17 @@ typedef struct {
         char busId[32];
 } nvmlPciInfo_t;
 
+typedef struct nvmlEventSet_st *nvmlEventSet_t;
+
+#define nvmlEventSetWait nvmlEventSetWait_v2
+#define nvmlEventTypeXidCriticalError 0x8LL
+
+typedef struct {
+        nvmlDevice_t device;
+        unsigned long long eventType, eventData; /* of an Xid: its number */
+        unsigned int gpuInstanceId, computeInstanceId;
+} nvmlEventData_t;
+
 nvmlReturn_t nvmlInit_v2(void);
 nvmlReturn_t nvmlInitWithFlags(unsigned int flags);
 nvmlReturn_t nvmlShutdown(void);
@@ -102,6 +114,11 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
                                                      nvmlProcessInfo_t *processes);
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int *count,
                                                       nvmlProcessInfo_t *processes);
+nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned int *cores);
+nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set);
+nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long types, nvmlEventSet_t set);
+nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout_ms);
+nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -25,27 +25,13 @@ static void a_fault_is_a_known_name_and_a_number(void **state)
         assert_non_null(strstr(fault_help(), "lost-gpu"));
 }
 
-static void order(const struct rig *rig, const char *fault, const char *expected)
-{
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        char answer[64] = { 0 };
-
-        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/control", rig->directory);
-        assert_return_code(connect(fd, (struct sockaddr *)&address, sizeof(address)), errno);
-        assert_true(send(fd, fault, strlen(fault), MSG_NOSIGNAL) > 0);
-        assert_true(recv(fd, answer, sizeof(answer) - 1, 0) > 0);
-        assert_string_equal(answer, expected);
-        close(fd);
-}
-
 static void a_running_machine_takes_orders(void **state)
 {
         struct rig *rig = *state;
 
-        order(rig, "nonsense", "no such fault");
-        order(rig, "lost-gpu=9", "no such fault");
-        order(rig, "slow-control=0", "");
+        rig_order_expect(rig, "nonsense", "no such fault");
+        rig_order_expect(rig, "lost-gpu=9", "no such fault");
+        rig_order_expect(rig, "slow-control=0", "");
         assert_int_equal(rig_heap_free(rig), GIB);
 }
 
@@ -56,7 +42,7 @@ static void slow_controls_answer_late_and_delay_nobody_else(void **state)
         int status;
         pid_t child;
 
-        order(rig, "slow-control=60000", "");
+        rig_order_expect(rig, "slow-control=60000", "");
         began = clock_now();
         assert_int_equal(rig_heap_free(rig), GIB);
         assert_true(clock_now() - began >= 60 * NSEC_PER_MSEC);
@@ -78,7 +64,7 @@ static void the_nth_allocation_fails(void **state)
 {
         struct rig *rig = *state;
 
-        order(rig, "oom-at=2", "");
+        rig_order_expect(rig, "oom-at=2", "");
         assert_int_equal(rig_memory(rig, MEMORY, MIB), RM_STATUS_OK);
         assert_int_equal(rig_memory(rig, MEMORY + 1, MIB), RM_STATUS_NO_MEMORY);
         assert_int_equal(rig_memory(rig, MEMORY + 1, MIB), RM_STATUS_OK);
@@ -121,7 +107,7 @@ static void a_lost_card_answers_nothing_else_and_wakes_everybody(void **state)
         assert_int_equal(poll(&heard, 1, 0), 0);
 
         assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
-        order(rig, "lost-gpu=0", "");
+        rig_order_expect(rig, "lost-gpu=0", "");
         assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, SIM_FOREVER, NULL), -ENODEV);
         assert_int_equal(poll(&heard, 1, 1000), 1);
         rm_put64(what, sizeof(what), 0, (uintptr_t)&place);
@@ -148,7 +134,7 @@ static void a_card_can_be_lost_later(void **state)
         struct rig *rig = *state;
         uint32_t status = RM_STATUS_OK;
 
-        order(rig, "lost-gpu-after=50", "");
+        rig_order_expect(rig, "lost-gpu-after=50", "");
         assert_int_equal(rig_memory(rig, MEMORY, MIB), RM_STATUS_OK);
         for (int i = 0; i < 1000 && status == RM_STATUS_OK; i++) {
                 (void)usleep(1000);
@@ -169,7 +155,7 @@ static void an_xid_stops_who_is_on_the_card_and_nobody_else(void **state)
         rig_begin(&other, 0);
         (void)rig_channel(&other, GROUP, CHANNEL);
         assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
-        order(rig, "xid=31", "");
+        rig_order_expect(rig, "xid=31", "");
         assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, SIM_FOREVER, NULL), -EIO);
         gpu.client = other.client;
         gpu.duration = 1000;
@@ -187,10 +173,10 @@ static void a_stuck_card_does_not_let_go(void **state)
         };
 
         (void)rig_channel(rig, GROUP, CHANNEL);
-        order(rig, "stuck=1", "");
+        rig_order_expect(rig, "stuck=1", "");
         assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
         assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, 30000000, NULL), -ETIMEDOUT);
-        order(rig, "stuck=0", "");
+        rig_order_expect(rig, "stuck=0", "");
         assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, SIM_FOREVER, NULL), 0);
 }
 

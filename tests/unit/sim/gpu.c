@@ -293,10 +293,46 @@ static void a_channel_goes_with_its_context_share(void **state)
         assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, 0, NULL), -ENOENT);
 }
 
+/* As on the card: put moves with a launch, get when the work begins. */
+static void positions_of_a_ring_are_read_in_mapped_memory(void **state)
+{
+        struct rig *rig = *state;
+        unsigned char params[368] = { 0 }, off[536] = { 1 }, schedule[3] = { 1 };
+        struct sim_gpu gpu = { .op = SIM_GPU_LAUNCH, .client = rig->client, .object = CHANNEL, .duration = 1000 };
+        const unsigned char *userd;
+
+        assert_int_equal(rig_memory(rig, MEMORY, 2 * MIB), RM_STATUS_OK);
+        rm_put32(params, 20, 12, 1);
+        assert_int_equal(rig_alloc(rig, DEVICE, GROUP, RM_CLASS_GROUP, params), RM_STATUS_OK);
+        memset(params, 0, sizeof(params));
+        rm_put32(params, sizeof(params), 16, 4);
+        rm_put32(params, sizeof(params), 32, MEMORY);
+        rm_put64(params, sizeof(params), 64, 0x3000);
+        assert_int_equal(rig_alloc(rig, GROUP, CHANNEL, 0xc86f, params), RM_STATUS_OK);
+        assert_int_equal(rig_control(rig, GROUP, 0xa06c0101, schedule, sizeof(schedule)), RM_STATUS_OK);
+        userd = (unsigned char *)rig_map(rig, MEMORY, 2 * MIB) + 0x3000;
+        for (gpu.value = 1; gpu.value <= 5; gpu.value++)
+                assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
+        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 5, SIM_FOREVER, NULL), 0);
+        assert_int_equal(rm_get32(userd, 512, 0x8c), 5 % 4);
+        assert_int_equal(rm_get32(userd, 512, 0x88), 5 % 4);
+
+        rm_put32(off, sizeof(off), 4, 1);
+        rm_put32(off, sizeof(off), 24, rig->client);
+        rm_put32(off, sizeof(off), 280, CHANNEL);
+        assert_int_equal(rig_control(rig, SUBDEVICE, RM_DISABLE_CHANNELS, off, sizeof(off)), RM_STATUS_OK);
+        assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
+        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 6, 20000000, NULL), -ETIMEDOUT);
+        assert_int_equal(rm_get32(userd, 512, 0x8c), 6 % 4);
+        assert_int_equal(rm_get32(userd, 512, 0x88), 5 % 4);
+        (void)munmap((void *)(uintptr_t)(userd - 0x3000), 2 * MIB);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST(a_launch_takes_its_time),
+                RIG_TEST(positions_of_a_ring_are_read_in_mapped_memory),
                 RIG_TEST(waiting_has_an_end),
                 RIG_TEST(a_group_stands_for_its_first_channel),
                 RIG_TEST(only_ones_own_channels_can_be_rung),

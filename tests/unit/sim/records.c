@@ -188,6 +188,40 @@ static void a_buffer_that_is_freed_hears_no_more(void **state)
         reader_close(&reader);
 }
 
+static void records_come_late_without_a_flush(void **state)
+{
+        struct rig *rig = *state;
+        struct reader reader = reader_open(rig, 2);
+        nsec began = clock_now();
+
+        (void)rig_channel(rig, GROUP, CHANNEL);
+        run_once(rig, CHANNEL);
+        while (!rm_get32(reader.header, SIZE, 4) && clock_now() - began < 2 * NSEC_PER_SEC)
+                (void)usleep(1000);
+        assert_int_equal(rm_get32(reader.header, SIZE, 4), 1);
+        assert_true(clock_now() - began < NSEC_PER_SEC / 5); /* 33 ms, and a slow machine */
+        reader_close(&reader);
+}
+
+static void what_the_card_had_no_room_for_leaves_a_gap(void **state)
+{
+        struct rig *rig = *state;
+        struct reader reader = reader_open(rig, 2);
+
+        (void)rig_channel(rig, GROUP, CHANNEL);
+        (void)rig_channel(rig, GROUP + 1, CHANNEL + 1);
+        rig_order(rig, "records-ring=1");
+        rig_order(rig, "switch-cost=0");
+        run_once(rig, CHANNEL);
+        run_once(rig, CHANNEL + 1);
+        run_once(rig, CHANNEL);
+        (void)put_of(&reader);
+        run_once(rig, CHANNEL + 1);
+        (void)put_of(&reader);
+        assert_true(reader.records[SIZE + 10] > 1);
+        reader_close(&reader);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -196,6 +230,8 @@ int main(void)
                 RIG_TEST(or_keeps_the_newest),
                 RIG_TEST(a_buffer_is_made_of_ones_own_memory),
                 RIG_TEST(a_buffer_that_is_freed_hears_no_more),
+                RIG_TEST(records_come_late_without_a_flush),
+                RIG_TEST(what_the_card_had_no_room_for_leaves_a_gap),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,6 +23,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,6 +85,26 @@ static inline void rig_stop(struct rig *rig)
         assert_int_equal(waitpid(rig->server, &status, 0), rig->server);
         assert_int_equal(status, 0);
         machine_files_remove(rig->directory);
+}
+
+/* Orders a fault; what the machine says to it. */
+static inline void rig_order_expect(const struct rig *rig, const char *fault, const char *expected)
+{
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        char answer[64] = { 0 };
+
+        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/control", rig->directory);
+        assert_return_code(connect(fd, (struct sockaddr *)&address, sizeof(address)), errno);
+        assert_true(send(fd, fault, strlen(fault), MSG_NOSIGNAL) > 0);
+        assert_true(recv(fd, answer, sizeof(answer) - 1, 0) > 0);
+        assert_string_equal(answer, expected);
+        close(fd);
+}
+
+static inline void rig_order(const struct rig *rig, const char *fault)
+{
+        rig_order_expect(rig, fault, "");
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */

@@ -67,7 +67,7 @@ static void off(void *context, struct run_group *group, nsec at)
         note(context, '-', (size_t)(group - ((struct bench *)context)->groups), at);
 }
 
-static const struct run_ops ops = { is_ready, done, on, off };
+static const struct run_ops ops = { is_ready, NULL, done, on, off };
 
 static int set_up(void **state)
 {

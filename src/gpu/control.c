@@ -1,0 +1,80 @@
+/*
+ * Channels off and on: FIFO_DISABLE_CHANNELS, with lists of handles of whomever.
+ *
+ * A tenant may end between the list and the call, and the driver then refuses the call at the handle
+ * that is gone, with what stood before it done (GSP decides; not readable). So a refused list is
+ * halved until the ones that fail stand alone: those that are gone do not matter, others do. To do a
+ * channel twice does no harm.
+ */
+#include "gpu/client.h"
+
+#include "rm/numbers.h"
+
+#include <errno.h>
+
+/* disable@0 num@4 onlySched@8 rewind@9 event@16 (0 for users) clients[64]@24 channels[64]@280 */
+enum {
+        SIZE = 536,
+        COUNT_AT = 4,
+        CLIENTS_AT = 24,
+        CHANNELS_AT = 280,
+        STATUS_INVALID_OBJECT = 0x31,
+};
+
+static int64_t set(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_off)
+{
+        uint8_t params[SIZE] = { is_off };
+
+        rm_put32(params, SIZE, COUNT_AT, (uint32_t)n);
+        for (size_t i = 0; i < n; i++) {
+                rm_put32(params, SIZE, CLIENTS_AT + 4 * i, channels[i].client);
+                rm_put32(params, SIZE, CHANNELS_AT + 4 * i, channels[i].handle);
+        }
+        return client_control(client, client->subdevice, RM_DISABLE_CHANNELS, params, SIZE);
+}
+
+static bool is_gone(int64_t status)
+{
+        return status == RM_STATUS_OBJECT_NOT_FOUND || status == RM_STATUS_INVALID_OBJECT_HANDLE ||
+               status == RM_STATUS_INVALID_CLIENT || status == STATUS_INVALID_OBJECT;
+}
+
+static int set_some(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_off,
+                    uint32_t *ret_status)
+{
+        int64_t status = set(client, channels, n, is_off);
+        int first, second;
+
+        if (status < 0 || status == GPU_STATUS_IS_LOST)
+                return status == -EIO ? -ENODEV : client_error(status);
+        if (status == RM_STATUS_OK)
+                return 0;
+        if (n == 1) {
+                if (is_gone(status))
+                        return 0;
+                if (ret_status)
+                        *ret_status = (uint32_t)status;
+                return -EIO;
+        }
+        first = set_some(client, channels, n / 2, is_off, ret_status);
+        if (first == -ENODEV)
+                return first;
+        second = set_some(client, channels + n / 2, n - n / 2, is_off, ret_status);
+        return first < 0 ? first : second;
+}
+
+int gpu_channels_set(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_off,
+                     uint32_t *ret_status)
+{
+        int r = 0, one;
+
+        for (size_t i = 0; i < n; i += GPU_CHANNELS_PER_CALL) {
+                size_t some = n - i < GPU_CHANNELS_PER_CALL ? n - i : GPU_CHANNELS_PER_CALL;
+
+                one = set_some(client, channels + i, some, is_off, ret_status);
+                if (one == -ENODEV)
+                        return one;
+                r = one < 0 ? one : r;
+        }
+        return r;
+}

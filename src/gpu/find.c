@@ -1,0 +1,141 @@
+/*
+ * Names and sizes come from the driver's own client; NVML is asked, by UUID, for what only it says. So a
+ * machine without NVML, and the simulator without its libraries, are described all the same.
+ */
+#include "gpu/find.h"
+
+#include "base/err.h"
+#include "gpu/client.h"
+#include "gpu/nvml.h"
+#include "rm/numbers.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+enum {
+        GET_NAME = 0x20800110, /* flags@0 (1: wide) name[64 or 128 bytes]@4 */
+        NAME_SIZE = 132,
+        GET_GID = 0x2080014a, /* index@0 flags@4 length@8 data[256]@12 */
+        GID_SIZE = 268,
+};
+
+static void ask_name(struct gpu_client *client, struct gpu_device *device)
+{
+        uint8_t params[NAME_SIZE] = { 0 };
+
+        if (client_control(client, client->subdevice, GET_NAME, params, sizeof(params)) == RM_STATUS_OK)
+                (void)snprintf(device->name, sizeof(device->name), "%.63s", (const char *)params + 4);
+}
+
+static void ask_uuid(struct gpu_client *client, struct gpu_device *device)
+{
+        uint8_t params[GID_SIZE] = { 0 };
+
+        if (client_control(client, client->subdevice, GET_GID, params, sizeof(params)) == RM_STATUS_OK)
+                (void)snprintf(device->uuid, sizeof(device->uuid), "%.63s", (const char *)params + 12);
+}
+
+static void ask_memory(struct gpu_client *client, struct gpu_device *device)
+{
+        uint32_t size = client->backend->layout.fb_info_size;
+        uint8_t params[2048] = { 0 };
+
+        rm_put32(params, size, 0, 1);
+        rm_put32(params, size, 4, RM_FB_TOTAL_RAM);
+        if (client_control(client, client->subdevice, RM_FB_GET_INFO_V2, params, size) == RM_STATUS_OK)
+                device->total = (bytes)rm_get32(params, size, 8) * KIB;
+}
+
+static int ask_driver(const struct gpu_backend *backend, const struct rm_card *card, struct gpu_device *device)
+{
+        struct gpu_client client;
+        int r = client_open(&client, backend);
+
+        if (r < 0)
+                return r;
+        r = client_attach(&client, card);
+        if (!r) {
+                ask_name(&client, device);
+                ask_uuid(&client, device);
+                ask_memory(&client, device);
+        }
+        client_done(&client);
+        return r;
+}
+
+/* Cores of a multiprocessor, by compute capability. Source: CUDA C++ programming guide, «Arithmetic instructions». */
+static unsigned int cores_per_sm(int major, int minor)
+{
+        return major == 7 || (major == 8 && minor == 0) ? 64 : 128;
+}
+
+static void ask_nvml(const struct nvml_calls *nvml, struct gpu_device *device)
+{
+        unsigned int mode = NVML_DEVICE_MIG_DISABLE, pending, cores;
+        int major = 0, minor = 0;
+        nvmlDevice_t handle;
+        nvmlReturn_t r;
+
+        r = nvml->DeviceGetHandleByUUID(device->uuid, &handle);
+        device->is_lost |= r == NVML_ERROR_GPU_IS_LOST;
+        if (r != NVML_SUCCESS)
+                return;
+        if (nvml->DeviceGetMigMode(handle, &mode, &pending) == NVML_SUCCESS)
+                device->has_mig = mode == NVML_DEVICE_MIG_ENABLE;
+        if (nvml->DeviceGetNumGpuCores(handle, &cores) == NVML_SUCCESS &&
+            nvml->DeviceGetCudaComputeCapability(handle, &major, &minor) == NVML_SUCCESS)
+                device->sms = (int)(cores / cores_per_sm(major, minor));
+}
+
+static int cards_of(const struct gpu_backend *backend, struct rm_card cards[static RM_CARDS_MAX], size_t *ret_n)
+{
+        struct gpu_client client;
+        int r = client_open(&client, backend);
+
+        if (r < 0)
+                return r;
+        r = client_cards(&client, cards, ret_n);
+        client_done(&client);
+        return r;
+}
+
+static int find_one(const struct gpu_backend *backend, const struct rm_card *card, unsigned int index,
+                    struct gpu_device *ret)
+{
+        struct gpu_device device = { .index = index, .minor = card->minor, .sms = -1 };
+        int r;
+
+        (void)snprintf(device.bus_id, sizeof(device.bus_id), "%08X:%02X:%02X.0", card->domain, card->bus, card->slot);
+        r = ask_driver(backend, card, &device);
+        if (r < 0 && r != -ENODEV)
+                return r;
+        device.is_lost = r == -ENODEV;
+        *ret = device;
+        return 0;
+}
+
+int gpu_find(const struct gpu_backend *backend, struct gpu_device ret[static GPU_DEVICES_MAX], unsigned int *ret_n,
+             struct err *err)
+{
+        struct rm_card cards[RM_CARDS_MAX];
+        struct nvml_calls nvml;
+        size_t n = 0;
+        int r = cards_of(backend, cards, &n);
+
+        if (r < 0)
+                return err_set(err, r, "asking the driver for its devices");
+        if (!n)
+                return err_say(err, -ENODEV, "the driver has no device ('sublet doctor' looks for the reason)");
+        for (size_t i = 0; i < n; i++) {
+                r = find_one(backend, &cards[i], (unsigned int)i, &ret[i]);
+                if (r < 0)
+                        return err_set(err, r, "opening device %zu (/dev/nvidia%u)", i, cards[i].minor);
+        }
+        if (nvml_open(&nvml) == 0) {
+                for (size_t i = 0; i < n; i++)
+                        ask_nvml(&nvml, &ret[i]);
+                nvml_close(&nvml);
+        }
+        *ret_n = (unsigned int)n;
+        return 0;
+}

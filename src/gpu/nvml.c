@@ -1,0 +1,45 @@
+#include "gpu/nvml.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#define LIBRARY "libnvidia-ml.so.1"
+
+/* ISO C has no conversion from an object's address to a function's. */
+static void put(void *to, void *address)
+{
+        memcpy(to, &address, sizeof(address));
+}
+
+int nvml_open(struct nvml_calls *ret)
+{
+        struct nvml_calls nvml = { .library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL) };
+        void *address;
+
+        if (!nvml.library)
+                return -ENOTSUP;
+#define NVML(result, name, ...)                                                                                        \
+        address = dlsym(nvml.library, "nvml" #name);                                                                   \
+        if (!address)                                                                                                  \
+                goto unusable;                                                                                         \
+        put(&nvml.name, address);
+#include "gpu/nvml.def"
+#undef NVML
+        if (nvml.Init_v2() == NVML_SUCCESS) {
+                *ret = nvml;
+                return 0;
+        }
+unusable:
+        (void)dlclose(nvml.library);
+        return -ENOTSUP;
+}
+
+/* The library stays loaded: it does not like to be unloaded while its threads end. */
+void nvml_close(struct nvml_calls *nvml)
+{
+        if (nvml->library)
+                (void)nvml->Shutdown();
+        nvml->library = NULL;
+}

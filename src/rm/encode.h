@@ -1,0 +1,57 @@
+/*
+ * The driver's blocks, written: for clients of our own. The counterpart of rm_decode; pure.
+ */
+#pragma once
+
+#include "rm/layout.h"
+
+enum {
+        RM_BLOCK_MAX = 64,    /* bytes of the blocks here */
+        RM_CONTROL_SIZE = 32, /* NVOS54 */
+        RM_CONTROL_STATUS_AT = 28,
+        RM_FREE_SIZE = 16, /* NVOS00 */
+        RM_FREE_STATUS_AT = 12,
+        RM_MAP_SIZE = 56, /* NVOS33 and the descriptor */
+        RM_MAP_STATUS_AT = 40,
+        RM_OBJECT_AT = 8, /* of an allocation: the handle, written back */
+};
+
+/* An allocation: `object` may be 0 (the driver picks). params: its address. The block's size. */
+struct rm_alloc {
+        uint32_t client, parent, object, class_number;
+        void *params;
+        uint32_t params_size;
+};
+uint32_t rm_encode_alloc(const struct rm_layout *layout, const struct rm_alloc *alloc,
+                         uint8_t block[static RM_BLOCK_MAX]);
+
+struct rm_control {
+        uint32_t client, object, cmd;
+        void *params;
+        uint32_t params_size;
+};
+uint32_t rm_encode_control(const struct rm_control *control, uint8_t block[static RM_BLOCK_MAX]);
+
+/* MAP_MEMORY of the whole object: the mmap that follows is of `fd`. */
+struct rm_map {
+        uint32_t client, device, object, flags;
+        uint64_t size;
+        int fd;
+};
+uint32_t rm_encode_map(const struct rm_map *map, uint8_t block[static RM_BLOCK_MAX]);
+
+/* A request as the real library sends it; the driver looks at neither direction nor type. */
+uint32_t rm_encode_request(uint32_t nr, uint32_t size);
+
+/* One card of CARD_INFO. */
+enum {
+        RM_CARD_SIZE = 72,
+        RM_CARDS_MAX = 32,
+};
+struct rm_card {
+        uint32_t domain, gpu_id, minor;
+        uint8_t bus, slot;
+};
+
+/* The cards of an answer by PCI order, as nvidia-smi numbers them. How many; ret has room for `size` / RM_CARD_SIZE. */
+size_t rm_decode_cards(const void *cards, size_t size, struct rm_card *ret);
