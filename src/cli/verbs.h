@@ -7,5 +7,6 @@ int explain_main(int argc, char **argv);
 int ps_main(int argc, char **argv);
 int set_main(int argc, char **argv);
 
+int top_main(int argc, char **argv);
 int trace_main(int argc, char **argv);
 int usage_main(int argc, char **argv);

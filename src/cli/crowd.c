@@ -1,0 +1,199 @@
+#include "cli/crowd.h"
+
+#include "base/cleanup.h"
+#include "cli/field.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void copy(char *to, size_t size, const json_t *object, const char *name)
+{
+        (void)snprintf(to, size, "%s", field_text(object, name));
+}
+
+static int put_devices(struct crowd *crowd, const json_t *answer)
+{
+        size_t n = json_array_size(answer), i;
+        struct crowd_device *devices = calloc(n + 1, sizeof(*devices));
+        const json_t *from;
+
+        if (!devices)
+                return -ENOMEM;
+        json_array_foreach(answer, i, from)
+        {
+                struct crowd_device *to = &devices[i];
+
+                to->index = (unsigned int)field_number(from, "index");
+                copy(to->name, sizeof(to->name), from, "name");
+                copy(to->policy, sizeof(to->policy), from, "policy");
+                copy(to->mode, sizeof(to->mode), from, "mode");
+                copy(to->state, sizeof(to->state), from, "state");
+                to->memory = field_number(from, "memory_bytes");
+                to->leased = field_number(from, "leased_bytes");
+                to->held = field_number(from, "held_bytes");
+                to->busy = field_real(from, "busy_permille");
+        }
+        free(crowd->devices);
+        crowd->devices = devices;
+        crowd->n_devices = n;
+        return 0;
+}
+
+/* Seconds that were missed are as the last that was seen: top was slow, the tenant was not gone. */
+static void remember(struct crowd_row *row, nsec now)
+{
+        int64_t second = now / NSEC_PER_SEC, passed = second - row->second;
+        double *newest = &row->minute[CROWD_MINUTE - 1];
+
+        if (row->second && passed <= 0) {
+                *newest = (*newest * row->n_sums + row->granted) / (row->n_sums + 1);
+                row->n_sums++;
+                return;
+        }
+        if (!row->second || passed > CROWD_MINUTE) {
+                for (int i = 0; i < CROWD_MINUTE; i++)
+                        row->minute[i] = -1;
+        } else {
+                memmove(row->minute, row->minute + passed, (size_t)(CROWD_MINUTE - passed) * sizeof(*newest));
+                for (int64_t i = CROWD_MINUTE - passed; i < CROWD_MINUTE; i++)
+                        row->minute[i] = row->granted;
+        }
+        *newest = row->granted;
+        row->second = second;
+        row->n_sums = 1;
+}
+
+static void read_row(struct crowd_row *row, const json_t *tenant, const json_t *device)
+{
+        unsigned int cap = (unsigned int)field_number(device, "cap_permille");
+
+        copy(row->tenant, sizeof(row->tenant), tenant, "tenant");
+        copy(row->class, sizeof(row->class), tenant, "class");
+        copy(row->command, sizeof(row->command), tenant, "command");
+        row->uid = (unsigned int)field_number(tenant, "uid");
+        row->n_processes = (unsigned int)field_number(tenant, "processes");
+        row->since = (nsec)(field_real(tenant, "since") * 1e9);
+        row->device = (unsigned int)field_number(device, "index");
+        row->granted = field_real(device, "granted_permille");
+        row->promised = field_real(device, "promised_permille");
+        row->share = field_real(device, "share_permille");
+        row->cap = cap ? cap : 1000;
+        row->held = field_number(device, "held_bytes");
+        row->quota = field_number(device, "quota_bytes");
+        row->peak = field_number(device, "peak_bytes");
+        row->n_refused = field_number(device, "refused");
+        row->used = (nsec)field_number(device, "used_ns");
+        row->is_waiting = field_is(device, "waiting");
+}
+
+/* What is known of that tenant on that device. */
+static const struct crowd_row *find(const struct crowd *crowd, const struct crowd_row *like)
+{
+        for (size_t i = 0; i < crowd->n_rows; i++)
+                if (crowd->rows[i].device == like->device && !strcmp(crowd->rows[i].tenant, like->tenant))
+                        return &crowd->rows[i];
+        return NULL;
+}
+
+static void put_row(const struct crowd *crowd, struct crowd_row *row, const json_t *tenant, const json_t *device,
+                    nsec now)
+{
+        const struct crowd_row *known;
+
+        read_row(row, tenant, device);
+        known = find(crowd, row);
+        if (known) {
+                memcpy(row->minute, known->minute, sizeof(row->minute));
+                row->second = known->second;
+                row->n_sums = known->n_sums;
+        }
+        remember(row, now);
+}
+
+int crowd_put(struct crowd *crowd, const json_t *devices, const json_t *tenants, nsec now)
+{
+        const json_t *tenant, *device;
+        struct crowd_row *rows;
+        size_t n = 0, i, k;
+
+        json_array_foreach(tenants, i, tenant) n += json_array_size(field_array(tenant, "devices"));
+        rows = calloc(n + 1, sizeof(*rows));
+        if (!rows || put_devices(crowd, devices) < 0) {
+                free(rows);
+                return -ENOMEM;
+        }
+        n = 0;
+        json_array_foreach(tenants, i, tenant) json_array_foreach(field_array(tenant, "devices"), k, device)
+                put_row(crowd, &rows[n++], tenant, device, now);
+        free(crowd->rows);
+        crowd->rows = rows;
+        crowd->n_rows = n;
+        crowd->n_tenants = json_array_size(tenants);
+        return 0;
+}
+
+static int by_name(const struct crowd_row *a, const struct crowd_row *b)
+{
+        int r = strcmp(a->tenant, b->tenant);
+
+        return r ? r : a->device < b->device ? -1 : a->device > b->device;
+}
+
+static int by_gpu(const struct crowd_row *a, const struct crowd_row *b)
+{
+        return a->granted > b->granted ? -1 : a->granted < b->granted;
+}
+
+static int by_memory(const struct crowd_row *a, const struct crowd_row *b)
+{
+        return a->held > b->held ? -1 : a->held < b->held;
+}
+
+static int by_refused(const struct crowd_row *a, const struct crowd_row *b)
+{
+        return a->n_refused > b->n_refused ? -1 : a->n_refused < b->n_refused;
+}
+
+static const struct {
+        const char *name;
+        int (*compare)(const struct crowd_row *a, const struct crowd_row *b);
+} orders[CROWD_N_ORDERS] = {
+        [CROWD_BY_GPU] = { "gpu", by_gpu },
+        [CROWD_BY_NAME] = { "name", by_name },
+        [CROWD_BY_MEMORY] = { "memory", by_memory },
+        [CROWD_BY_REFUSED] = { "refused", by_refused },
+};
+
+struct sorting {
+        enum crowd_order order;
+        int sign;
+};
+
+static int compare(const void *a, const void *b, void *context)
+{
+        const struct sorting *sorting = context;
+        int r = orders[sorting->order].compare(a, b);
+
+        return sorting->sign * (r ? r : by_name(a, b));
+}
+
+void crowd_sort(struct crowd *crowd, enum crowd_order order, bool is_reversed)
+{
+        struct sorting sorting = { order, is_reversed ? -1 : 1 };
+
+        if (crowd->n_rows)
+                qsort_r(crowd->rows, crowd->n_rows, sizeof(*crowd->rows), compare, &sorting);
+}
+
+const char *crowd_order_name(enum crowd_order order)
+{
+        return orders[order].name;
+}
+
+void crowd_done(struct crowd *crowd)
+{
+        free(crowd->devices);
+        free(crowd->rows);
+        *crowd = (struct crowd){ 0 };
+}

@@ -1,0 +1,21 @@
+/* `sublet top`'s picture: from a crowd and what the operator chose to a frame. Pure. */
+#pragma once
+
+#include "cli/crowd.h"
+#include "cli/frame.h"
+
+struct screen {
+        const struct crowd *crowd;
+        const char *version; /* "580.159.04 (driver)" */
+        const char *clock;   /* "10:30:05" */
+        const char *failure; /* why what is shown is old; NULL */
+        enum crowd_order order;
+        bool is_reversed, has_keys; /* keys are named at the bottom */
+        int chosen, first;          /* rows of the crowd: the chosen one, the topmost shown */
+};
+
+/* Rows that all of it takes. */
+int screen_height(const struct screen *screen);
+
+/* Draws; moves `first` so that the chosen row is in sight. */
+void screen_draw(struct screen *screen, struct frame *frame);

@@ -1,0 +1,308 @@
+/*
+ * `sublet top`: who has the GPU, live. Asks the daemon every second, draws a frame (cli/screen.c) and shows it: by
+ * ncurses, or as text where there is no terminal. A daemon that restarts is waited for.
+ */
+#include "cli/verbs.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/when.h"
+#include "cli/ask.h"
+#include "cli/crowd.h"
+#include "cli/field.h"
+#include "cli/flags.h"
+#include "cli/frame.h"
+#include "cli/screen.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <ncurses.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char usage[] = "usage: sublet top [OPTION...]\n"
+                            "Shows who has which GPU, live: time, memory, what was refused, who waits.\n"
+                            "\n"
+                            "  -d TIME            between two looks: 1s, 250ms (default: 1s)\n"
+                            "  -b, --batch        as text, without a terminal\n"
+                            "  -n COUNT           so many times, then the end (with -b)\n"
+                            "  --once             is -b -n 1\n"
+                            "  --dir DIR          the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
+                            "  -h, --help         this text\n"
+                            "\n"
+                            "In a bar of GPU time, which is 1000 permille long, the first mark is the tenant's share,\n"
+                            "the second its cap.\n";
+
+struct top {
+        const char *dir;
+        nsec period;
+        unsigned int n_times; /* 0: without end */
+        bool is_batch, is_once;
+
+        struct ask *ask;
+        struct crowd crowd;
+        struct screen screen;
+        struct frame frame;
+        char version[64], clock[WHEN_TEXT];
+        struct err failure;
+};
+
+enum {
+        BATCH_COLUMNS = 120,
+        FASTEST_MSEC = 50,
+};
+
+/* What all of the daemon says now. On failure the crowd stays as it was. */
+static int look(struct top *top, struct err *err)
+{
+        json_t *devices = NULL, *tenants = NULL, *version = NULL;
+        char now[WHEN_TEXT];
+        int r;
+
+        r = *top->version ? 0 : ask_get(top->ask, "/v1/version", &version, err);
+        if (r == 0 && version)
+                (void)snprintf(top->version, sizeof(top->version), "%s %s", field_text(version, "backend"),
+                               field_text(version, "driver"));
+        if (r == 0)
+                r = ask_get(top->ask, "/v1/devices", &devices, err);
+        if (r == 0)
+                r = ask_get(top->ask, "/v1/tenants", &tenants, err);
+        if (r == 0 && crowd_put(&top->crowd, devices, tenants, clock_now()) < 0)
+                r = err_set(err, -ENOMEM, "keeping what the daemon said");
+        json_decref(version);
+        json_decref(devices);
+        json_decref(tenants);
+        crowd_sort(&top->crowd, top->screen.order, top->screen.is_reversed);
+        (void)snprintf(top->clock, sizeof(top->clock), "%.8s", moment_format(clock_realtime(), now) + 11);
+        return r;
+}
+
+/* ---- as text -------------------------------------------------------------------------------------------- */
+
+static int columns_wanted(void)
+{
+        const char *text = getenv("COLUMNS");
+        uint64_t columns;
+
+        return text && number_parse(text, &columns) == 0 && columns >= 40 && columns <= 1000 ? (int)columns :
+                                                                                               BATCH_COLUMNS;
+}
+
+static int run_batch(struct top *top, struct err *err)
+{
+        for (unsigned int i = 0; !top->n_times || i < top->n_times; i++) {
+                int r;
+
+                if (i)
+                        (void)poll(NULL, 0, (int)(top->period / NSEC_PER_MSEC));
+                r = look(top, err);
+                if (r < 0)
+                        return r;
+                if (frame_reset(&top->frame, screen_height(&top->screen) + 1, columns_wanted()) < 0)
+                        return err_set(err, -ENOMEM, "drawing");
+                screen_draw(&top->screen, &top->frame);
+                frame_print(&top->frame, stdout);
+                (void)printf("\n");
+                if (fflush(stdout) != 0)
+                        return err_set(err, -errno, "writing");
+        }
+        return 0;
+}
+
+/* ---- on a terminal -------------------------------------------------------------------------------------- */
+
+static void begin_colours(void)
+{
+        static const short colours[STYLE_N] = { [STYLE_GOOD] = COLOR_GREEN,
+                                                [STYLE_WARN] = COLOR_YELLOW,
+                                                [STYLE_BAD] = COLOR_RED,
+                                                [STYLE_MARK] = COLOR_CYAN };
+
+        if (!has_colors() || start_color() == ERR || use_default_colors() == ERR)
+                return;
+        for (short i = 0; i < STYLE_N; i++)
+                if (colours[i])
+                        (void)init_pair(i, colours[i], -1);
+}
+
+static attr_t attribute_of(enum style style)
+{
+        static const attr_t attributes[STYLE_N] = {
+                [STYLE_HEADING] = A_REVERSE, [STYLE_CHOSEN] = A_REVERSE | A_BOLD,
+                [STYLE_DIM] = A_DIM,         [STYLE_BAD] = A_BOLD,
+                [STYLE_MARK] = A_BOLD,       [STYLE_WARN] = A_BOLD,
+        };
+
+        return attributes[style];
+}
+
+static bool has_pair(enum style style)
+{
+        return has_colors() &&
+               (style == STYLE_GOOD || style == STYLE_WARN || style == STYLE_BAD || style == STYLE_MARK);
+}
+
+static void show(const struct frame *frame)
+{
+        for (int row = 0; row < frame->n_rows; row++)
+                for (int column = 0; column < frame->n_columns; column++) {
+                        const struct cell *cell = &frame->cells[row * frame->n_columns + column];
+                        wchar_t text[2] = { cell->c, 0 };
+                        cchar_t c;
+
+                        (void)setcchar(&c, text, attribute_of(cell->style),
+                                       has_pair(cell->style) ? (short)cell->style : 0, NULL);
+                        (void)mvadd_wch(row, column, &c);
+                }
+        (void)refresh();
+}
+
+static int redraw(struct top *top)
+{
+        top->screen.failure = top->failure.code ? top->failure.text : NULL;
+        if (frame_reset(&top->frame, LINES, COLS) < 0)
+                return -ENOMEM;
+        screen_draw(&top->screen, &top->frame);
+        show(&top->frame);
+        return 0;
+}
+
+/* False: enough. */
+static bool on_key(struct top *top, int key)
+{
+        int page = LINES / 2;
+
+        switch (key) {
+        case 'q':
+        case 'Q':
+        case 3: /* ^C */
+                return false;
+        case 's':
+                top->screen.order = (top->screen.order + 1) % CROWD_N_ORDERS;
+                break;
+        case 'r':
+                top->screen.is_reversed = !top->screen.is_reversed;
+                break;
+        case KEY_UP:
+        case 'k':
+                top->screen.chosen--;
+                break;
+        case KEY_DOWN:
+        case 'j':
+                top->screen.chosen++;
+                break;
+        case KEY_PPAGE:
+                top->screen.chosen -= page;
+                break;
+        case KEY_NPAGE:
+                top->screen.chosen += page;
+                break;
+        case KEY_HOME:
+                top->screen.chosen = 0;
+                break;
+        case KEY_END:
+                top->screen.chosen = (int)top->crowd.n_rows;
+                break;
+        default:
+                break;
+        }
+        crowd_sort(&top->crowd, top->screen.order, top->screen.is_reversed);
+        return true;
+}
+
+/* Keys until it is time to look again. False: enough. */
+static bool wait_for_keys(struct top *top, nsec until)
+{
+        nsec left;
+
+        while ((left = until - clock_now()) > 0) {
+                int key;
+
+                timeout((int)(left / NSEC_PER_MSEC) + 1);
+                key = getch();
+                if (key == ERR)
+                        continue;
+                if (!on_key(top, key))
+                        return false;
+                if (redraw(top) < 0)
+                        return false;
+        }
+        return true;
+}
+
+static int run_screen(struct top *top, struct err *err)
+{
+        SCREEN *screen;
+        int r;
+
+        r = look(top, err); /* what is wrong now is said, not drawn */
+        if (r < 0)
+                return r;
+        screen = newterm(NULL, stdout, stdin);
+        if (!screen)
+                return err_say(err, -ENOTTY, "this terminal is not known (TERM=%s); 'sublet top -b' needs none",
+                               getenv("TERM") ? getenv("TERM") : "");
+        begin_colours();
+        (void)cbreak();
+        (void)noecho();
+        (void)keypad(stdscr, TRUE);
+        (void)curs_set(0);
+        do {
+                nsec next = clock_now() + top->period;
+
+                if (redraw(top) < 0 || !wait_for_keys(top, next))
+                        break;
+                top->failure = (struct err){ 0 };
+                (void)look(top, &top->failure);
+        } while (true);
+        (void)endwin();
+        delscreen(screen);
+        return 0;
+}
+
+static int run(struct top *top, struct err *err)
+{
+        int r;
+
+        (void)setlocale(LC_CTYPE, "");
+        top->frame.is_plain = strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+        top->screen.crowd = &top->crowd;
+        top->screen.version = top->version;
+        top->screen.clock = top->clock;
+        top->screen.has_keys = !top->is_batch;
+        r = ask_new(top->dir, &top->ask, err);
+        if (r == 0)
+                r = top->is_batch ? run_batch(top, err) : run_screen(top, err);
+        top->ask = ask_free(top->ask);
+        crowd_done(&top->crowd);
+        frame_done(&top->frame);
+        return r;
+}
+
+int top_main(int argc, char **argv)
+{
+        struct top top = { .period = NSEC_PER_SEC };
+        const struct flag flags[] = { { "delay", 'd', FLAG_SPAN, &top.period },
+                                      { "batch", 'b', FLAG_IS, &top.is_batch },
+                                      { "number", 'n', FLAG_COUNT, &top.n_times },
+                                      { "once", 0, FLAG_IS, &top.is_once },
+                                      { "dir", 0, FLAG_TEXT, &top.dir } };
+        struct err err = { 0 };
+        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+
+        if (operand < 0)
+                return code;
+        if (operand < argc)
+                return flags_surplus(argv[0], argv[operand]);
+        if (top.period < FASTEST_MSEC * NSEC_PER_MSEC || top.period > 3600 * NSEC_PER_SEC) {
+                (void)fprintf(stderr, "sublet: -d: 50ms to 1h\n");
+                return VERB_USAGE;
+        }
+        if (top.is_once)
+                top.n_times = 1;
+        if (top.is_once || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
+                top.is_batch = true;
+        return run(&top, &err) < 0 ? flags_failed(&err) : VERB_DONE;
+}
