@@ -1,0 +1,320 @@
+/*
+ * The modelled router. For each decision it fills the same view as the nginx module does and asks the
+ * same policy.
+ *
+ * What peers' formulas are given is at least what they have in reality: the LRU copy of the true
+ * capacity (but llm-d's default view), the engine's own waiting count and KV use at most 50 ms old,
+ * decode load without counting shared blocks twice.
+ */
+#include "route/sim/router.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdint.h>
+
+#define ASK_EVERY (50 * NSEC_PER_MSEC)
+#define PATIENCE (20 * NSEC_PER_SEC)
+
+enum {
+        SEEN_4096 = 4096 / LOAD_BLOCK,
+        COPY_4096 = 976,
+};
+
+static uint32_t n_keys(const struct flight *flight)
+{
+        return flight->request.input / LOAD_BLOCK;
+}
+
+/* Counts blocks that are in use by any request in flight, each once. */
+static void hold_blocks(struct router_replica *replica, const struct flight *flight, bool is_new)
+{
+        const struct engine_request *q = &flight->request;
+        uint32_t own = q->input % LOAD_BLOCK;
+
+        for (uint32_t i = 0; i < n_keys(flight); i++) {
+                uintptr_t n = (uintptr_t)map_take(&replica->active, q->keys[i]);
+
+                replica->held += is_new && n == 0 ? LOAD_BLOCK : 0;
+                replica->held -= !is_new && n == 1 ? LOAD_BLOCK : 0;
+                n = is_new ? n + 1 : n - 1;
+                if (n)
+                        (void)map_put(&replica->active, q->keys[i], (void *)n); /* reserved by router_send */
+        }
+        replica->held += is_new ? own : 0u - own;
+}
+
+static void see_first(struct flight *flight, nsec now)
+{
+        struct router_replica *replica = flight->replica;
+
+        if (flight->is_first_seen)
+                return;
+        flight->is_first_seen = true;
+        rate_first(&replica->rate, &flight->ticket, flight->is_stream, now);
+        replica->unanswered--;
+        replica->prefill -= flight->fresh;
+}
+
+static void on_first(struct engine_request *request, void *context)
+{
+        struct flight *flight = request->owner;
+        struct router_replica *replica = context;
+
+        flight->first_at = replica->router->now;
+        if (flight->is_stream)
+                see_first(flight, flight->first_at);
+}
+
+static void on_end(struct engine_request *request, void *context)
+{
+        struct flight *flight = request->owner;
+        struct router_replica *replica = context;
+
+        flight->end_at = replica->router->now;
+        see_first(flight, flight->end_at);
+        replica->inflight--;
+        hold_blocks(replica, flight, false);
+}
+
+static const struct engine_calls CALLS = { on_first, on_end };
+
+static double seed(const struct sim_setup *setup, double speed)
+{
+        double error = setup->seed_error > 0 ? setup->seed_error : 1;
+
+        return setup->knows_share ? ENGINE_MODEL_DEFAULT.rate * speed * error : 0;
+}
+
+static int init_replica(struct router_replica *replica, const struct sim_setup *setup, double speed)
+{
+        uint32_t blocks = (uint32_t)(setup->blocks * speed);
+        int r;
+
+        *replica = (struct router_replica){ .busy_until = INT64_MAX };
+        r = engine_init(&replica->engine, &ENGINE_MODEL_DEFAULT, blocks, &CALLS, replica);
+        if (r < 0)
+                return r;
+        replica->engine.speed = speed;
+        rate_seed(&replica->rate, (uint64_t)seed(setup, speed));
+        return cache_init(&replica->copy, setup->index == INDEX_4096 ? COPY_4096 : blocks);
+}
+
+static void init_flights(struct router *router, const struct load *load)
+{
+        for (size_t i = 0; i < load->n_requests; i++) {
+                struct flight *flight = &router->flights[i];
+                const struct load_request *r = &load->requests[i];
+
+                flight->request = (struct engine_request){
+                        .keys = load->keys + r->keys, .input = r->input, .output = r->output, .owner = flight
+                };
+                flight->is_stream = (double)(load_random(&router->random) >> 40) / 0x1p24 >= router->setup->one_piece;
+        }
+}
+
+int router_init(struct router *router, const struct sim_setup *setup)
+{
+        *router = (struct router){ .setup = setup, .random = 1, .asked_at = -ASK_EVERY };
+        router->replicas = calloc(setup->n_replicas, sizeof(*router->replicas));
+        router->flights = calloc(setup->load->n_requests, sizeof(*router->flights));
+        router->held = calloc(setup->load->n_requests, sizeof(struct flight *));
+        if (!router->replicas || !router->flights || !router->held)
+                return -ENOMEM;
+        init_flights(router, setup->load);
+        for (size_t i = 0; i < setup->n_replicas; i++) {
+                int r = init_replica(&router->replicas[i], setup, setup->speed[i]);
+
+                router->replicas[i].router = router;
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+void router_done(struct router *router)
+{
+        for (size_t i = 0; router->replicas && i < router->setup->n_replicas; i++) {
+                engine_done(&router->replicas[i].engine);
+                cache_done(&router->replicas[i].copy);
+                map_done(&router->replicas[i].active);
+        }
+        free(router->replicas);
+        free(router->flights);
+        free(router->held);
+        *router = (struct router){ 0 };
+}
+
+static uint32_t matched(const struct router_replica *replica, const struct flight *flight)
+{
+        const struct engine_request *q = &flight->request;
+        uint32_t n = n_keys(flight), most = q->input - 1;
+
+        switch (replica->router->setup->index) {
+        case INDEX_EXACT:
+                n = cache_match(&replica->engine.cache, q->keys, n);
+                break;
+        case INDEX_4096:
+                n = cache_match(&replica->copy, q->keys, n < SEEN_4096 ? n : SEEN_4096);
+                break;
+        case INDEX_LRU:
+                n = cache_match(&replica->copy, q->keys, n);
+                break;
+        }
+        return n * LOAD_BLOCK < most ? n * LOAD_BLOCK : most;
+}
+
+static void ask_engines(struct router *router, nsec now)
+{
+        if (now - router->asked_at < ASK_EVERY)
+                return;
+        router->asked_at = now;
+        for (size_t i = 0; i < router->setup->n_replicas; i++) {
+                struct router_replica *replica = &router->replicas[i];
+
+                replica->said_waiting = replica->engine.n_waiting;
+                replica->said_kv = engine_kv_permille(&replica->engine);
+        }
+}
+
+/* Exactly what the engine has before it. */
+static double left(const struct router_replica *replica)
+{
+        const struct engine *engine = &replica->engine;
+        double attention = replica->router->setup->tuning.attention, work = 0;
+
+        for (const struct engine_request *q = engine->prefilling; q; q = q->next)
+                work += pick_work(q->position, q->input, attention);
+        for (const struct engine_request *q = engine->waiting; q; q = q->next) {
+                const struct flight *flight = q->owner;
+
+                work += pick_work(q->input - flight->fresh, q->input, attention);
+        }
+        return work;
+}
+
+static void fill(const struct router_replica *replica, const struct flight *flight, nsec now, struct pick_replica *ret)
+{
+        bool sees = replica->router->setup->sees == SEES_ENGINE;
+
+        *ret = (struct pick_replica){
+                .rate = sees ? replica->engine.model->rate * replica->engine.speed : rate_now(&replica->rate),
+                .backlog = sees ? left(replica) : rate_backlog(&replica->rate, now),
+                .matched = matched(replica, flight),
+                .inflight = replica->inflight,
+                .waiting = replica->said_waiting,
+                .capacity = replica->engine.model->sequences,
+                .held = replica->held,
+                .prefill = replica->prefill,
+                .kv_permille = replica->said_kv,
+                .kv_total = replica->engine.cache.capacity * LOAD_BLOCK - 2000,
+                .state = PICK_UP,
+        };
+}
+
+static void view_of(struct router *router, const struct flight *flight, nsec now, struct pick_replica *rows,
+                    struct pick_view *ret)
+{
+        ask_engines(router, now);
+        for (size_t i = 0; i < router->setup->n_replicas; i++)
+                fill(&router->replicas[i], flight, now, &rows[i]);
+        *ret = (struct pick_view){
+                .replicas = rows,
+                .n_replicas = router->setup->n_replicas,
+                .tuning = &router->setup->tuning,
+                .random = load_random(&router->random),
+                .turn = router->turn++,
+                .prefix = n_keys(flight) ? flight->request.keys[0] : flight->request.input,
+                .prompt = flight->request.input,
+        };
+}
+
+static struct router_replica *send(struct router *router, struct flight *flight, const struct pick *verdict, nsec now)
+{
+        struct router_replica *replica = &router->replicas[verdict->replica];
+        const struct engine_request *q = &flight->request;
+
+        if (map_reserve(&replica->active, n_keys(flight)) < 0)
+                return NULL;
+        flight->replica = replica;
+        flight->fresh = q->input - verdict->matched;
+        rate_send(&replica->rate, verdict->work, now, &flight->ticket);
+        replica->inflight++;
+        replica->unanswered++;
+        replica->prefill += flight->fresh;
+        replica->n_sent++;
+        hold_blocks(replica, flight, true);
+        for (uint32_t i = n_keys(flight); i-- > 0;)
+                if (router->setup->index != INDEX_4096 || i < SEEN_4096)
+                        cache_touch(&replica->copy, q->keys[i]);
+        engine_submit(&replica->engine, &flight->request);
+        return replica;
+}
+
+static void put_held(struct router *router, struct flight *flight, const struct pick_replica *rows, nsec now)
+{
+        uint32_t most = 0;
+
+        for (size_t i = 0; i < router->setup->n_replicas; i++)
+                most = rows[i].matched > most ? rows[i].matched : most;
+        flight->item = (struct queue_item){
+                .arrived = now,
+                .deadline = now + PATIENCE,
+                .cached_permille = (uint32_t)((uint64_t)most * 1000 / flight->request.input),
+        };
+        router->held[router->n_held++] = flight;
+        router->n_ever_held++;
+}
+
+struct router_replica *router_arrive(struct router *router, struct flight *flight, nsec now)
+{
+        struct pick_replica rows[SIM_REPLICAS_MAX];
+        struct pick_view view;
+        struct pick verdict;
+
+        router->now = now;
+        view_of(router, flight, now, rows, &view);
+        router->setup->policy->pick(&view, &verdict);
+        if (verdict.action == PICK_SEND)
+                return send(router, flight, &verdict, now);
+        if (verdict.action == PICK_HOLD)
+                put_held(router, flight, rows, now);
+        return NULL;
+}
+
+static size_t first_held(const struct router *router, nsec now)
+{
+        size_t first = 0;
+
+        for (size_t i = 1; i < router->n_held; i++)
+                if (queue_before(&router->held[i]->item, &router->held[first]->item, now))
+                        first = i;
+        return first;
+}
+
+void router_release(struct router *router, nsec now)
+{
+        while (router->n_held > 0) {
+                struct pick_replica rows[SIM_REPLICAS_MAX];
+                size_t i = first_held(router, now);
+                struct flight *flight = router->held[i];
+                struct pick_view view;
+                struct pick verdict;
+
+                view_of(router, flight, now, rows, &view);
+                router->setup->policy->pick(&view, &verdict);
+                if (verdict.action != PICK_SEND)
+                        return;
+                router->held[i] = router->held[--router->n_held];
+                (void)send(router, flight, &verdict, now);
+        }
+}
+
+void router_change(struct router *router, const struct sim_change *change)
+{
+        struct router_replica *replica = &router->replicas[change->replica];
+
+        replica->engine.speed = change->speed;
+        rate_seed(&replica->rate, (uint64_t)seed(router->setup, change->speed));
+}

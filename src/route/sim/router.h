@@ -1,0 +1,50 @@
+/* Inside sim: the modelled router, and what it knows of its replicas. */
+#pragma once
+
+#include "route/queue.h"
+#include "route/rate.h"
+#include "route/sim/run.h"
+
+/* One request under way. */
+struct flight {
+        struct engine_request request;
+        struct router_replica *replica; /* NULL: not sent */
+        struct rate_ticket ticket;
+        struct queue_item item;
+        uint32_t fresh;     /* uncached tokens as predicted */
+        bool is_first_seen; /* by the router */
+        bool is_stream;
+        nsec first_at, end_at;
+};
+
+struct router_replica {
+        struct router *router;
+        struct engine engine;
+        nsec busy_until; /* INT64_MAX: idle */
+        /* what a router keeps: */
+        struct cache copy; /* INDEX_LRU, INDEX_4096 */
+        struct rate rate;
+        struct map active; /* key -> count of requests in flight with that block (as a pointer) */
+        uint32_t inflight, unanswered, prefill, held;
+        /* what the engine said when it was asked last (50 ms): */
+        uint32_t said_waiting, said_kv;
+        size_t n_sent;
+};
+
+struct router {
+        const struct sim_setup *setup;
+        struct router_replica *replicas;
+        struct flight *flights; /* one per request of the load */
+        struct flight **held;
+        size_t n_held, n_ever_held;
+        uint64_t random, turn;
+        nsec now, asked_at;
+};
+
+int router_init(struct router *router, const struct sim_setup *setup); /* -ENOMEM */
+void router_done(struct router *router);
+
+/* Decides; the replica it was sent to, or NULL (held, refused). */
+struct router_replica *router_arrive(struct router *router, struct flight *flight, nsec now);
+void router_release(struct router *router, nsec now); /* sends what is held and now may go */
+void router_change(struct router *router, const struct sim_change *change);

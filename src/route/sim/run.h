@@ -1,0 +1,63 @@
+/*
+ * One run: a load, replicas, and one policy, on virtual time. What it takes is seconds; what it gives
+ * is the same on every machine.
+ *
+ * SIM_SEES says what the modelled router knows of its replicas. SEES_ROUTER is what a real one has:
+ * its own dispatches, first bytes and ends; an LRU copy of the cache sized as the cache, filled at
+ * decision; a rate seeded by the share and corrected by rate.h. SEES_ENGINE looks into the engines
+ * (exact cache content, exact remaining prefill, exact rate) and bounds what better knowledge is worth.
+ */
+#pragma once
+
+#include "route/pick.h"
+#include "route/sim/engine.h"
+#include "route/sim/load.h"
+
+enum {
+        SIM_REPLICAS_MAX = 64,
+};
+
+enum sim_sees {
+        SEES_ROUTER,
+        SEES_ENGINE,
+};
+
+enum sim_index {
+        INDEX_LRU,   /* a copy with the true capacity */
+        INDEX_EXACT, /* KV events without delay */
+        INDEX_4096,  /* llm-d's default: the first 4,096 tokens, 976 blocks of 512 */
+};
+
+/* From a time on, a replica has another speed (its neighbour on the device came or went). */
+struct sim_change {
+        double at; /* seconds */
+        size_t replica;
+        double speed;
+};
+
+struct sim_setup {
+        const struct load *load;
+        const struct pick_policy *policy;
+        struct pick_tuning tuning;
+        size_t n_replicas;
+        double speed[SIM_REPLICAS_MAX];
+        uint32_t blocks; /* of a replica of speed 1; others in proportion */
+        enum sim_sees sees;
+        enum sim_index index;
+        bool knows_share;  /* the daemon's figure seeds the rate; else all is learned */
+        double seed_error; /* factor by which the configured model rate is wrong; 0: right */
+        double one_piece;  /* part of the requests that do not stream */
+        const struct sim_change *changes;
+        size_t n_changes;
+};
+
+struct sim_result {
+        double ttft_mean, ttft_p50, ttft_p99; /* seconds */
+        double tpot_mean, tpot_p99;           /* seconds per token, requests of at least 8 tokens */
+        double goodput;                       /* part with TTFT < 2 s and TPOT < 50 ms */
+        double hit;                           /* part of the prompt tokens found in a cache */
+        size_t n_refused, n_held;
+        size_t n_sent[SIM_REPLICAS_MAX];
+};
+
+int sim_run(const struct sim_setup *setup, struct sim_result *ret); /* -ENOMEM */
