@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "cli/verbs.h"
 #include "node/verbs.h"
+#include "plan/verbs.h"
 #include "sim/verbs.h"
 
 #include <stdio.h>

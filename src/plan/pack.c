@@ -1,0 +1,131 @@
+/* Largest first, each where it leaves the least over; the mode with the fewest drawbacks that fits. */
+#include "plan/plan.h"
+
+#include "base/cleanup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct plan_facts plan_facts = {
+#define FACT(name, value, unit, meaning, source) .name = (value),
+#include "plan/facts.def"
+#undef FACT
+};
+
+static const struct plan_model models[] = {
+#define MODEL(name, mib, has_mig, slice) { name, (bytes)(mib)*MIB, has_mig, (bytes)(slice)*MIB },
+#include "plan/models.def"
+#undef MODEL
+};
+
+const struct plan_model *plan_model(const char *name)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(models); i++)
+                if (!strcmp(models[i].name, name))
+                        return &models[i];
+        return NULL;
+}
+
+const char *plan_mode_name(enum plan_mode mode)
+{
+        static const char *const names[PLAN_N_MODES] = { "whole", "turns", "slices", "spatial", "mig", "suspend" };
+
+        return (size_t)mode < ARRAY_SIZE(names) ? names[mode] : "?";
+}
+
+/* In this order: what keeps apart without loss, before what is faster but falls together, before what
+ * cannot be changed while it runs, before what makes somebody wait. */
+static bool best_mode(const struct plan *plan, struct plan_device *device)
+{
+        static const enum plan_mode order[] = { PLAN_WHOLE,   PLAN_SLICES, PLAN_TURNS,
+                                                PLAN_SPATIAL, PLAN_MIG,    PLAN_SUSPEND };
+        char reason[PLAN_SAY] = "";
+
+        for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
+                if (plan_fit(plan, device, order[i]))
+                        return true;
+                /* why turns do not go is what people want to hear; for one alone, why the whole does not */
+                if (order[i] == (device->n_seats > 1 ? PLAN_TURNS : PLAN_WHOLE))
+                        memcpy(reason, device->reason, sizeof(reason));
+        }
+        memcpy(device->reason, reason, sizeof(reason));
+        return false;
+}
+
+static bool try_seat(const struct plan *plan, const struct plan_device *on, const struct plan_seat *seat,
+                     struct plan_device *ret)
+{
+        *ret = *on;
+        if (ret->n_seats == PLAN_SEATS_MAX) {
+                (void)snprintf(ret->reason, sizeof(ret->reason), "%d replicas are on it already", PLAN_SEATS_MAX);
+                return false;
+        }
+        ret->seats[ret->n_seats++] = *seat;
+        return best_mode(plan, ret);
+}
+
+/* The open device that has least memory over afterwards; an unopened one only if no open one can. */
+static void place(struct plan *plan, const struct plan_seat *seat)
+{
+        struct plan_device tried, best;
+        struct plan_left *left;
+        size_t at = plan->n_devices;
+        char reason[PLAN_SAY] = "there is no device";
+
+        for (int opened = 1; opened >= 0 && at == plan->n_devices; opened--)
+                for (size_t i = 0; i < plan->n_devices; i++) {
+                        if ((plan->devices[i].n_seats > 0) != opened)
+                                continue;
+                        if (!try_seat(plan, &plan->devices[i], seat, &tried)) {
+                                memcpy(reason, tried.reason, sizeof(reason));
+                                continue;
+                        }
+                        if (at < plan->n_devices && tried.memory_free >= best.memory_free)
+                                continue;
+                        at = i;
+                        best = tried;
+                }
+        if (at < plan->n_devices) {
+                plan->devices[at] = best;
+                return;
+        }
+        if (plan->n_left == PLAN_REPLICAS_MAX)
+                return;
+        left = &plan->left[plan->n_left++];
+        *left = (struct plan_left){ .service = seat->service, .replica = seat->replica };
+        memcpy(left->reason, reason, sizeof(reason));
+}
+
+/* Who is hardest to please comes first: untrusted, then large, then with a tight goal. */
+static bool is_before(const struct plan_service *a, const struct plan_service *b)
+{
+        if ((a->trust == PLAN_UNTRUSTED) != (b->trust == PLAN_UNTRUSTED))
+                return a->trust == PLAN_UNTRUSTED;
+        if (a->memory != b->memory)
+                return a->memory > b->memory;
+        return a->goal && (!b->goal || a->goal < b->goal);
+}
+
+static void put_in_order(const struct plan *plan, unsigned int order[static PLAN_SERVICES_MAX])
+{
+        for (unsigned int i = 0; i < plan->n_services; i++) {
+                unsigned int at = i;
+
+                for (; at && is_before(&plan->services[i], &plan->services[order[at - 1]]); at--)
+                        order[at] = order[at - 1];
+                order[at] = i;
+        }
+}
+
+void plan_make(struct plan *plan)
+{
+        unsigned int order[PLAN_SERVICES_MAX] = { 0 };
+
+        plan->n_left = 0;
+        for (size_t i = 0; i < plan->n_devices; i++)
+                plan->devices[i] = (struct plan_device){ .model = plan->devices[i].model };
+        put_in_order(plan, order);
+        for (size_t i = 0; i < plan->n_services; i++)
+                for (unsigned int replica = 0; replica < plan->services[order[i]].count; replica++)
+                        place(plan, &(struct plan_seat){ .service = order[i], .replica = replica });
+}

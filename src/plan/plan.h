@@ -1,0 +1,121 @@
+/*
+ * Which way to share which device: services in, a plan out. Pure.
+ *
+ * Each device of the plan has one mode. A set of replicas may sit on a device in a mode if
+ *      P1  their memory fits, with what the driver keeps;
+ *      P2  what they need of its time at their busiest fits, with what the mode costs;
+ *      P3  each meets its goal, by an estimate of its p99 in that mode (fit.c);
+ *      P4  whom they trust allows it: MPS clients fall together, so only one team may share by it; who is
+ *          untrusted gets hardware of its own, an instance or a device.
+ * Replicas are placed largest first, each where it leaves the least memory over; a device is opened when no
+ * open one can take it. That is not the best packing, but each step of it can be explained.
+ *
+ * The numbers it reckons with are facts.def: measured where it says so.
+ */
+#pragma once
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+        PLAN_SERVICES_MAX = 128,
+        PLAN_DEVICES_MAX = 64,
+        PLAN_SEATS_MAX = 48, /* of a device */
+        PLAN_REPLICAS_MAX = 1024,
+        PLAN_SAY = 240,
+};
+
+enum plan_trust {
+        PLAN_TEAM,      /* of one team: `team` says which */
+        PLAN_TENANT,    /* somebody else, who may fail but not harm */
+        PLAN_UNTRUSTED, /* runs what nobody has looked at */
+};
+
+enum plan_burst {
+        PLAN_STEADY,
+        PLAN_BURSTY,
+        PLAN_RARE, /* idle for minutes: may be suspended if its first request can wait */
+};
+
+struct plan_service {
+        char name[64], team[64];
+        bytes memory; /* of a replica, its context included */
+        double load;  /* of a device's time, mean, of a replica: 0 .. */
+        nsec time;    /* of a request alone on the device; 0: batch work without requests */
+        nsec goal;    /* for the p99 of a request; 0: none */
+        nsec wake;    /* what a first request may wait for a suspended replica; 0: nothing */
+        enum plan_trust trust;
+        enum plan_burst burst;
+        unsigned int count;
+};
+
+struct plan_model {
+        const char *name;
+        bytes memory;
+        bool has_mig;
+        bytes mig_slice;
+};
+
+enum plan_mode {
+        PLAN_WHOLE,
+        PLAN_TURNS,
+        PLAN_SLICES,
+        PLAN_SPATIAL,
+        PLAN_MIG,
+        PLAN_SUSPEND,
+        PLAN_N_MODES,
+};
+
+struct plan_facts {
+#define FACT(name, value, unit, meaning, source) double name;
+#include "plan/facts.def"
+#undef FACT
+};
+
+struct plan_seat {
+        unsigned int service, replica;
+        unsigned int share; /* permille */
+        bool is_latency, is_batch;
+        unsigned int compute, memory; /* MIG slices; 0: not in an instance */
+        nsec p99;                     /* expected; 0: no requests */
+};
+
+struct plan_device {
+        const struct plan_model *model;
+        enum plan_mode mode;
+        struct plan_seat seats[PLAN_SEATS_MAX];
+        size_t n_seats;
+        bytes memory_free;
+        double time_free; /* share of the device's time that is not promised */
+        char reason[PLAN_SAY];
+};
+
+struct plan_left {
+        unsigned int service, replica;
+        char reason[PLAN_SAY];
+};
+
+struct plan {
+        const struct plan_service *services; /* borrowed */
+        size_t n_services;
+        struct plan_facts facts;
+        struct plan_device devices[PLAN_DEVICES_MAX];
+        size_t n_devices; /* that there are; unused ones have no seats */
+        struct plan_left left[PLAN_REPLICAS_MAX];
+        size_t n_left; /* replicas that fit nowhere */
+};
+
+extern const struct plan_facts plan_facts;
+
+const struct plan_model *plan_model(const char *name); /* NULL: not in the table */
+const char *plan_mode_name(enum plan_mode mode);
+
+/* services, facts and the devices' models are set by the caller; the rest is filled in. */
+void plan_make(struct plan *plan);
+
+/* fit.c: whether the seats (service and replica set) may sit on the device in the mode; fills in the rest of
+ * the device. False: `reason` says why not. */
+bool plan_fit(const struct plan *plan, struct plan_device *device, enum plan_mode mode);

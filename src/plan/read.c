@@ -1,0 +1,251 @@
+#include "plan/read.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/when.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Where we are in the file, for messages. */
+struct place {
+        const char *file;
+        const char *service;
+        struct err *err;
+};
+
+static int refuse(const struct place *place, const char *key, const char *wanted)
+{
+        return err_say(place->err, -EINVAL, "%s: service '%s': %s: %s", place->file, place->service, key, wanted);
+}
+
+static int read_text(const struct place *place, const json_t *value, const char *key, char *ret, size_t size)
+{
+        const char *text = json_string_value(value);
+
+        if (!value)
+                return 0;
+        if (!text || !*text || strlen(text) >= size)
+                return refuse(place, key, "a word of at most 63 characters, please");
+        (void)snprintf(ret, size, "%s", text);
+        return 0;
+}
+
+static int read_span(const struct place *place, const json_t *value, const char *key, nsec *ret)
+{
+        const char *text = json_string_value(value);
+
+        if (!value)
+                return 0;
+        if (!text || duration_parse(text, ret) < 0 || *ret == 0)
+                return refuse(place, key, "a span such as 50ms or 10s, please");
+        return 0;
+}
+
+static int read_word(const struct place *place, const json_t *value, const char *key, const char *const *words,
+                     size_t n, const char *wanted, unsigned int *ret)
+{
+        if (!value)
+                return 0;
+        for (size_t i = 0; i < n; i++)
+                if (json_is_string(value) && !strcmp(json_string_value(value), words[i])) {
+                        *ret = (unsigned int)i;
+                        return 0;
+                }
+        return refuse(place, key, wanted);
+}
+
+static int read_memory(const struct place *place, const json_t *value, bytes *ret)
+{
+        const char *text = json_string_value(value);
+
+        if (!text || strchr(text, '%') || bytes_parse(text, 0, ret) < 0)
+                return refuse(place, "memory",
+                              "a size such as 8G is needed: what a replica holds, its context included");
+        return 0;
+}
+
+static int read_count(const struct place *place, const json_t *value, unsigned int *ret)
+{
+        json_int_t n = json_integer_value(value);
+
+        *ret = 1;
+        if (!value)
+                return 0;
+        if (n < 1 || n > PLAN_REPLICAS_MAX)
+                return refuse(place, "count", "a number of replicas from 1 to 1024, please");
+        *ret = (unsigned int)n;
+        return 0;
+}
+
+/* Either requests and the time of one, or the load itself. */
+static int read_load(const struct place *place, const json_t *service, struct plan_service *ret)
+{
+        const json_t *requests = json_object_get(service, "requests"), *load = json_object_get(service, "load");
+        unsigned int permille;
+
+        if (load) {
+                if (requests || !json_is_string(load) || permille_parse(json_string_value(load), &permille) < 0)
+                        return refuse(place, "load",
+                                      "a percentage of a device such as 60%, or requests and time instead");
+                ret->load = (double)permille / 1000;
+                return 0;
+        }
+        if (!json_is_number(requests) || json_number_value(requests) < 0 || json_number_value(requests) > 1e9)
+                return refuse(place, "requests", "requests per second to the whole service, or a load, are needed");
+        if (!ret->time)
+                return refuse(place, "time", "the device time of a request when it is alone, such as 18ms, is needed");
+        ret->load = json_number_value(requests) * (double)ret->time / 1e9 / ret->count;
+        return 0;
+}
+
+static int check_keys(const struct place *place, const json_t *service)
+{
+        static const char *const known[] = { "name",  "memory", "requests", "time", "load", "latency",
+                                             "trust", "team",   "burst",    "wake", "count" };
+        const char *key;
+        json_t *value;
+
+        json_object_foreach((json_t *)(uintptr_t)service, key, value)
+        {
+                bool is_known = false;
+
+                for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+                        is_known |= !strcmp(key, known[i]);
+                if (!is_known)
+                        return refuse(place, key, "there is no such key");
+        }
+        return 0;
+}
+
+static int read_service(const char *file, size_t index, const json_t *service, struct plan_service *ret,
+                        struct err *err)
+{
+        static const char *const trusts[] = { "team", "tenant", "untrusted" };
+        static const char *const bursts[] = { "steady", "bursty", "rare" };
+        char number[24];
+        struct place place = { file, number, err };
+        unsigned int trust = PLAN_TEAM, burst = PLAN_STEADY;
+        int r;
+
+        *ret = (struct plan_service){ .team = "" };
+        (void)snprintf(number, sizeof(number), "number %zu", index + 1);
+        if (!json_is_object(service) || !json_object_get(service, "name"))
+                return refuse(&place, "name", "each service needs one");
+        if ((r = read_text(&place, json_object_get(service, "name"), "name", ret->name, sizeof(ret->name))) < 0)
+                return r;
+        place.service = ret->name;
+        if ((r = check_keys(&place, service)) < 0 ||
+            (r = read_text(&place, json_object_get(service, "team"), "team", ret->team, sizeof(ret->team))) < 0 ||
+            (r = read_memory(&place, json_object_get(service, "memory"), &ret->memory)) < 0 ||
+            (r = read_count(&place, json_object_get(service, "count"), &ret->count)) < 0 ||
+            (r = read_span(&place, json_object_get(service, "time"), "time", &ret->time)) < 0 ||
+            (r = read_span(&place, json_object_get(service, "latency"), "latency", &ret->goal)) < 0 ||
+            (r = read_span(&place, json_object_get(service, "wake"), "wake", &ret->wake)) < 0 ||
+            (r = read_word(&place, json_object_get(service, "trust"), "trust", trusts, ARRAY_SIZE(trusts),
+                           "team, tenant or untrusted", &trust)) < 0 ||
+            (r = read_word(&place, json_object_get(service, "burst"), "burst", bursts, ARRAY_SIZE(bursts),
+                           "steady, bursty or rare", &burst)) < 0 ||
+            (r = read_load(&place, service, ret)) < 0)
+                return r;
+        ret->trust = (enum plan_trust)trust;
+        ret->burst = (enum plan_burst)burst;
+        if (ret->goal && !ret->time)
+                return refuse(&place, "latency", "a goal needs requests and the time of one");
+        return 0;
+}
+
+int plan_read_gpus(const char *text, struct plan_input *ret, struct err *err)
+{
+        const char *equals = strchr(text, '=');
+        const struct plan_model *model;
+        uint64_t count = 1;
+        char name[64];
+
+        (void)snprintf(name, sizeof(name), "%.*s", (int)(equals ? equals - text : 63), text);
+        model = plan_model(name);
+        if (!model)
+                return err_say(err, -EINVAL, "the model '%s' is not known here ('sublet plan --models')", name);
+        if (equals && (number_parse(equals + 1, &count) < 0 || !count))
+                return err_say(err, -EINVAL, "'%s': a model and a number, such as H200=2", text);
+        if (count > PLAN_DEVICES_MAX - ret->n_devices)
+                return err_say(err, -EINVAL, "more than %d devices", PLAN_DEVICES_MAX);
+        for (uint64_t i = 0; i < count; i++)
+                ret->devices[ret->n_devices++] = model;
+        return 0;
+}
+
+static int read_gpus(const char *name, const json_t *gpus, struct plan_input *ret, struct err *err)
+{
+        size_t i;
+        json_t *gpu;
+        int r = 0;
+
+        if (json_is_string(gpus))
+                r = plan_read_gpus(json_string_value(gpus), ret, err);
+        else if (gpus && !json_is_array(gpus))
+                r = err_say(err, -EINVAL, "a list such as [H200=2, L4], please");
+        json_array_foreach((json_t *)(uintptr_t)gpus, i, gpu)
+        {
+                if (r == 0)
+                        r = json_is_string(gpu) ? plan_read_gpus(json_string_value(gpu), ret, err) :
+                                                  err_say(err, -EINVAL, "a list such as [H200=2, L4], please");
+        }
+        return r < 0 ? err_while(err, "%s: gpus", name) : 0;
+}
+
+int plan_read(const char *name, const json_t *file, struct plan_input *ret, struct err *err)
+{
+        const json_t *services = json_object_get(file, "services");
+        const char *key;
+        json_t *value;
+        int r;
+
+        *ret = (struct plan_input){ 0 };
+        json_object_foreach((json_t *)(uintptr_t)file, key, value)
+        {
+                if (strcmp(key, "services") != 0 && strcmp(key, "gpus") != 0)
+                        return err_say(err, -EINVAL, "%s: there is no key '%s': services and gpus", name, key);
+        }
+        if (!json_is_array(services) || !json_array_size(services))
+                return err_say(err, -EINVAL, "%s: a list of services is needed", name);
+        if (json_array_size(services) > PLAN_SERVICES_MAX)
+                return err_say(err, -EINVAL, "%s: more than %d services", name, PLAN_SERVICES_MAX);
+        for (size_t i = 0; i < json_array_size(services); i++) {
+                r = read_service(name, i, json_array_get(services, i), &ret->services[i], err);
+                if (r < 0)
+                        return r;
+                ret->n_services++;
+        }
+        return read_gpus(name, json_object_get(file, "gpus"), ret, err);
+}
+
+int plan_read_facts(const char *name, const json_t *file, struct plan_facts *ret, struct err *err)
+{
+        const struct {
+                const char *name;
+                double *value;
+        } rows[] = {
+#define FACT(name, value, unit, meaning, source) { #name, &ret->name },
+#include "plan/facts.def"
+#undef FACT
+        };
+        const char *key;
+        json_t *value;
+
+        json_object_foreach((json_t *)(uintptr_t)file, key, value)
+        {
+                bool is_known = false;
+
+                for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+                        if (!strcmp(key, rows[i].name) && json_is_number(value) && json_number_value(value) >= 0) {
+                                *rows[i].value = json_number_value(value);
+                                is_known = true;
+                        }
+                if (!is_known)
+                        return err_say(err, -EINVAL, "%s: '%s' is no fact with a number ('sublet plan --facts')", name,
+                                       key);
+        }
+        return json_is_object(file) ? 0 : err_say(err, -EINVAL, "%s: {\"name\": value, ...} is needed", name);
+}

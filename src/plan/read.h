@@ -1,0 +1,24 @@
+/* What a person asks for, from a file (docs/plan.md), and what the planner reckons with. */
+#pragma once
+
+#include "plan/plan.h"
+
+#include <jansson.h>
+
+struct err;
+
+struct plan_input {
+        struct plan_service services[PLAN_SERVICES_MAX];
+        size_t n_services;
+        const struct plan_model *devices[PLAN_DEVICES_MAX];
+        size_t n_devices; /* 0: the file names none */
+};
+
+/* name is for messages. 0; -EINVAL. */
+int plan_read(const char *name, const json_t *file, struct plan_input *ret, struct err *err);
+
+/* "H200", "H200=2": appended. 0; -EINVAL. */
+int plan_read_gpus(const char *text, struct plan_input *ret, struct err *err);
+
+/* {"turn_loss": 0.03, ...}: replaces those values. 0; -EINVAL. */
+int plan_read_facts(const char *name, const json_t *file, struct plan_facts *ret, struct err *err);
