@@ -163,11 +163,11 @@ json_t *message_lease_new(const struct message_lease *lease)
 
         if (!devices)
                 return NULL;
-        return json_pack("{s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I}", "tenant",
-                         lease->tenant, "command", lease->command, "mode", lease->mode, "owner",
-                         (json_int_t)lease->owner, "since", (json_int_t)lease->since, "share", (int)lease->share, "cap",
-                         (int)lease->cap, "class", turns_class_name(lease->class), "ipc_host", lease->ipc_host,
-                         "audit_ms", (json_int_t)lease->audit_ms, "devices", devices, "host_bytes",
+        return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I}", "id",
+                         (json_int_t)lease->id, "tenant", lease->tenant, "command", lease->command, "mode", lease->mode,
+                         "owner", (json_int_t)lease->owner, "since", (json_int_t)lease->since, "share",
+                         (int)lease->share, "cap", (int)lease->cap, "class", turns_class_name(lease->class), "ipc_host",
+                         lease->ipc_host, "audit_ms", (json_int_t)lease->audit_ms, "devices", devices, "host_bytes",
                          (json_int_t)lease->host, "managed", managed_names[lease->managed], "groups_max",
                          (json_int_t)lease->groups_max, "channels_max", (json_int_t)lease->channels_max);
 }
@@ -221,6 +221,7 @@ static bool copy_limits(const json_t *body, struct message_lease *to)
 int message_lease_parse(const json_t *body, struct message_lease *ret)
 {
         struct message_lease lease = {
+                .id = (uint64_t)message_number(body, "id", 0),
                 .since = message_number(body, "since", 0),
                 .ipc_host = message_flag(body, "ipc_host", false),
         };

@@ -5,7 +5,7 @@
  *      run -> daemon       lease, then listener + [listener]
  *      daemon -> run       granted, or refused
  *      keeper -> run       event, report, end             (the daemon's end of that socket moves to the keeper)
- *      daemon -> keeper    set, end
+ *      daemon -> keeper    set, end, event                  (event: name, level, text; for the tenant's run to print)
  *      keeper -> daemon    hello + [board], event, changed, ended
  *
  * Unknown fields are ignored, missing ones keep their defaults; a newer "v" is read as far as it is
@@ -89,6 +89,7 @@ int message_request_parse(const json_t *body, struct message_request *ret, const
 
 /* All a keeper needs to know, and all a new daemon needs to be told. Kept as JSON in the daemon's store. */
 struct message_lease {
+        uint64_t id; /* the daemon's number of this tenancy, never used again; 0: none was given */
         char tenant[64], command[64], mode[16];
         uid_t owner;
         int64_t since; /* seconds since the epoch */
