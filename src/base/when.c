@@ -109,7 +109,7 @@ const char *duration_format(nsec span, char buffer[static WHEN_TEXT])
         static const char *const names[] = { "d", "h", "min", "s", "ms", "us", "ns" };
         size_t i = 0;
 
-        while (i + 1 < ARRAY_SIZE(units) && span < 2 * units[i].length)
+        while (i + 1 < ARRAY_SIZE(units) && span != units[i].length && span < 2 * units[i].length)
                 i++;
         if (span <= 0)
                 return strcpy(buffer, "0 s");

@@ -14,7 +14,7 @@ enum {
  */
 int duration_parse(const char *text, nsec *ret);
 
-/* "850 ms", "12 s", "3 min", "5 h", "2 d": the largest unit of which there are two, or the smaller. */
+/* "850 ms", "12 s", "3 min", "5 h", "2 d": the largest unit of which there are two, or exactly one. */
 const char *duration_format(nsec span, char buffer[static WHEN_TEXT]);
 
 /*

@@ -6,9 +6,12 @@
 
 uint64_t field_number(const json_t *object, const char *name)
 {
-        json_int_t value = json_integer_value(json_object_get(object, name));
+        const json_t *value = json_object_get(object, name);
+        double real = json_number_value(value);
 
-        return value > 0 ? (uint64_t)value : 0;
+        if (json_is_integer(value) && json_integer_value(value) > 0)
+                return (uint64_t)json_integer_value(value);
+        return real > 0 && real < 0x1p63 ? (uint64_t)real : 0;
 }
 
 double field_real(const json_t *object, const char *name)
@@ -43,7 +46,8 @@ const char *field_clean(const char *text, char *buffer, size_t size)
         while (length) {
                 wchar_t c;
                 size_t used = mbrtowc(&c, text, length, &state);
-                bool prints = used != 0 && used != (size_t)-1 && used != (size_t)-2 && iswprint((wint_t)c);
+                bool prints =
+                        used != 0 && used != (size_t)-1 && used != (size_t)-2 && iswprint((wint_t)c) && wcwidth(c) > 0;
 
                 if (!prints) {
                         state = (mbstate_t){ 0 };

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-uint64_t field_number(const json_t *object, const char *name); /* negative: 0 */
+uint64_t field_number(const json_t *object, const char *name); /* negative: 0; rounded down */
 double field_real(const json_t *object, const char *name);     /* also of an integer */
 const char *field_text(const json_t *object, const char *name);
 bool field_is(const json_t *object, const char *name);
@@ -14,7 +14,7 @@ bool field_is(const json_t *object, const char *name);
 json_t *field_array(const json_t *object, const char *name);
 
 /*
- * Text that others chose (a tenant's name, a command), made safe for a terminal: what does not print in this locale
- * becomes '?'. At most `size` bytes with the NUL. Returns buffer.
+ * Text that others chose (a tenant's name, a command), made safe for a terminal: what does not print in this locale,
+ * or takes no column, becomes '?'. At most `size` bytes with the NUL. Returns buffer.
  */
 const char *field_clean(const char *text, char *buffer, size_t size);

@@ -15,7 +15,7 @@ enum {
         MEMORY = 11,
         REFUSED = 7,
         WAITS = 4,
-        DEVICE_NAME = 20,
+        DEVICE_NAME = 14,
 };
 
 /* Where the columns begin, and how wide they are. */
@@ -90,18 +90,25 @@ static void draw_title(const struct screen *screen, struct frame *frame)
         }
 }
 
-/* "0  NVIDIA H200   busy ###..  62.0%   memory ##|...  44G of 139G, leased 60G   turns" */
+/* Whose make it is goes without saying. */
+static const char *short_name(const char *name)
+{
+        return strncmp(name, "NVIDIA ", 7) ? name : name + 7;
+}
+
+/* "0  H200   busy ###..  62.0%   memory ##|...  44G of 139G, leased 60G   turns" */
 static void draw_device(const struct crowd_device *device, struct frame *frame, int row)
 {
         char text[160], held[BYTES_TEXT], of[BYTES_TEXT], leased[BYTES_TEXT];
-        int column = 3, bar = frame->n_columns >= 110 ? 20 : 10;
+        bool is_wide = frame->n_columns >= 110;
+        int column = 3, bar = is_wide ? 20 : 10, name = is_wide ? 2 * DEVICE_NAME : DEVICE_NAME;
         bool is_lost = !strcmp(device->state, "lost");
         double memory = device->memory ? (double)device->memory : 1;
 
         (void)snprintf(text, sizeof(text), "%u", device->index);
         frame_text(frame, row, 0, 3, STYLE_PLAIN, text);
-        frame_text(frame, row, column, DEVICE_NAME, is_lost ? STYLE_BAD : STYLE_PLAIN, device->name);
-        column += DEVICE_NAME + GAP;
+        frame_text(frame, row, column, name, is_lost ? STYLE_BAD : STYLE_PLAIN, short_name(device->name));
+        column += name + GAP;
         if (is_lost) {
                 frame_text(frame, row, column, 40, STYLE_BAD, "lost: the driver does not reach it");
                 return;
@@ -112,7 +119,7 @@ static void draw_device(const struct crowd_device *device, struct frame *frame, 
         column += bar + PERCENT + 3 * GAP;
         frame_bar(frame, row, column, bar, memory_style(device->held, device->memory),
                   (double)device->held * 1000 / memory, (double)device->leased * 1000 / memory, 0);
-        (void)snprintf(text, sizeof(text), "%s of %s, leased %s  %s", short_bytes(device->held, held),
+        (void)snprintf(text, sizeof(text), "%s of %s, leased %s %s", short_bytes(device->held, held),
                        short_bytes(device->memory, of), short_bytes(device->leased, leased),
                        strcmp(device->mode, "time") ? device->mode : device->policy);
         frame_text(frame, row, column + bar + GAP, frame->n_columns, STYLE_PLAIN, text);

@@ -101,17 +101,36 @@ void table_row(struct table *table, ...)
         va_end(args);
 }
 
+static const char *text_at(const struct table *table, size_t row, size_t column)
+{
+        const char *text = table->cells[row * table->n_columns + column];
+
+        return text ? text : "";
+}
+
+static void print_row(const struct table *table, size_t row, FILE *to)
+{
+        int blanks = 0; /* owed: they are written before the next text, so none stand at a line's end */
+
+        for (size_t column = 0; column < table->n_columns; column++) {
+                const char *text = text_at(table, row, column);
+                int rest = table->widths[column] - width_of(text);
+
+                if ((table->is_right >> column) & 1)
+                        blanks += rest;
+                if (*text) {
+                        (void)fprintf(to, "%*s%s", blanks, "", text);
+                        blanks = 0;
+                }
+                blanks += ((table->is_right >> column) & 1 ? 0 : rest) + GAP;
+        }
+        (void)putc('\n', to);
+}
+
 int table_print(const struct table *table, FILE *to)
 {
-        for (size_t i = 0; i < table->n_rows * table->n_columns; i++) {
-                size_t column = i % table->n_columns;
-                const char *text = table->cells[i] ? table->cells[i] : "";
-                bool is_last = column + 1 == table->n_columns, is_right = (table->is_right >> column) & 1;
-                int blanks = table->widths[column] - width_of(text);
-
-                (void)fprintf(to, "%*s%s%*s%s", is_right ? blanks : 0, "", text, is_right || is_last ? 0 : blanks, "",
-                              is_last ? "\n" : "  ");
-        }
+        for (size_t row = 0; row < table->n_rows; row++)
+                print_row(table, row, to);
         return table->failure;
 }
 

@@ -61,6 +61,7 @@ static void a_span_is_said_in_its_largest_unit(void **state)
                 { 1, "1 ns" },
                 { 850 * NSEC_PER_MSEC, "850 ms" },
                 { 1999 * NSEC_PER_MSEC, "1999 ms" },
+                { NSEC_PER_SEC, "1 s" },
                 { 119 * NSEC_PER_SEC, "119 s" },
                 { 120 * NSEC_PER_SEC, "2 min" },
                 { 7200 * NSEC_PER_SEC, "2 h" },

@@ -1,0 +1,136 @@
+#include "said.h"
+
+#include "base/clock.h"
+#include "cli/flags.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+struct values {
+        bool is_all;
+        const char *dir;
+        nsec period, since;
+        unsigned int count;
+        int code, operand;
+        char out[256], err[256];
+};
+
+/* Parses "verb" and the words. */
+static struct values parse(const char *words, char *copy, char **argv)
+{
+        struct values v = { 0 };
+        const struct flag flags[] = { { "all", 'a', FLAG_IS, &v.is_all },
+                                      { "dir", 0, FLAG_TEXT, &v.dir },
+                                      { "delay", 'd', FLAG_SPAN, &v.period },
+                                      { "since", 0, FLAG_SINCE, &v.since },
+                                      { "number", 'n', FLAG_COUNT, &v.count } };
+        struct said out, err;
+        int argc = 0;
+        char *word;
+
+        (void)sprintf(copy, "verb %s", words);
+        while ((word = strsep(&copy, " ")))
+                if (*word)
+                        argv[argc++] = word;
+        argv[argc] = NULL;
+        out = said_begin(stdout);
+        err = said_begin(stderr);
+        v.operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), "the usage\n", &v.code);
+        said_end(&err, stderr, v.err, sizeof(v.err));
+        said_end(&out, stdout, v.out, sizeof(v.out));
+        return v;
+}
+
+static void options_and_operands_may_be_mixed(void **state)
+{
+        char copy[128], *argv[16];
+        struct values v = parse("one --dir /x -a two -d 250ms -n7", copy, argv);
+
+        (void)state;
+        assert_true(v.is_all);
+        assert_string_equal(v.dir, "/x");
+        assert_int_equal(v.period, 250 * NSEC_PER_MSEC);
+        assert_int_equal(v.count, 7);
+        assert_string_equal(argv[v.operand], "one");
+        assert_string_equal(argv[v.operand + 1], "two");
+        assert_null(argv[v.operand + 2]);
+}
+
+static void two_dashes_end_the_options(void **state)
+{
+        char copy[128], *argv[16];
+        struct values v = parse("-a -- --dir", copy, argv);
+
+        (void)state;
+        assert_true(v.is_all);
+        assert_null(v.dir);
+        assert_string_equal(argv[v.operand], "--dir");
+}
+
+static void help_is_no_failure(void **state)
+{
+        char copy[128], *argv[16];
+        struct values v = parse("--help", copy, argv);
+
+        (void)state;
+        assert_int_equal(v.operand, -1);
+        assert_int_equal(v.code, VERB_DONE);
+        assert_string_equal(v.out, "the usage\n");
+        v = parse("-h", copy, argv);
+        assert_int_equal(v.code, VERB_DONE);
+}
+
+static void what_is_wrong_is_one_line_and_bad_use(void **state)
+{
+        static const struct {
+                const char *words, *text;
+        } cases[] = {
+                { "--nonsense", "sublet: unknown option --nonsense ('sublet verb --help')\n" },
+                { "-x", "sublet: unknown option -x ('sublet verb --help')\n" },
+                { "--dir", "sublet: --dir needs a value\n" },
+                { "-d", "sublet: -d needs a value\n" },
+                { "-d 5parsecs", "sublet: --delay 5parsecs: not a span such as 5s, 250ms or 1h30m\n" },
+                { "-d 0", "sublet: --delay 0: not a span such as 5s, 250ms or 1h30m\n" },
+                { "-n 0", "sublet: --number 0: not a number of 1 to 1000000\n" },
+                { "-n -1", "sublet: --number -1: not a number of 1 to 1000000\n" },
+                { "--since never",
+                  "sublet: --since never: not a time such as 1h (ago), 2026-11-21 or '2026-11-21 10:30'\n" },
+        };
+        char copy[128], *argv[16];
+
+        (void)state;
+        for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+                struct values v = parse(cases[i].words, copy, argv);
+
+                assert_int_equal(v.operand, -1);
+                assert_int_equal(v.code, VERB_USAGE);
+                assert_string_equal(v.err, cases[i].text);
+                assert_string_equal(v.out, "");
+        }
+}
+
+static void a_verb_can_parse_twice(void **state)
+{
+        char copy[128], *argv[16];
+
+        (void)state;
+        for (int i = 0; i < 2; i++) {
+                struct values v = parse("-a one", copy, argv);
+
+                assert_true(v.is_all);
+                assert_string_equal(argv[v.operand], "one");
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(options_and_operands_may_be_mixed),
+                cmocka_unit_test(two_dashes_end_the_options),
+                cmocka_unit_test(help_is_no_failure),
+                cmocka_unit_test(what_is_wrong_is_one_line_and_bad_use),
+                cmocka_unit_test(a_verb_can_parse_twice),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

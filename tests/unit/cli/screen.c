@@ -1,0 +1,155 @@
+#include "said.h"
+
+#include "base/text.h"
+#include "cli/screen.h"
+
+#include <locale.h>
+#include <string.h>
+
+static struct crowd_device device = {
+        .name = "NVIDIA H200",
+        .policy = "turns",
+        .mode = "time",
+        .state = "ok",
+        .memory = 140 * GIB,
+        .leased = 70 * GIB,
+        .held = 35 * GIB,
+        .busy = 970,
+};
+
+static struct crowd_row rows[40];
+
+/* Tenants t00, t01, ... with a tenth of the device each. */
+static struct crowd crowd_of(size_t n)
+{
+        for (size_t i = 0; i < n; i++) {
+                rows[i] = (struct crowd_row){
+                        .granted = 100, .promised = 100, .share = 100, .cap = 1000, .held = GIB, .quota = 8 * GIB
+                };
+                (void)snprintf(rows[i].tenant, sizeof(rows[i].tenant), "t%02zu", i);
+                for (int k = 0; k < CROWD_MINUTE; k++)
+                        rows[i].minute[k] = 100;
+        }
+        return (struct crowd){ .devices = &device, .rows = rows, .n_devices = 1, .n_rows = n, .n_tenants = n };
+}
+
+static const char *draw(struct screen *screen, int n_rows, int n_columns)
+{
+        static char text[65536];
+        struct frame frame = { 0 };
+        struct said said;
+
+        screen->version = "sim 580.159.04";
+        screen->clock = "10:30:05";
+        assert_int_equal(frame_reset(&frame, n_rows, n_columns), 0);
+        screen_draw(screen, &frame);
+        said = said_begin(stdout);
+        frame_print(&frame, stdout);
+        said_end(&said, stdout, text, sizeof(text));
+        frame_done(&frame);
+        return text;
+}
+
+static void it_fits_80_by_24(void **state)
+{
+        struct crowd crowd = crowd_of(3);
+        struct screen screen = { .crowd = &crowd, .has_keys = true };
+
+        (void)state;
+        rows[1].is_waiting = true;
+        rows[1].granted = 50;
+        rows[2].cap = 500;
+        rows[2].n_refused = 12;
+        assert_string_equal(draw(&screen, 8, 80),
+                            "sublet top   sim 580.159.04   3 tenants                                 10:30:05\n"
+                            "0  H200           █████████▊  97.0%  ██▌··│···· 35G of 140G, leased 70G turns\n"
+                            "\n"
+                            "TENANT       DEV GPU TIME        NOW  SHARE      MEMORY REFUSED WAIT LAST MINUTE\n"
+                            "t00            0 █│··········  10.0%  10.0%       1G/8G       0      ▁▁▁▁▁▁▁▁▁▁▁\n"
+                            "t01            0 ▋│··········   5.0%  10.0%       1G/8G       0 wait ▁▁▁▁▁▁▁▁▁▁▁\n"
+                            "t00: normal, cap none, promised 10.0%, 0.0 s of GPU time, peak 0B, 0 processes,\n"
+                            "q quit   s sort: gpu   r reverse   arrows choose\n");
+}
+
+static void the_chosen_row_stays_in_sight(void **state)
+{
+        struct crowd crowd = crowd_of(40);
+        struct screen screen = { .crowd = &crowd, .has_keys = true };
+
+        (void)state;
+        for (int chosen = 0; chosen < 45; chosen++) {
+                char name[8];
+
+                screen.chosen = chosen;
+                (void)snprintf(name, sizeof(name), "\nt%02d ", chosen < 40 ? chosen : 39);
+                assert_non_null(strstr(draw(&screen, 24, 80), name));
+        }
+        screen.chosen = -7;
+        assert_non_null(strstr(draw(&screen, 24, 80), "\nt00 "));
+        assert_int_equal(screen.chosen, 0);
+        crowd.n_rows = 2; /* the others are gone */
+        screen.chosen = 39;
+        assert_non_null(strstr(draw(&screen, 24, 80), "\nt01 "));
+        assert_int_equal(screen.chosen, 1);
+}
+
+/* No size, however odd, draws outside (the sanitizers watch). */
+static void every_size_can_be_drawn(void **state)
+{
+        struct crowd crowd = crowd_of(9), nobody = { .devices = &device, .n_devices = 1 };
+
+        (void)state;
+        for (int n_rows = 0; n_rows < 12; n_rows++)
+                for (int n_columns = 0; n_columns < 210; n_columns += 7) {
+                        struct screen some = { .crowd = &crowd, .has_keys = true, .failure = "no daemon answers" };
+                        struct screen none = { .crowd = &nobody, .has_keys = true };
+
+                        (void)draw(&some, n_rows, n_columns);
+                        (void)draw(&none, n_rows, n_columns);
+                }
+}
+
+static void a_wider_terminal_shows_more(void **state)
+{
+        struct crowd crowd = crowd_of(1);
+        struct screen screen = { .crowd = &crowd };
+
+        (void)state;
+        (void)strcpy(rows[0].tenant, "a-rather-long-tenant-name");
+        assert_null(strstr(draw(&screen, 24, 80), "a-rather-long-tenant-name"));
+        assert_non_null(strstr(draw(&screen, 24, 200), "a-rather-long-tenant-name"));
+        assert_non_null(strstr(draw(&screen, 24, 200), "LAST MINUTE"));
+}
+
+static void what_is_wrong_is_on_top(void **state)
+{
+        struct crowd crowd = crowd_of(1);
+        struct screen screen = { .crowd = &crowd, .failure = "no daemon answers at /x" };
+
+        (void)state;
+        assert_memory_equal(draw(&screen, 24, 80), "no daemon answers at /x", 23);
+        (void)strcpy(device.state, "lost");
+        assert_non_null(strstr(draw(&screen, 24, 80), "lost: the driver does not reach it"));
+        (void)strcpy(device.state, "ok");
+}
+
+static void without_tenants_the_next_step_is_named(void **state)
+{
+        struct crowd crowd = { .devices = &device, .n_devices = 1 };
+        struct screen screen = { .crowd = &crowd, .has_keys = true };
+
+        (void)state;
+        assert_non_null(strstr(draw(&screen, 24, 80), "no tenants: 'sublet run"));
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(it_fits_80_by_24),        cmocka_unit_test(the_chosen_row_stays_in_sight),
+                cmocka_unit_test(every_size_can_be_drawn), cmocka_unit_test(a_wider_terminal_shows_more),
+                cmocka_unit_test(what_is_wrong_is_on_top), cmocka_unit_test(without_tenants_the_next_step_is_named),
+        };
+
+        (void)setlocale(LC_CTYPE, "C.UTF-8");
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
