@@ -40,10 +40,7 @@ enum {
         ENABLE = 0x90cd0101,
         FLUSH = 0x90cd0104,
         KEEP_NEWEST = 2,
-        GET_TIMES = 0x20800406, /* cpuClkId@0 sampleCount@1, then pairs (ours, the device's) of 64 bits from 8 */
-        TIMES_SIZE = 264,
-        TIMES_DEVICE_AT = 16,
-        CLOCK_OF_DAY = 1,
+        GET_TIME = 0x20800403, /* u64 nanoseconds: the clock of the records; 5.8 us (H200, 580.159.04) */
         TAG_ON = 6,
         TAG_OFF = 7,
         BRANCH_ORDERED = 550, /* from here on the position moves after the record is written */
@@ -77,15 +74,14 @@ struct meter {
 /* 0; 1: not quick; -errno. */
 static int clock_ask(struct meter *meter, nsec *ret_offset)
 {
-        uint8_t params[TIMES_SIZE] = { CLOCK_OF_DAY, 1 };
+        uint8_t params[8] = { 0 };
         nsec before = clock_now(), after;
-        int r = client_error(
-                client_control(meter->client, meter->client->subdevice, GET_TIMES, params, sizeof(params)));
+        int r = client_error(client_control(meter->client, meter->client->subdevice, GET_TIME, params, sizeof(params)));
 
         after = clock_now();
         if (r < 0)
                 return r;
-        *ret_offset = (nsec)rm_get64(params, sizeof(params), TIMES_DEVICE_AT) - (before + (after - before) / 2);
+        *ret_offset = (nsec)rm_get64(params, sizeof(params), 0) - (before + (after - before) / 2);
         return after - before > CLOCK_QUICK;
 }
 
@@ -94,7 +90,8 @@ static nsec epoch_offset(void)
         return clock_realtime() - clock_now();
 }
 
-static void clock_measure(struct meter *meter, nsec now)
+/* 0; -ENODEV: the device is lost (FLUSH does not always say so). */
+static int clock_measure(struct meter *meter, nsec now)
 {
         nsec offset = 0;
         int r = 1;
@@ -102,14 +99,15 @@ static void clock_measure(struct meter *meter, nsec now)
         if (!meter->has_timer) {
                 meter->offset = epoch_offset();
                 meter->measured_at = now;
-                return;
+                return 0;
         }
         for (int i = 0; i < 3 && r == 1; i++)
                 r = clock_ask(meter, &offset);
         if (r < 0 || (r == 1 && now - meter->measured_at < CLOCK_OLD))
-                return;
+                return r == -ENODEV ? r : 0;
         meter->offset = offset;
         meter->measured_at = now;
+        return 0;
 }
 
 static void clock_begin(struct meter *meter)
@@ -119,7 +117,7 @@ static void clock_begin(struct meter *meter)
 
         meter->has_timer = r >= 0 && offset - epoch < EPOCH_FAR && epoch - offset < EPOCH_FAR;
         meter->measured_at = clock_now() - CLOCK_OLD;
-        clock_measure(meter, clock_now());
+        (void)clock_measure(meter, clock_now());
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -308,10 +306,10 @@ int meter_read(struct meter *meter, bool flush, struct meter_record *records, si
         uint64_t lost, dropped;
         nsec now = clock_now();
         uint32_t put;
-        int r;
+        int r = now - meter->measured_at >= CLOCK_EVERY ? clock_measure(meter, now) : 0;
 
-        if (now - meter->measured_at >= CLOCK_EVERY)
-                clock_measure(meter, now);
+        if (r < 0)
+                return r;
         if (flush) {
                 r = client_error(client_control(meter->client, meter->buffer, FLUSH, NULL, 0));
                 if (r < 0)

@@ -297,6 +297,14 @@ uint32_t method_channel_list(struct method_call *call)
         return RM_STATUS_OK;
 }
 
+/* The card's clock, which records have. */
+uint32_t method_time(struct method_call *call)
+{
+        rm_put64(call->params->data, call->params->size, 0,
+                 (uint64_t)(call->machine->now + call->machine->realtime_since));
+        return RM_STATUS_OK;
+}
+
 /* cpuClkId@0 sampleCount@1, then pairs of 64 bits from 8: the time of day, and the card's, which is what records have. */
 uint32_t method_times(struct method_call *call)
 {
