@@ -51,13 +51,15 @@ enum turns_work {
 
 /* One tenant on this device, as the edge sees it. */
 struct turns_tenant {
-        uint64_t id; /* the caller's; the same for the same tenant in every view, never reused */
-        permille share, cap;
+        uint64_t id;    /* the caller's; the same for the same tenant in every view, never reused */
+        permille share; /* 0: none was promised; an equal part of what is not promised */
+        permille cap;   /* TURNS_WHOLE: none; 0: never on */
         enum turns_class class;
 
-        nsec used;        /* metered until view->metered_until, ever growing; an open interval counts */
-        nsec started_at;  /* when the device last took it on; 0: never */
-        bool is_resident; /* it is on the device, as of the meter */
+        nsec used;         /* metered until view->metered_until, ever growing; an open interval counts */
+        nsec started_at;   /* when the device last took it on; 0: never */
+        bool is_resident;  /* it is on the device, as of the meter */
+        uint64_t n_starts; /* how often the device took it on, ever; 0: not counted */
 
         enum turns_work work;
         nsec launched_at; /* when a launch was last seen; 0: never, or no signal */
@@ -72,7 +74,7 @@ struct turns_view {
 
 struct turns_order {
         bool is_off; /* its channels are kept off the device */
-        nsec slice;  /* hardware timeslice while on; 0: as it is */
+        nsec slice;  /* hardware timeslice while on; 0: the driver's own */
 };
 
 enum turns_policy {

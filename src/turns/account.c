@@ -1,0 +1,113 @@
+/*
+ * The accounts: what each tenant has had, whom it owes and what it is owed.
+ *
+ * The meter is behind by up to some milliseconds, on some releases by a second. What is not metered yet is
+ * predicted: the holder of that time had it. When the meter catches up, the difference is in `spent` (which
+ * may be negative), so a wrong prediction is corrected and never counted twice.
+ */
+#include "turns/inside.h"
+
+/* Adds what holders had between `from` and now. */
+static void predict(struct turns *turns, nsec from)
+{
+        nsec until = turns->now;
+
+        for (unsigned int i = turns->n_holds; i-- > 0 && until > from;) {
+                const struct hold *hold = &turns->holds[i];
+                nsec since = most(hold->from, from);
+
+                if (hold->seat != NOBODY && until > since)
+                        turns->seats[hold->seat].used += until - since;
+                until = least(until, hold->from);
+        }
+}
+
+static void note_starts(struct seat *seat, const struct turns_tenant *tenant)
+{
+        if (tenant->n_starts > seat->n_starts)
+                seat->n_comings = (unsigned int)(tenant->n_starts - seat->n_starts);
+        else
+                seat->n_comings = tenant->started_at > seat->started_at;
+        seat->n_starts = tenant->n_starts;
+        seat->started_at = most(seat->started_at, tenant->started_at);
+}
+
+/* A guest pays for its use beyond its share, and for having waited: a tenant that the holder's slices hold back
+ * looks as if it wanted little. */
+static void account_debt(struct turns *turns, struct seat *seat, bool is_contended)
+{
+        nsec passed = turns->now - turns->before;
+        nsec waited = is_contended && !seat->is_member ? seat->n_comings * (SLICE_MEMBER + 2 * SWITCH) : 0;
+        seat->debt += seat->spent + least(waited, most(passed - seat->spent, 0)) - part(passed, seat->share);
+        seat->debt = least(most(seat->debt, 0), 2 * seat->allowance);
+}
+
+/* Strict: owed is what is missing of the promise itself. What is not used is lost. */
+static void account_promised(struct turns *turns)
+{
+        for (size_t i = 0; i < turns->n; i++) {
+                struct seat *seat = &turns->seats[i];
+
+                seat->owed += part(turns->now - turns->before, seat->share) - seat->spent;
+                seat->owed = least(most(seat->owed, -TURN_LEAST), TURN_LEAST);
+        }
+}
+
+static void account_owed(struct turns *turns)
+{
+        nsec spent = 0, weights = 0, bound = turns->period;
+
+        for (size_t i = 0; i < turns->n; i++)
+                if (turns->seats[i].is_member) {
+                        spent += turns->seats[i].spent;
+                        weights += turns->seats[i].weight;
+                }
+        for (size_t i = 0; i < turns->n; i++) {
+                struct seat *seat = &turns->seats[i];
+
+                if (!seat->is_member || !weights)
+                        continue;
+                seat->owed += spent * (nsec)seat->weight / weights - seat->spent;
+                seat->owed = least(most(seat->owed, -bound), bound);
+        }
+}
+
+void account_update(struct turns *turns, const struct turns_view *view)
+{
+        nsec until = least(view->metered_until, turns->now);
+        size_t n_members = 0;
+
+        turns->metered_until = until;
+        for (size_t i = 0; i < turns->n; i++) {
+                struct seat *seat = &turns->seats[i];
+
+                seat->spent = seat->used; /* of the call before */
+                seat->counted = most(view->tenants[i].used, seat->counted);
+                seat->used = seat->counted;
+                note_starts(seat, &view->tenants[i]);
+                n_members += seat->is_member;
+        }
+        predict(turns, until);
+        for (size_t i = 0; i < turns->n; i++) {
+                struct seat *seat = &turns->seats[i];
+
+                seat->spent = seat->used - seat->spent;
+                account_debt(turns, seat, n_members > 0);
+        }
+        if (turns->policy == TURNS_POLICY_STRICT)
+                account_promised(turns);
+        else
+                account_owed(turns);
+}
+
+void account_hold(struct turns *turns, int seat)
+{
+        if (turns->n_holds && turns->holds[turns->n_holds - 1].seat == seat)
+                return;
+        if (turns->n_holds == N_HOLDS) {
+                for (unsigned int i = 1; i < N_HOLDS; i++)
+                        turns->holds[i - 1] = turns->holds[i];
+                turns->n_holds--;
+        }
+        turns->holds[turns->n_holds++] = (struct hold){ .from = turns->now, .seat = seat };
+}

@@ -1,0 +1,35 @@
+/*
+ * Classes by slices: a tenant that comes onto the device waits for the rest of another's slice.
+ *
+ *      normal   has slices of a millisecond while it takes turns: so long may a guest wait;
+ *      latency  is a guest while it is within its share, and everybody else's slice is then tiny: it comes on
+ *               within a switch. Its own slice is long, so it is not interrupted;
+ *      batch    has a tiny slice always: it gives way to any guest.
+ *
+ * Slices change only with the tenants and their classes, not with turns: setting one costs a call per group.
+ */
+#include "turns/inside.h"
+
+static bool has_latency(const struct turns *turns, const struct turns_view *view)
+{
+        for (size_t i = 0; i < turns->n; i++)
+                if (view->tenants[i].class == TURNS_LATENCY && !turns->seats[i].is_member)
+                        return true;
+        return false;
+}
+
+void class_set(const struct turns *turns, const struct turns_view *view, struct turns_order *orders)
+{
+        bool is_hurried = has_latency(turns, view);
+
+        for (size_t i = 0; i < turns->n; i++) {
+                bool is_latency = view->tenants[i].class == TURNS_LATENCY && !turns->seats[i].is_member;
+
+                if (is_latency)
+                        orders[i].slice = SLICE_LATENCY;
+                else if (is_hurried || view->tenants[i].class == TURNS_BATCH)
+                        orders[i].slice = SLICE_TINY;
+                else if (turns->policy != TURNS_POLICY_SLICES)
+                        orders[i].slice = SLICE_MEMBER;
+        }
+}

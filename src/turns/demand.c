@@ -1,0 +1,183 @@
+/*
+ * Who wants the device, and how much.
+ *
+ * The device's own account answers most of it:
+ *      D1  a guest that uses (or waits for) more than its share is a member: account.c keeps the debt;
+ *      D2  a holder that the device has not taken on when its turn has begun wants nothing: a channel group
+ *          without work is not switched in, one that was preempted is at once. So who became idle is found at the
+ *          next turn, with the meter alone;
+ *      D3  a holder that became idle within its turn: the next member is let on beside it (a trial). Who has work
+ *          comes back after a slice of the other; who does not has been idle. A trial costs two switches, so it is
+ *          made where there is reason: no launch has been seen for GAP; or, where launches cannot be seen, at the end of
+ *          a turn and with longer and longer pauses as long as the answer is «busy».
+ * Gaps shorter than GAP are never lent: that costs more than it gives (docs/time.md).
+ */
+#include "turns/inside.h"
+
+#define GAP (3 * NSEC_PER_MSEC)
+#define TRIAL_LOOK (2 * SLICE_MEMBER + 4 * SWITCH + NSEC_PER_MSEC) /* by then who has work is back */
+#define TRIAL_MOST (15 * NSEC_PER_MSEC)
+#define PAUSE_LEAST (100 * NSEC_PER_MSEC)
+#define PAUSE_MOST (1600 * NSEC_PER_MSEC)
+
+/* ---- guests and members ---------------------------------------------------------------------- */
+
+void demand_allow(struct turns *turns, const struct turns_view *view)
+{
+        for (size_t i = 0; i < turns->n; i++) {
+                struct seat *seat = &turns->seats[i];
+
+                if (view->tenants[i].class == TURNS_LATENCY)
+                        seat->allowance = most(part(NSEC_PER_SEC / 2, seat->share), 5 * NSEC_PER_MSEC);
+                else
+                        seat->allowance = most(part(turns->period, seat->share) / 2, NSEC_PER_MSEC);
+        }
+}
+
+static void join(struct seat *seat)
+{
+        seat->is_member = true;
+        seat->has_turn = false;
+        seat->owed = -seat->allowance;
+        seat->trial_at = seat->trial_pause = 0;
+}
+
+void demand_leave(struct turns *turns, int seat)
+{
+        struct seat *leaves = &turns->seats[seat];
+
+        leaves->is_member = leaves->has_turn = false;
+        leaves->debt = least(most(-leaves->owed, 0), leaves->allowance);
+        leaves->owed = 0;
+        if (turns->holder == seat)
+                turns->holder = NOBODY;
+}
+
+static bool is_busy(const struct seat *seat, const struct turns_tenant *tenant)
+{
+        return tenant->is_resident || seat->n_comings || seat->spent > 0;
+}
+
+void demand_join(struct turns *turns, const struct turns_view *view)
+{
+        for (size_t i = 0; i < turns->n; i++) {
+                struct seat *seat = &turns->seats[i];
+                bool is_latency = view->tenants[i].class == TURNS_LATENCY;
+
+                if (!seat->is_member && seat->debt > seat->allowance) {
+                        join(seat);
+                        seat->owed = is_latency ? 0 : most(-seat->allowance, -turns->period);
+                } else if (seat->is_member && is_latency && seat->debt < seat->allowance / 2)
+                        demand_leave(turns, (int)i);
+                else if (!seat->is_member && is_busy(seat, &view->tenants[i]))
+                        wake_at(turns, turns->now + most(seat->allowance - seat->debt, 2 * NSEC_PER_MSEC));
+        }
+}
+
+/* ---- the holder ------------------------------------------------------------------------------ */
+
+/* D2. True: it did, or it cannot be told yet. */
+static bool took_up(struct turns *turns, const struct turns_tenant *tenant)
+{
+        nsec until = turns->hold_from + TAKE_UP;
+
+        if (turns->is_taken_up)
+                return true;
+        if (tenant->is_resident || tenant->started_at >= turns->hold_from || tenant->work == TURNS_WORK_PENDING) {
+                turns->is_taken_up = tenant->work != TURNS_WORK_PENDING;
+                return true;
+        }
+        if (turns->metered_until >= until)
+                return false;
+        wake_at(turns, until > turns->now ? until : turns->now + NSEC_PER_MSEC);
+        return true;
+}
+
+static bool is_quiet(struct turns *turns, const struct turns_tenant *tenant)
+{
+        if (tenant->work == TURNS_WORK_UNKNOWN)
+                return turns->now >= turns->hold_until;
+        if (tenant->work == TURNS_WORK_PENDING || turns->now - tenant->launched_at < GAP) {
+                wake_at(turns, turns->now + GAP);
+                return false;
+        }
+        return true;
+}
+
+static void trial_begin(struct turns *turns, const struct turns_tenant *tenant)
+{
+        const struct seat *seat = &turns->seats[turns->holder];
+        bool is_last = turns->now >= turns->hold_until;
+        int next = is_last ? rota_after(turns, turns->holder) : NOBODY;
+
+        if (next == NOBODY)
+                next = rota_other(turns, turns->holder);
+        if (next == NOBODY || turns->now < turns->hold_from + TAKE_UP || !is_quiet(turns, tenant) ||
+            turns->now < seat->trial_at || turns->now - turns->metered_until > LATE)
+                return;
+        turns->trial = (struct trial){ .is_on = true, .is_last = is_last, .next = next, .from = turns->now };
+        account_hold(turns, NOBODY);
+}
+
+enum verdict {
+        NOT_YET,
+        BUSY,
+        IDLE,
+        NEXT_IS_IDLE,
+};
+
+static enum verdict trial_verdict(const struct turns *turns, const struct turns_view *view)
+{
+        const struct turns_tenant *holder = &view->tenants[turns->holder], *next = &view->tenants[turns->trial.next];
+        nsec from = turns->trial.from, seen = turns->metered_until;
+
+        if (holder->started_at > from || turns->now - from > TRIAL_MOST)
+                return BUSY;
+        if (next->started_at < from && !next->is_resident)
+                return seen - from > TAKE_UP + TRIAL_LOOK ? NEXT_IS_IDLE : NOT_YET;
+        if (!holder->is_resident && seen - most(next->started_at, from) > TRIAL_LOOK)
+                return IDLE;
+        return NOT_YET;
+}
+
+static void trial_end(struct turns *turns, enum verdict verdict)
+{
+        struct seat *seat = &turns->seats[turns->holder];
+        int holder = turns->holder, next = turns->trial.next;
+
+        turns->trial.is_on = false;
+        if (verdict == NEXT_IS_IDLE) {
+                demand_leave(turns, next);
+        } else if (verdict == IDLE) {
+                demand_leave(turns, holder);
+                rota_give(turns, next, turns->now);
+                return;
+        } else {
+                seat->trial_pause = least(most(2 * seat->trial_pause, PAUSE_LEAST), PAUSE_MOST);
+                seat->trial_at = turns->now + seat->trial_pause;
+        }
+        if (turns->now < turns->hold_until)
+                account_hold(turns, holder);
+}
+
+void demand_watch(struct turns *turns, const struct turns_view *view)
+{
+        enum verdict verdict;
+
+        if (turns->holder == NOBODY)
+                return;
+        if (turns->trial.is_on) {
+                verdict = trial_verdict(turns, view);
+                wake_at(turns, turns->now + NSEC_PER_MSEC);
+                if (verdict != NOT_YET)
+                        trial_end(turns, verdict);
+                return;
+        }
+        if (!took_up(turns, &view->tenants[turns->holder])) {
+                demand_leave(turns, turns->holder);
+                return;
+        }
+        trial_begin(turns, &view->tenants[turns->holder]);
+        if (turns->trial.is_on)
+                wake_at(turns, turns->now + NSEC_PER_MSEC);
+}

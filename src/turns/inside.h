@@ -1,0 +1,169 @@
+/*
+ * What a struct turns remembers, for the files of this room only.
+ *
+ * A tenant of the view has a seat. It is a *guest* or a *member*:
+ *      a guest is on all the time. It wants less than its share, or nothing: the device takes it on by its own
+ *      slices, and an idle guest costs nothing;
+ *      members want all they can get. They have the device in turns, one holder at a time, the others off.
+ * demand.c moves seats between the two, rota.c gives members their turns, cap.c blocks those who have had
+ * their cap, class.c chooses slices.
+ *
+ * Two accounts per seat, both in time on the device:
+ *      owed    of members: what the others have had too much. Sums to about zero; a turn is the tenant's part of
+ *              a round plus what it is owed, so no error stays;
+ *      debt    of everybody: used beyond the share of time that passed, never below zero. A guest whose debt
+ *              exceeds its allowance wants more than its share, and becomes a member.
+ */
+#pragma once
+
+#include "turns/turns.h"
+
+enum {
+        PPM = 1000000, /* shares inside are in parts per million: 200 tenants have half a percent each */
+        N_HOLDS = 64,  /* turns remembered: as many as a late meter may not have counted yet */
+        N_SAMPLES = 256,
+};
+
+#define SWITCH (100 * NSEC_PER_USEC)   /* of a device from one tenant to another (docs/time.md) */
+#define TURN_LEAST (3 * NSEC_PER_MSEC) /* calls for a turn cost 0.9 ms; what is shorter waits until it is owed more */
+#define TAKE_UP (3 * NSEC_PER_MSEC) /* a holder with work is on the device by then: calls take 0.7 ms (docs/time.md) */
+#define LATE (5 * NSEC_PER_MSEC)    /* a meter further behind tells nothing about this moment */
+
+#define SLICE_OWN 0                         /* the driver's */
+#define SLICE_LATENCY (20 * NSEC_PER_MSEC)  /* never taken off the device by a slice's end */
+#define SLICE_TINY (50 * NSEC_PER_USEC)     /* gives way: shorter gains nothing (docs/time.md) */
+#define SLICE_MEMBER (1000 * NSEC_PER_USEC) /* so long may a guest wait */
+
+/* The uses of a tenant over the last second: points of its curve, for a cap over any second. */
+struct usage_point {
+        nsec at, used;
+};
+
+struct usage {
+        struct usage_point points[N_SAMPLES];
+        unsigned int first, n;
+};
+
+struct seat {
+        uint64_t id;
+        uint32_t share;  /* ppm of the device, all seats together at most PPM */
+        uint32_t weight; /* ppm of the members' time; 0: a guest */
+
+        nsec counted;           /* the view's `used`, at the latest call */
+        nsec used;              /* the same, and what it is thought to have had since */
+        nsec spent;             /* of that, since the call before */
+        uint64_t n_starts;      /* at the latest call */
+        nsec started_at;        /* at the latest call */
+        unsigned int n_comings; /* starts since the call before */
+
+        bool is_new;
+        bool is_member;
+        bool has_turn; /* in this round, still to come */
+        nsec turn;     /* its length */
+        nsec owed, debt;
+        nsec allowance; /* of debt, for a guest */
+
+        nsec trial_at, trial_pause; /* demand.c: when to try next whether it wants, and the pause after that */
+
+        bool is_on;    /* by the latest orders */
+        nsec on_since; /* of the latest change */
+
+        bool is_blocked; /* has had its cap */
+        nsec tokens;     /* cap.c */
+        struct usage usage;
+};
+
+enum {
+        NOBODY = -1,
+};
+
+struct hold {
+        nsec from;
+        int seat;
+};
+
+/* A guest-to-be and the next holder are on together, to see whether the first still wants. */
+struct trial {
+        bool is_on;
+        bool is_last; /* its turn is over anyway: the next holder stays */
+        int next;
+        nsec from;
+};
+
+struct turns {
+        struct turns_settings settings;
+        enum turns_policy policy; /* that rules: never AUTO */
+        nsec now, before;         /* this call, the call before */
+        nsec metered_until;
+
+        struct seat seats[TURNS_TENANTS_MAX]; /* in the order of the view */
+        struct seat spare[TURNS_TENANTS_MAX];
+        size_t n;
+
+        nsec period;
+        nsec round_at;
+        int holder, latest; /* index; NOBODY. Who has the turn; who had it last */
+        bool is_taken_up;   /* the device was seen to take the holder on */
+        nsec hold_from, hold_until;
+        struct trial trial;
+        struct hold holds[N_HOLDS]; /* a ring; the newest at n_holds - 1 */
+        unsigned int n_holds;
+
+        nsec wake_at; /* the earliest reason to be called again */
+};
+
+static inline nsec least(nsec a, nsec b)
+{
+        return a < b ? a : b;
+}
+
+static inline nsec most(nsec a, nsec b)
+{
+        return a > b ? a : b;
+}
+
+static inline nsec part(nsec whole, uint32_t ppm)
+{
+        return whole / PPM * ppm + whole % PPM * ppm / PPM;
+}
+
+static inline void wake_at(struct turns *turns, nsec at)
+{
+        turns->wake_at = least(turns->wake_at, at);
+}
+
+/* seats.c: the seats are the view's tenants, with what was known of them. */
+void seats_follow(struct turns *turns, const struct turns_view *view);
+
+/* shares.c: seat->share of all; seat->weight of those who are members. */
+void shares_set(struct turns *turns, const struct turns_view *view);
+void shares_weigh(struct turns *turns, const struct turns_view *view);
+
+/* account.c: used, spent, debt and owed. */
+void account_update(struct turns *turns, const struct turns_view *view);
+void account_hold(struct turns *turns, int seat); /* who holds the device from now on */
+
+/* cap.c: blocks who has had its cap. */
+void cap_update(struct turns *turns, const struct turns_view *view);
+
+/* demand.c */
+void demand_join(struct turns *turns, const struct turns_view *view);  /* guests that want more become members */
+void demand_leave(struct turns *turns, int seat);                      /* a member is a guest from now on */
+void demand_allow(struct turns *turns, const struct turns_view *view); /* seat->allowance */
+void demand_watch(struct turns *turns, const struct turns_view *view); /* is the holder at work? */
+
+/* rota.c: whose turn it is. */
+void rota_next(struct turns *turns, const struct turns_view *view);
+int rota_after(const struct turns *turns, int seat); /* the next that has a turn in this round, or NOBODY */
+int rota_other(const struct turns *turns, int seat); /* another member, the next in order, or NOBODY */
+void rota_give(struct turns *turns, int seat, nsec from);
+void rota_pass(struct turns *turns); /* the holder's turn is over */
+void strict_next(struct turns *turns);
+
+/* slices.c, class.c: the slices of the orders. */
+void slices_set(const struct turns *turns, struct turns_order *orders);
+void class_set(const struct turns *turns, const struct turns_view *view, struct turns_order *orders);
+
+/* auto.c */
+enum turns_policy auto_pick(const struct turns *turns);
+nsec auto_period(const struct turns *turns);

@@ -1,0 +1,167 @@
+/*
+ * Turns: members have the device one after the other, each for its part of a round plus what it is owed.
+ *
+ *      R1  a round is one period, which divides 100 ms: any 100 ms hold whole rounds, so only the ends err;
+ *      R2  a turn begins where the one before should have ended, so that late calls do not add up;
+ *      R3  what is owed is reckoned from the meter, and goes into the next turn: errors do not add up either;
+ *      R4  a turn shorter than TURN_LEAST waits for a round in which it is longer;
+ *      R5  who joins within a round comes at its end.
+ *
+ * The orders of a handover switch the next holder on and the one before off. The edge does them in that order, so
+ * that the device never waits for a call (docs/time.md).
+ */
+#include "turns/inside.h"
+
+#define ON_TIME (10 * NSEC_PER_MSEC) /* a handover later than this begins a turn of its own */
+
+static bool is_ready(const struct seat *seat)
+{
+        return seat->is_member && !seat->is_blocked;
+}
+
+int rota_after(const struct turns *turns, int seat)
+{
+        for (size_t k = 1; k <= turns->n; k++) {
+                size_t i = ((size_t)(seat + (int)turns->n) + k) % turns->n;
+
+                if (is_ready(&turns->seats[i]) && turns->seats[i].has_turn)
+                        return (int)i;
+        }
+        return NOBODY;
+}
+
+int rota_other(const struct turns *turns, int seat)
+{
+        for (size_t k = 1; k < turns->n; k++) {
+                size_t i = ((size_t)(seat + (int)turns->n) + k) % turns->n;
+
+                if (is_ready(&turns->seats[i]) && (int)i != seat)
+                        return (int)i;
+        }
+        return NOBODY;
+}
+
+/* What is owed sums to zero, so that a round is as long as a period. */
+static void balance(struct turns *turns)
+{
+        nsec sum = 0, weights = 0;
+
+        for (size_t i = 0; i < turns->n; i++)
+                if (turns->seats[i].is_member) {
+                        sum += turns->seats[i].owed;
+                        weights += turns->seats[i].weight;
+                }
+        for (size_t i = 0; i < turns->n; i++)
+                if (turns->seats[i].is_member && weights)
+                        turns->seats[i].owed -= sum * (nsec)turns->seats[i].weight / weights;
+}
+
+static void round_begin(struct turns *turns)
+{
+        struct seat *first = NULL;
+        bool has_any = false;
+
+        balance(turns);
+        for (size_t i = 0; i < turns->n; i++) {
+                struct seat *seat = &turns->seats[i];
+
+                if (!is_ready(seat))
+                        continue;
+                seat->turn = part(turns->period, seat->weight) + seat->owed;
+                seat->has_turn = seat->turn >= TURN_LEAST; /* R4 */
+                has_any |= seat->has_turn;
+                if (!first || seat->turn > first->turn)
+                        first = seat;
+        }
+        if (has_any || !first)
+                return;
+        first->turn = TURN_LEAST;
+        first->has_turn = true;
+}
+
+void rota_give(struct turns *turns, int seat, nsec from)
+{
+        turns->seats[seat].has_turn = false;
+        turns->hold_until = from + most(turns->seats[seat].turn, TURN_LEAST);
+        account_hold(turns, seat);
+        if (turns->holder == seat)
+                return;
+        turns->holder = turns->latest = seat;
+        turns->hold_from = turns->now;
+        turns->is_taken_up = false;
+        wake_at(turns, turns->now + TAKE_UP);
+}
+
+void rota_pass(struct turns *turns)
+{
+        nsec late = turns->now - turns->hold_until;
+        nsec from = late >= 0 && late < ON_TIME ? turns->hold_until : turns->now; /* R2 */
+        int next = rota_after(turns, turns->latest);
+
+        if (next == NOBODY) {
+                round_begin(turns);
+                next = rota_after(turns, turns->latest);
+        }
+        if (next != NOBODY) {
+                rota_give(turns, next, from);
+                return;
+        }
+        turns->holder = NOBODY;
+        account_hold(turns, NOBODY);
+}
+
+void rota_next(struct turns *turns, const struct turns_view *view)
+{
+        if (turns->holder != NOBODY && !is_ready(&turns->seats[turns->holder]))
+                turns->holder = NOBODY;
+        if (turns->trial.is_on && (turns->holder == NOBODY || !is_ready(&turns->seats[turns->trial.next])))
+                turns->trial.is_on = false;
+        demand_watch(turns, view);
+        if (!turns->trial.is_on && (turns->holder == NOBODY || turns->now >= turns->hold_until))
+                rota_pass(turns);
+        if (turns->holder != NOBODY && !turns->trial.is_on)
+                wake_at(turns, turns->hold_until);
+}
+
+/* ---- strict ---------------------------------------------------------------------------------- */
+
+/* Everybody's turn is its share of the period itself, wanted or not. What is promised to nobody is nobody's. */
+static void strict_round(struct turns *turns)
+{
+        nsec next = turns->round_at + turns->period;
+
+        turns->round_at = turns->now - next < turns->period ? next : turns->now;
+        for (size_t i = 0; i < turns->n; i++) {
+                struct seat *seat = &turns->seats[i];
+
+                seat->turn = part(turns->period, seat->share) + seat->owed;
+                seat->has_turn = seat->turn >= TURN_LEAST;
+        }
+}
+
+void strict_next(struct turns *turns)
+{
+        int next;
+
+        turns->trial.is_on = false;
+        for (size_t i = 0; i < turns->n; i++)
+                turns->seats[i].is_member = true;
+        if (turns->holder != NOBODY && turns->now < turns->hold_until && is_ready(&turns->seats[turns->holder])) {
+                wake_at(turns, turns->hold_until);
+                return;
+        }
+        next = rota_after(turns, turns->latest);
+        if (next == NOBODY && turns->now >= turns->round_at + turns->period) {
+                strict_round(turns);
+                next = rota_after(turns, turns->latest);
+        }
+        if (next == NOBODY) {
+                turns->holder = NOBODY;
+                account_hold(turns, NOBODY);
+                wake_at(turns, most(turns->round_at + turns->period, turns->now + NSEC_PER_MSEC));
+                return;
+        }
+        rota_give(turns, next,
+                  turns->now - turns->hold_until < ON_TIME ? most(turns->hold_until, turns->round_at) : turns->now);
+        wake_at(turns, turns->hold_until);
+}

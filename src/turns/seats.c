@@ -1,0 +1,86 @@
+/*
+ * The tenants of one view and of the next: who was there keeps its seat's memory, who is new begins as a guest,
+ * who is gone is forgotten. Views mostly keep their order, so the search for each begins where it was found last.
+ */
+#include "turns/inside.h"
+
+static bool is_same(const struct turns *turns, const struct turns_view *view)
+{
+        if (turns->n != view->n_tenants)
+                return false;
+        for (size_t i = 0; i < turns->n; i++)
+                if (turns->seats[i].id != view->tenants[i].id)
+                        return false;
+        return true;
+}
+
+static struct seat seat_new(const struct turns *turns, const struct turns_tenant *tenant)
+{
+        return (struct seat){
+                .id = tenant->id,
+                .counted = tenant->used,
+                .used = tenant->used,
+                .n_starts = tenant->n_starts,
+                .started_at = tenant->started_at,
+                .is_new = true,
+                .is_on = true,
+                .on_since = turns->now,
+        };
+}
+
+/* The index of an old seat; NOBODY. */
+static int find(const struct turns *turns, uint64_t id, size_t *hint)
+{
+        for (size_t k = 0; k < turns->n; k++) {
+                size_t i = (*hint + k) % turns->n;
+
+                if (turns->spare[i].id == id) {
+                        *hint = i + 1;
+                        return (int)i;
+                }
+        }
+        return NOBODY;
+}
+
+/* Indexes of old seats become those of new ones; where[old] is the new one, or NOBODY. */
+static void renumber(struct turns *turns, const int *where)
+{
+        unsigned int n = 0;
+
+        if (turns->trial.is_on &&
+            (turns->holder == NOBODY || where[turns->holder] == NOBODY || where[turns->trial.next] == NOBODY))
+                turns->trial.is_on = false;
+        if (turns->trial.is_on)
+                turns->trial.next = where[turns->trial.next];
+        if (turns->holder != NOBODY)
+                turns->holder = where[turns->holder];
+        if (turns->latest != NOBODY)
+                turns->latest = where[turns->latest];
+        for (unsigned int i = 0; i < turns->n_holds; i++)
+                turns->holds[n++] = (struct hold){
+                        .from = turns->holds[i].from,
+                        .seat = turns->holds[i].seat == NOBODY ? NOBODY : where[turns->holds[i].seat],
+                };
+}
+
+void seats_follow(struct turns *turns, const struct turns_view *view)
+{
+        int where[TURNS_TENANTS_MAX];
+        size_t n = view->n_tenants < TURNS_TENANTS_MAX ? view->n_tenants : TURNS_TENANTS_MAX, hint = 0;
+
+        if (is_same(turns, view))
+                return;
+        for (size_t i = 0; i < turns->n; i++) {
+                turns->spare[i] = turns->seats[i];
+                where[i] = NOBODY;
+        }
+        for (size_t i = 0; i < n; i++) {
+                int old = find(turns, view->tenants[i].id, &hint);
+
+                turns->seats[i] = old == NOBODY ? seat_new(turns, &view->tenants[i]) : turns->spare[old];
+                if (old != NOBODY)
+                        where[old] = (int)i;
+        }
+        renumber(turns, where);
+        turns->n = n;
+}

@@ -1,0 +1,90 @@
+/*
+ * Shares of the device and weights among those who want.
+ *
+ * A share is promised: it counts as it is. Who was promised none gets an equal part of what is left, and all such
+ * together at least a hundredth, so that nobody starves. Promises over the whole are scaled down.
+ *
+ * The weights of members divide what guests leave: by shares, but nobody's is over its cap; what a cap
+ * leaves goes to the others. If all are capped, the sum is less than the whole.
+ */
+#include "turns/inside.h"
+
+#define PPM_PER_PERMILLE (PPM / TURNS_WHOLE)
+
+enum {
+        LEFT_LEAST = PPM / 100,
+};
+
+static uint32_t promised(const struct turns_tenant *tenant)
+{
+        return (tenant->share < TURNS_WHOLE ? tenant->share : TURNS_WHOLE) * PPM_PER_PERMILLE;
+}
+
+static uint32_t cap_of(const struct turns_tenant *tenant)
+{
+        return (tenant->cap < TURNS_WHOLE ? tenant->cap : TURNS_WHOLE) * PPM_PER_PERMILLE;
+}
+
+static uint32_t scaled(uint64_t value, uint64_t whole, uint64_t sum)
+{
+        return (uint32_t)(value * whole / sum);
+}
+
+void shares_set(struct turns *turns, const struct turns_view *view)
+{
+        uint64_t sum = 0, left, n_free = 0, whole;
+
+        for (size_t i = 0; i < turns->n; i++) {
+                sum += promised(&view->tenants[i]);
+                n_free += !view->tenants[i].share;
+        }
+        whole = n_free ? PPM - LEFT_LEAST : PPM; /* for promises, at most */
+        left = n_free ? PPM - (sum < whole ? sum : whole) : 0;
+        for (size_t i = 0; i < turns->n; i++) {
+                uint32_t share = promised(&view->tenants[i]);
+
+                if (!share)
+                        turns->seats[i].share = (uint32_t)(left / n_free);
+                else
+                        turns->seats[i].share = sum > whole ? scaled(share, whole, sum) : share;
+        }
+}
+
+/* Divides `left` by shares among members of weight 0. True: nobody's part is over its cap. Else those are given
+ * their caps, and the rest is to be divided again. */
+static bool divide(struct turns *turns, const struct turns_view *view, uint64_t *left)
+{
+        uint64_t sum = 0, whole = *left;
+        bool is_done = true;
+
+        for (size_t i = 0; i < turns->n; i++)
+                if (turns->seats[i].is_member && !turns->seats[i].weight)
+                        sum += turns->seats[i].share;
+        for (size_t i = 0; i < turns->n; i++) {
+                struct seat *seat = &turns->seats[i];
+                uint32_t cap = cap_of(&view->tenants[i]);
+
+                if (!seat->is_member || seat->weight || !sum || scaled(seat->share, whole, sum) <= cap)
+                        continue;
+                seat->weight = cap ? cap : 1;
+                *left -= cap < *left ? cap : *left;
+                is_done = false;
+        }
+        if (!is_done)
+                return false;
+        for (size_t i = 0; i < turns->n && sum; i++)
+                if (turns->seats[i].is_member && !turns->seats[i].weight)
+                        turns->seats[i].weight = scaled(turns->seats[i].share, whole, sum);
+        return true;
+}
+
+void shares_weigh(struct turns *turns, const struct turns_view *view)
+{
+        uint64_t left = PPM;
+        bool is_done = false;
+
+        for (size_t i = 0; i < turns->n; i++)
+                turns->seats[i].weight = 0;
+        for (size_t i = 0; i <= turns->n && !is_done; i++)
+                is_done = divide(turns, view, &left);
+}

@@ -1,0 +1,38 @@
+/*
+ * Weights to hardware timeslices: the device goes round by itself, nobody is off, no call is made.
+ *
+ * For tenants whose queues are never empty this is as exact as turns (docs/time.md). A tenant that drains its queue
+ * gives the rest of its slice away, so for synchronous tenants it promises nothing.
+ *
+ * The device keeps a group on for its slice and the time of a switch; the slice is shorter by that. A round is as
+ * short as LOSS allows: who waits, waits for a round.
+ */
+#include "turns/inside.h"
+
+#define LOST (230 * NSEC_PER_USEC) /* of work, per switch (docs/time.md) */
+#define LOSS 50                    /* a round is so many times what it loses: 2 % */
+#define IN_SWITCH (85 * NSEC_PER_USEC)
+#define SLICE_LEAST (500 * NSEC_PER_USEC)
+
+static nsec round_of(const struct turns *turns)
+{
+        nsec round = (nsec)turns->n * LOST * LOSS;
+
+        if (turns->settings.period)
+                return turns->settings.period;
+        return least(most(round, 20 * NSEC_PER_MSEC), NSEC_PER_SEC);
+}
+
+void slices_set(const struct turns *turns, struct turns_order *orders)
+{
+        nsec round = round_of(turns);
+        uint64_t sum = 0;
+
+        for (size_t i = 0; i < turns->n; i++)
+                sum += turns->seats[i].share;
+        for (size_t i = 0; i < turns->n; i++) {
+                nsec slice = round * (nsec)turns->seats[i].share / (nsec)(sum ? sum : 1) - IN_SWITCH;
+
+                orders[i].slice = most(slice, SLICE_LEAST);
+        }
+}

@@ -1,0 +1,116 @@
+/*
+ * One call: the seats follow the view, the accounts are brought up to now, caps block, the policy decides who
+ * holds the device, classes decide slices, and the orders say it all.
+ */
+#include "turns/inside.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+
+#define LOOK (20 * NSEC_PER_MSEC)      /* nothing may go unseen for longer */
+#define PAUSE (200 * NSEC_PER_USEC)    /* between two calls, at least */
+#define NOBODY_LOOK (NSEC_PER_SEC / 4) /* without tenants */
+
+int turns_new(const struct turns_settings *settings, struct turns **ret)
+{
+        struct turns *turns = calloc(1, sizeof(*turns));
+
+        if (!turns)
+                return -ENOMEM;
+        turns->settings = *settings;
+        turns->holder = turns->latest = NOBODY;
+        *ret = turns;
+        return 0;
+}
+
+struct turns *turns_free(struct turns *turns)
+{
+        free(turns);
+        return NULL;
+}
+
+void turns_set(struct turns *turns, const struct turns_settings *settings)
+{
+        turns->settings = *settings;
+}
+
+/* Another policy begins with everybody a guest, and what was owed under the one before is forgotten. */
+static void choose(struct turns *turns)
+{
+        enum turns_policy policy = auto_pick(turns);
+
+        turns->period = auto_period(turns);
+        if (policy == turns->policy)
+                return;
+        turns->policy = policy;
+        turns->holder = turns->latest = NOBODY;
+        turns->trial.is_on = false;
+        for (size_t i = 0; i < turns->n; i++) {
+                struct seat *seat = &turns->seats[i];
+
+                seat->is_member = seat->has_turn = false;
+                seat->owed = seat->debt = 0;
+        }
+}
+
+static void pace(struct turns *turns, const struct turns_view *view)
+{
+        switch (turns->policy) {
+        case TURNS_POLICY_TURNS:
+                demand_join(turns, view);
+                shares_weigh(turns, view);
+                rota_next(turns, view);
+                break;
+        case TURNS_POLICY_STRICT:
+                strict_next(turns);
+                break;
+        default:
+                break;
+        }
+}
+
+static bool is_on(const struct turns *turns, size_t i)
+{
+        const struct seat *seat = &turns->seats[i];
+
+        if (seat->is_blocked)
+                return false;
+        return !seat->is_member || (int)i == turns->holder || (turns->trial.is_on && (int)i == turns->trial.next);
+}
+
+static void order(struct turns *turns, const struct turns_view *view, struct turns_order *ret)
+{
+        for (size_t i = 0; i < turns->n; i++) {
+                struct seat *seat = &turns->seats[i];
+                bool on = is_on(turns, i);
+
+                if (on != seat->is_on)
+                        seat->on_since = turns->now;
+                seat->is_on = on;
+                seat->is_new = false;
+                ret[i] = (struct turns_order){ .is_off = !on, .slice = SLICE_OWN };
+        }
+        if (turns->policy == TURNS_POLICY_SLICES)
+                slices_set(turns, ret);
+        if (turns->policy != TURNS_POLICY_NONE)
+                class_set(turns, view, ret);
+}
+
+nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns_order *ret_orders)
+{
+        turns->now = most(view->now, turns->now);
+        turns->wake_at = turns->now + (view->n_tenants ? LOOK : NOBODY_LOOK);
+        choose(turns);
+        seats_follow(turns, view);
+        if (!turns->before)
+                turns->before = turns->now;
+        shares_set(turns, view);
+        demand_allow(turns, view);
+        account_update(turns, view);
+        cap_update(turns, view);
+        pace(turns, view);
+        order(turns, view, ret_orders);
+        turns->before = turns->now;
+        return most(turns->wake_at, turns->now + PAUSE);
+}
