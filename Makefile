@@ -5,6 +5,7 @@
 #   make test         everything that must hold, quickly          [SAN=address,undefined | SAN=thread]
 #   make test-all     the above, with sanitizers, fuzzers and random kills (what CI runs)
 #   make bench-gate   what supervision costs, native and supervised side by side
+#   make bench-time   GPU time shared, ours beside the driver's default
 #   make lint         format, house rules, shell
 #   make install      PREFIX=/usr/local
 
@@ -13,7 +14,7 @@ BUILD  ?= build$(if $(SAN),-$(subst $() ,,$(subst $(comma),-,$(SAN))))
 PREFIX ?= /usr/local
 comma  := ,
 
-.PHONY: all deps demo test test-all bench-gate lint install clean
+.PHONY: all deps demo test test-all bench-gate bench-time lint install clean
 
 all: deps $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -35,6 +36,9 @@ test-all:
 
 bench-gate: all
 	@bench/gate $(BUILD)
+
+bench-time: all
+	@bench/time $(BUILD)
 
 lint: all
 	@tools/lint $(BUILD)
