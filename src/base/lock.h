@@ -10,6 +10,7 @@
 enum lock_rank {
         LOCK_ORDER,     /* one driver client of a tenant: its tree-changing calls, one at a time */
         LOCK_PROCESSES, /* a gate's table of tenant processes */
+        LOCK_CHANNELS,  /* a gate's table of channels and groups */
         LOCK_LEDGER,    /* one tenant's object -> charge map */
         LOCK_EVENTS,    /* a gate's counters and its log of events; a leaf */
         LOCK_PACE,      /* of one device: its tenants, what is metered, what is ordered */

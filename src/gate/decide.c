@@ -281,9 +281,9 @@ uint32_t gate_params_fd(const struct rm_call *call)
 const char *gate_action_name(enum gate_action action)
 {
         static const char *const names[] = {
-                "deny",   "perform", "accept",  "continue", "unwrap", "view",   "client",
-                "object", "charge",  "host",    "free",     "dup",    "export", "import",
-                "space",  "hold",    "release", "range",    "pool",   "share",  "look",
+                "deny",    "perform", "accept", "continue", "unwrap", "view",   "client", "object",
+                "charge",  "host",    "free",   "dup",      "export", "import", "space",  "hold",
+                "release", "range",   "pool",   "schedule", "share",  "look",
         };
 
         return (size_t)action < ARRAY_SIZE(names) ? names[action] : "?";

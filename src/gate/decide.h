@@ -16,21 +16,22 @@ enum gate_action {
         GATE_UNWRAP,   /* another request inside */
         GATE_VIEW,     /* made by us, and the reply shows the tenant's part only */
         /* Made by us, and the books are kept: */
-        GATE_CLIENT,  /* a client begins */
-        GATE_OBJECT,  /* an object begins */
-        GATE_CHARGE,  /* video memory begins */
-        GATE_HOST,    /* host memory begins */
-        GATE_FREE,    /* an object ends, and what hangs on it */
-        GATE_DUP,     /* a second handle */
-        GATE_EXPORT,  /* a descriptor will hold the object */
-        GATE_IMPORT,  /* an object from a descriptor */
-        GATE_SPACE,   /* a UVM VA space begins */
-        GATE_HOLD,    /* a UVM VA space holds memory */
-        GATE_RELEASE, /* and lets it go */
-        GATE_RANGE,   /* a UVM range for RM memory begins */
-        GATE_POOL,    /* a UVM range for semaphores begins: no managed memory */
-        GATE_SHARE,   /* made by us if other tenants may dup, else answered OK */
-        GATE_LOOK,    /* rules.def has rows by class, control or function */
+        GATE_CLIENT,   /* a client begins */
+        GATE_OBJECT,   /* an object begins */
+        GATE_CHARGE,   /* video memory begins */
+        GATE_HOST,     /* host memory begins */
+        GATE_FREE,     /* an object ends, and what hangs on it */
+        GATE_DUP,      /* a second handle */
+        GATE_EXPORT,   /* a descriptor will hold the object */
+        GATE_IMPORT,   /* an object from a descriptor */
+        GATE_SPACE,    /* a UVM VA space begins */
+        GATE_HOLD,     /* a UVM VA space holds memory */
+        GATE_RELEASE,  /* and lets it go */
+        GATE_RANGE,    /* a UVM range for RM memory begins */
+        GATE_POOL,     /* a UVM range for semaphores begins: no managed memory */
+        GATE_SCHEDULE, /* made by us, and what is to be off stays off */
+        GATE_SHARE,    /* made by us if other tenants may dup, else answered OK */
+        GATE_LOOK,     /* rules.def has rows by class, control or function */
 };
 
 struct gate_verdict {

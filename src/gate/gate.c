@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 enum {
@@ -52,6 +53,7 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
         for (size_t i = 0; i < GATE_ORDERS; i++)
                 lock_init(&gate->orders[i], LOCK_ORDER);
         files_init(&gate->files);
+        channels_init(&gate->channels, gate->lease->channels_max, gate->lease->groups_max);
         (void)pthread_mutex_init(&gate->reader.mutex, NULL);
         (void)pthread_cond_init(&gate->reader.free, NULL);
         if ((r = catch_wake()) < 0 || (r = processes_init(&gate->processes)) < 0 ||
@@ -121,6 +123,55 @@ void gate_report_leftover(struct gate *gate, unsigned int device)
                   device);
 }
 
+void gate_books(struct gate *gate)
+{
+        if (gate->options.books)
+                gate->options.books(gate->options.node_context);
+}
+
+static void quota_set(struct gate *gate, struct quota *quota, bytes size, const char *of)
+{
+        char has[BYTES_TEXT], is[BYTES_TEXT];
+
+        quota->size = size;
+        if (quota->used > size)
+                gate_tell(gate, GATE_QUOTA_SHRANK, 0, "%s of %s held, the quota is %s now",
+                          bytes_format(quota->used, has), of, bytes_format(size, is));
+        gate_books(gate);
+}
+
+void gate_quota_set(struct gate *gate, unsigned int device, bytes size)
+{
+        char of[32];
+
+        (void)snprintf(of, sizeof(of), "device %u", device);
+        quota_set(gate, &gate->lease->devices[device].quota, size, of);
+}
+
+void gate_host_set(struct gate *gate, bytes size)
+{
+        quota_set(gate, &gate->lease->host, size, "host memory");
+}
+
+void gate_kill(struct gate *gate)
+{
+        pid_t list[1024];
+        size_t n = list_processes(gate, list, ARRAY_SIZE(list));
+        struct process *process;
+
+        for (size_t i = 0; i < n; i++) {
+                if (process_get(&gate->processes, list[i], &process) < 0)
+                        continue;
+                (void)syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
+                process_put(&gate->processes, process);
+        }
+}
+
+int gate_listener(const struct gate *gate)
+{
+        return gate->listener;
+}
+
 int gate_driver_figure(struct gate *gate, unsigned int device, bytes *ret)
 {
         return probe_figure(&gate->probe, gate->lease, device, getpid(), ret);
@@ -167,6 +218,8 @@ struct gate *gate_free(struct gate *gate)
                 end_threads(gate);
         closep(&gate->listener);
         closep(&gate->wake);
+        looks_done(&gate->looks, &gate->probe);
+        channels_done(&gate->channels);
         files_done(&gate->files);
         if (gate->processes.epoll >= 0)
                 processes_done(&gate->processes);

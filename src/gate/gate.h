@@ -44,6 +44,25 @@ struct gate_driver {
 
         /* A descriptor of our own: "nvidiactl", "nvidia0", "nvidia-uvm". Or -errno. */
         int (*open)(void *context, const char *node);
+
+        /* Maps what MAP_MEMORY has prepared on the descriptor, to read; munmap(2) ends it. 0; -errno. NULL: cannot. */
+        int (*map)(void *context, int fd, size_t size, const void **ret);
+};
+
+/* A channel of the tenant. */
+struct gate_channel {
+        uint32_t client, handle; /* the driver's */
+        uint32_t group;          /* handle, in the same client */
+        uint32_t cid;            /* what the driver numbers it */
+        unsigned int device;     /* index into the lease */
+        bool is_compute;         /* its group is on the graphics and compute engine */
+        uint32_t order;          /* counts channels ever made */
+};
+
+/* What is to hold for the tenant's compute channels on a device. */
+struct gate_wish {
+        bool is_off;
+        nsec slice; /* 0: the driver's own */
 };
 
 enum gate_event {
@@ -64,6 +83,17 @@ struct gate_options {
         /* Called from any thread, not at once with itself; detail is valid during the call. */
         void (*event)(void *context, enum gate_event event, pid_t process, const char *detail);
         void *event_context;
+
+        /*
+         * A node daemon's view of the gate; each may be NULL. From any thread; none may block or call the gate.
+         *      channel  one has come or gone, before the tenant is told; one at a time, in the order of the driver
+         *      wish     what holds now; asked after `channel`, and again after a call that follows it (board.h)
+         *      books    quotas or processes may have changed; at once with itself
+         */
+        void (*channel)(void *context, const struct gate_channel *channel, bool is_new);
+        struct gate_wish (*wish)(void *context, unsigned int device);
+        void (*books)(void *context);
+        void *node_context;
 };
 
 /* Figures of a gate; a snapshot. */
@@ -108,6 +138,38 @@ void gate_report_leftover(struct gate *gate, unsigned int device);
 /* The driver's own figure of what this gate's clients hold on the device (GET_PID_INFO); memory
  * that only UVM or an export still holds is not in it. 0; -errno. */
 int gate_driver_figure(struct gate *gate, unsigned int device, bytes *ret);
+
+/* ---- steering (steer.c, demand.c): for one thread at a time, never one that answers the tenant ------ */
+
+/* Keeps all compute channels on the device off it, or lets them on: a driver call of about 0.6 ms for up to
+ * 64. Channels that are gone do not matter. 0; -errno, -EIO: the driver refused some. */
+int gate_off(struct gate *gate, unsigned int device, bool is_off);
+
+/* Sets the timeslice of all compute groups; 0: the driver's own. 0.2 to 0.5 ms per group whose slice that is
+ * not. How many groups it could not be set for. */
+unsigned int gate_slice(struct gate *gate, unsigned int device, nsec slice);
+
+/* Signs of work on the compute channels of a device: what the program has put and the card has got. */
+struct gate_signs {
+        bool can_watch;     /* at least one channel's positions can be read */
+        bool has_moved;     /* since the latest look, something was launched */
+        uint32_t n_pending; /* channels with launches that the card has not taken */
+};
+void gate_look(struct gate *gate, unsigned int device, struct gate_signs *ret);
+
+/* True: channels have come or gone, and gate_look has something to give back or to map. */
+bool gate_look_is_stale(const struct gate *gate);
+
+/* The quota from now on; below what is held (QUOTA_SHRANK is told) nothing is taken away, and nothing new
+ * given. Any thread. */
+void gate_quota_set(struct gate *gate, unsigned int device, bytes size);
+void gate_host_set(struct gate *gate, bytes size);
+
+/* Ends every process that has made a driver call. Any thread. */
+void gate_kill(struct gate *gate);
+
+/* Hangs up (poll, POLLHUP) when no process is left that the filter covers. Borrowed. */
+int gate_listener(const struct gate *gate);
 
 /* Ends the threads; the tenant's driver calls fail with ENOSYS from here on. NULL is fine. */
 struct gate *gate_free(struct gate *gate);

@@ -58,6 +58,7 @@ int serve_client(struct request *request)
                 else
                         ledger_entry_free(gate->ledger, entry);
         }
+        steer_gone(gate, RM_CLASS_CLIENT, 0, 0); /* of a client of that handle that was there */
         return r < 0 ? r : reply(request, r);
 }
 
@@ -78,20 +79,15 @@ static int device_of(const struct request *request)
 static uint32_t check_channel(const struct request *request)
 {
         const struct rm_call *call = &request->call;
-        const struct lease *lease = request->gate->lease;
         struct ledger *ledger = request->gate->ledger;
         struct ledger_object parent;
 
-        if (call->class_or_cmd == RM_CLASS_GROUP)
-                return ledger_count(ledger, RM_CLASS_GROUP) < lease->groups_max ? RM_STATUS_OK :
-                                                                                  RM_STATUS_INSUFFICIENT_RESOURCES;
         if (!RM_CLASS_IS_CHANNEL(call->class_or_cmd))
                 return RM_STATUS_OK;
         if (ledger_get(ledger, call->client, call->parent, &parent) != LEDGER_OK ||
             parent.class_number != RM_CLASS_GROUP)
                 return RM_STATUS_INVALID_ARGUMENT;
-        return ledger_count(ledger, call->class_or_cmd) < lease->channels_max ? RM_STATUS_OK :
-                                                                                RM_STATUS_INSUFFICIENT_RESOURCES;
+        return RM_STATUS_OK;
 }
 
 int serve_object(struct request *request)
@@ -102,6 +98,7 @@ int serve_object(struct request *request)
         _cleanup_(order_drop) struct order order = { 0 };
         struct ledger_entry *entry = NULL;
         uint32_t refused = RM_STATUS_OK;
+        bool is_made;
         int r;
 
         if (call->class_or_cmd == RM_CLASS_DEVICE) {
@@ -116,18 +113,27 @@ int serve_object(struct request *request)
                 if (refused == RM_STATUS_OK && ledger_entry_new(gate->ledger, &entry) < 0)
                         refused = RM_STATUS_INSUFFICIENT_RESOURCES;
         }
+        if (refused == RM_STATUS_OK && (refused = steer_reserve(request)) != RM_STATUS_OK) {
+                LOCKED(&gate->ledger_lock);
+                ledger_entry_free(gate->ledger, entry);
+        }
         if (refused != RM_STATUS_OK)
                 return answer(request, refused);
         r = perform(request);
+        is_made = r >= 0 && request_status(request) == RM_STATUS_OK;
         {
                 LOCKED(&gate->ledger_lock);
-                if (r >= 0 && request_status(request) == RM_STATUS_OK) {
+                if (is_made) {
                         object.handle = new_handle(request);
                         ledger_put(gate->ledger, entry, &object, (struct charge){ 0 });
                 } else {
                         ledger_entry_free(gate->ledger, entry);
                 }
         }
+        steer_begun(request, is_made ? &object : NULL);
+        order_drop(&order);
+        if (is_made)
+                steer_placed(request, &object);
         return r < 0 ? r : reply(request, r);
 }
 
@@ -148,8 +154,11 @@ int serve_free(struct request *request)
         order = order_take(gate, call->client, call->client);
         r = perform(request);
         if (r >= 0 && request_status(request) == RM_STATUS_OK) {
-                LOCKED(&gate->ledger_lock);
-                ledger_free(gate->ledger, call->client, call->object);
+                {
+                        LOCKED(&gate->ledger_lock);
+                        ledger_free(gate->ledger, call->client, call->object);
+                }
+                steer_gone(gate, object.class_number, call->client, call->object);
         }
         return r < 0 ? r : reply(request, r);
 }

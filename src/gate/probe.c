@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "gate/gate.h"
+#include "rm/encode.h"
 #include "rm/numbers.h"
 
 #include <errno.h>
@@ -141,6 +142,8 @@ static int open_device(struct probe *probe, const struct lease_device *device, u
         rm_put32(params, 4, 0, 0);
         if (allocate(probe, handle, &sub, RM_CLASS_SUBDEVICE, params, 4) != RM_STATUS_OK)
                 return -EIO;
+        probe->devices[index].device = handle;
+        probe->devices[index].minor = device->minor;
         probe->devices[index].subdevice = sub;
         return 0;
 }
@@ -250,4 +253,93 @@ int probe_free(struct probe *probe, const struct lease *lease, unsigned int devi
         int r = open_device(probe, &lease->devices[device], device);
 
         return r < 0 ? r : fb_info(probe, device, RM_FB_HEAP_FREE, ret);
+}
+
+/* ---- channels and their memory ------------------------------------------------------------------ */
+
+/* disable@0 num@4 onlySched@8 rewind@9 event@16 (0 for users) clients[64]@24 channels[64]@280: 536 bytes, 525 to 595.
+ * Handles of anybody's: the driver does not ask whose (measured, H200, 580.159.04). */
+static uint32_t channels_off(struct probe *probe, unsigned int device, const struct probe_channel *channels, size_t n,
+                             bool is_off)
+{
+        enum { SIZE = 536, COUNT_AT = 4, CLIENTS_AT = 24, CHANNELS_AT = 280 };
+        uint8_t params[SIZE] = { is_off };
+
+        rm_put32(params, SIZE, COUNT_AT, (uint32_t)n);
+        for (size_t i = 0; i < n; i++) {
+                rm_put32(params, SIZE, CLIENTS_AT + 4 * i, channels[i].client);
+                rm_put32(params, SIZE, CHANNELS_AT + 4 * i, channels[i].handle);
+        }
+        return control(probe, probe->devices[device].subdevice, RM_DISABLE_CHANNELS, params, SIZE);
+}
+
+/* One that is gone makes the driver refuse a whole list: then one by one. */
+int probe_channels_off(struct probe *probe, unsigned int device, const struct probe_channel *channels, size_t n,
+                       bool is_off)
+{
+        int r = 0;
+
+        if (!n || channels_off(probe, device, channels, n, is_off) == RM_STATUS_OK)
+                return 0;
+        for (size_t i = 0; i < n; i++) {
+                uint32_t status = channels_off(probe, device, &channels[i], 1, is_off);
+
+                if (status != RM_STATUS_OK && status != RM_STATUS_OBJECT_NOT_FOUND &&
+                    status != RM_STATUS_INVALID_OBJECT_HANDLE && status != RM_STATUS_INVALID_CLIENT)
+                        r = -EIO;
+        }
+        return r;
+}
+
+uint32_t probe_dup(struct probe *probe, unsigned int device, uint32_t client, uint32_t object)
+{
+        uint32_t handle = 0x5b200000 + ++probe->n_dups % 0x10000;
+        uint8_t block[28] = { 0 };
+
+        if (!probe->devices[device].device)
+                return 0;
+        rm_put32(block, sizeof(block), 0, probe->client);
+        rm_put32(block, sizeof(block), 4, probe->devices[device].device);
+        rm_put32(block, sizeof(block), 8, handle);
+        rm_put32(block, sizeof(block), 12, client);
+        rm_put32(block, sizeof(block), 16, object);
+        if (call(probe, probe->ctl, RM_NR_DUP, block, sizeof(block)) < 0 ||
+            rm_get32(block, sizeof(block), 24) != RM_STATUS_OK)
+                return 0;
+        return rm_get32(block, sizeof(block), 8);
+}
+
+void probe_drop(struct probe *probe, uint32_t handle)
+{
+        uint8_t block[RM_FREE_SIZE] = { 0 };
+
+        rm_put32(block, sizeof(block), 0, probe->client);
+        rm_put32(block, sizeof(block), 8, handle);
+        (void)call(probe, probe->ctl, RM_NR_FREE, block, sizeof(block));
+}
+
+/* The driver keeps one prepared mapping per struct file, so a new one; video memory is mapped through the card's node. */
+int probe_map(struct probe *probe, unsigned int device, uint32_t handle, uint64_t offset, size_t size, const void **ret)
+{
+        const struct gate_driver *driver = probe->driver;
+        _cleanup_(closep) int fd = -1;
+        struct rm_map map = { .client = probe->client, .device = probe->devices[device].device, .object = handle };
+        uint8_t block[RM_BLOCK_MAX];
+        uint32_t block_size;
+        char node[32];
+
+        if (!driver->map)
+                return -ENOTSUP;
+        (void)snprintf(node, sizeof(node), "nvidia%u", probe->devices[device].minor);
+        fd = driver->open(driver->context, node);
+        if (fd < 0)
+                return fd;
+        map.offset = offset;
+        map.size = size;
+        map.fd = fd;
+        block_size = rm_encode_map(&map, block);
+        if (call(probe, probe->ctl, RM_NR_MAP_MEMORY, block, block_size) < 0 ||
+            rm_get32(block, block_size, RM_MAP_STATUS_AT) != RM_STATUS_OK)
+                return -EIO;
+        return driver->map(driver->context, fd, size, ret);
 }

@@ -21,9 +21,11 @@ struct probe {
         const struct rm_layout *layout;
         int ctl;         /* our descriptor; -1: not opened */
         uint32_t client; /* ours */
+        uint32_t n_dups; /* ever made: the next one's handle */
         struct {
                 int fd;
-                uint32_t subdevice; /* 0: not made */
+                uint32_t device, subdevice; /* 0: not made */
+                uint32_t minor;
         } devices[LEASE_DEVICES_MAX];
 };
 
@@ -48,3 +50,24 @@ int probe_figure(struct probe *probe, const struct lease *lease, unsigned int de
 
 /* Free video memory of the device. 0; -errno. */
 int probe_free(struct probe *probe, const struct lease *lease, unsigned int device, bytes *ret);
+
+enum {
+        PROBE_CHANNELS = 64, /* of one DISABLE_CHANNELS */
+};
+
+struct probe_channel {
+        uint32_t client, handle;
+};
+
+/* Keeps channels off the device or lets them on, at most PROBE_CHANNELS. 0, also if some do not exist any
+ * more; -EIO: refused; -errno. */
+int probe_channels_off(struct probe *probe, unsigned int device, const struct probe_channel *channels, size_t n,
+                       bool is_off);
+
+/* A second handle, of ours, of a memory of a client that this process has made; 0: the driver refuses. One thread. */
+uint32_t probe_dup(struct probe *probe, unsigned int device, uint32_t client, uint32_t object);
+void probe_drop(struct probe *probe, uint32_t handle);
+
+/* Maps a part of it, to read; munmap(2) ends it. offset and size are whole pages. 0; -errno. */
+int probe_map(struct probe *probe, unsigned int device, uint32_t handle, uint64_t offset, size_t size,
+              const void **ret);

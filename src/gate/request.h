@@ -1,6 +1,7 @@
 /* One notification on its way through the gate; internal to the room. */
 #pragma once
 
+#include "gate/channels.h"
 #include "gate/decide.h"
 #include "gate/files.h"
 #include "gate/gate.h"
@@ -41,6 +42,8 @@ struct gate {
         struct processes processes;
         struct files files;
         struct probe probe;
+        struct channels channels;
+        struct looks looks; /* of the thread that steers */
 
         struct lock ledger_lock;
         struct ledger *ledger; /* ledger_lock */
@@ -83,6 +86,7 @@ struct request {
         pid_t thread;
         struct process *process;
         int fd;         /* our duplicate of the tenant's descriptor */
+        int theirs;     /* its number in the tenant */
         uint64_t space; /* of a UVM descriptor: its number in files.h; 0: not begun */
         enum rm_node node;
         uint32_t minor;
@@ -126,6 +130,7 @@ int serve_hold(struct request *request);
 int serve_release(struct request *request);
 int serve_range(struct request *request);
 int serve_view(struct request *request);
+int serve_schedule(struct request *request);
 int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notification, struct process *process);
 
 /* Keeps two driver calls that change one tree or one space in the order of the books. key2 may
@@ -135,6 +140,20 @@ struct order {
 };
 struct order order_take(struct gate *gate, uint64_t key1, uint64_t key2);
 void order_drop(struct order *order);
+
+/* ---- steer.c: groups and channels of the tenant ---- */
+
+/* Before the call: room for one more of this class. RM_STATUS_OK, or the answer. */
+uint32_t steer_reserve(struct request *request);
+
+/* After it. begun: with the order held, object NULL: the driver refused; placed: without it. */
+void steer_begun(struct request *request, const struct ledger_object *object);
+void steer_placed(struct request *request, const struct ledger_object *object);
+
+/* Objects have gone; class_number of what was freed, or RM_CLASS_CLIENT. */
+void steer_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint32_t handle);
+
+void gate_books(struct gate *gate); /* tells options.books */
 
 /* Something an operator should see. */
 void gate_tell(struct gate *gate, enum gate_event event, pid_t process, const char *format, ...)

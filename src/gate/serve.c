@@ -132,6 +132,8 @@ static int act(struct request *request)
         case GATE_PERFORM:
                 r = perform(request);
                 return r < 0 ? r : reply(request, r);
+        case GATE_SCHEDULE:
+                return serve_schedule(request);
         case GATE_UNWRAP:
         case GATE_LOOK:
                 break;
@@ -268,6 +270,7 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
                 .id = notification->id,
                 .process = process,
                 .thread = (pid_t)notification->pid,
+                .theirs = (int)notification->data.args[0],
                 .address = notification->data.args[2],
                 .block = worker->block,
                 .params = worker->params,
@@ -329,5 +332,6 @@ int64_t serve_notification(struct worker *worker, const struct seccomp_notif *no
         else
                 r = -ENOSYS;
         process_put(&gate->processes, process);
+        gate_books(gate);
         return r;
 }

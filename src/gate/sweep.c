@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "rm/numbers.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -50,6 +51,7 @@ static size_t settle_clients(struct gate *gate, uint32_t owner)
 {
         uint32_t clients[CLIENTS_AT_ONCE];
         size_t i = 0, n, left = 0;
+        bool is_gone = false;
 
         while ((n = some_clients(gate, owner, &i, clients)))
                 for (size_t k = 0; k < n; k++) {
@@ -61,8 +63,11 @@ static size_t settle_clients(struct gate *gate, uint32_t owner)
                         ledger_client_gone(gate->ledger, clients[k]);
                         i = 0; /* the table has changed; asking again is harmless */
                         left = 0;
+                        is_gone = true;
                         break;
                 }
+        if (is_gone)
+                steer_gone(gate, RM_CLASS_CLIENT, 0, 0);
         return left;
 }
 
@@ -235,10 +240,14 @@ bool settle_lately(struct gate *gate)
 
 size_t gate_settle(struct gate *gate)
 {
+        size_t n;
+
         if (has_managed(gate))
                 (void)sweep_all_managed(gate, true);
         settle_files(gate);
-        return settle_clients(gate, 0);
+        n = settle_clients(gate, 0);
+        gate_books(gate);
+        return n;
 }
 
 /* A process has ended; its descriptors were closed before it became visible. Returns whether some of
@@ -289,6 +298,7 @@ static void reap(struct gate *gate, bool *is_settling)
 
         while ((ended = processes_reap(&gate->processes)))
                 *is_settling |= sweep_ended(gate, ended) || files_count(&gate->files);
+        gate_books(gate);
 }
 
 /* Often at first; a descriptor that waits in a socket is looked for more patiently. */

@@ -168,7 +168,7 @@ static void look_at_cards(struct doctor *doctor)
         int r;
 
         doctor->driver = (struct gate_driver){ doctor->backend.context, doctor->backend.node, doctor->backend.ioctl,
-                                               doctor->backend.open };
+                                               doctor->backend.open, doctor->backend.map };
         r = probe_init(&probe, &doctor->driver, &doctor->backend.layout);
         if (r == 0) {
                 r = probe_devices(&probe, &lease);

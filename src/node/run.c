@@ -194,7 +194,7 @@ static void on_event(void *context, enum gate_event event, pid_t process, const 
 
 static struct gate_driver gate_driver_of(const struct gpu_backend *backend)
 {
-        return (struct gate_driver){ backend->context, backend->node, backend->ioctl, backend->open };
+        return (struct gate_driver){ backend->context, backend->node, backend->ioctl, backend->open, backend->map };
 }
 
 /* The cards, through a client of our own that is closed again: a gate has its own. */

@@ -43,6 +43,7 @@ uint32_t rm_encode_map(const struct rm_map *map, uint8_t block[static RM_BLOCK_M
         rm_put32(block, RM_MAP_SIZE, 0, map->client);
         rm_put32(block, RM_MAP_SIZE, 4, map->device);
         rm_put32(block, RM_MAP_SIZE, 8, map->object);
+        rm_put64(block, RM_MAP_SIZE, 16, map->offset);
         rm_put64(block, RM_MAP_SIZE, 24, map->size);
         rm_put32(block, RM_MAP_SIZE, 44, map->flags);
         rm_put32(block, RM_MAP_SIZE, 48, (uint32_t)map->fd);

@@ -32,10 +32,10 @@ struct rm_control {
 };
 uint32_t rm_encode_control(const struct rm_control *control, uint8_t block[static RM_BLOCK_MAX]);
 
-/* MAP_MEMORY of the whole object: the mmap that follows is of `fd`. */
+/* MAP_MEMORY of a part of an object: the mmap that follows is of `fd`, from 0. */
 struct rm_map {
         uint32_t client, device, object, flags;
-        uint64_t size;
+        uint64_t offset, size;
         int fd;
 };
 uint32_t rm_encode_map(const struct rm_map *map, uint8_t block[static RM_BLOCK_MAX]);

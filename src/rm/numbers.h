@@ -74,6 +74,7 @@
 #define RM_GET_PIDS 0x2080018du
 #define RM_GET_PID_INFO 0x2080018eu
 #define RM_SET_TIMESLICE 0xa06c0103u
+#define RM_GET_TIMESLICE 0xa06c0104u
 #define RM_DISABLE_CHANNELS 0x2080110bu
 
 /* Results, in the status word of a block. */

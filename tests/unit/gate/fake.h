@@ -306,5 +306,5 @@ static inline struct fake *fake_new(bytes card)
 
 static inline struct gate_driver fake_driver(struct fake *fake)
 {
-        return (struct gate_driver){ fake, fake_node, fake_ioctl, fake_open };
+        return (struct gate_driver){ fake, fake_node, fake_ioctl, fake_open, NULL };
 }

@@ -82,7 +82,7 @@ static void a_client_is_there_when_in_doubt(void **state)
 
 static void a_driver_that_makes_no_client_is_no_driver(void **state)
 {
-        struct gate_driver driver = { NULL, fake_node, no_answer, fake_open };
+        struct gate_driver driver = { NULL, fake_node, no_answer, fake_open, NULL };
         struct rig *rig = *state;
         struct probe probe;
 
