@@ -12,11 +12,13 @@ struct choice {
 
 typedef uint32_t (*choose_fn)(const struct choice *choice); /* one of choice->list */
 
-#define POLICY(id, name, asleep, is_blind, about) uint32_t choose_##id(const struct choice *choice);
+#define POLICY(id, name, is_patient, is_blind, about) uint32_t choose_##id(const struct choice *choice);
 #include "route/policies.def"
 #undef POLICY
 
 double choose_rate(const struct pick_replica *r); /* > 0 */
+
+bool choose_is_full(const struct pick_replica *r);
 
 /* Work of the part of the prompt that r has not cached; at least tuning->least. */
 double choose_work(const struct pick_view *view, const struct pick_replica *r);

@@ -1,9 +1,9 @@
 /*
  * What all policies share: who may be asked at all, what is said when nobody may, and why.
  *
- * A policy proper is a choice among candidates (struct choice); whether there are any, and whether a
- * sleeping replica is worth waking, is decided here, once. Only "cost" compares sleeping replicas
- * with waking ones; the others wake one when no other can take the request.
+ * A policy proper is a choice among candidates (struct choice). A patient policy ("cost") prices
+ * replicas that sleep or are at capacity, and may prefer to wait for one; the others look at who can
+ * take the request now, wake a replica if nobody can, and hold only if all are at capacity.
  */
 #include "route/pick.h"
 #include "route/choose.h"
@@ -13,8 +13,7 @@
 const struct pick_tuning PICK_TUNING_DEFAULT = {
         .wait = 1.25,
         .crowd = 0.3,
-        .attention = 28000,
-        .hold_wait = 0,
+        .attention = 32768,
         .least = 64,
 };
 
@@ -30,37 +29,32 @@ static bool fits(const struct pick_view *view, const struct pick_replica *r)
         return !r->kv_total || view->prompt < r->kv_total;
 }
 
-static bool is_full(const struct pick_view *view, const struct pick_replica *r)
-{
-        if (r->capacity && r->inflight >= r->capacity)
-                return true;
-        return view->tuning->hold_wait > 0 && r->backlog > view->tuning->hold_wait * choose_rate(r);
-}
+/* Candidates are up (if wanted: asleep, at capacity, tried before) and large enough. */
+enum {
+        ASLEEP = 1,
+        FULL = 2,
+        TRIED = 4,
+};
 
-/* Candidates are up (and asleep ones, if wanted), large enough, and have room. */
-static size_t candidates(const struct pick_view *view, bool asleep, bool tried, uint16_t ret[PICK_REPLICAS_MAX])
+static size_t candidates(const struct pick_view *view, unsigned int wanted, uint16_t ret[PICK_REPLICAS_MAX])
 {
         size_t n = 0;
 
         for (size_t i = 0; i < view->n_replicas && i < PICK_REPLICAS_MAX; i++) {
                 const struct pick_replica *r = &view->replicas[i];
-                bool is_open = r->state == PICK_UP || (asleep && r->state == PICK_ASLEEP);
+                bool is_open = r->state == PICK_UP || (r->state == PICK_ASLEEP && wanted & ASLEEP);
 
-                if (is_open && (tried || !r->tried) && fits(view, r) && !is_full(view, r))
+                if (is_open && (!r->tried || wanted & TRIED) && (!choose_is_full(r) || wanted & FULL) && fits(view, r))
                         ret[n++] = (uint16_t)i;
         }
         return n;
 }
 
-static bool any_full(const struct pick_view *view)
+static size_t n_candidates(const struct pick_view *view, unsigned int wanted)
 {
-        for (size_t i = 0; i < view->n_replicas && i < PICK_REPLICAS_MAX; i++) {
-                const struct pick_replica *r = &view->replicas[i];
+        uint16_t list[PICK_REPLICAS_MAX];
 
-                if (r->state == PICK_UP && fits(view, r) && is_full(view, r))
-                        return true;
-        }
-        return false;
+        return candidates(view, wanted, list);
 }
 
 static enum pick_reason why(const struct choice *choice, uint32_t best)
@@ -70,6 +64,8 @@ static enum pick_reason why(const struct choice *choice, uint32_t best)
 
         if (view->replicas[best].state == PICK_ASLEEP)
                 return PICK_BECAUSE_ASLEEP;
+        if (choose_is_full(&view->replicas[best]))
+                return PICK_BECAUSE_FULL;
         if (choice->n == 1)
                 return PICK_BECAUSE_ONLY;
         if (choice->is_blind)
@@ -87,7 +83,9 @@ static void answer(const struct choice *choice, uint32_t best, struct pick *ret)
         const struct pick_replica *r = &choice->view->replicas[best];
 
         *ret = (struct pick){
-                .action = r->state == PICK_ASLEEP ? PICK_WAKE : PICK_SEND,
+                .action = r->state == PICK_ASLEEP ? PICK_WAKE :
+                          choose_is_full(r)       ? PICK_HOLD :
+                                                    PICK_SEND,
                 .reason = why(choice, best),
                 .replica = best,
                 .matched = r->matched,
@@ -102,33 +100,34 @@ static void nobody(enum pick_action action, enum pick_reason reason, struct pick
         *ret = (struct pick){ .action = action, .reason = reason, .replica = UINT32_MAX };
 }
 
-static void decide(const struct pick_view *view, bool asleep, bool is_blind, choose_fn choose, struct pick *ret)
+/* First whom the policy wants to compare; then who sleeps; then whoever failed this request before. */
+static void decide(const struct pick_view *view, bool is_patient, bool is_blind, choose_fn choose, struct pick *ret)
 {
         struct choice choice = { .view = view, .is_blind = is_blind };
 
-        choice.n = candidates(view, asleep, false, choice.list);
+        choice.n = candidates(view, is_patient ? ASLEEP | FULL : 0, choice.list);
         if (!choice.n)
-                choice.n = candidates(view, true, false, choice.list);
-        if (!choice.n && !any_full(view))
-                choice.n = candidates(view, true, true, choice.list);
+                choice.n = candidates(view, ASLEEP, choice.list);
+        if (!choice.n && !n_candidates(view, FULL))
+                choice.n = candidates(view, ASLEEP | TRIED, choice.list);
         if (choice.n)
                 answer(&choice, choice.n == 1 ? choice.list[0] : choose(&choice), ret);
-        else if (any_full(view))
+        else if (n_candidates(view, FULL | TRIED))
                 nobody(PICK_HOLD, PICK_BECAUSE_FULL, ret);
         else
                 nobody(PICK_REFUSE, PICK_BECAUSE_NONE, ret);
 }
 
-#define POLICY(id, name, asleep, is_blind, about)                                                                      \
+#define POLICY(id, name, is_patient, is_blind, about)                                                                  \
         static void pick_##id(const struct pick_view *view, struct pick *ret)                                          \
         {                                                                                                              \
-                decide(view, asleep, is_blind, choose_##id, ret);                                                      \
+                decide(view, is_patient, is_blind, choose_##id, ret);                                                  \
         }
 #include "route/policies.def"
 #undef POLICY
 
 const struct pick_policy PICK_POLICIES[] = {
-#define POLICY(id, name, asleep, is_blind, about) { name, about, pick_##id },
+#define POLICY(id, name, is_patient, is_blind, about) { name, about, pick_##id },
 #include "route/policies.def"
 #undef POLICY
         { NULL, NULL, NULL },

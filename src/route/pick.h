@@ -41,6 +41,7 @@ enum pick_state {
 struct pick_replica {
         double rate;          /* prefill work per second as it is now: rate_now(); <= 0: not known, 1 is taken */
         double backlog;       /* work sent and not yet begun to be answered, at this moment: rate_backlog() */
+        double slot;          /* at capacity: seconds until it has a place for one more: rate_slot() */
         double wake;          /* PICK_ASLEEP: seconds until it could begin, after being asked */
         uint32_t matched;     /* tokens of this prompt that the index says it has; <= view.prompt */
         uint32_t inflight;    /* requests sent by us and not ended */
@@ -49,7 +50,6 @@ struct pick_replica {
         uint32_t held;        /* tokens of context of the requests in flight (prompt and answer so far) */
         uint32_t prefill;     /* uncached prompt tokens of the requests without their first byte */
         uint32_t kv_permille; /* of its KV cache in use, as the engine says or as estimated */
-        uint32_t kv_free;     /* tokens its KV cache can still take; 0 with kv_total 0: not known */
         uint32_t kv_total;    /* tokens its KV cache holds; 0: not known */
         uint8_t state;        /* enum pick_state */
         uint8_t tried;        /* this request failed there already: not again, unless nothing else is left */
@@ -60,7 +60,6 @@ struct pick_tuning {
         double wait;      /* factor of the waiting time: what we see of a backlog is late. 1.25 */
         double crowd;     /* w: how much a request in flight there is delayed by our prefill. 0.3 */
         double attention; /* context, in tokens, at which a prefill token costs twice; 0: context is free */
-        double hold_wait; /* seconds of backlog at which a replica counts as saturated; 0: by capacity only */
         uint32_t least;   /* a prompt costs at least as many tokens. 64 */
 };
 
@@ -74,11 +73,13 @@ struct pick_view {
         uint64_t turn;   /* counts decisions: round robin */
         uint64_t prefix; /* hash of the first blocks of the prompt (or of the session key): prefix hash */
         uint32_t prompt; /* tokens of the prompt */
+        uint32_t n_held; /* requests that are held in all, this one not counted */
 };
 
 enum pick_action {
         PICK_SEND,   /* to `replica` */
-        PICK_HOLD,   /* all that could take it are saturated: decide anew when one has room */
+        PICK_HOLD,   /* `replica` is at capacity and the best even so (UINT32_MAX: all are at capacity, and the policy
+                        does not price that): decide anew when a place is free. Others that are held may go first */
         PICK_WAKE,   /* `replica` sleeps and is the best even so: ask for it, hold, decide anew */
         PICK_REFUSE, /* nobody serves this now, asleep or awake */
 };
@@ -90,7 +91,7 @@ enum pick_reason {
         PICK_BECAUSE_LOAD,   /* another has more of it cached, but is busier or slower */
         PICK_BECAUSE_RATE,   /* nothing cached anywhere: first to answer */
         PICK_BECAUSE_POLICY, /* round robin, hash: the policy looks at neither */
-        PICK_BECAUSE_FULL,   /* hold: all at capacity */
+        PICK_BECAUSE_FULL,   /* hold: worth waiting for a place */
         PICK_BECAUSE_ASLEEP, /* wake: asleep, and still the cheapest or the only one */
         PICK_BECAUSE_NONE,   /* refuse: none up */
 };
@@ -98,9 +99,9 @@ enum pick_reason {
 struct pick {
         enum pick_action action;
         enum pick_reason reason;
-        uint32_t replica; /* index into view.replicas; SEND and WAKE only, else UINT32_MAX */
+        uint32_t replica; /* index into view.replicas, or UINT32_MAX: none */
         uint32_t matched; /* tokens cached there */
-        double wait;      /* seconds expected before its prefill begins */
+        double wait;      /* seconds expected before its prefill begins, once sent */
         double prefill;   /* seconds expected of its prefill */
         double work;      /* what to charge the replica with: rate_send() */
 };

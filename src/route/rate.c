@@ -16,6 +16,7 @@
 #define PRIOR_UNKNOWN (NSEC_PER_SEC / 20)
 #define FADE (10 * NSEC_PER_SEC)
 #define FACTOR_MAX 64.0
+#define GAP_MAX (10 * NSEC_PER_SEC) /* longer, and it was idle */
 
 struct position {
         uint64_t work;
@@ -129,4 +130,17 @@ void rate_drop(struct rate *rate, const struct rate_ticket *ticket)
 
         if (atomic_load(&rate->known) < end)
                 (void)atomic_compare_exchange_strong(&rate->sent, &end, ticket->start);
+}
+
+void rate_end(struct rate *rate, nsec now)
+{
+        nsec last = atomic_exchange(&rate->ended_at, now), gap = atomic_load(&rate->gap);
+
+        if (last && now >= last && now - last < GAP_MAX)
+                atomic_store(&rate->gap, gap + (now - last - gap) / 16);
+}
+
+double rate_slot(const struct rate *rate, uint32_t n_before)
+{
+        return (double)atomic_load(&rate->gap) * (n_before + 1.0) / (double)NSEC_PER_SEC;
 }

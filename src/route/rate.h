@@ -31,6 +31,8 @@ struct rate {
         _Atomic uint64_t seed;     /* work per second as configured: model rate x share; 0: not known */
         _Atomic uint64_t expected; /* nsec that the observed work would have taken at the seed's rate */
         _Atomic uint64_t actual;   /* nsec that it took; both fade */
+        _Atomic int64_t ended_at;  /* the last end of a request; nsec */
+        _Atomic int64_t gap;       /* between ends, fading mean; nsec */
 };
 
 /* One try of one request at one replica. Plain value, the caller's; zero is "nothing sent". */
@@ -65,3 +67,9 @@ void rate_drop(struct rate *rate, const struct rate_ticket *ticket);
 
 double rate_now(const struct rate *rate);               /* work per second; > 0 */
 double rate_backlog(const struct rate *rate, nsec now); /* work sent and presumably not yet done; >= 0 */
+
+/* A request ended, in whatever way. */
+void rate_end(struct rate *rate, nsec now);
+
+/* Seconds until a replica at capacity has a place for one more, behind n_before others that wait for it. */
+double rate_slot(const struct rate *rate, uint32_t n_before);

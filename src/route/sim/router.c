@@ -75,6 +75,7 @@ static void on_end(struct engine_request *request, void *context)
         flight->end_at = replica->router->now;
         see_first(flight, flight->end_at);
         replica->inflight--;
+        rate_end(&replica->rate, flight->end_at);
         hold_blocks(replica, flight, false);
 }
 
@@ -116,7 +117,7 @@ static void init_flights(struct router *router, const struct load *load)
 
 int router_init(struct router *router, const struct sim_setup *setup)
 {
-        *router = (struct router){ .setup = setup, .random = 1, .asked_at = -ASK_EVERY };
+        *router = (struct router){ .setup = setup, .random = setup->seed, .asked_at = -ASK_EVERY };
         router->replicas = calloc(setup->n_replicas, sizeof(*router->replicas));
         router->flights = calloc(setup->load->n_requests, sizeof(*router->flights));
         router->held = calloc(setup->load->n_requests, sizeof(struct flight *));
@@ -196,7 +197,8 @@ static double left(const struct router_replica *replica)
 
 static void fill(const struct router_replica *replica, const struct flight *flight, nsec now, struct pick_replica *ret)
 {
-        bool sees = replica->router->setup->sees == SEES_ENGINE;
+        const struct sim_setup *setup = replica->router->setup;
+        bool sees = setup->sees == SEES_ENGINE;
 
         *ret = (struct pick_replica){
                 .rate = sees ? replica->engine.model->rate * replica->engine.speed : rate_now(&replica->rate),
@@ -204,7 +206,8 @@ static void fill(const struct router_replica *replica, const struct flight *flig
                 .matched = matched(replica, flight),
                 .inflight = replica->inflight,
                 .waiting = replica->said_waiting,
-                .capacity = replica->engine.model->sequences,
+                .capacity = setup->capacity,
+                .slot = rate_slot(&replica->rate, replica->wanted),
                 .held = replica->held,
                 .prefill = replica->prefill,
                 .kv_permille = replica->said_kv,
@@ -227,6 +230,7 @@ static void view_of(struct router *router, const struct flight *flight, nsec now
                 .turn = router->turn++,
                 .prefix = n_keys(flight) ? flight->request.keys[0] : flight->request.input,
                 .prompt = flight->request.input,
+                .n_held = (uint32_t)router->n_held,
         };
 }
 
@@ -252,7 +256,17 @@ static struct router_replica *send(struct router *router, struct flight *flight,
         return replica;
 }
 
-static void put_held(struct router *router, struct flight *flight, const struct pick_replica *rows, nsec now)
+static void wait_for(struct router *router, struct flight *flight, uint32_t replica)
+{
+        if (flight->waits_for != UINT32_MAX)
+                router->replicas[flight->waits_for].wanted--;
+        if (replica != UINT32_MAX)
+                router->replicas[replica].wanted++;
+        flight->waits_for = replica;
+}
+
+static void put_held(struct router *router, struct flight *flight, const struct pick_replica *rows, uint32_t replica,
+                     nsec now)
 {
         uint32_t most = 0;
 
@@ -263,51 +277,76 @@ static void put_held(struct router *router, struct flight *flight, const struct 
                 .deadline = now + PATIENCE,
                 .cached_permille = (uint32_t)((uint64_t)most * 1000 / flight->request.input),
         };
+        flight->waits_for = UINT32_MAX;
+        wait_for(router, flight, replica);
         router->held[router->n_held++] = flight;
         router->n_ever_held++;
+}
+
+static enum pick_action decide(struct router *router, struct flight *flight, struct pick_replica *rows, nsec now,
+                               struct pick *ret)
+{
+        struct pick_view view;
+
+        view_of(router, flight, now, rows, &view);
+        router->setup->policy->pick(&view, ret);
+        return ret->action;
 }
 
 struct router_replica *router_arrive(struct router *router, struct flight *flight, nsec now)
 {
         struct pick_replica rows[SIM_REPLICAS_MAX];
-        struct pick_view view;
         struct pick verdict;
 
         router->now = now;
-        view_of(router, flight, now, rows, &view);
-        router->setup->policy->pick(&view, &verdict);
-        if (verdict.action == PICK_SEND)
+        switch (decide(router, flight, rows, now, &verdict)) {
+        case PICK_SEND:
                 return send(router, flight, &verdict, now);
-        if (verdict.action == PICK_HOLD)
-                put_held(router, flight, rows, now);
-        return NULL;
+        case PICK_HOLD:
+                put_held(router, flight, rows, verdict.replica, now);
+                return NULL;
+        default:
+                return NULL;
+        }
 }
 
-static size_t first_held(const struct router *router, nsec now)
+/* The first in the queue's order of those that wait for this replica, or for any; n_held: none. */
+static size_t first_held(const struct router *router, uint32_t replica, nsec now)
 {
-        size_t first = 0;
+        size_t first = router->n_held;
 
-        for (size_t i = 1; i < router->n_held; i++)
-                if (queue_before(&router->held[i]->item, &router->held[first]->item, now))
+        for (size_t i = 0; i < router->n_held; i++) {
+                const struct flight *flight = router->held[i];
+
+                if (flight->waits_for != replica && flight->waits_for != UINT32_MAX)
+                        continue;
+                if (first == router->n_held || queue_before(&flight->item, &router->held[first]->item, now))
                         first = i;
+        }
         return first;
 }
 
-void router_release(struct router *router, nsec now)
+void router_release(struct router *router, const struct router_replica *replica, nsec now)
 {
-        while (router->n_held > 0) {
+        uint32_t index = (uint32_t)(replica - router->replicas), capacity = router->setup->capacity;
+
+        while (replica->inflight < capacity) {
                 struct pick_replica rows[SIM_REPLICAS_MAX];
-                size_t i = first_held(router, now);
-                struct flight *flight = router->held[i];
-                struct pick_view view;
+                size_t i = first_held(router, index, now);
+                struct flight *flight = i < router->n_held ? router->held[i] : NULL;
                 struct pick verdict;
 
-                view_of(router, flight, now, rows, &view);
-                router->setup->policy->pick(&view, &verdict);
-                if (verdict.action != PICK_SEND)
+                if (!flight)
                         return;
-                router->held[i] = router->held[--router->n_held];
-                (void)send(router, flight, &verdict, now);
+                wait_for(router, flight, UINT32_MAX); /* not behind itself */
+                if (decide(router, flight, rows, now, &verdict) == PICK_SEND) {
+                        router->held[i] = router->held[--router->n_held];
+                        (void)send(router, flight, &verdict, now);
+                        continue;
+                }
+                wait_for(router, flight, verdict.replica);
+                if (verdict.replica == index || verdict.replica == UINT32_MAX)
+                        return;
         }
 }
 

@@ -11,6 +11,7 @@ struct flight {
         struct router_replica *replica; /* NULL: not sent */
         struct rate_ticket ticket;
         struct queue_item item;
+        uint32_t waits_for; /* index of a replica, or UINT32_MAX */
         uint32_t fresh;     /* uncached tokens as predicted */
         bool is_first_seen; /* by the router */
         bool is_stream;
@@ -26,6 +27,7 @@ struct router_replica {
         struct rate rate;
         struct map active; /* key -> count of requests in flight with that block (as a pointer) */
         uint32_t inflight, unanswered, prefill, held;
+        uint32_t wanted; /* by requests that are held */
         /* what the engine said when it was asked last (50 ms): */
         uint32_t said_waiting, said_kv;
         size_t n_sent;
@@ -46,5 +48,6 @@ void router_done(struct router *router);
 
 /* Decides; the replica it was sent to, or NULL (held, refused). */
 struct router_replica *router_arrive(struct router *router, struct flight *flight, nsec now);
-void router_release(struct router *router, nsec now); /* sends what is held and now may go */
+/* Sends what is held and now may go, after something ended at this replica. */
+void router_release(struct router *router, const struct router_replica *replica, nsec now);
 void router_change(struct router *router, const struct sim_change *change);

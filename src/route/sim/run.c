@@ -39,7 +39,7 @@ static void finish(struct sim *sim, struct router_replica *replica)
         router->now = now;
         engine_finish(&replica->engine);
         replica->busy_until = INT64_MAX;
-        router_release(router, now);
+        router_release(router, replica, now);
         for (size_t i = 0; i < router->setup->n_replicas; i++)
                 if (!router->replicas[i].engine.is_busy && router->replicas[i].busy_until == INT64_MAX)
                         begin(&router->replicas[i], now);

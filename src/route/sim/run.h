@@ -41,7 +41,9 @@ struct sim_setup {
         struct pick_tuning tuning;
         size_t n_replicas;
         double speed[SIM_REPLICAS_MAX];
-        uint32_t blocks; /* of a replica of speed 1; others in proportion */
+        uint32_t capacity; /* most requests in flight per replica; 0: what the engine runs at once */
+        uint64_t seed;     /* of the router's random numbers */
+        uint32_t blocks;   /* of a replica of speed 1; others in proportion */
         enum sim_sees sees;
         enum sim_index index;
         bool knows_share;  /* the daemon's figure seeds the rate; else all is learned */
