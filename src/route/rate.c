@@ -2,8 +2,8 @@
  * Learning. Each first byte gives a sample (work, time) of the engine's progress since the last known
  * position. Samples are not averaged as ratios: small requests that an engine prefills in one
  * iteration answer together, the first with all of the time and the others with none. Work and time
- * are summed apart and fade with busy time (FADE), and the sums start with PRIOR of what the seed
- * promises, so that a new replica is believed to be what it is configured as until it shows otherwise.
+ * are summed apart and fade with busy time (FADE). The sums start with PRIOR of what the seed promises,
+ * so that a new replica is believed to be what it is configured as until it shows otherwise.
  *
  * A busy period begins when work arrives at a replica that, as far as we can tell, has none. What was
  * unproven then (requests that answer in one piece) is taken for done. If it was not, the next sample
@@ -16,6 +16,7 @@
 #define PRIOR_UNKNOWN (NSEC_PER_SEC / 20)
 #define FADE (10 * NSEC_PER_SEC)
 #define FACTOR_MAX 64.0
+#define EXPECTED_MAX 1e15           /* fits a word whatever a ticket says */
 #define GAP_MAX (10 * NSEC_PER_SEC) /* longer, and it was idle */
 
 struct position {
@@ -37,8 +38,8 @@ static double prior_of(const struct rate *rate)
 
 double rate_now(const struct rate *rate)
 {
-        double prior = prior_of(rate);
-        double factor = ((double)atomic_load(&rate->expected) + prior) / ((double)atomic_load(&rate->actual) + prior);
+        double actual = (double)atomic_load(&rate->actual);
+        double factor = actual > 0 ? (double)atomic_load(&rate->expected) / actual : 1;
 
         factor = factor > FACTOR_MAX ? FACTOR_MAX : factor < 1 / FACTOR_MAX ? 1 / FACTOR_MAX : factor;
         return seed_of(rate) * factor;
@@ -103,10 +104,14 @@ static bool prove(struct rate *rate, uint64_t end)
 
 static void learn(struct rate *rate, uint64_t work, nsec span)
 {
-        double keep = (double)FADE / (double)(FADE + span), expected = (double)work / seed_of(rate) * NSEC_PER_SEC;
+        double expected = (double)atomic_load(&rate->expected), actual = (double)atomic_load(&rate->actual);
+        double keep = (double)FADE / (double)(FADE + span);
 
-        atomic_store(&rate->expected, (uint64_t)((double)atomic_load(&rate->expected) * keep + expected));
-        atomic_store(&rate->actual, (uint64_t)((double)atomic_load(&rate->actual) * keep + (double)span));
+        if (actual <= 0)
+                expected = actual = prior_of(rate);
+        expected = expected * keep + (double)work / seed_of(rate) * (double)NSEC_PER_SEC;
+        atomic_store(&rate->expected, (uint64_t)(expected < EXPECTED_MAX ? expected : EXPECTED_MAX));
+        atomic_store(&rate->actual, (uint64_t)(actual * keep + (double)span));
 }
 
 void rate_first(struct rate *rate, const struct rate_ticket *ticket, bool is_stream, nsec now)

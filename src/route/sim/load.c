@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -146,6 +145,25 @@ int load_read(const char *path, double scale, struct load *ret, struct err *err)
         return 0;
 }
 
+static double uniform(uint64_t *random)
+{
+        return (double)(load_random(random) >> 11) / 9007199254740992.0;
+}
+
+/* Exponential with mean 1, by comparisons only (von Neumann 1951): no logarithm, no libm. */
+static double exponential(uint64_t *random)
+{
+        for (double whole = 0;; whole++) {
+                double first = uniform(random), last = first, next;
+                bool is_odd = true;
+
+                for (; (next = uniform(random)) < last; last = next)
+                        is_odd = !is_odd;
+                if (is_odd)
+                        return whole + first;
+        }
+}
+
 static int add_shared(struct load *load, const struct load_shared *kind, double at, uint64_t *random)
 {
         uint64_t which = load_random(random) % kind->prefixes;
@@ -172,7 +190,7 @@ int load_shared(const struct load_shared *kind, struct load *ret)
         double at = 0;
 
         for (size_t i = 0; i < kind->n; i++) {
-                at -= log(1 - (double)(load_random(&random) >> 11) / 9007199254740992.0) / kind->qps;
+                at += exponential(&random) / kind->qps;
                 if (add_shared(&load, kind, at, &random) < 0)
                         return -ENOMEM;
         }
