@@ -315,6 +315,8 @@ timeline.begin = function () {
         };
         frame();
         // For those who hear the page: what the picture says, now and then.
-        setInterval(() => this.canvas.setAttribute('aria-label',
-                `Device ${this.device}, the last ${this.width / 1000} seconds: ${this.parts.join(', ') || 'nobody was on it'}`), 2000);
+        const label = () => this.canvas.setAttribute('aria-label',
+                `Device ${this.device}, the last ${this.width / 1000} seconds: ${this.parts.join(', ') || 'nobody was on it'}`);
+        label();
+        setInterval(label, 2000);
 };
