@@ -230,6 +230,7 @@ static struct group *group_new(struct gpu *gpu, const struct client *client, uin
         group->engine = engine;
         group->pid = client->pid;
         group->uid = client->uid;
+        group->slice_usec = (uint64_t)((is_copy ? SLICE_COPY : SLICE_GRAPHICS) / NSEC_PER_USEC);
         runlist_add_group(&gpu->engines[is_copy], &group->run, is_copy ? SLICE_COPY : SLICE_GRAPHICS);
         return group;
 }
@@ -481,6 +482,11 @@ void gpu_switch_cost(struct gpu *gpu, nsec cost)
 {
         for (size_t i = 0; i < ENGINES; i++)
                 gpu->engines[i].switch_cost = cost;
+}
+
+void gpu_ramp(struct gpu *gpu, nsec ramp)
+{
+        gpu->engines[0].ramp = ramp;
 }
 
 void gpu_lose(struct gpu *gpu)

@@ -15,7 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MEMORY_BLOCK (1 * GIB) /* the unit of memory hotplug */
+#define RAMP (130 * NSEC_PER_USEC) /* runlist.h R5: 0.215 ms less the 0.085 of a switch */
+#define MEMORY_BLOCK (1 * GIB)     /* the unit of memory hotplug */
 
 enum {
         CARD_INFO_SIZE = 72, /* nv_ioctl_card_info_t */
@@ -376,6 +377,7 @@ void machine_done(struct machine *machine)
 {
         machine->now = RUN_NEVER; /* nothing is late any more */
         (void)answer_late(machine);
+        steer_done(machine);
         handles_done(&machine->handles);
         for (unsigned int i = 0; i < machine->options.n_gpus; i++)
                 records_done(&machine->gpus[i]);
@@ -384,7 +386,7 @@ void machine_done(struct machine *machine)
 
 nsec machine_advance(struct machine *machine)
 {
-        nsec next = RUN_NEVER, due;
+        nsec next = steer_advance(machine), due;
 
         for (unsigned int i = 0; i < machine->options.n_gpus; i++) {
                 due = gpu_advance(&machine->gpus[i]);
@@ -432,6 +434,10 @@ int machine_fault(struct machine *machine, const char *text)
                         gpu_switch_cost(&machine->gpus[i], (nsec)value * NSEC_PER_USEC);
                 return 0;
         case FAULT_real_time:
+                machine->faults = faults;
+                for (unsigned int i = 0; i < machine->options.n_gpus; i++)
+                        gpu_ramp(&machine->gpus[i], value ? RAMP : 0);
+                return 0;
         case FAULT_records_ring:
         case FAULT_slow_control:
         case FAULT_oom_at:

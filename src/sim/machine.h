@@ -107,8 +107,9 @@ struct group {
         uint32_t engine; /* engineType, as allocated */
         pid_t pid;       /* of its client */
         uid_t uid;
-        uint32_t context; /* what records call it: the cid of its first channel */
-        bytes taken;      /* for context buffers, which no handle stands for */
+        uint32_t context;    /* what records call it: the cid of its first channel */
+        uint64_t slice_usec; /* as set: what GET_TIMESLICE says */
+        bytes taken;         /* for context buffers, which no handle stands for */
 };
 
 struct channel {
@@ -151,6 +152,15 @@ struct late {
         unsigned char data[];
 };
 
+/* A switching of channels that takes effect later: --realistic-time. */
+struct steer {
+        struct steer *next;
+        nsec due;
+        bool is_off;
+        uint32_t n;
+        uint32_t clients[64], channels[64];
+};
+
 struct machine_options {
         unsigned int n_gpus;
         bytes memory;          /* of each card */
@@ -172,6 +182,7 @@ struct machine {
         nsec realtime_since; /* what to add to it for the time of day */
         uint64_t n_range_groups;
         struct late *late;
+        struct steer *steers; /* the soonest first */
 };
 
 /* ---- one request ----------------------------------------------------------------------------- */
@@ -299,6 +310,11 @@ void exports_free(struct exports *exports);
 
 uint32_t control_call(struct machine *machine, struct ask *ask);
 
+/* ---- steer.c ---------------------------------------------------------------------------------- */
+
+nsec steer_advance(struct machine *machine); /* what is due takes effect; when the next does, or RUN_NEVER */
+void steer_done(struct machine *machine);
+
 /* ---- uvm.c ----------------------------------------------------------------------------------- */
 
 int uvm_ioctl(struct machine *machine, struct ask *ask); /* the system call's result */
@@ -319,6 +335,7 @@ void group_unref(struct group *group);
 void channel_unref(struct channel *channel);
 nsec gpu_advance(struct gpu *gpu);
 void gpu_switch_cost(struct gpu *gpu, nsec cost);
+void gpu_ramp(struct gpu *gpu, nsec ramp);
 void gpu_lose(struct gpu *gpu);
 void gpu_xid(struct gpu *gpu, unsigned int number);
 

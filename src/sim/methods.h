@@ -63,5 +63,6 @@ uint32_t method_group_info(struct method_call *call);
 uint32_t method_channel_id(struct method_call *call);
 uint32_t method_engine_of(struct method_call *call);
 uint32_t method_records(struct method_call *call);
+uint32_t method_preempt(struct method_call *call);
 uint32_t method_time(struct method_call *call);
 uint32_t method_times(struct method_call *call);

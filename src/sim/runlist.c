@@ -73,6 +73,10 @@ static void switch_begin(struct runlist *list, struct run_group *group)
 
 static void switch_end(struct runlist *list)
 {
+        struct run_queue *queue = queue_next(list->incoming);
+
+        if (queue)
+                queue->head->left += list->ramp; /* R5 */
         list->current = list->incoming;
         list->incoming = NULL;
         list->now = list->switch_until;
@@ -256,6 +260,14 @@ void runlist_set_off(struct run_queue *queue, bool is_off, nsec now)
         runlist_advance(queue->group->list, now);
         queue->is_off = is_off;
         runlist_advance(queue->group->list, now);
+}
+
+void runlist_preempt(struct run_group *group, nsec now)
+{
+        runlist_advance(group->list, now);
+        if (group->list->current == group)
+                group->list->slice_end = now;
+        runlist_advance(group->list, now);
 }
 
 void runlist_schedule(struct run_group *group, nsec now)

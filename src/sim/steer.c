@@ -6,6 +6,8 @@
 
 #include "rm/numbers.h"
 
+#include <stdlib.h>
+
 static void put(struct method_call *call, size_t at, uint32_t value)
 {
         rm_put32(call->params->data, call->params->size, at, value);
@@ -189,16 +191,28 @@ uint32_t method_schedule(struct method_call *call)
         return RM_STATUS_OK;
 }
 
-/* What steering takes on an H200, 580.159.04 (gpu.md 3): the middle of what was measured. */
-#define COST_SLICE (350 * NSEC_PER_USEC)
-#define COST_OFF (650 * NSEC_PER_USEC)
-#define COST_ON (250 * NSEC_PER_USEC)
+/* What steering takes on an H200, 580.159.04, and when it takes effect after its call began (docs/time.md). */
+#define COST_SLICE (170 * NSEC_PER_USEC)
+#define COST_OFF (600 * NSEC_PER_USEC)
+#define COST_ON (300 * NSEC_PER_USEC)
+#define COST_MORE (7 * NSEC_PER_USEC) /* for each channel beyond the first eight: 55 for a tenant's */
+#define COST_PREEMPT (293 * NSEC_PER_USEC)
+#define AFTER_OFF (420 * NSEC_PER_USEC)
+#define AFTER_ON (300 * NSEC_PER_USEC)
+
+enum {
+        SLICE_UNIT = 1024, /* nanoseconds: 5000 «microseconds» are 5.12 ms (measured) */
+        CHANNELS_OF_ONE = 8,
+};
 
 static uint32_t slice_set(struct group *group, uint64_t usec)
 {
         if (usec > INT64_MAX / 4 / (uint64_t)NSEC_PER_USEC)
                 return RM_STATUS_INVALID_ARGUMENT;
-        runlist_set_slice(&group->run, (nsec)usec * NSEC_PER_USEC, group->gpu->machine->now);
+        runlist_set_slice(&group->run,
+                          (nsec)usec * (group->gpu->machine->faults.real_time ? SLICE_UNIT : NSEC_PER_USEC),
+                          group->gpu->machine->now);
+        group->slice_usec = usec;
         return RM_STATUS_OK;
 }
 
@@ -210,7 +224,7 @@ uint32_t method_set_timeslice(struct method_call *call)
 
 uint32_t method_get_timeslice(struct method_call *call)
 {
-        rm_put64(call->params->data, call->params->size, 0, (uint64_t)(call->object->group->run.slice / NSEC_PER_USEC));
+        rm_put64(call->params->data, call->params->size, 0, call->object->group->slice_usec);
         return RM_STATUS_OK;
 }
 
@@ -227,6 +241,73 @@ uint32_t method_channel_property(struct method_call *call)
         return slice_set(object->channel->group, rm_get64(call->params->data, call->params->size, 8));
 }
 
+/* ---- channels off and on ---------------------------------------------------------------------- */
+
+static uint32_t steer_apply(struct machine *machine, const struct steer *steer, nsec at)
+{
+        uint32_t status = RM_STATUS_OK;
+
+        for (size_t i = 0; i < steer->n; i++) {
+                struct client *client = handles_client(&machine->handles, steer->clients[i]);
+                struct object *object = client ? handles_get(client, steer->channels[i]) : NULL;
+
+                if (object && object->channel)
+                        runlist_set_off(&object->channel->run, steer->is_off, at);
+                else
+                        status = RM_STATUS_OBJECT_NOT_FOUND;
+        }
+        return status;
+}
+
+static bool all_are_there(const struct machine *machine, const struct steer *steer)
+{
+        for (size_t i = 0; i < steer->n; i++) {
+                struct client *client = handles_client(&machine->handles, steer->clients[i]);
+                struct object *object = client ? handles_get(client, steer->channels[i]) : NULL;
+
+                if (!object || !object->channel)
+                        return false;
+        }
+        return true;
+}
+
+/* False: no memory; it takes effect at once. */
+static bool steer_later(struct machine *machine, const struct steer *steer)
+{
+        struct steer *late = malloc(sizeof(*late)), **at = &machine->steers;
+
+        if (!late)
+                return false;
+        *late = *steer;
+        while (*at && (*at)->due <= late->due)
+                at = &(*at)->next;
+        late->next = *at;
+        *at = late;
+        return true;
+}
+
+nsec steer_advance(struct machine *machine)
+{
+        while (machine->steers && machine->steers->due <= machine->now) {
+                struct steer *steer = machine->steers;
+
+                machine->steers = steer->next;
+                (void)steer_apply(machine, steer, steer->due);
+                free(steer);
+        }
+        return machine->steers ? machine->steers->due : RUN_NEVER;
+}
+
+void steer_done(struct machine *machine)
+{
+        while (machine->steers) {
+                struct steer *steer = machine->steers;
+
+                machine->steers = steer->next;
+                free(steer);
+        }
+}
+
 /* disable@0 num@4 onlySched@8 rewind@9 event@16 clients[64]@24 channels[64]@280. Whose channels
  * they are is not checked (measured, H200, 580.159.04). */
 uint32_t method_disable_channels(struct method_call *call)
@@ -236,21 +317,29 @@ uint32_t method_disable_channels(struct method_call *call)
                 CLIENTS_AT = 24,
                 CHANNELS_AT = 280,
         };
-        uint32_t n = get(call, 4), status = RM_STATUS_OK;
+        struct machine *machine = call->machine;
+        struct steer steer = { .n = get(call, 4), .is_off = call->params->data[0] };
 
-        if (n > CHANNELS_MAX)
+        if (steer.n > CHANNELS_MAX)
                 return RM_STATUS_INVALID_ARGUMENT;
-        call->ask->cost = call->params->data[0] ? COST_OFF : COST_ON;
-        for (size_t i = 0; i < n; i++) {
-                struct client *client = handles_client(&call->machine->handles, get(call, CLIENTS_AT + 4 * i));
-                struct object *object = client ? handles_get(client, get(call, CHANNELS_AT + 4 * i)) : NULL;
-
-                if (object && object->channel)
-                        runlist_set_off(&object->channel->run, call->params->data[0], call->machine->now);
-                else
-                        status = RM_STATUS_OBJECT_NOT_FOUND;
+        for (size_t i = 0; i < steer.n; i++) {
+                steer.clients[i] = get(call, CLIENTS_AT + 4 * i);
+                steer.channels[i] = get(call, CHANNELS_AT + 4 * i);
         }
-        return status;
+        steer.due = machine->now + (steer.is_off ? AFTER_OFF : AFTER_ON);
+        call->ask->cost = steer.is_off ? COST_OFF : COST_ON;
+        if (steer.n > CHANNELS_OF_ONE)
+                call->ask->cost += COST_MORE * (steer.n - CHANNELS_OF_ONE);
+        if (machine->faults.real_time && all_are_there(machine, &steer) && steer_later(machine, &steer))
+                return RM_STATUS_OK;
+        return steer_apply(machine, &steer, machine->now);
+}
+
+uint32_t method_preempt(struct method_call *call)
+{
+        call->ask->cost = COST_PREEMPT;
+        runlist_preempt(&call->object->group->run, call->machine->now);
+        return RM_STATUS_OK;
 }
 
 uint32_t method_group_info(struct method_call *call)

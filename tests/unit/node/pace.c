@@ -28,8 +28,8 @@ static struct turns the_turns;
 static struct {
         struct turns_order orders[IDS];
         struct turns_tenant seen[IDS];
-        nsec every;
-        uint64_t n;
+        _Atomic nsec every;
+        _Atomic uint64_t n;
 } script;
 
 int turns_new(const struct turns_settings *settings, struct turns **ret)
@@ -66,7 +66,7 @@ nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns
 
 static void say(struct pace *pace, uint64_t id, bool is_off)
 {
-        uint64_t n;
+        _Atomic uint64_t n;
 
         pthread_mutex_lock(&script_lock);
         script.orders[id].is_off = is_off;

@@ -193,6 +193,34 @@ static void faults_can_be_there_from_the_start(void **state)
         rig_stop(&rig);
 }
 
+static void realistic_steering_takes_its_time_and_its_effect_comes_with_it(void **state)
+{
+        struct rig *rig = *state;
+        unsigned char off[536] = { 1 }, slice[8] = { 0 };
+        struct sim_gpu gpu = { .op = SIM_GPU_LAUNCH, .client = rig->client, .object = CHANNEL, .value = 1 };
+        nsec began;
+
+        (void)rig_channel(rig, GROUP, CHANNEL);
+        rm_put32(off, sizeof(off), 4, 1);
+        rm_put32(off, sizeof(off), 24, rig->client);
+        rm_put32(off, sizeof(off), 280, CHANNEL);
+        rig_order(rig, "real-time=1");
+        began = clock_now();
+        assert_int_equal(rig_control(rig, SUBDEVICE, RM_DISABLE_CHANNELS, off, sizeof(off)), RM_STATUS_OK);
+        assert_in_range(clock_now() - began, 600000, 20000000);
+        assert_int_equal(sim_gpu_send(rig->ctl, &gpu), 0);
+        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, 20000000, NULL), -ETIMEDOUT);
+        off[0] = 0;
+        began = clock_now();
+        assert_int_equal(rig_control(rig, SUBDEVICE, RM_DISABLE_CHANNELS, off, sizeof(off)), RM_STATUS_OK);
+        assert_in_range(clock_now() - began, 300000, 20000000);
+        assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, SIM_FOREVER, NULL), 0);
+        rm_put64(slice, sizeof(slice), 0, 5000);
+        assert_int_equal(rig_control(rig, GROUP, RM_SET_TIMESLICE, slice, sizeof(slice)), RM_STATUS_OK);
+        assert_int_equal(rig_control(rig, GROUP, 0xa06c0104, slice, sizeof(slice)), RM_STATUS_OK);
+        assert_int_equal(rm_get64(slice, sizeof(slice), 0), 5000);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -204,6 +232,7 @@ int main(void)
                 RIG_TEST(a_card_can_be_lost_later),
                 RIG_TEST(an_xid_stops_who_is_on_the_card_and_nobody_else),
                 RIG_TEST(a_stuck_card_does_not_let_go),
+                RIG_TEST(realistic_steering_takes_its_time_and_its_effect_comes_with_it),
                 cmocka_unit_test(faults_can_be_there_from_the_start),
         };
 

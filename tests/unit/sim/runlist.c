@@ -171,6 +171,30 @@ static void long_work_is_preempted_in_the_middle_and_ends_later(void **state)
         assert_int_equal(bench->groups[0].active, 77 * MSEC);
 }
 
+static void who_comes_on_needs_a_ramp(void **state)
+{
+        struct bench *bench = *state;
+
+        bench->list.ramp = 130 * USEC;
+        (void)submit(bench, 0, 4 * MSEC, 0);
+        (void)submit(bench, 1, 1 * MSEC, 0);
+        runlist_advance(&bench->list, 200 * MSEC);
+        assert_int_equal(bench->last_done[1], 2048 * USEC + COST + 1 * MSEC + 130 * USEC);
+        assert_int_equal(bench->last_done[0], 5 * MSEC + 2 * COST + 3 * 130 * USEC);
+}
+
+static void a_preempted_group_gives_way_at_once(void **state)
+{
+        struct bench *bench = *state;
+
+        (void)submit(bench, 0, 4 * MSEC, 0);
+        (void)submit(bench, 1, 1 * MSEC, 0);
+        runlist_preempt(&bench->groups[0], 500 * USEC);
+        runlist_preempt(&bench->groups[1], 510 * USEC); /* not on yet: nothing */
+        runlist_advance(&bench->list, 200 * MSEC);
+        assert_int_equal(bench->last_done[1], 500 * USEC + COST + 1 * MSEC);
+}
+
 static void a_group_that_runs_dry_gives_its_slice_away(void **state)
 {
         struct bench *bench = *state;
@@ -408,6 +432,8 @@ int main(void)
                 TEST(equal_slices_share_equally_and_a_switch_costs_85_microseconds),
                 TEST(slices_of_1_to_4_share_20_to_80),
                 TEST(long_work_is_preempted_in_the_middle_and_ends_later),
+                TEST(who_comes_on_needs_a_ramp),
+                TEST(a_preempted_group_gives_way_at_once),
                 TEST(a_group_that_runs_dry_gives_its_slice_away),
                 TEST(who_comes_later_waits_for_the_rest_of_a_slice),
                 TEST(a_new_slice_counts_at_once_also_downward),
