@@ -102,6 +102,7 @@ static void look_at(struct pace *pace, struct tenant *tenant, struct turns_tenan
                                       .class = tenant->class,
                                       .used = tenant->used,
                                       .started_at = tenant->started_at,
+                                      .n_starts = tenant->n_turns,
                                       .is_resident = pace->is_taken && pace->resident == tenant,
                                       .work = work_of(tenant),
                                       .launched_at = device->launched_at };
