@@ -5,6 +5,7 @@
 #   make test         everything that must hold, quickly          [SAN=address,undefined | SAN=thread]
 #   make test-all     the above, with sanitizers, fuzzers and random kills (what CI runs)
 #   make bench-gate   what supervision costs, native and supervised side by side
+#   make bench-route  what the router must show, other routers' formulas beside it
 #   make bench-time   GPU time shared, ours beside the driver's default
 #   make lint         format, house rules, shell
 #   make install      PREFIX=/usr/local
@@ -14,7 +15,7 @@ BUILD  ?= build$(if $(SAN),-$(subst $() ,,$(subst $(comma),-,$(SAN))))
 PREFIX ?= /usr/local
 comma  := ,
 
-.PHONY: all deps demo test test-all bench-gate bench-time lint install clean
+.PHONY: all deps demo test test-all bench-gate bench-route bench-time lint install clean
 
 all: deps $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
@@ -39,6 +40,9 @@ bench-gate: all
 
 bench-time: all
 	@bench/time $(BUILD)
+
+bench-route: all
+	@bench/route $(BUILD)
 
 lint: all
 	@tools/lint $(BUILD)
