@@ -32,7 +32,7 @@ static int put_devices(struct crowd *crowd, const json_t *answer)
                 to->memory = field_number(from, "memory_bytes");
                 to->leased = field_number(from, "leased_bytes");
                 to->held = field_number(from, "held_bytes");
-                to->busy = field_real(from, "busy_permille");
+                to->busy = field_permille(from, "busy_permille");
         }
         free(crowd->devices);
         crowd->devices = devices;
@@ -66,19 +66,19 @@ static void remember(struct crowd_row *row, nsec now)
 
 static void read_row(struct crowd_row *row, const json_t *tenant, const json_t *device)
 {
-        unsigned int cap = (unsigned int)field_number(device, "cap_permille");
+        double cap = field_permille(device, "cap_permille");
 
         copy(row->tenant, sizeof(row->tenant), tenant, "tenant");
         copy(row->class, sizeof(row->class), tenant, "class");
         copy(row->command, sizeof(row->command), tenant, "command");
         row->uid = (unsigned int)field_number(tenant, "uid");
         row->n_processes = (unsigned int)field_number(tenant, "processes");
-        row->since = (nsec)(field_real(tenant, "since") * 1e9);
+        row->since = field_moment(tenant, "since");
         row->device = (unsigned int)field_number(device, "index");
-        row->granted = field_real(device, "granted_permille");
-        row->promised = field_real(device, "promised_permille");
-        row->share = field_real(device, "share_permille");
-        row->cap = cap ? cap : 1000;
+        row->granted = field_permille(device, "granted_permille");
+        row->promised = field_permille(device, "promised_permille");
+        row->share = field_permille(device, "share_permille");
+        row->cap = cap > 0 ? cap : 1000;
         row->held = field_number(device, "held_bytes");
         row->quota = field_number(device, "quota_bytes");
         row->peak = field_number(device, "peak_bytes");

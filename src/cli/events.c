@@ -43,7 +43,7 @@ static void print_event(const struct want *want, const json_t *event)
         (void)field_clean(field_text(event, "tenant"), tenant, sizeof(tenant));
         (void)field_clean(field_text(event, "line"), line, sizeof(line));
         (void)field_clean(field_text(event, "detail"), detail, sizeof(detail));
-        (void)printf("%s  %-5s  %s%s%s: %s%s%s\n", moment_format((nsec)(field_real(event, "time") * 1e9), when),
+        (void)printf("%s  %-5s  %s%s%s: %s%s%s\n", moment_format(field_moment(event, "time"), when),
                      field_text(event, "level"), tenant, *tenant ? ": " : "", field_text(event, "name"), line,
                      *detail ? ": " : "", detail);
 }

@@ -19,6 +19,20 @@ double field_real(const json_t *object, const char *name)
         return json_number_value(json_object_get(object, name));
 }
 
+double field_permille(const json_t *object, const char *name)
+{
+        double value = field_real(object, name);
+
+        return value > 1000 ? 1000 : value > 0 ? value : 0;
+}
+
+nsec field_moment(const json_t *object, const char *name)
+{
+        double seconds = field_real(object, name);
+
+        return seconds > 0 && seconds < 7258118400.0 ? (nsec)(seconds * 1e9) : 0;
+}
+
 const char *field_text(const json_t *object, const char *name)
 {
         const char *text = json_string_value(json_object_get(object, name));

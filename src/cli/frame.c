@@ -87,6 +87,11 @@ void frame_paint(struct frame *frame, int row, enum style style)
         }
 }
 
+static double within(double permille)
+{
+        return permille > 1000 ? 1000 : permille > 0 ? permille : 0;
+}
+
 /* The column in which a place of 0 to 1000 lies. */
 static int column_of(double place, int width)
 {
@@ -98,7 +103,7 @@ static int column_of(double place, int width)
 void frame_bar(struct frame *frame, int row, int column, int width, enum style style, double part, double mark,
                double stop)
 {
-        int eighths = (int)(part * width * 8 / 1000 + 0.5);
+        int eighths = (int)(within(part) * width * 8 / 1000 + 0.5);
 
         for (int i = 0; i < width; i++) {
                 int filled = eighths - i * 8;
@@ -140,9 +145,9 @@ void frame_spark(struct frame *frame, int row, int column, int width, const doub
         for (int i = 0; i < width; i++) {
                 int from = n * i / width, to = n * (i + 1) / width;
                 double value = mean(values + from, to - from);
-                int height = (int)(value * 8 / 1000 + 0.5);
+                int height = (int)(within(value) * 8 / 1000 + 0.5);
 
-                height = height > 8 ? 8 : height == 0 && value >= 1 ? 1 : height; /* a little is not nothing */
+                height = height == 0 && value >= 1 ? 1 : height; /* a little is not nothing */
                 if (value >= 0)
                         frame_put(frame, row, column + i, STYLE_GOOD, heights[height]);
         }

@@ -34,17 +34,17 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
 {
         char held[BYTES_TEXT], quota[BYTES_TEXT], memory[2 * BYTES_TEXT + 4], gpu[WHEN_TEXT + 2], share[WHEN_TEXT],
                 cap[WHEN_TEXT], up[WHEN_TEXT], index[24], processes[24];
-        unsigned int cap_permille = (unsigned int)field_number(device, "cap_permille");
-        nsec since = (nsec)(field_real(tenant, "since") * 1e9);
+        unsigned int cap_permille = (unsigned int)field_permille(device, "cap_permille");
+        nsec since = field_moment(tenant, "since");
 
         (void)snprintf(memory, sizeof(memory), "%s / %s", bytes_format(field_number(device, "held_bytes"), held),
                        bytes_format(field_number(device, "quota_bytes"), quota));
-        (void)snprintf(gpu, sizeof(gpu), "%.1f%%%s", field_real(device, "granted_permille") / 10,
+        (void)snprintf(gpu, sizeof(gpu), "%.1f%%%s", field_permille(device, "granted_permille") / 10,
                        field_is(device, "waiting") ? "*" : "");
         (void)snprintf(index, sizeof(index), "%llu", (unsigned long long)field_number(device, "index"));
         (void)snprintf(processes, sizeof(processes), "%llu", (unsigned long long)field_number(tenant, "processes"));
         table_row(table, field_text(tenant, "tenant"), index, memory, gpu,
-                  permille_format((unsigned int)field_number(device, "share_permille"), share),
+                  permille_format((unsigned int)field_permille(device, "share_permille"), share),
                   cap_permille && cap_permille < 1000 ? permille_format(cap_permille, cap) : "-",
                   field_text(tenant, "class"), field_text(tenant, "state"), duration_format(now - since, up), processes,
                   field_text(tenant, "command"), NULL);

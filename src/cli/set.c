@@ -162,11 +162,11 @@ static void say_device(bool *has_said, const char *tenant, const json_t *before,
         say(has_said, tenant, what, bytes_format(field_number(before, "quota_bytes"), old),
             bytes_format(field_number(after, "quota_bytes"), new));
         (void)snprintf(what, sizeof(what), "%sshare", of);
-        say(has_said, tenant, what, permille_format((unsigned int)field_number(before, "share_permille"), old),
-            permille_format((unsigned int)field_number(after, "share_permille"), new));
+        say(has_said, tenant, what, permille_format((unsigned int)field_permille(before, "share_permille"), old),
+            permille_format((unsigned int)field_permille(after, "share_permille"), new));
         (void)snprintf(what, sizeof(what), "%scap", of);
-        say(has_said, tenant, what, permille_format((unsigned int)field_number(before, "cap_permille"), old),
-            permille_format((unsigned int)field_number(after, "cap_permille"), new));
+        say(has_said, tenant, what, permille_format((unsigned int)field_permille(before, "cap_permille"), old),
+            permille_format((unsigned int)field_permille(after, "cap_permille"), new));
 }
 
 static void say_changes(const char *tenant, const json_t *before, const json_t *after)

@@ -42,8 +42,7 @@ static void row(struct table *table, const json_t *entry, struct sum *sum)
         (void)snprintf(refused, sizeof(refused), "%llu", (unsigned long long)field_number(entry, "refused"));
         table_row(table, field_text(entry, "tenant"), device, seconds, hours,
                   bytes_format(field_number(entry, "peak_bytes"), peak), refused,
-                  moment_format((nsec)(field_real(entry, "from") * 1e9), from),
-                  moment_format((nsec)(field_real(entry, "to") * 1e9), to), NULL);
+                  moment_format(field_moment(entry, "from"), from), moment_format(field_moment(entry, "to"), to), NULL);
         sum->gpu_seconds += field_real(entry, "gpu_seconds");
         sum->gib_hours += field_real(entry, "gib_hours");
         sum->n_refused += field_number(entry, "refused");
