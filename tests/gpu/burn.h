@@ -4,8 +4,10 @@
  * burn(sink, rounds, log, pieces) does `rounds` rounds of four multiply-adds per thread, in `pieces`
  * equal pieces (rounds must be a multiple). Thread 0 of block 0 writes the device's clock (globaltimer,
  * ns, one for all processes) into log[1], log[2], ... as pieces end, and how many there are into log[0].
- * At most BURN_LOG_MAX - 1 are written; launches that share a log must be in one stream. The simulator
- * knows `burn` by name and takes its cost from `rounds`; it writes no log.
+ * The warps of a block wait for each other at the end of a piece, and a block should have a multiprocessor
+ * for itself: the scheduler of a multiprocessor prefers old warps, so among several blocks block 0 would
+ * run ahead and its log would tell of work that is not done yet. At most BURN_LOG_MAX - 1 are written; launches
+ * that share a log must be in one stream. The simulator knows `burn` by name and takes its cost from `rounds`; it writes no log.
  */
 #ifndef BURN_H
 #define BURN_H
@@ -32,6 +34,7 @@ static const char burn_ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
                                "ROUND:  fma.rn.f32 %f3, %f3, %f1, %f2; fma.rn.f32 %f4, %f4, %f1, %f2;\n"
                                "        fma.rn.f32 %f5, %f5, %f1, %f2; fma.rn.f32 %f6, %f6, %f1, %f2;\n"
                                "        add.u32 %r8, %r8, 1; setp.lt.u32 %p2, %r8, %r3; @%p2 bra ROUND;\n"
+                               "        bar.sync 0;\n"
                                "        setp.lt.u64 %p3, %d3, 1048574; and.pred %p4, %p1, %p3;\n"
                                "        @!%p4 bra NEXT;\n"
                                "        add.u64 %d3, %d3, 1; shl.b64 %d4, %d3, 3; add.u64 %d5, %d2, %d4;\n"

@@ -5,7 +5,7 @@
  *      load calibrate                  prints rounds_per_us=..., for -r
  *
  *      -k US      length of a kernel, of one that has the device for itself (770)
- *      -r ROUNDS  rounds of arithmetic per microsecond (25.97: an H200 at 1.665 GHz)
+ *      -r ROUNDS  rounds of arithmetic per microsecond (51.9: an H200 at 1.665 GHz)
  *      -q DEPTH   deep: launches in flight (16)
  *      -p US      periodic: from launch to launch (5000)
  *      -t SECONDS for so long after the start (3)
@@ -37,8 +37,7 @@
 #include <unistd.h>
 
 enum {
-        BLOCKS = 132 * 8, /* all resident at once: blocks advance together, so one speaks for all */
-        THREADS = 256,
+        THREADS = 1024, /* one block per multiprocessor keeps it busy: four independent chains each */
         DEPTH_MAX = 256,
         GRAPH_KERNELS = 20,
         PIECE_US = 100,
@@ -56,6 +55,7 @@ struct load {
         CUdeviceptr sink, log;
         CUstream stream, side; /* side: what must not wait for the work */
         unsigned int rounds, pieces;
+        int blocks;
         CUevent first, last;
 
         double begin, end;
@@ -107,7 +107,8 @@ static void launch(struct load *load)
 {
         void *arguments[] = { &load->sink, &load->rounds, &load->log, &load->pieces };
 
-        CHECK(cuLaunchKernel(load->burn, BLOCKS, 1, 1, THREADS, 1, 1, 0, load->stream, arguments, NULL));
+        CHECK(cuLaunchKernel(load->burn, (unsigned int)load->blocks, 1, 1, THREADS, 1, 1, 0, load->stream, arguments,
+                             NULL));
 }
 
 static void set_length(struct load *load, unsigned int us)
@@ -127,6 +128,7 @@ static void set_up(struct load *load)
 
         CHECK(cuInit(0));
         CHECK(cuDeviceGet(&device, 0));
+        CHECK(cuDeviceGetAttribute(&load->blocks, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device));
         CHECK(cuDevicePrimaryCtxRetain(&context, device));
         CHECK(cuCtxSetCurrent(context));
         CHECK(cuModuleLoadData(&module, burn_ptx));
@@ -410,7 +412,7 @@ static bool options(struct load *load, int argc, char **argv)
 int main(int argc, char **argv)
 {
         struct load load = {
-                .kernel_us = 770, .depth = 16, .period_us = 5000, .rounds_per_us = 25.97, .seconds = 3, .name = "load"
+                .kernel_us = 770, .depth = 16, .period_us = 5000, .rounds_per_us = 51.9, .seconds = 3, .name = "load"
         };
 
         if (!options(&load, argc, argv))

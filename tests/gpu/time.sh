@@ -238,8 +238,7 @@ fi
 
 # ---- the meter -------------------------------------------------------------------------------------
 used() { # NAME: seconds by the daemon's meter
-        curl -s --unix-socket "$SUBLET_DIR/sublet.sock" "http://sublet/v1/tenants?all=1" |
-                python3 -c 'import json, sys
+        "$sublet" ps -a --json | python3 -c 'import json, sys
 for tenant in json.load(sys.stdin):
     if tenant["tenant"] == sys.argv[1]:
         print(sum(device["used_ns"] for device in tenant["devices"]) * 1e-9)' "$1" | tail -1
