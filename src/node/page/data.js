@@ -19,6 +19,24 @@ function element(name, properties, ...children) {
         return it;
 }
 
+// Makes the children of an element those; what is equal stays as it is, with what is selected or pointed at in it.
+function refresh(parent, fresh) {
+        fresh.forEach((it, i) => {
+                const old = parent.children[i];
+                if (!old)
+                        parent.append(it);
+                else if (old.isEqualNode(it))
+                        return;
+                else if (old.tagName === it.tagName && it.children.length && [...it.childNodes].every((n) => n.nodeType === Node.ELEMENT_NODE) &&
+                        old.cloneNode().isEqualNode(it.cloneNode()))
+                        refresh(old, [...it.children]);
+                else
+                        old.replaceWith(it);
+        });
+        while (parent.children.length > fresh.length)
+                parent.lastElementChild.remove();
+}
+
 function bytes(n) {
         const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
         let i = 0;

@@ -18,7 +18,7 @@ async function attempt(what, work) {
 }
 
 function nothing(body, columns, text) {
-        body.replaceChildren(element('tr', {}, element('td', { colSpan: columns, className: 'nothing', textContent: text })));
+        refresh(body, [element('tr', {}, element('td', { colSpan: columns, className: 'nothing', textContent: text }))]);
 }
 
 // ---- devices ---------------------------------------------------------------------------------------------------------
@@ -102,10 +102,10 @@ function rowsOf(tenants) {
 async function showTenants() {
         const [tenants, devices] = await Promise.all([ask('v1/tenants'), ask('v1/devices')]);
         const rows = rowsOf(tenants), body = document.querySelector('#tenants tbody');
-        document.getElementById('devices').replaceChildren(
-                ...devices.map((d) => deviceCard(d, rows.filter((r) => r.index === d.index))));
-        body.replaceChildren(...rows.map(tenantRow));
-        if (!rows.length)
+        refresh(document.getElementById('devices'), devices.map((d) => deviceCard(d, rows.filter((r) => r.index === d.index))));
+        if (rows.length)
+                refresh(body, rows.map(tenantRow));
+        else
                 nothing(body, 10, 'No tenants. One is started by: sublet run --mem 8G --share 30 -- COMMAND');
         chooseDevice(devices);
 }
@@ -130,10 +130,12 @@ async function showUsage() {
                 element('td', { className: 'n', textContent: number(seconds, 1) }), element('td', { className: 'n', textContent: number(hours, 3) }),
                 element('td', { className: 'n', textContent: peak }), element('td', { className: 'n', textContent: number(refused, 0) }));
         const sum = (of) => entries.reduce((s, e) => s + (e[of] || 0), 0);
-        body.replaceChildren(...entries.map((e) => row('', e.tenant, e.device, e.gpu_seconds, e.gib_hours, bytes(e.peak_bytes), e.refused)));
-        if (entries.length > 1)
-                body.append(row('total', 'all', '', sum('gpu_seconds'), sum('gib_hours'), '', sum('refused')));
-        if (!entries.length)
+        const rows = entries.map((e) => row('', e.tenant, e.device, e.gpu_seconds, e.gib_hours, bytes(e.peak_bytes), e.refused));
+        if (rows.length > 1)
+                rows.push(row('total', 'all', '', sum('gpu_seconds'), sum('gib_hours'), '', sum('refused')));
+        if (rows.length)
+                refresh(body, rows);
+        else
                 nothing(body, 6, 'Nobody has used anything.');
 }
 
@@ -145,9 +147,8 @@ async function showEvents() {
                 return element('li', {}, element('time', { dateTime: when.toISOString(), textContent: when.toLocaleTimeString('en-GB') }),
                         element('span', {}, element('span', { className: `name ${level}`, textContent: e.name }), ` ${text}`));
         };
-        list.replaceChildren(...events.slice(-50).reverse().map(item));
-        if (!events.length)
-                list.replaceChildren(element('li', { className: 'nothing', textContent: 'Nothing has happened in the last day.' }));
+        const items = events.slice(-50).reverse().map(item);
+        refresh(list, items.length ? items : [element('li', { className: 'nothing', textContent: 'Nothing has happened in the last day.' })]);
 }
 
 async function showMachine() {

@@ -12,7 +12,8 @@ const timeline = {
         epoch: null,     // what to add to the daemon's ns for the time of day
         spans: [],       // { name, on, off }: by `on`
         from: 0, to: 0,  // what has been heard, in the daemon's ns
-        heardAt: 0,      // when `to` was, by the page's clock
+        heardAt: 0,      // when `to` was, by the page's clock (ms)
+        ahead: null,     // what the daemon's ns are before the page's, smoothed
         width: 2000,     // of the window, ms
         paused: false,
         end: 0,          // right edge while paused, ns
@@ -46,6 +47,8 @@ timeline.hear = function (answer) {
         this.from = this.spans.length ? Math.min(from, this.spans[0].on) : from;
         this.to = answer.to_ns;
         this.heardAt = performance.now();
+        const ahead = answer.to_ns - this.heardAt * 1e6; // answers take now longer and now shorter: the picture shall not
+        this.ahead = this.ahead === null || Math.abs(ahead - this.ahead) > 200e6 ? ahead : this.ahead + (ahead - this.ahead) / 16;
         const names = new Set(answer.tenants);
         for (const s of this.spans)
                 names.add(s.name);
@@ -82,7 +85,7 @@ timeline.forget = function () {
 // ---- what is drawn ---------------------------------------------------------------------------------------------------
 
 timeline.rightEdge = function () {
-        return this.paused ? this.end : this.to + (performance.now() - this.heardAt) * 1e6 - LAG;
+        return this.paused ? this.end : performance.now() * 1e6 + this.ahead - LAG;
 };
 
 timeline.readColours = function () {
@@ -311,7 +314,7 @@ timeline.begin = function () {
         this.canvas.addEventListener('pointerleave', () => this.paused || this.point(null));
         const frame = () => {
                 this.draw();
-                setTimeout(() => requestAnimationFrame(frame), still.matches ? 1000 : 0);
+                setTimeout(() => requestAnimationFrame(frame), still.matches ? 1000 : 20);
         };
         frame();
         // For those who hear the page: what the picture says, now and then.
