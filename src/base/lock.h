@@ -13,6 +13,7 @@ enum lock_rank {
         LOCK_CHANNELS,  /* a gate's table of channels and groups */
         LOCK_LEDGER,    /* one tenant's object -> charge map */
         LOCK_EVENTS,    /* a gate's counters and its log of events; a leaf */
+        LOCK_TALK,      /* a keeper's sockets; a leaf */
         LOCK_PACE,      /* of one device: its tenants, what is metered, what is ordered */
         LOCK_TRACE,     /* of one device: the ring of spans; a leaf */
         LOCK_RANKS,

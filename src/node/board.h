@@ -61,7 +61,7 @@ struct board_device {
         _Atomic uint32_t n_slice_failed; /* groups whose slice could not be set, at the last attempt */
         _Atomic uint32_t is_let_on;      /* 1: the daemon was silent, and the keeper has switched all on again */
 
-        /* D: the wish */
+        /* D: the wish. When the daemon has died, K takes its wishes back: is_off, slice, watch and the beat are 0. */
         _Atomic uint32_t is_off;
         _Atomic nsec slice;                 /* 0: the driver's default */
         _Atomic nsec watch;                 /* period at which signs of work are wanted; 0: not at all */
@@ -88,7 +88,7 @@ struct board {
 
         /* D */
         _Atomic nsec beat;     /* clock_now of the daemon's latest turn of its loop; 0: no daemon */
-        _Atomic uint32_t wish; /* counts wishes; a futex that the keeper's steward waits on */
+        _Atomic uint32_t wish; /* counts wishes; a futex that the keeper's steward waits on (K wakes it so, too) */
 
         struct board_device devices[LEASE_DEVICES_MAX];
         struct board_channel channels[BOARD_CHANNELS]; /* K, under sequence */

@@ -3,6 +3,7 @@
 
 #include "gate/gate.h"
 
+#include <jansson.h>
 #include <stdio.h>
 
 struct report {
@@ -14,6 +15,10 @@ struct report {
 };
 
 void report_text(FILE *to, const struct report *report);
+
+/* All of it as JSON; NULL: no memory. What report_print prints may have come from another process. */
+json_t *report_new(const struct report *report);
+int report_print(FILE *to, const json_t *report, bool is_json); /* 0; -ENOMEM */
 
 /* One line of JSON; sizes in bytes, times in seconds. 0; -ENOMEM. */
 int report_json(FILE *to, const struct report *report);

@@ -1,5 +1,5 @@
 /*
- * `sublet run`: one tenant, one gate, no daemon.
+ * `sublet run`: one tenant, one gate. Here without a daemon; run_daemon.c with one.
  *
  * This process forks the command under the filter and then is its supervisor: it performs the
  * tenant's driver calls, passes signals on, waits for the command, ends what the command left
@@ -10,57 +10,47 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/when.h"
 #include "gate/filter.h"
 #include "gate/gate.h"
 #include "gate/probe.h"
 #include "gpu/backend.h"
-#include "node/grant.h"
 #include "node/report.h"
+#include "node/run.h"
+#include "node/settle.h"
 #include "node/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <poll.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <sys/wait.h>
-
-struct run {
-        struct grant grant;
-        const char *tenant; /* --name, or the command's last path part */
-        const char *report_path;
-        bool is_quiet, is_json, is_verbose, ipc_host;
-        uint64_t audit_ms; /* 0: the gate's own period */
-        char **argv;       /* the command */
-
-        struct gpu_backend backend;
-        struct gate_driver driver;
-        struct lease lease;
-        struct gate *gate;
-        pid_t child;
-        atomic_bool is_told[GATE_N_EVENTS];
-};
 
 enum {
         EXIT_USAGE = 2,
         OPTION_AUDIT = 256,
+        OPTION_CAP,
+        OPTION_CLASS,
+        OPTION_DIR,
         OPTION_GPU,
         OPTION_HOST,
         OPTION_IPC,
         OPTION_JSON,
         OPTION_MANAGED,
         OPTION_MEM,
+        OPTION_MODE,
         OPTION_NAME,
+        OPTION_NO_DAEMON,
         OPTION_REPORT,
+        OPTION_SHARE,
 };
 
 static const struct option options[] = {
         { "audit", required_argument, NULL, OPTION_AUDIT },
+        { "cap", required_argument, NULL, OPTION_CAP },
+        { "class", required_argument, NULL, OPTION_CLASS },
+        { "dir", required_argument, NULL, OPTION_DIR },
         { "gpu", required_argument, NULL, OPTION_GPU },
         { "gpus", required_argument, NULL, OPTION_GPU },
         { "host-mem", required_argument, NULL, OPTION_HOST },
@@ -69,9 +59,12 @@ static const struct option options[] = {
         { "managed", required_argument, NULL, OPTION_MANAGED },
         { "mem", required_argument, NULL, OPTION_MEM },
         { "memory", required_argument, NULL, OPTION_MEM },
+        { "mode", required_argument, NULL, OPTION_MODE },
         { "name", required_argument, NULL, OPTION_NAME },
+        { "no-daemon", no_argument, NULL, OPTION_NO_DAEMON },
         { "quiet", no_argument, NULL, 'q' },
         { "report", required_argument, NULL, OPTION_REPORT },
+        { "share", required_argument, NULL, OPTION_SHARE },
         { "verbose", no_argument, NULL, 'v' },
         { "help", no_argument, NULL, 'h' },
         { 0 },
@@ -87,6 +80,12 @@ static const char usage[] =
         "  --host-mem SIZE              limit of host memory that the driver pins (default: all there is)\n"
         "  --ipc=private|host           CUDA IPC with other tenants: refused (default), or charged to both\n"
         "  --audit MS                   compare with the driver's own figure every MS ms (default: 1000)\n"
+        "  --share PERCENT              GPU time that it gets whenever it wants it (needs 'sublet daemon')\n"
+        "  --cap PERCENT                GPU time that it never exceeds\n"
+        "  --class=latency|normal|batch how it shares: comes on at once, or gives way\n"
+        "  --mode=time|spatial|mig      takes turns (default), shares the card through MPS, or on a MIG instance\n"
+        "  --no-daemon                  only the quota, though a daemon is there\n"
+        "  --dir DIR                    where the daemon's sockets are (default: $SUBLET_DIR or /run/sublet)\n"
         "  --name NAME                  the tenant's name (default: the command's)\n"
         "  --json                       the summary as one line of JSON\n"
         "  --report FILE                the summary into FILE instead of stderr\n"
@@ -102,6 +101,28 @@ static int parse_ipc(struct run *run, const char *value, struct err *err)
         if (strcmp(value, "private") && strcmp(value, "host"))
                 return err_say(err, -EINVAL, "--ipc=%s: private or host", value);
         run->ipc_host = !strcmp(value, "host");
+        return 0;
+}
+
+static int parse_percent(permille *to, const char *option, const char *value, struct err *err)
+{
+        unsigned int parsed;
+        int r = permille_parse(value, &parsed);
+
+        if (r < 0)
+                return err_say(err, -EINVAL, "%s %s: percent of the device's time, such as 30 or 12.5%%", option,
+                               value);
+        *to = parsed;
+        return 0;
+}
+
+static int parse_class(struct run *run, const char *value, struct err *err)
+{
+        enum turns_class ignored;
+
+        if (turns_class_parse(value, &ignored) < 0)
+                return err_say(err, -EINVAL, "--class=%s: latency, normal or batch", value);
+        run->class = value;
         return 0;
 }
 
@@ -125,6 +146,17 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
                         if (number_parse(optarg, &run->audit_ms) < 0 || run->audit_ms < 1 || run->audit_ms > 3600000)
                                 return err_say(err, -EINVAL, "--audit %s: milliseconds, 1 to 3600000", optarg);
                         break;
+                case OPTION_CAP:
+                        if (parse_percent(&run->cap, "--cap", optarg, err) < 0)
+                                return -EINVAL;
+                        break;
+                case OPTION_CLASS:
+                        if (parse_class(run, optarg, err) < 0)
+                                return -EINVAL;
+                        break;
+                case OPTION_DIR:
+                        run->dir = optarg;
+                        break;
                 case OPTION_GPU:
                         run->grant.gpus = optarg;
                         break;
@@ -144,11 +176,22 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
                 case OPTION_MEM:
                         run->grant.memory = optarg;
                         break;
+                case OPTION_MODE:
+                        run->mode = optarg; /* the daemon knows which there are */
+                        break;
                 case OPTION_NAME:
                         run->tenant = optarg;
+                        run->is_named = true;
+                        break;
+                case OPTION_NO_DAEMON:
+                        run->is_alone = true;
                         break;
                 case OPTION_REPORT:
                         run->report_path = optarg;
+                        break;
+                case OPTION_SHARE:
+                        if (parse_percent(&run->share, "--share", optarg, err) < 0)
+                                return -EINVAL;
                         break;
                 case 'q':
                         run->is_quiet = true;
@@ -170,11 +213,13 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
         if (!run->tenant)
                 run->tenant = last_part(run->argv[0]);
         (void)snprintf(run->lease.tenant, sizeof(run->lease.tenant), "%s", run->tenant);
+        if (!run->dir)
+                run->dir = getenv("SUBLET_DIR") ? getenv("SUBLET_DIR") : "/run/sublet";
         return 0;
 }
 
 /* What matters is said when it happens, once; the rest is counted in the summary. */
-static void on_event(void *context, enum gate_event event, pid_t process, const char *detail)
+void run_print_event(struct run *run, enum gate_event event, pid_t process, const char *detail, uint64_t untold)
 {
         static const struct {
                 const char *level, *line;
@@ -183,13 +228,21 @@ static void on_event(void *context, enum gate_event event, pid_t process, const 
 #include "sublet/events.def"
 #undef EVENT
         };
-        struct run *run = context;
         bool is_quiet =
                 run->is_quiet || !strcmp(texts[event].level, "INFO") || atomic_exchange(&run->is_told[event], true);
 
-        if (run->is_verbose || (!is_quiet && strcmp(texts[event].level, "INFO")))
-                (void)fprintf(stderr, "sublet: %s: %s: process %d: %s: %s\n", run->lease.tenant, gate_event_name(event),
-                              process, texts[event].line, detail);
+        if (!run->is_verbose && is_quiet)
+                return;
+        if (run->is_verbose && untold)
+                (void)fprintf(stderr, "sublet: %s: %s: %llu more\n", run->lease.tenant, gate_event_name(event),
+                              (unsigned long long)untold);
+        (void)fprintf(stderr, "sublet: %s: %s: process %d: %s: %s\n", run->lease.tenant, gate_event_name(event),
+                      process, texts[event].line, detail);
+}
+
+static void on_event(void *context, enum gate_event event, pid_t process, const char *detail)
+{
+        run_print_event(context, event, process, detail, 0);
 }
 
 static struct gate_driver gate_driver_of(const struct gpu_backend *backend)
@@ -226,125 +279,60 @@ static int check_ptrace(struct err *err)
                        level);
 }
 
-static int prepare(struct run *run, struct sock_fprog *filter, struct err *err)
+static int prepare(struct run *run, struct sock_fprog *filter, bool *ret_has_daemon, struct err *err)
 {
         int r;
 
         if ((r = filter_check(err)) < 0 || (r = check_ptrace(err)) < 0 ||
-            (r = gpu_backend_find(&run->backend, err)) < 0 || (r = find_cards(run, err)) < 0 ||
-            (r = grant_apply(&run->grant, &run->lease, err)) < 0)
+            (r = run_has_daemon(run, ret_has_daemon, err)) < 0 || (r = gpu_backend_find(&run->backend, err)) < 0)
+                return r;
+        if (!*ret_has_daemon &&
+            ((r = find_cards(run, err)) < 0 || (r = grant_apply(&run->grant, &run->lease, err)) < 0))
                 return r;
         r = filter_build(&run->backend.layout, filter);
         return r < 0 ? err_set(err, r, "writing the filter") : 0;
 }
 
-/* Blocked in every thread and read from a descriptor; SIGPIPE of a broken stderr must not end us. */
-static int watch_signals(void)
-{
-        sigset_t set;
-
-        (void)sigfillset(&set);
-        (void)sigdelset(&set, SIGSEGV);
-        (void)sigdelset(&set, SIGBUS);
-        (void)sigdelset(&set, SIGFPE);
-        (void)sigdelset(&set, SIGILL);
-        (void)sigdelset(&set, SIGABRT);
-        (void)sigdelset(&set, SIGURG);
-        if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
-                return -errno;
-        return signalfd(-1, &set, SFD_CLOEXEC);
-}
-
-/* The terminal signals the whole foreground group, the command included; others signal only us. */
-static void pass_on(const struct run *run, const struct signalfd_siginfo *info)
-{
-        if (info->ssi_code == SI_KERNEL || info->ssi_signo == SIGPIPE || info->ssi_signo == SIGCONT ||
-            info->ssi_signo == SIGWINCH)
-                return;
-        (void)kill(run->child, (int)info->ssi_signo);
-}
-
-/* True when the command has ended; *ret_code is what we exit with. */
-static bool reap(const struct run *run, int *ret_code)
-{
-        bool has_ended = false;
-        int status;
-        pid_t ended;
-
-        while ((ended = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
-                if (ended != run->child)
-                        continue;
-                if (WIFSTOPPED(status)) {
-                        (void)raise(SIGSTOP); /* so that the shell gets its prompt back */
-                        continue;
-                }
-                has_ended = true;
-                *ret_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-        }
-        return has_ended;
-}
-
 static int wait_for_command(struct run *run, int signals)
 {
-        struct signalfd_siginfo info;
         int code = 0;
 
-        for (;;) {
-                ssize_t n = read(signals, &info, sizeof(info));
-
-                if (n != sizeof(info))
-                        continue;
-                if (info.ssi_signo != SIGCHLD)
-                        pass_on(run, &info);
-                else if (reap(run, &code))
-                        return code;
-        }
+        while (!run_take_signal(signals, run->child, &code))
+                ;
+        return code;
 }
 
-static bool holds_memory(const struct run *run)
+void run_print_report(struct run *run, json_t *report, int code, nsec elapsed)
 {
-        for (unsigned int i = 0; i < run->lease.n_devices; i++)
-                if (run->lease.devices[i].quota.used)
-                        return true;
-        return run->lease.host.used != 0;
-}
-
-/* The books of a tenant that has ended must be empty; teardown in the driver takes a moment. What a
- * mapping held may be seen to be gone only after its client. */
-static void settle(struct run *run)
-{
-        nsec deadline = clock_now() + 5 * NSEC_PER_SEC;
-
-        while ((gate_settle(run->gate) || holds_memory(run)) && clock_now() < deadline)
-                (void)poll(NULL, 0, 5);
-        for (unsigned int i = 0; i < run->lease.n_devices; i++)
-                if (run->lease.devices[i].quota.used)
-                        gate_report_leftover(run->gate, i);
-}
-
-static void report(struct run *run, int code, nsec elapsed)
-{
-        struct report what = {
-                .tenant = run->lease.tenant, .lease = &run->lease, .exit_code = code, .elapsed = elapsed
-        };
         FILE *to = stderr;
 
-        if (run->is_quiet && !run->report_path)
+        if (!report || (run->is_quiet && !run->report_path))
                 return;
-        if (run->gate)
-                gate_stats(run->gate, &what.stats);
+        (void)json_object_del(report, "v"); /* of a message, not of a report */
+        (void)json_object_del(report, "type");
+        (void)json_object_set_new(report, "exit_code", json_integer(code));
+        (void)json_object_set_new(report, "elapsed_seconds", json_real((double)elapsed / 1e9));
         if (run->report_path)
                 to = fopen(run->report_path, "we");
         if (!to) {
                 (void)fprintf(stderr, "sublet: %s: %s\n", run->report_path, strerror(errno));
                 return;
         }
-        if (run->is_json)
-                (void)report_json(to, &what);
-        else
-                report_text(to, &what);
+        (void)report_print(to, report, run->is_json);
         if (to != stderr)
                 (void)fclose(to);
+}
+
+static void print_report(struct run *run, int code, nsec elapsed)
+{
+        struct report what = { .tenant = run->lease.tenant, .lease = &run->lease };
+        json_t *report;
+
+        if (run->gate)
+                gate_stats(run->gate, &what.stats);
+        report = report_new(&what);
+        run_print_report(run, report, code, elapsed);
+        json_decref(report);
 }
 
 static int supervise(struct run *run, const struct sock_fprog *filter, struct err *err)
@@ -356,15 +344,15 @@ static int supervise(struct run *run, const struct sock_fprog *filter, struct er
                                      .audit_period = (nsec)run->audit_ms * NSEC_PER_MSEC,
                                      .event = on_event,
                                      .event_context = run };
-        _cleanup_(closep) int signals = watch_signals();
+        _cleanup_(closep) int signals = run_watch_signals();
         nsec start = clock_now();
         int listener, code, r;
 
         if (signals < 0)
                 return err_set(err, signals, "watching signals");
-        r = spawn_tenant(run->argv, filter, &run->child, &listener, &code, err);
+        r = spawn_tenant(run->argv, filter, 0, &run->child, &listener, &code, err);
         if (r == SPAWN_E_ENDED) {
-                report(run, code, clock_now() - start);
+                print_report(run, code, clock_now() - start);
                 return code;
         }
         if (r < 0)
@@ -384,8 +372,8 @@ static int supervise(struct run *run, const struct sock_fprog *filter, struct er
         }
         code = wait_for_command(run, signals);
         spawn_end_all();
-        settle(run);
-        report(run, code, clock_now() - start);
+        settle(run->gate, &run->lease);
+        print_report(run, code, clock_now() - start);
         run->gate = gate_free(run->gate);
         return code;
 }
@@ -395,6 +383,7 @@ int run_main(int argc, char **argv)
         static struct run run; /* large */
         struct sock_fprog filter = { 0 };
         struct err err = { 0 };
+        bool has_daemon = false;
         int r;
 
         r = parse(&run, argc, argv, &err);
@@ -403,14 +392,14 @@ int run_main(int argc, char **argv)
                 return 0;
         }
         if (r == 0)
-                r = prepare(&run, &filter, &err);
+                r = prepare(&run, &filter, &has_daemon, &err);
         if (r < 0) {
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
                 return EXIT_USAGE;
         }
-        r = supervise(&run, &filter, &err);
+        r = has_daemon ? run_with_daemon(&run, &filter, &err) : supervise(&run, &filter, &err);
         free(filter.filter);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
-        return r < 0 ? 125 : r;
+        return r == -EINVAL ? EXIT_USAGE : r < 0 ? 125 : r;
 }

@@ -94,7 +94,7 @@ static int receive_descriptor(int socket)
 }
 
 /* In the child; never returns. */
-static void become_tenant(char *const argv[], const struct sock_fprog *filter, int socket)
+static void become_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, int socket)
 {
         sigset_t none;
         int listener, r;
@@ -102,6 +102,8 @@ static void become_tenant(char *const argv[], const struct sock_fprog *filter, i
         (void)sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
         bound_capabilities();
+        if (death_signal)
+                (void)prctl(PR_SET_PDEATHSIG, death_signal, 0, 0, 0);
         listener = filter_install(filter);
         if (listener < 0) {
                 (void)dprintf(STDERR_FILENO, "sublet: the filter cannot be installed: %s\n",
@@ -119,8 +121,8 @@ static void become_tenant(char *const argv[], const struct sock_fprog *filter, i
         _exit(r == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT);
 }
 
-int spawn_tenant(char *const argv[], const struct sock_fprog *filter, pid_t *ret_child, int *ret_listener,
-                 int *ret_code, struct err *err)
+int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, pid_t *ret_child,
+                 int *ret_listener, int *ret_code, struct err *err)
 {
         _cleanup_(closep) int ours = -1;
         _cleanup_(closep) int theirs = -1;
@@ -137,7 +139,7 @@ int spawn_tenant(char *const argv[], const struct sock_fprog *filter, pid_t *ret
         if (child < 0)
                 return err_set(err, -errno, "starting %s", argv[0]);
         if (child == 0)
-                become_tenant(argv, filter, sockets[1]);
+                become_tenant(argv, filter, death_signal, sockets[1]);
         closep(&theirs);
         listener = receive_descriptor(ours);
         if (listener == -EPIPE) { /* it said why, or was killed */

@@ -2,4 +2,5 @@
 #pragma once
 
 int run_main(int argc, char **argv);
+int keeper_main(int argc, char **argv);
 int doctor_main(int argc, char **argv);

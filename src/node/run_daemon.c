@@ -1,0 +1,280 @@
+/*
+ * `sublet run` on a machine with a daemon: admission first, then the command, then its listener goes to the
+ * daemon, which gives it to a keeper. We stay: pass signals on, print what the keeper says, wait for the command.
+ *
+ * The tenant lasts as long as we do. If we are killed, the kernel kills the command (PR_SET_PDEATHSIG), and the
+ * keeper every other process of the tenant that has made a driver call: what a batch system or a shell ends is ended,
+ * and nobody computes on in the dark. The daemon's death we do not notice: the socket is the keeper's by then.
+ */
+#include "node/run.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "node/spawn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+enum {
+        TRIES = 30, /* of 100 ms: a daemon that is being replaced comes back */
+        ADMISSION_MS = 10000,
+        REPORT_MS = 15000, /* a keeper gives the driver 5 s to tear down */
+};
+
+static int address_of(const struct run *run, struct sockaddr_un *ret, struct err *err)
+{
+        int n;
+
+        *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
+        n = snprintf(ret->sun_path, sizeof(ret->sun_path), "%s/tenant.sock", run->dir);
+        if (n < 0 || (size_t)n >= sizeof(ret->sun_path))
+                return err_say(err, -ENAMETOOLONG, "%s: too long for the directory of a socket", run->dir);
+        return 0;
+}
+
+int run_has_daemon(const struct run *run, bool *ret, struct err *err)
+{
+        bool wants = run->share || run->cap || run->class || run->mode, has;
+        struct sockaddr_un address;
+        int r = address_of(run, &address, err);
+
+        if (r < 0)
+                return r;
+        has = access(address.sun_path, F_OK) == 0;
+        if (wants && run->is_alone)
+                return err_say(err, -EINVAL,
+                               "--share, --cap, --class and --mode need the daemon: leave --no-daemon out");
+        if (wants && !has)
+                return err_say(err, -ENOENT,
+                               "--share, --cap, --class and --mode need the daemon, and none is in %s: start it with "
+                               "'sublet daemon'",
+                               run->dir);
+        *ret = has && !run->is_alone;
+        return 0;
+}
+
+/* ---- admission ----------------------------------------------------------------------------------- */
+
+static int reach(const struct run *run, struct err *err)
+{
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        struct sockaddr_un address;
+        int r = address_of(run, &address, err);
+
+        if (r < 0)
+                return r;
+        for (int i = 0; i < TRIES && fd >= 0; i++) {
+                if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
+                        return TAKE_FD(fd);
+                r = -errno;
+                if (r != -ECONNREFUSED && r != -ENOENT && r != -EAGAIN)
+                        break;
+                (void)poll(NULL, 0, 100);
+        }
+        return err_set(err, r < 0 ? r : -errno,
+                       "the daemon in %s does not answer (start it with 'sublet daemon', or run without it with "
+                       "--no-daemon)",
+                       run->dir);
+}
+
+static bool copy(char *to, size_t room, const char *from)
+{
+        return !from || (size_t)snprintf(to, room, "%s", from) < room;
+}
+
+static int ask(const struct run *run, int socket, struct err *err)
+{
+        struct message_request request = { .is_named = run->is_named,
+                                           .share = run->share,
+                                           .cap = run->cap ? run->cap : TURNS_WHOLE,
+                                           .ipc_host = run->ipc_host,
+                                           .audit_ms = run->audit_ms };
+        const char *slash = strrchr(run->argv[0], '/');
+
+        if (run->class)
+                (void)turns_class_parse(run->class, &request.class);
+        if (!copy(request.tenant, sizeof(request.tenant), run->tenant) ||
+            !copy(request.gpus, sizeof(request.gpus), run->grant.gpus) ||
+            !copy(request.mem, sizeof(request.mem), run->grant.memory) ||
+            !copy(request.host, sizeof(request.host), run->grant.host) ||
+            !copy(request.managed, sizeof(request.managed), run->grant.managed) ||
+            !copy(request.mode, sizeof(request.mode), run->mode))
+                return err_say(err, -EINVAL, "an option is longer than the daemon takes (--name: 63 bytes)");
+        (void)snprintf(request.command, sizeof(request.command), "%s", slash ? slash + 1 : run->argv[0]);
+        if (message_send(socket, message_request_new(&request), NULL, 0) != MESSAGE_OK)
+                return err_say(err, -EPIPE, "the daemon in %s hung up", run->dir);
+        return 0;
+}
+
+/* The tenant's name and variables of its environment are the daemon's word. */
+static int on_granted(struct run *run, const json_t *body)
+{
+        const char *name;
+        const json_t *value;
+
+        (void)snprintf(run->lease.tenant, sizeof(run->lease.tenant), "%s", message_text(body, "tenant", run->tenant));
+        json_object_foreach(json_object_get(body, "env"), name,
+                            value) if (json_is_string(value) &&
+                                       setenv(name, json_string_value(value), 1) < 0) return -errno;
+        return 0;
+}
+
+static int await_grant(struct run *run, int socket, struct err *err)
+{
+        struct pollfd fd = { socket, POLLIN, 0 };
+        _cleanup_(message_done) struct message message = { 0 };
+        int r = poll(&fd, 1, ADMISSION_MS);
+
+        if (r == 0)
+                return err_say(err, -ETIMEDOUT, "the daemon in %s does not answer", run->dir);
+        r = message_receive(socket, &message);
+        if (r != MESSAGE_OK)
+                return err_say(err, -EPIPE, "the daemon in %s hung up", run->dir);
+        if (!strcmp(message_type(&message), "granted"))
+                return on_granted(run, message.body);
+        if (strcmp(message_type(&message), "refused"))
+                return err_say(err, -EPROTO, "the daemon in %s answered '%s'", run->dir, message_type(&message));
+        return err_say(err, strcmp(message_text(message.body, "code", ""), "EINVAL") ? -EPERM : -EINVAL, "%s",
+                       message_text(message.body, "text", "refused"));
+}
+
+/* ---- what the keeper says ------------------------------------------------------------------------ */
+
+struct wait {
+        struct run *run;
+        int socket; /* -1: the keeper has gone */
+        json_t *report;
+        bool has_failed;
+};
+
+static void on_event(struct wait *wait, const json_t *body)
+{
+        const char *name = message_text(body, "name", "");
+
+        for (int event = 0; event < GATE_N_EVENTS; event++)
+                if (!strcmp(name, gate_event_name((enum gate_event)event)))
+                        run_print_event(wait->run, (enum gate_event)event, (pid_t)message_number(body, "process", 0),
+                                        message_text(body, "text", ""), (uint64_t)message_number(body, "untold", 0));
+}
+
+/* The command may use no card any more; whether it lives on is its own affair. */
+static void on_gone(struct wait *wait)
+{
+        closep(&wait->socket);
+        if (!wait->report && !wait->has_failed)
+                (void)fprintf(stderr,
+                              "sublet: %s: KEEPER_DIED: the tenant's keeper is gone, its driver calls fail from here "
+                              "on ('sublet explain KEEPER_DIED')\n",
+                              wait->run->lease.tenant);
+}
+
+static void on_failed(struct wait *wait, const char *text)
+{
+        wait->has_failed = true;
+        (void)fprintf(stderr, "sublet: %s: %s\n", wait->run->lease.tenant, text);
+        (void)kill(wait->run->child, SIGKILL);
+}
+
+static void hear(struct wait *wait)
+{
+        _cleanup_(message_done) struct message message = { 0 };
+        int r = message_receive(wait->socket, &message);
+        const char *type;
+
+        if (r == MESSAGE_E_CLOSED || (r < 0 && r != -EPROTO))
+                on_gone(wait);
+        if (r != MESSAGE_OK)
+                return;
+        type = message_type(&message);
+        if (!strcmp(type, "event"))
+                on_event(wait, message.body);
+        else if (!strcmp(type, "report") && !wait->report)
+                wait->report = json_incref(message.body);
+        else if (!strcmp(type, "end"))
+                (void)kill(wait->run->child, SIGKILL);
+        else if (!strcmp(type, "failed") || !strcmp(type, "refused"))
+                on_failed(wait, message_text(message.body, "text", "the keeper could not start"));
+}
+
+static int wait_for_command(struct wait *wait, int signals)
+{
+        int code = 0;
+
+        for (;;) {
+                struct pollfd fds[] = { { signals, POLLIN, 0 }, { wait->socket, POLLIN, 0 } };
+
+                (void)poll(fds, ARRAY_SIZE(fds), -1);
+                if (fds[1].revents)
+                        hear(wait);
+                if (fds[0].revents && run_take_signal(signals, wait->run->child, &code))
+                        return code;
+        }
+}
+
+static void wait_for_report(struct wait *wait)
+{
+        nsec deadline = clock_now() + (nsec)REPORT_MS * NSEC_PER_MSEC, now;
+
+        while (wait->socket >= 0 && !wait->report && (now = clock_now()) < deadline) {
+                struct pollfd fd = { wait->socket, POLLIN, 0 };
+
+                if (poll(&fd, 1, (int)((deadline - now) / NSEC_PER_MSEC) + 1) > 0)
+                        hear(wait);
+        }
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------- */
+
+static int hand_over(struct run *run, int socket, int listener, struct err *err)
+{
+        int r = message_send(socket, message_new("listener"), &listener, 1);
+
+        (void)close(listener);
+        if (r == MESSAGE_OK)
+                return 0;
+        spawn_end_all();
+        return err_say(err, -EPIPE, "the daemon in %s hung up; the command has been ended", run->dir);
+}
+
+int run_with_daemon(struct run *run, const struct sock_fprog *filter, struct err *err)
+{
+        _cleanup_(closep) int signals = -1;
+        struct wait wait = { .run = run, .socket = -1 };
+        nsec start = clock_now();
+        int listener, code, r;
+
+        wait.socket = r = reach(run, err);
+        if (r >= 0)
+                r = ask(run, wait.socket, err);
+        if (r >= 0)
+                r = await_grant(run, wait.socket, err);
+        if (r >= 0) {
+                signals = r = run_watch_signals();
+                if (r >= 0)
+                        r = spawn_tenant(run->argv, filter, SIGKILL, &run->child, &listener, &code, err);
+        }
+        if (r == SPAWN_E_ENDED) {
+                closep(&wait.socket); /* the daemon takes the lease back */
+                return code;
+        }
+        if (r >= 0)
+                r = hand_over(run, wait.socket, listener, err);
+        if (r < 0) {
+                closep(&wait.socket);
+                return r;
+        }
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+        code = wait_for_command(&wait, signals);
+        spawn_end_all();
+        wait_for_report(&wait);
+        run_print_report(run, wait.report, code, clock_now() - start);
+        json_decref(wait.report);
+        closep(&wait.socket);
+        return wait.has_failed ? 125 : code;
+}
