@@ -257,7 +257,7 @@ static void tell_slices(struct pace *pace)
         for (size_t i = 0; i < pace->n_tenants; i++) {
                 struct tenant *tenant = pace->tenants[i];
 
-                if (!tenant->order.slice || tenant->device->slice == tenant->order.slice)
+                if (tenant->device->slice == tenant->order.slice)
                         continue;
                 tenant->device->slice = tenant->order.slice;
                 board_wish_tell(tenant->board);

@@ -118,15 +118,29 @@ static bool does_want(const struct turns_tenant *seen, const struct tenant *tena
         return tenant->is_off && tenant->wants; /* nothing that it could show */
 }
 
+/* What each of those has who were promised no share: an equal part of what is left, in millionths, and something. */
+static nsec part_of_rest(const struct pace *pace)
+{
+        nsec left = 1000 * TURNS_WHOLE, n = 0;
+
+        for (size_t i = 0; i < pace->n_tenants; i++) {
+                left -= 1000 * (nsec)pace->tenants[i]->share;
+                n += !pace->tenants[i]->share;
+        }
+        return n ? (left > 10 * TURNS_WHOLE ? left : 10 * TURNS_WHOLE) / n : 0;
+}
+
 static void owe(struct pace *pace, nsec span)
 {
-        uint64_t sum = 0;
+        nsec sum = 0, rest = part_of_rest(pace);
 
         for (size_t i = 0; i < pace->n_tenants; i++)
-                sum += pace->tenants[i]->wants ? pace->tenants[i]->share : 0;
+                if (pace->tenants[i]->wants)
+                        sum += pace->tenants[i]->share ? 1000 * (nsec)pace->tenants[i]->share : rest;
         for (size_t i = 0; i < pace->n_tenants && sum; i++) {
                 struct tenant *tenant = pace->tenants[i];
-                nsec due = span * tenant->share / (nsec)sum, most = span * tenant->cap / TURNS_WHOLE;
+                nsec due = span * (tenant->share ? 1000 * (nsec)tenant->share : rest) / sum;
+                nsec most = span * tenant->cap / TURNS_WHOLE;
 
                 if (tenant->wants)
                         tenant->owed += due < most ? due : most;

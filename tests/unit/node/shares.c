@@ -1,0 +1,274 @@
+/*
+ * Pace and turns together on a simulated device whose steering takes as long as on the real one: shares, caps, and
+ * what is lent. What is judged is the work that was done, not what the meter says; so the meter is judged, too.
+ */
+#include "node/guests.h"
+
+#include <pthread.h>
+
+#define KERNEL 770 /* usec */
+
+enum {
+        GUESTS_MAX = 4,
+        DEEP = 16, /* launches in flight */
+};
+
+/* ---- a program that works ---------------------------------------------------------------------- */
+
+struct worker {
+        struct guest guest;
+        pthread_t thread;
+        size_t depth; /* launches in flight; 1: synchronous */
+        uint64_t usec;
+        bool is_watched; /* its keeper reads its rings */
+        _Atomic uint64_t n_done;
+        _Atomic bool is_over;
+};
+
+/* What a keeper would see in the rings. */
+static void show(struct worker *worker, uint64_t reached)
+{
+        struct board_device *device = &worker->guest.board->devices[0];
+
+        if (!worker->is_watched)
+                return;
+        device->launched_at = device->looked_at = clock_now();
+        device->n_pending = worker->guest.value > reached + 1;
+}
+
+static void *work(void *context)
+{
+        struct worker *worker = context;
+        struct guest *guest = &worker->guest;
+        uint64_t reached = 0;
+
+        while (!worker->is_over) {
+                while (guest->value < reached + worker->depth)
+                        launch(guest, worker->usec);
+                show(worker, reached);
+                if (sim_gpu_wait(guest->rig.ctl, guest->rig.client, CHANNEL, reached + 1, 20000000, &reached) == 0)
+                        worker->n_done = reached;
+        }
+        return NULL;
+}
+
+struct bench {
+        bool is_watched;
+        struct rig *rig;
+        struct pace *pace;
+        struct worker workers[GUESTS_MAX];
+        size_t n;
+};
+
+static void bench_start(struct bench *bench, struct rig *rig, bool is_watched)
+{
+        assert_non_null(bench);
+        bench->rig = rig;
+        bench->is_watched = is_watched;
+        rig_order(rig, "real-time=1");
+        bench->pace = guests_pace(rig, TURNS_POLICY_AUTO);
+}
+
+static struct worker *bench_join(struct bench *bench, permille share, permille cap, size_t depth, uint64_t usec)
+{
+        struct worker *worker = &bench->workers[bench->n++];
+        struct pace_tenant tenant = { .id = bench->n, .share = share, .cap = cap };
+
+        worker->depth = depth;
+        worker->usec = usec;
+        guest_begin(&worker->guest, bench->rig, bench->n);
+        tenant.board = worker->guest.board;
+        worker->is_watched = tenant.board->devices[0].can_watch = bench->is_watched;
+        assert_int_equal(pace_add(bench->pace, &tenant), 0);
+        if (depth)
+                assert_int_equal(pthread_create(&worker->thread, NULL, work, worker), 0);
+        return worker;
+}
+
+static void bench_stop(struct bench *bench)
+{
+        for (size_t i = 0; i < bench->n; i++)
+                bench->workers[i].is_over = true;
+        for (size_t i = 0; i < bench->n; i++)
+                if (bench->workers[i].depth)
+                        (void)pthread_join(bench->workers[i].thread, NULL);
+        assert_null(pace_stop(bench->pace));
+        for (size_t i = 0; i < bench->n; i++)
+                guest_end(&bench->workers[i].guest);
+        free(bench);
+}
+
+/* ---- what is done in a span --------------------------------------------------------------------- */
+
+struct tally {
+        double done[GUESTS_MAX]; /* of a device that does nothing else */
+        double used[GUESTS_MAX];
+        double sum;
+};
+
+static struct tally measure(struct bench *bench, nsec span)
+{
+        struct tally tally = { 0 };
+        uint64_t before[GUESTS_MAX];
+        nsec used[GUESTS_MAX], began = clock_now();
+
+        for (size_t i = 0; i < bench->n; i++) {
+                before[i] = bench->workers[i].n_done;
+                used[i] = row_of(bench->pace, i + 1).used;
+        }
+        (void)usleep((useconds_t)(span / 1000));
+        span = clock_now() - began;
+        for (size_t i = 0; i < bench->n; i++) {
+                struct worker *worker = &bench->workers[i];
+
+                tally.done[i] = (double)(worker->n_done - before[i]) * (double)worker->usec * 1000 / (double)span;
+                tally.used[i] = (double)(row_of(bench->pace, i + 1).used - used[i]) / (double)span;
+                tally.sum += tally.done[i];
+        }
+        return tally;
+}
+
+static void say(const char *what, const struct bench *bench, const struct tally *tally)
+{
+        print_message("# %-26s %s sum %.3f", what, bench->is_watched ? "watched  " : "unwatched", tally->sum);
+        for (size_t i = 0; i < bench->n; i++)
+                print_message("  %.1f%% (metered %.1f%%)", tally->done[i] / tally->sum * 100, tally->used[i] * 100);
+        print_message("\n");
+}
+
+static void expect_share(const struct tally *tally, size_t i, double share, double tolerance)
+{
+        double is = tally->done[i] / tally->sum;
+
+        if (is < share - tolerance || is > share + tolerance)
+                fail_msg("tenant %zu has %.3f of the work, not %.3f", i + 1, is, share);
+}
+
+/* ---- scenes ------------------------------------------------------------------------------------ */
+
+#define SETTLE 500000 /* usec */
+
+static void deep_queues_get_their_shares(struct rig *rig, bool is_watched)
+{
+        struct bench *bench = calloc(1, sizeof(*bench)); /* its threads outlive a test that fails */
+        struct tally tally;
+
+        bench_start(bench, rig, is_watched);
+        (void)bench_join(bench, 700, TURNS_WHOLE, DEEP, KERNEL);
+        (void)bench_join(bench, 300, TURNS_WHOLE, DEEP, KERNEL);
+        (void)usleep(SETTLE);
+        tally = measure(bench, 2 * NSEC_PER_SEC);
+        say("deep 70:30", bench, &tally);
+        expect_share(&tally, 0, 0.70, 0.04);
+        assert_true(tally.sum > 0.92);
+        bench_stop(bench);
+}
+
+static void a_synchronous_tenant_gets_its_share_beside_a_deep_one(struct rig *rig, bool is_watched)
+{
+        struct bench *bench = calloc(1, sizeof(*bench)); /* its threads outlive a test that fails */
+        struct tally tally;
+
+        bench_start(bench, rig, is_watched);
+        (void)bench_join(bench, 500, TURNS_WHOLE, 1, KERNEL);
+        (void)bench_join(bench, 500, TURNS_WHOLE, DEEP, KERNEL);
+        (void)usleep(SETTLE);
+        tally = measure(bench, 2 * NSEC_PER_SEC);
+        say("synchronous, deep, 50:50", bench, &tally);
+        /* Its round trips on a busy machine are its own loss: its time is what it was promised. */
+        assert_true(tally.used[0] > 0.45 && tally.used[0] < 0.55);
+        bench_stop(bench);
+}
+
+static void what_an_idle_tenant_does_not_want_is_lent(struct rig *rig, bool is_watched)
+{
+        struct bench *bench = calloc(1, sizeof(*bench)); /* its threads outlive a test that fails */
+        struct tally tally;
+
+        bench_start(bench, rig, is_watched);
+        (void)bench_join(bench, 500, TURNS_WHOLE, DEEP, KERNEL);
+        (void)bench_join(bench, 500, TURNS_WHOLE, 0, KERNEL);
+        (void)usleep(SETTLE);
+        tally = measure(bench, 2 * NSEC_PER_SEC);
+        say("deep, idle, 50:50", bench, &tally);
+        assert_true(tally.done[0] > 0.90);
+        bench_stop(bench);
+}
+
+static void a_cap_holds_for_who_is_alone(struct rig *rig, bool is_watched)
+{
+        struct bench *bench = calloc(1, sizeof(*bench)); /* its threads outlive a test that fails */
+        struct tally tally;
+
+        bench_start(bench, rig, is_watched);
+        (void)bench_join(bench, 500, 300, DEEP, KERNEL);
+        (void)usleep(SETTLE);
+        tally = measure(bench, 2 * NSEC_PER_SEC);
+        say("cap 30 %, alone", bench, &tally);
+        assert_true(tally.done[0] > 0.26 && tally.done[0] < 0.32);
+        bench_stop(bench);
+}
+
+static void a_kernel_without_end_takes_nothing_from_others(struct rig *rig, bool is_watched)
+{
+        struct bench *bench = calloc(1, sizeof(*bench)); /* its threads outlive a test that fails */
+        struct tally tally;
+
+        bench_start(bench, rig, is_watched);
+        (void)bench_join(bench, 500, TURNS_WHOLE, 1, 100000000);
+        (void)bench_join(bench, 500, TURNS_WHOLE, DEEP, KERNEL);
+        (void)usleep(SETTLE);
+        tally = measure(bench, 2 * NSEC_PER_SEC);
+        say("endless, deep, 50:50", bench, &tally);
+        assert_true(tally.done[1] > 0.42);
+        bench_stop(bench);
+}
+
+static void four_get_a_quarter_each(struct rig *rig, bool is_watched)
+{
+        struct bench *bench = calloc(1, sizeof(*bench)); /* its threads outlive a test that fails */
+        struct tally tally;
+
+        bench_start(bench, rig, is_watched);
+        for (size_t i = 0; i < 4; i++)
+                (void)bench_join(bench, 250, TURNS_WHOLE, DEEP, KERNEL);
+        (void)usleep(SETTLE);
+        tally = measure(bench, 2 * NSEC_PER_SEC);
+        say("deep 4 x 25", bench, &tally);
+        for (size_t i = 0; i < 4; i++)
+                expect_share(&tally, i, 0.25, 0.03);
+        bench_stop(bench);
+}
+
+/* Each as it is when the keeper sees launches, and when it cannot. */
+#define SCENE(name)                                                                                                    \
+        static void name##_watched(void **state)                                                                       \
+        {                                                                                                              \
+                name(*state, true);                                                                                    \
+        }                                                                                                              \
+        static void name##_unwatched(void **state)                                                                     \
+        {                                                                                                              \
+                name(*state, false);                                                                                   \
+        }
+SCENE(deep_queues_get_their_shares)
+SCENE(a_synchronous_tenant_gets_its_share_beside_a_deep_one)
+SCENE(what_an_idle_tenant_does_not_want_is_lent)
+SCENE(a_cap_holds_for_who_is_alone)
+SCENE(a_kernel_without_end_takes_nothing_from_others)
+SCENE(four_get_a_quarter_each)
+#undef SCENE
+
+int main(void)
+{
+#define SCENE(name) RIG_TEST(name##_watched), RIG_TEST(name##_unwatched)
+        const struct CMUnitTest tests[] = {
+                SCENE(deep_queues_get_their_shares),
+                SCENE(a_synchronous_tenant_gets_its_share_beside_a_deep_one),
+                SCENE(what_an_idle_tenant_does_not_want_is_lent),
+                SCENE(a_cap_holds_for_who_is_alone),
+                SCENE(a_kernel_without_end_takes_nothing_from_others),
+                SCENE(four_get_a_quarter_each),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
