@@ -1,0 +1,216 @@
+#include "hook/region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "atomics of several processes have no lock");
+
+enum {
+        SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+        VERSION = 1,
+        FD_FIRST = 900, /* above what programs use, below the usual soft limit of 1024 */
+        TRIES = 16,     /* against others that add at the same time */
+};
+
+static const char magic[8] = "sublet\0R";
+
+int region_new(int *ret_fd)
+{
+        struct region start = { .version = VERSION, .size = sizeof(start) };
+        int fd = memfd_create("sublet-region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        if (fd < 0)
+                return -errno;
+        memcpy(start.magic, magic, sizeof(magic));
+        if (ftruncate(fd, sizeof(start)) < 0 ||
+            pwrite(fd, &start, offsetof(struct region, slots), 0) != offsetof(struct region, slots) ||
+            fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
+                int r = -errno;
+
+                (void)close(fd);
+                return r;
+        }
+        *ret_fd = fd;
+        return 0;
+}
+
+/* ---- slots: R3, R4 ------------------------------------------------------------------------------- */
+
+static int lock_slot(int fd, size_t slot, short type)
+{
+        struct flock lock = { .l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)slot, .l_len = 1 };
+
+        return fcntl(fd, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
+}
+
+static bool is_empty(const struct region_slot *slot)
+{
+        for (size_t i = 0; i < REGION_KINDS; i++)
+                if (slot->held[i])
+                        return false;
+        return true;
+}
+
+static void empty(struct region_slot *slot)
+{
+        for (size_t i = 0; i < REGION_KINDS; i++)
+                slot->held[i] = 0;
+}
+
+/* A description of our own of the same file: what is inherited over fork is one with the parent's. */
+static int open_again(int fd)
+{
+        char path[64];
+        int own, high;
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        own = open(path, O_RDWR | O_CLOEXEC);
+        if (own < 0)
+                return -errno;
+        high = fcntl(own, F_DUPFD_CLOEXEC, FD_FIRST);
+        if (high < 0)
+                return own; /* a low limit of descriptors: any number does */
+        (void)close(own);
+        return high;
+}
+
+static int take_slot(struct region_seat *seat)
+{
+        size_t start = (size_t)getpid() % REGION_SLOTS;
+
+        for (size_t i = 0; i < REGION_SLOTS; i++) {
+                size_t slot = (start + i) % REGION_SLOTS;
+                int r = lock_slot(seat->fd, slot, F_WRLCK);
+
+                if (r == -EAGAIN || r == -EACCES)
+                        continue;
+                if (r < 0)
+                        return r;
+                seat->slot = &seat->region->slots[slot];
+                empty(seat->slot);
+                return REGION_OK;
+        }
+        return REGION_E_SLOTS;
+}
+
+/* What dead processes held goes back. */
+static void reclaim(struct region_seat *seat)
+{
+        for (size_t i = 0; i < REGION_SLOTS; i++) {
+                struct region_slot *slot = &seat->region->slots[i];
+
+                if (slot == seat->slot || is_empty(slot) || lock_slot(seat->fd, i, F_WRLCK) < 0)
+                        continue;
+                empty(slot);
+                (void)lock_slot(seat->fd, i, F_UNLCK);
+        }
+}
+
+/* ---- joining --------------------------------------------------------------------------------------- */
+
+static bool is_region(int fd)
+{
+        struct stat st;
+        int seals = fcntl(fd, F_GET_SEALS);
+
+        return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &st) == 0 && st.st_size == sizeof(struct region);
+}
+
+int region_join(int fd, struct region_seat *ret)
+{
+        struct region_seat seat = { .fd = -1 };
+        int r;
+
+        if (!is_region(fd))
+                return -EPROTO;
+        seat.region = mmap(NULL, sizeof(*seat.region), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (seat.region == MAP_FAILED)
+                return -errno;
+        if (memcmp(seat.region->magic, magic, sizeof(magic)) != 0 || seat.region->version != VERSION ||
+            seat.region->size != sizeof(*seat.region))
+                r = -EPROTO;
+        else
+                r = seat.fd = open_again(fd);
+        if (r >= 0)
+                r = take_slot(&seat);
+        if (r != REGION_OK) {
+                if (seat.fd >= 0)
+                        (void)close(seat.fd);
+                (void)munmap(seat.region, sizeof(*seat.region));
+                return r;
+        }
+        *ret = seat;
+        return REGION_OK;
+}
+
+int region_join_again(struct region_seat *seat)
+{
+        int inherited = seat->fd, r;
+
+        seat->slot = NULL;
+        r = seat->fd = open_again(inherited);
+        (void)close(inherited);
+        return r < 0 ? r : take_slot(seat);
+}
+
+void region_leave(struct region_seat *seat)
+{
+        if (!seat->region)
+                return;
+        if (seat->slot)
+                empty(seat->slot);
+        if (seat->fd >= 0)
+                (void)close(seat->fd);
+        (void)munmap(seat->region, sizeof(*seat->region));
+        *seat = (struct region_seat){ .fd = -1 };
+}
+
+/* ---- memory: R1, R2 ---------------------------------------------------------------------------------- */
+
+bytes region_held(const struct region *region, unsigned int kind)
+{
+        bytes sum = 0;
+
+        for (size_t i = 0; i < REGION_SLOTS; i++) {
+                bytes held = region->slots[i].held[kind];
+
+                sum = sum + held < sum ? UINT64_MAX : sum + held; /* scribbled on: full */
+        }
+        return sum;
+}
+
+int region_take(struct region_seat *seat, unsigned int kind, bytes size, bytes quota)
+{
+        if (size > quota) {
+                (void)atomic_fetch_add(&seat->region->n_refused[kind], 1);
+                return REGION_E_FULL;
+        }
+        for (int i = 0; i < TRIES; i++) {
+                (void)atomic_fetch_add(&seat->slot->held[kind], size);
+                if (region_held(seat->region, kind) <= quota)
+                        return REGION_OK;
+                (void)atomic_fetch_sub(&seat->slot->held[kind], size);
+                if (i == 0)
+                        reclaim(seat);
+                if (region_held(seat->region, kind) > quota - size)
+                        break;       /* really full */
+                (void)sched_yield(); /* somebody else tried at the same time */
+        }
+        (void)atomic_fetch_add(&seat->region->n_refused[kind], 1);
+        return REGION_E_FULL;
+}
+
+void region_drop(struct region_seat *seat, unsigned int kind, bytes size)
+{
+        bytes held = seat->slot->held[kind];
+
+        while (!atomic_compare_exchange_weak(&seat->slot->held[kind], &held, held > size ? held - size : 0))
+                ;
+}
