@@ -4,3 +4,4 @@
 int run_main(int argc, char **argv);
 int keeper_main(int argc, char **argv);
 int doctor_main(int argc, char **argv);
+int daemon_main(int argc, char **argv);

@@ -1,0 +1,109 @@
+/* From what `sublet run` asks to a lease in the table, or a refusal with the next step. */
+#include "node/daemon.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "node/grant.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static int errno_of(int outcome)
+{
+        switch (outcome) {
+        case TENANTS_E_NAME_TAKEN:
+                return -EEXIST;
+        case TENANTS_E_BAD_NAME:
+                return -EINVAL;
+        case TENANTS_E_DEVICE_LOST:
+                return -ENODEV;
+        default:
+                return -ENOSPC;
+        }
+}
+
+static const char *or_null(const char *text)
+{
+        return *text ? text : NULL;
+}
+
+/* Who names no size gets what nobody has leased: alone, that is the whole card. */
+static int give_the_rest(const struct daemon *daemon, struct lease *lease, struct err *err)
+{
+        for (unsigned int i = 0; i < lease->n_devices; i++) {
+                bytes leased = tenants_leased(&daemon->tenants, i, NULL), total = lease->devices[i].total;
+
+                if (!lease->devices[i].is_granted || daemon->tenants.overcommits)
+                        continue;
+                if (leased >= total)
+                        return err_say(err, -ENOSPC,
+                                       "all memory of device %u is leased; end or shrink a tenant ('sublet ps', "
+                                       "'sublet set')",
+                                       i);
+                lease->devices[i].quota.size = total - leased;
+        }
+        return 0;
+}
+
+static int fill(struct daemon *daemon, const struct message_request *request, struct message_lease *ret,
+                struct err *err)
+{
+        struct grant grant = { or_null(request->mem), or_null(request->gpus), or_null(request->host),
+                               or_null(request->managed) };
+        _cleanup_(freep) struct lease *lease = malloc(sizeof(*lease));
+        int r;
+
+        if (!lease)
+                return err_set(err, -ENOMEM, "leasing");
+        memcpy(lease, &daemon->machine, sizeof(*lease));
+        r = grant_apply(&grant, lease, err);
+        if (r < 0)
+                return r == -ERANGE ? -ENOSPC : -EINVAL;
+        if (!request->mem[0] && (r = give_the_rest(daemon, lease, err)) < 0)
+                return r;
+        message_lease_fill(lease, ret);
+        return 0;
+}
+
+static int check_mode(const char *mode, struct err *err)
+{
+        if (!*mode || !strcmp(mode, "time"))
+                return 0;
+        return err_say(err, -EINVAL, "mode '%s' is not offered by this daemon: time", mode);
+}
+
+int admit(struct daemon *daemon, const struct message_request *request, uid_t owner, struct tenant **ret,
+          struct err *err)
+{
+        struct message_lease lease = { .owner = owner,
+                                       .since = clock_realtime() / NSEC_PER_SEC,
+                                       .share = request->share,
+                                       .cap = request->cap,
+                                       .class = request->class,
+                                       .ipc_host = request->ipc_host,
+                                       .audit_ms = request->audit_ms,
+                                       .mode = "time" };
+        struct tenant *tenant;
+        int r;
+
+        if ((r = check_mode(request->mode, err)) < 0)
+                return r;
+        if (request->ipc_host && owner != 0 && owner != daemon->uid)
+                return err_say(err, -EPERM, "--ipc=host opens a tenant to others: root only");
+        if ((r = tenants_name(&daemon->tenants, request, lease.tenant, err)) != 0)
+                return errno_of(r);
+        (void)snprintf(lease.command, sizeof(lease.command), "%s", request->command);
+        if ((r = fill(daemon, request, &lease, err)) < 0)
+                return r;
+        if ((r = tenants_fit(&daemon->tenants, &lease, NULL, err)) != 0)
+                return errno_of(r);
+        r = tenants_put(&daemon->tenants, &lease, &tenant);
+        if (r < 0)
+                return err_set(err, r, "leasing");
+        tenant->since = clock_realtime();
+        tenant->state_since = clock_now();
+        tenant->owner = daemon;
+        *ret = tenant;
+        return 0;
+}

@@ -1,0 +1,507 @@
+/*
+ * `sublet daemon`: the node. It leases the devices of this machine to tenants, makes the devices follow the
+ * turns, and tells who used what.
+ *
+ * One loop; driver calls are made only before it begins and on the threads of the paces. Tenants do not
+ * depend on it: each has a keeper, which goes on if the daemon dies, and comes back to the next one.
+ */
+#include "node/daemon.h"
+
+#include "node/verbs.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "base/when.h"
+#include "gate/gate.h"
+#include "gate/probe.h"
+#include "node/http.h"
+#include "node/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+
+enum {
+        OPTION_DIR = 256,
+        OPTION_LISTEN,
+        OPTION_OVERCOMMIT,
+        OPTION_PERIOD,
+        OPTION_POLICY,
+        OPTION_STATE,
+
+        EXIT_USAGE = 2,
+        TIDY_SEC = 3600,
+        FILES_WANTED = 16384, /* several descriptors per tenant */
+};
+
+#define DEFAULT_DIR "/run/sublet"
+#define DEFAULT_STATE "/var/lib/sublet/sublet.db"
+
+static const struct option options[] = {
+        { "dir", required_argument, NULL, OPTION_DIR },
+        { "listen", required_argument, NULL, OPTION_LISTEN },
+        { "overcommit", no_argument, NULL, OPTION_OVERCOMMIT },
+        { "period", required_argument, NULL, OPTION_PERIOD },
+        { "policy", required_argument, NULL, OPTION_POLICY },
+        { "state", required_argument, NULL, OPTION_STATE },
+        { "help", no_argument, NULL, 'h' },
+        { 0 },
+};
+
+static const char usage[] =
+        "usage: sublet daemon [OPTION...]\n"
+        "Leases the GPUs of this machine: admits tenants, shares GPU time, keeps accounts, answers questions.\n"
+        "\n"
+        "  --dir DIR           its sockets (default: $SUBLET_DIR, or /run/sublet)\n"
+        "  --state FILE        leases, usage and events (default: /var/lib/sublet/sublet.db, or DIR/sublet.db\n"
+        "                      where another directory was named)\n"
+        "  --policy NAME       how GPU time is shared: auto (default), slices, turns, strict, none\n"
+        "  --period TIME       in which turns go round: 10ms to 1s (default: chosen from the tenants)\n"
+        "  --overcommit        lease more memory than there is; tenants may then be refused below their quota\n"
+        "  --listen ADDR:PORT  answer questions (no orders) over TCP, to whoever can reach it (default: off)\n"
+        "  -h, --help          this text\n"
+        "\n"
+        "Tenants go on when the daemon ends, and a new daemon takes up where it stopped.\n";
+
+/* ---- settings ---------------------------------------------------------------------------------- */
+
+static int copy(char *to, size_t room, const char *what, const char *text, struct err *err)
+{
+        if ((size_t)snprintf(to, room, "%s", text) >= room || !*text)
+                return err_say(err, -EINVAL, "%s %s: a path of 1 to %zu bytes", what, text, room - 1);
+        return 0;
+}
+
+static int parse_period(struct settings *settings, const char *text, struct err *err)
+{
+        nsec period;
+
+        if (duration_parse(text, &period) < 0 || period < 10 * NSEC_PER_MSEC || period > NSEC_PER_SEC)
+                return err_say(err, -EINVAL, "--period %s: a time from 10ms to 1s", text);
+        settings->turns.period = period;
+        return 0;
+}
+
+static int parse_option(struct settings *settings, int option, const char *word, struct err *err)
+{
+        switch (option) {
+        case OPTION_DIR:
+                return copy(settings->dir, sizeof(settings->dir), "--dir", optarg, err);
+        case OPTION_LISTEN:
+                settings->listen = optarg;
+                return 0;
+        case OPTION_OVERCOMMIT:
+                settings->overcommits = true;
+                return 0;
+        case OPTION_PERIOD:
+                return parse_period(settings, optarg, err);
+        case OPTION_POLICY:
+                if (turns_policy_parse(optarg, &settings->turns.policy) < 0)
+                        return err_say(err, -EINVAL, "--policy %s: auto, slices, turns, strict or none", optarg);
+                return 0;
+        case OPTION_STATE:
+                return copy(settings->state, sizeof(settings->state), "--state", optarg, err);
+        case 'h':
+                return 1;
+        case ':':
+                return err_say(err, -EINVAL, "%s needs a value", word);
+        default:
+                return err_say(err, -EINVAL, "unknown option %s ('sublet daemon --help')", word);
+        }
+}
+
+static int choose_places(struct settings *settings, struct err *err)
+{
+        const char *named = getenv("SUBLET_DIR");
+        bool is_default = !settings->dir[0] && !(named && *named);
+
+        if (!settings->dir[0] &&
+            copy(settings->dir, sizeof(settings->dir), "SUBLET_DIR", is_default ? DEFAULT_DIR : named, err) < 0)
+                return -EINVAL;
+        if (!settings->state[0])
+                (void)snprintf(settings->state, sizeof(settings->state), is_default ? DEFAULT_STATE : "%s/sublet.db",
+                               settings->dir);
+        return 0;
+}
+
+/* 0; 1: help was asked for; -EINVAL. */
+static int parse(struct settings *settings, int argc, char **argv, struct err *err)
+{
+        int option, r;
+
+        opterr = 0;
+        optind = 1;
+        while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+                r = parse_option(settings, option, argv[optind - 1], err);
+                if (r)
+                        return r;
+        }
+        if (optind < argc)
+                return err_say(err, -EINVAL, "'%s' is one word too many ('sublet daemon --help')", argv[optind]);
+        return choose_places(settings, err);
+}
+
+/* ---- devices ----------------------------------------------------------------------------------- */
+
+void device_read(struct device *device)
+{
+        nsec now = clock_now();
+
+        if (!device->pace || now - device->read_at < 5 * NSEC_PER_MSEC)
+                return;
+        device->n_rows = pace_read(device->pace, &device->paced, device->rows, ARRAY_SIZE(device->rows));
+        device->read_at = now;
+}
+
+const struct pace_row *device_row(const struct device *device, const struct tenant *tenant)
+{
+        for (size_t i = 0; i < device->n_rows; i++)
+                if (device->rows[i].id == tenant->lease.id)
+                        return &device->rows[i];
+        return NULL;
+}
+
+static const struct event *latest(const struct daemon *daemon)
+{
+        return &daemon->events[daemon->event_id % EVENTS_KEPT];
+}
+
+void device_lose(struct device *device)
+{
+        struct daemon *daemon = device->daemon;
+
+        if (device->is_lost)
+                return;
+        device->is_lost = daemon->tenants.is_lost[device->index] = true;
+        event_tell(daemon, GATE_DEVICE_LOST, NULL, (int)device->index, "%s", device->info.uuid);
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                if (!tenant_has(t, device->index))
+                        continue;
+                event_tell(daemon, GATE_DEVICE_LOST, t, (int)device->index, "this tenant has it");
+                keepers_tell(t, latest(daemon));
+        }
+}
+
+static void tell_pace_event(struct device *device, const struct pace_event *event)
+{
+        struct daemon *daemon = device->daemon;
+        struct tenant *tenant = event->tenant ? tenants_find_id(&daemon->tenants, event->tenant) : NULL;
+        int kind = event_find(pace_event_name(event->kind)), index = (int)device->index;
+
+        switch (event->kind) {
+        case PACE_DEVICE_LOST:
+                device_lose(device);
+                break;
+        case PACE_METER_LOST:
+                event_tell(daemon, kind, NULL, index, "%lld records", (long long)event->detail);
+                break;
+        case PACE_NO_METER:
+                event_tell(daemon, kind, NULL, index, "%s", strerror((int)-event->detail));
+                break;
+        case PACE_NOT_SWITCHED:
+                event_tell(daemon, kind, tenant, index, "driver status 0x%llx", (unsigned long long)event->detail);
+                break;
+        default:
+                event_tell(daemon, kind, tenant, index, "%s", "");
+        }
+}
+
+static void on_pace(struct loop_source *source, uint32_t events)
+{
+        struct device *device = source->context;
+        struct pace_event told[32];
+        size_t n = pace_events(device->pace, told, ARRAY_SIZE(told));
+
+        (void)events;
+        for (size_t i = 0; i < n; i++)
+                if (event_find(pace_event_name(told[i].kind)) >= 0)
+                        tell_pace_event(device, &told[i]);
+}
+
+void daemon_divide(struct daemon *daemon)
+{
+        (void)tenants_divide(&daemon->tenants);
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                for (unsigned int i = 0; i < daemon->n_devices && t->board; i++) {
+                        struct board_device *board = &t->board->devices[i];
+
+                        if (!tenant_has(t, i) || (board->share == t->share && board->cap == t->lease.cap &&
+                                                  board->class == (uint32_t)t->lease.class))
+                                continue;
+                        board->share = t->share;
+                        board->cap = t->lease.cap;
+                        board->class = (uint32_t)t->lease.class;
+                        if (daemon->devices[i].pace)
+                                (void)pace_change(daemon->devices[i].pace, t->lease.id, t->share, t->lease.cap,
+                                                  t->lease.class);
+                }
+        }
+}
+
+/* The cards by the driver's own client, as every gate sees them; names and UUIDs by NVML. */
+static int find_devices(struct daemon *daemon, struct err *err)
+{
+        struct gate_driver driver = { .context = daemon->backend.context,
+                                      .node = daemon->backend.node,
+                                      .ioctl = daemon->backend.ioctl,
+                                      .open = daemon->backend.open,
+                                      .map = daemon->backend.map };
+        struct gpu_device found[GPU_DEVICES_MAX];
+        unsigned int n = 0;
+        struct probe probe;
+        int r;
+
+        r = probe_init(&probe, &driver, &daemon->backend.layout);
+        if (r < 0)
+                return err_set(err, r, "asking the driver for its cards");
+        r = probe_devices(&probe, &daemon->machine);
+        probe_done(&probe);
+        if (r < 0)
+                return err_set(err, r, "asking the driver for its cards");
+        r = gpu_find(&daemon->backend, found, &n, err);
+        if (r < 0)
+                return r;
+        daemon->n_devices = daemon->tenants.n_devices = daemon->machine.n_devices;
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                struct device *device = &daemon->devices[i];
+
+                device->daemon = daemon;
+                device->index = i;
+                device->info.index = i;
+                if (i < n)
+                        device->info = found[i];
+                device->info.total = daemon->tenants.totals[i] = daemon->machine.devices[i].total;
+        }
+        return 0;
+}
+
+static int start_pace(struct daemon *daemon, struct device *device, struct err *err)
+{
+        struct pace_settings settings = { .turns = daemon->settings.turns };
+        int r = pace_start(&daemon->backend, device->index, &settings, &device->pace, err);
+
+        if (r < 0)
+                return err_while(err, "device %u", device->index);
+        device->source = (struct loop_source){ .fd = pace_fd(device->pace), .ready = on_pace, .context = device };
+        r = loop_add(daemon->loop, &device->source, EPOLLIN);
+        return r < 0 ? err_set(err, r, "device %u", device->index) : 0;
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+static int make_directory(const char *path, mode_t mode, struct err *err)
+{
+        if (mkdir(path, mode) < 0 && errno != EEXIST)
+                return err_set(err, -errno, "making %s", path);
+        return 0;
+}
+
+/* Held until we end, however we do. *ret_fd is the caller's. */
+static int lock_directory(const char *dir, int *ret_fd, struct err *err)
+{
+        _cleanup_(closep) int fd = -1;
+        char path[128], said[32] = "";
+
+        (void)snprintf(path, sizeof(path), "%s/lock", dir);
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        if (fd < 0)
+                return err_set(err, -errno, "opening %s", path);
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+                if (read(fd, said, sizeof(said) - 1) > 0)
+                        said[strcspn(said, "\n")] = '\0';
+                return err_say(err, -EBUSY, "a daemon (process %s) serves %s already; stop it, or choose another --dir",
+                               said, dir);
+        }
+        (void)snprintf(said, sizeof(said), "%d\n", getpid());
+        if (ftruncate(fd, 0) < 0 || write(fd, said, strlen(said)) < 0)
+                return err_set(err, -errno, "writing %s", path);
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+static int prepare_places(struct settings *settings, int *ret_lock, struct err *err)
+{
+        char parent[sizeof(settings->state)];
+        char *slash;
+        int r;
+
+        (void)umask(0022);
+        r = make_directory(settings->dir, 0755, err);
+        if (r < 0)
+                return r;
+        (void)snprintf(parent, sizeof(parent), "%s", settings->state);
+        slash = strrchr(parent, '/');
+        if (slash && slash != parent) {
+                *slash = '\0';
+                r = make_directory(parent, 0755, err);
+        }
+        return r < 0 ? r : lock_directory(settings->dir, ret_lock, err);
+}
+
+static void on_signal(struct loop_source *source, uint32_t events)
+{
+        struct daemon *daemon = source->context;
+        struct signalfd_siginfo info;
+
+        (void)events;
+        while (read(source->fd, &info, sizeof(info)) == sizeof(info)) {
+                if (info.ssi_signo == SIGCHLD)
+                        keepers_reap(daemon);
+                else
+                        loop_stop(daemon->loop);
+        }
+}
+
+/* Ours are read from a descriptor; a terminal or pipe that goes away does not end us. Or -errno. */
+static int watch_signals(void)
+{
+        sigset_t set;
+
+        (void)sigemptyset(&set);
+        (void)sigaddset(&set, SIGINT);
+        (void)sigaddset(&set, SIGTERM);
+        (void)sigaddset(&set, SIGCHLD);
+        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR ||
+            signal(SIGHUP, SIG_IGN) == SIG_ERR)
+                return -errno;
+        return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* By this the keepers see that we live. */
+static void on_beat(struct loop_timer *timer)
+{
+        struct daemon *daemon = timer->context;
+        nsec now = clock_now();
+
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next)
+                if (t->board)
+                        t->board->beat = now;
+        keepers_tick(daemon);
+        doors_tick(daemon);
+        http_wake(daemon->http);
+}
+
+static void on_second(struct loop_timer *timer)
+{
+        usage_count(timer->context);
+        notify("WATCHDOG=1");
+}
+
+static void on_tidy(struct loop_timer *timer)
+{
+        struct daemon *daemon = timer->context;
+
+        daemon_store_result(daemon, store_tidy(daemon->store, clock_realtime()));
+}
+
+static int serve(struct daemon *daemon, struct err *err)
+{
+        struct loop_timer beat = { .due = on_beat, .context = daemon };
+        struct loop_timer second = { .due = on_second, .context = daemon };
+        struct loop_timer tidy = { .due = on_tidy, .context = daemon };
+        _cleanup_(closep) int signals = watch_signals();
+        struct loop_source source = { .fd = signals, .ready = on_signal, .context = daemon };
+        int r;
+
+        if (signals < 0)
+                return err_set(err, signals, "watching signals");
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                if ((r = start_pace(daemon, &daemon->devices[i], err)) < 0)
+                        return r;
+        (void)watch_start(daemon, &daemon->watch); /* without NVML there are no Xids; the pace sees a lost device */
+        keepers_recover(daemon);
+        if ((r = doors_open(daemon, err)) < 0 || (r = http_open(daemon, &daemon->http, err)) < 0)
+                return r;
+        r = loop_add(daemon->loop, &source, EPOLLIN);
+        if (r < 0)
+                return err_set(err, r, "watching signals");
+        loop_timer_set(daemon->loop, &beat, 0, BOARD_BEAT_MSEC * NSEC_PER_MSEC);
+        loop_timer_set(daemon->loop, &second, NSEC_PER_SEC, NSEC_PER_SEC);
+        loop_timer_set(daemon->loop, &tidy, NSEC_PER_SEC, TIDY_SEC * NSEC_PER_SEC);
+        event_tell(daemon, GATE_DAEMON_STARTED, NULL, -1, "%s, %u devices, driver %s", SUBLET_VERSION,
+                   daemon->n_devices, daemon->backend.release);
+        notify("READY=1");
+        r = loop_run(daemon->loop);
+        notify("STOPPING=1");
+        loop_drop(daemon->loop, &source);
+        return r < 0 ? err_set(err, r, "waiting for events") : 0;
+}
+
+/* Whatever has been begun; tenants go on, with everybody on the device. */
+static void end(struct daemon *daemon)
+{
+        if (daemon->http)
+                event_tell(daemon, GATE_DAEMON_STOPPED, NULL, -1, "%zu tenants", daemon->tenants.n);
+        daemon->http = http_close(daemon->http);
+        doors_close(daemon);
+        daemon->watch = watch_stop(daemon->watch);
+        keepers_leave(daemon);
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                loop_drop(daemon->loop, &daemon->devices[i].source);
+                daemon->devices[i].pace = pace_stop(daemon->devices[i].pace);
+        }
+        daemon->store = store_close(daemon->store);
+        daemon->loop = loop_free(daemon->loop);
+}
+
+static void want_files(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= FILES_WANTED)
+                return;
+        limit.rlim_cur = limit.rlim_max < FILES_WANTED ? limit.rlim_max : FILES_WANTED;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int run(struct daemon *daemon, struct err *err)
+{
+        _cleanup_(closep) int lock = -1;
+        int r;
+
+        want_files();
+        if ((r = gpu_backend_find(&daemon->backend, err)) < 0 ||
+            (r = prepare_places(&daemon->settings, &lock, err)) < 0 || (r = find_devices(daemon, err)) < 0 ||
+            (r = store_open(daemon->settings.state, &daemon->store, err)) < 0)
+                return r;
+        r = loop_new(&daemon->loop);
+        if (r < 0)
+                err_set(err, r, "waiting for events");
+        else
+                r = serve(daemon, err);
+        end(daemon);
+        return r;
+}
+
+int daemon_main(int argc, char **argv)
+{
+        struct daemon *daemon = calloc(1, sizeof(*daemon)); /* large */
+        struct err err = { 0 };
+        int r;
+
+        if (!daemon)
+                return EXIT_FAILURE;
+        daemon->uid = geteuid();
+        daemon->since = clock_realtime();
+        r = parse(&daemon->settings, argc, argv, &err);
+        daemon->tenants.overcommits = daemon->settings.overcommits;
+        if (r == 1)
+                (void)fputs(usage, stdout);
+        else if (r == 0)
+                r = run(daemon, &err) < 0 ? -EIO : 0;
+        else
+                r = -EINVAL;
+        if (r < 0)
+                (void)fprintf(stderr, "sublet daemon: %s\n", err.text);
+        free(daemon);
+        return r == -EINVAL ? EXIT_USAGE : r < 0 ? EXIT_FAILURE : 0;
+}

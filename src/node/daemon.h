@@ -1,0 +1,155 @@
+/*
+ * The daemon: what its parts share. One loop thread owns all of this; the threads beside it (a pace per
+ * device, the store's log, the watch for Xids) have their own and are talked to through their headers.
+ *
+ *      doors.c     the sockets at which tenants ask and keepers come back
+ *      admit.c     from a request to a lease, or a refusal
+ *      keepers.c   the conversation with each tenant's keeper
+ *      usage.c     from boards to the store, once a second
+ *      events.c    what an operator may see happen
+ *      api*.c      questions and orders over HTTP (pure: request in, response out); http.c carries them
+ *
+ * store, http, watch and the devices' pace may be NULL: then nothing is kept, told or turned (tests).
+ */
+#pragma once
+
+#include "gpu/backend.h"
+#include "gpu/find.h"
+#include "node/loop.h"
+#include "node/pace.h"
+#include "node/tenants.h"
+
+#include <stdarg.h>
+
+struct http;
+struct store;
+struct visitor;
+struct watch;
+
+struct settings {
+        char dir[96];       /* sockets and the lock */
+        char state[256];    /* the store's file */
+        const char *listen; /* ADDR:PORT, or NULL */
+        struct turns_settings turns;
+        bool overcommits;
+};
+
+struct device {
+        struct daemon *daemon;
+        unsigned int index;
+        struct gpu_device info;
+        struct pace *pace;
+        struct loop_source source; /* its events */
+        bool is_lost;
+        uint64_t n_lost; /* records, in all */
+
+        struct pace_device paced; /* device_read */
+        struct pace_row rows[TURNS_TENANTS_MAX];
+        size_t n_rows;
+        nsec read_at;
+};
+
+enum {
+        EVENTS_KEPT = 1024, /* in memory, for those who follow */
+};
+
+struct event {
+        uint64_t id;                     /* 0: an empty place */
+        nsec time;                       /* since the epoch */
+        const char *level, *name, *line; /* of events.def */
+        char tenant[64];                 /* "": of nobody */
+        int64_t owner;                   /* -1: nobody's */
+        int device;                      /* -1: none */
+        char detail[256];
+};
+
+struct daemon {
+        struct settings settings;
+        uid_t uid;  /* ours: who has it may do everything, as root may */
+        nsec since; /* clock_realtime */
+        struct gpu_backend backend;
+        struct lease machine; /* its table of cards, granted to nobody */
+        struct device devices[LEASE_DEVICES_MAX];
+        unsigned int n_devices;
+        struct tenants tenants;
+
+        struct loop *loop;
+        struct store *store;
+        struct http *http;
+        struct watch *watch;
+        struct visitor *visitors;
+        unsigned int n_visitors;
+
+        struct event events[EVENTS_KEPT]; /* a ring: id modulo its size */
+        uint64_t event_id;                /* of the latest */
+        bool store_has_failed;
+        bool is_recovering; /* tenants of the daemon before are still awaited */
+};
+
+/* What the pace knows now, or knew a moment ago. */
+void device_read(struct device *device);
+const struct pace_row *device_row(const struct device *device, const struct tenant *tenant); /* NULL: not there */
+
+/* A device fell off the bus: whoever has it is told, once. */
+void device_lose(struct device *device);
+
+/* After a lease was put, changed or taken: shares are divided anew, and what has changed is told to the pace
+ * and written on the boards. */
+void daemon_divide(struct daemon *daemon);
+
+/* ---- admit.c */
+
+/* A lease for a request by `owner`, taken into the table. 0; -errno for the peer: ENOSPC, EEXIST, EINVAL, ENODEV, EPERM,
+ * with a line that says the next step. */
+int admit(struct daemon *daemon, const struct message_request *request, uid_t owner, struct tenant **ret,
+          struct err *err);
+
+/* ---- doors.c */
+int doors_open(struct daemon *daemon, struct err *err);
+void doors_close(struct daemon *daemon);
+void doors_tick(struct daemon *daemon); /* visitors who do not come to the point are shown out */
+
+/* ---- keepers.c */
+
+/* Starts the keeper of an admitted tenant; the descriptors stay the caller's. 0; -errno. */
+int keepers_start(struct daemon *daemon, struct tenant *tenant, int listener, int run, struct err *err);
+
+/* A keeper came back: its hello, and the socket, which is taken over on success. 0; -EPROTO. */
+int keepers_return(struct daemon *daemon, struct message *hello, int socket, pid_t process);
+
+/* Tells the keeper new quotas: its answer will have tenant->set_asked as its serial. 0; -errno (nothing was sent). */
+int keepers_set(struct tenant *tenant);
+int keepers_end(struct tenant *tenant); /* 0; -errno */
+void keepers_tell(struct tenant *tenant, const struct event *event);
+void keepers_tick(struct daemon *daemon);    /* looks after those who are awaited */
+void keepers_reap(struct daemon *daemon);    /* on SIGCHLD */
+void keepers_recover(struct daemon *daemon); /* awaits those whom the store knows */
+void keepers_leave(struct daemon *daemon);   /* lets go of all: the daemon ends, they do not */
+
+/* ---- usage.c */
+void usage_start(struct daemon *daemon, struct tenant *tenant); /* once its board is there */
+void usage_count(struct daemon *daemon);                        /* once a second, and before somebody asks */
+void usage_count_last(struct daemon *daemon, struct tenant *tenant);
+
+/* ---- events.c */
+enum gate_event;
+
+/* tenant and device may be missing (NULL, -1). Written to the log, the store, and those who follow. */
+void event_tell(struct daemon *daemon, int event, const struct tenant *tenant, int device, const char *format, ...)
+        __attribute__((format(printf, 5, 6)));
+
+/* The number of an event by its name; -1: there is none. */
+int event_find(const char *name);
+
+/* The next event behind `id` that is still in memory; NULL: none. */
+const struct event *event_after(const struct daemon *daemon, uint64_t id);
+
+/* Must be told when a write to the store failed or worked: says so once. */
+void daemon_store_result(struct daemon *daemon, int r);
+
+/* ---- watch.c: Xids and lost devices */
+int watch_start(struct daemon *daemon, struct watch **ret); /* 0; -ENOTSUP; -errno */
+struct watch *watch_stop(struct watch *watch);              /* NULL is fine; waits up to a second */
+
+/* ---- notify.c: systemd */
+void notify(const char *state); /* "READY=1"; without NOTIFY_SOCKET nothing happens */

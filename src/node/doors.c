@@ -1,0 +1,283 @@
+/*
+ * The two sockets at which others come in: tenant.sock, where a command's supervisor asks for a lease, and
+ * keeper.sock, where keepers come back to a new daemon.
+ *
+ * A visitor is a connection that is nobody's yet. At tenant.sock it says «lease», is granted or refused, and
+ * with «listener» its socket becomes the keeper's; if it hangs up before, the lease is withdrawn. At
+ * keeper.sock its first word is «hello», and the socket is the tenant's. Anybody may come: a visitor costs
+ * little, says little, and not for long.
+ */
+#include "node/daemon.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "gate/gate.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+enum {
+        VISITORS_MAX = 512,
+        VISITORS_PER_USER = 64,
+        PATIENCE_SEC = 60,
+};
+
+struct visitor {
+        struct visitor *next;
+        struct daemon *daemon;
+        struct loop_source source; /* owns its descriptor */
+        struct ucred who;
+        bool is_keeper;
+        struct tenant *tenant; /* admitted, not started */
+        nsec since;
+};
+
+static struct door {
+        const char *name;
+        mode_t mode;
+        bool is_keepers;
+        struct loop_source source;
+} doors[] = {
+        { .name = "tenant.sock", .mode = 0666 },
+        { .name = "keeper.sock", .mode = 0600, .is_keepers = true },
+};
+
+/* The lease of a visitor who leaves before its command runs returns. */
+static void withdraw(struct daemon *daemon, struct tenant *tenant)
+{
+        tenants_take(&daemon->tenants, tenant);
+        tenant_free(tenant);
+        daemon_divide(daemon);
+}
+
+static void show_out(struct visitor *visitor)
+{
+        struct daemon *daemon = visitor->daemon;
+        struct visitor **at = &daemon->visitors;
+
+        while (*at != visitor)
+                at = &(*at)->next;
+        *at = visitor->next;
+        daemon->n_visitors--;
+        loop_drop(daemon->loop, &visitor->source);
+        closep(&visitor->source.fd);
+        if (visitor->tenant)
+                withdraw(daemon, visitor->tenant);
+        free(visitor);
+}
+
+static const char *code_name(int code)
+{
+        switch (code) {
+        case -ENOSPC:
+                return "ENOSPC";
+        case -EEXIST:
+                return "EEXIST";
+        case -EPERM:
+                return "EPERM";
+        case -ENODEV:
+                return "ENODEV";
+        default:
+                return "EINVAL";
+        }
+}
+
+static void refuse(struct visitor *visitor, int code, const char *text)
+{
+        json_t *body = message_new("refused");
+
+        (void)json_object_set_new(body, "code", json_string(code_name(code)));
+        (void)json_object_set_new(body, "text", json_string(text));
+        (void)message_send(visitor->source.fd, body, NULL, 0);
+        event_tell(visitor->daemon, GATE_LEASE_REFUSED, NULL, -1, "user %u: %s", visitor->who.uid, text);
+}
+
+static void grant(struct visitor *visitor)
+{
+        json_t *body = message_new("granted");
+
+        (void)json_object_set_new(body, "tenant", json_string(visitor->tenant->lease.tenant));
+        (void)json_object_set_new(body, "env", json_object());
+        (void)message_send(visitor->source.fd, body, NULL, 0);
+}
+
+static void on_lease(struct visitor *visitor, const struct message *message)
+{
+        struct message_request request;
+        const char *field = "";
+        struct err err = { 0 };
+        int r;
+
+        if (visitor->tenant) { /* asks again: the first one is forgotten */
+                withdraw(visitor->daemon, visitor->tenant);
+                visitor->tenant = NULL;
+        }
+        r = message_request_parse(message->body, &request, &field);
+        if (r < 0)
+                r = err_say(&err, -EINVAL, "the request's '%s' is too long or out of range", field);
+        else
+                r = admit(visitor->daemon, &request, visitor->who.uid, &visitor->tenant, &err);
+        if (r < 0) {
+                refuse(visitor, r, err.text);
+                return;
+        }
+        daemon_divide(visitor->daemon);
+        grant(visitor);
+}
+
+/* The keeper has its own copies; the tenant is its from here on. */
+static void on_listener(struct visitor *visitor, struct message *message)
+{
+        _cleanup_(closep) int listener = message_take_fd(message, 0);
+        struct err err = { 0 };
+        int r = -EINVAL;
+
+        if (listener < 0 || !visitor->tenant)
+                (void)err_say(&err, r, "a listener belongs behind a granted lease");
+        else
+                r = keepers_start(visitor->daemon, visitor->tenant, listener, visitor->source.fd, &err);
+        if (r < 0)
+                refuse(visitor, r, err.text);
+        else
+                visitor->tenant = NULL;
+}
+
+/* True: the visitor is done with. */
+static bool hear(struct visitor *visitor, struct message *message)
+{
+        const char *type = message_type(message);
+
+        if (visitor->is_keeper) {
+                int fd = visitor->source.fd;
+
+                loop_drop(visitor->daemon->loop, &visitor->source);
+                if (keepers_return(visitor->daemon, message, fd, visitor->who.pid) == 0)
+                        visitor->source.fd = -1;
+                return true;
+        }
+        if (!strcmp(type, "lease"))
+                on_lease(visitor, message);
+        else if (!strcmp(type, "listener")) {
+                on_listener(visitor, message);
+                return true;
+        }
+        return false;
+}
+
+static void on_word(struct loop_source *source, uint32_t events)
+{
+        struct visitor *visitor = source->context;
+        struct message message;
+        bool is_done;
+        int r = message_receive(source->fd, &message);
+
+        (void)events;
+        if (r == MESSAGE_E_NONE)
+                return;
+        if (r != MESSAGE_OK) {
+                show_out(visitor);
+                return;
+        }
+        is_done = hear(visitor, &message);
+        message_done(&message);
+        if (is_done)
+                show_out(visitor);
+}
+
+static bool may_come(const struct daemon *daemon, const struct door *door, const struct ucred *who)
+{
+        unsigned int n = 0;
+
+        if (door->is_keepers)
+                return who->uid == daemon->uid;
+        for (const struct visitor *v = daemon->visitors; v; v = v->next)
+                n += v->who.uid == who->uid;
+        return daemon->n_visitors < VISITORS_MAX && (n < VISITORS_PER_USER || who->uid == 0);
+}
+
+static void on_knock(struct loop_source *source, uint32_t events)
+{
+        const struct door *door = (const struct door *)((const char *)source - offsetof(struct door, source));
+        _cleanup_(closep) int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        struct daemon *daemon = source->context;
+        struct ucred who = { 0 };
+        socklen_t size = sizeof(who);
+        struct visitor *visitor;
+
+        (void)events;
+        if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0 || !may_come(daemon, door, &who))
+                return;
+        visitor = calloc(1, sizeof(*visitor));
+        if (!visitor)
+                return;
+        *visitor = (struct visitor){ .next = daemon->visitors,
+                                     .daemon = daemon,
+                                     .source = { .fd = TAKE_FD(fd), .ready = on_word, .context = visitor },
+                                     .who = who,
+                                     .is_keeper = door->is_keepers,
+                                     .since = clock_now() };
+        daemon->visitors = visitor;
+        daemon->n_visitors++;
+        if (loop_add(daemon->loop, &visitor->source, EPOLLIN) < 0)
+                show_out(visitor);
+}
+
+void doors_tick(struct daemon *daemon)
+{
+        nsec now = clock_now();
+
+        for (struct visitor *v = daemon->visitors, *next; v; v = next) {
+                next = v->next;
+                if (now - v->since > PATIENCE_SEC * NSEC_PER_SEC)
+                        show_out(v);
+        }
+}
+
+/* A socket of ours, in place of what a daemon before us left. */
+static int door_open(struct daemon *daemon, struct door *door, struct err *err)
+{
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        int r;
+
+        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", daemon->settings.dir, door->name);
+        (void)unlink(address.sun_path);
+        door->source = (struct loop_source){ .ready = on_knock, .context = daemon };
+        door->source.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (door->source.fd < 0 || bind(door->source.fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
+            chmod(address.sun_path, door->mode) < 0 || listen(door->source.fd, SOMAXCONN) < 0)
+                return err_set(err, -errno, "listening on %s", address.sun_path);
+        r = loop_add(daemon->loop, &door->source, EPOLLIN);
+        return r < 0 ? err_set(err, r, "listening on %s", address.sun_path) : 0;
+}
+
+int doors_open(struct daemon *daemon, struct err *err)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(doors); i++) {
+                int r = door_open(daemon, &doors[i], err);
+
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+void doors_close(struct daemon *daemon)
+{
+        char path[128];
+
+        while (daemon->visitors)
+                show_out(daemon->visitors);
+        for (size_t i = 0; i < ARRAY_SIZE(doors); i++) {
+                loop_drop(daemon->loop, &doors[i].source);
+                closep(&doors[i].source.fd);
+                (void)snprintf(path, sizeof(path), "%s/%s", daemon->settings.dir, doors[i].name);
+                (void)unlink(path);
+        }
+}
