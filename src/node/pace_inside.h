@@ -65,7 +65,7 @@ struct tenant {
         bool must_kick;
         nsec kicked_at, kick_after;
         bool is_in_call; /* one that switches it is under way */
-        bool has_failed;
+        bool has_failed, was_let_on;
         nsec retry_at;
 
         nsec used_at[PACE_TICKS], owed_at[PACE_TICKS]; /* at pace->ticks */

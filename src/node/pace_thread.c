@@ -91,10 +91,11 @@ static void look_at(struct pace *pace, struct tenant *tenant, struct turns_tenan
 {
         struct board_device *device = tenant->device;
 
-        if (device->is_let_on && tenant->is_off) { /* we were silent, and its keeper took us for dead */
+        if (device->is_let_on && !tenant->was_let_on && tenant->is_off) { /* its keeper took us for dead */
                 tenant->is_off = false;
                 tenant->off_since = 0;
         }
+        tenant->was_let_on = device->is_let_on;
         tally_channels(pace, tenant);
         *ret = (struct turns_tenant){ .id = tenant->id,
                                       .share = tenant->share,

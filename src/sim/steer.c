@@ -254,7 +254,7 @@ static uint32_t steer_apply(struct machine *machine, const struct steer *steer, 
                 if (object && object->channel)
                         runlist_set_off(&object->channel->run, steer->is_off, at);
                 else
-                        status = RM_STATUS_OBJECT_NOT_FOUND;
+                        status = RM_STATUS_INVALID_CHANNEL;
         }
         return status;
 }
@@ -320,6 +320,8 @@ uint32_t method_disable_channels(struct method_call *call)
         struct machine *machine = call->machine;
         struct steer steer = { .n = get(call, 4), .is_off = call->params->data[0] };
 
+        if (!steer.n)
+                return RM_STATUS_INVALID_PARAM_STRUCT; /* measured, as is INVALID_CHANNEL: tests/gpu/meter.c */
         if (steer.n > CHANNELS_MAX)
                 return RM_STATUS_INVALID_ARGUMENT;
         for (size_t i = 0; i < steer.n; i++) {

@@ -178,7 +178,7 @@ static void a_channel_is_switched_off_and_on_by_anybody(void **state)
         assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, last, 50 * MS, NULL), -ETIMEDOUT);
         assert_int_equal(disable(&other, rig->client, CHANNEL, false), RM_STATUS_OK);
         assert_int_equal(wait_for(rig, CHANNEL, last), 0);
-        assert_int_equal(disable(&other, rig->client, 0x77, true), RM_STATUS_OBJECT_NOT_FOUND);
+        assert_int_equal(disable(&other, rig->client, 0x77, true), RM_STATUS_INVALID_CHANNEL);
         rig_end(&other);
 }
 
