@@ -139,15 +139,22 @@ async function showUsage() {
                 nothing(body, 6, 'Nobody has used anything.');
 }
 
+// Those of the last day at first, then what is new; by number, for the last second's may come twice.
+const events = new Map();
 async function showEvents() {
-        const events = await ask('v1/events?since=24h'), list = document.getElementById('events');
+        const list = document.getElementById('events'), newest = Math.max(0, ...[...events.values()].map((e) => e.time));
+        for (const e of await ask(`v1/events?since=${newest ? Math.floor(newest) : '24h'}`))
+                events.set(e.id, e);
+        const latest = [...events.values()].sort((a, b) => a.time - b.time || a.id - b.id).slice(-50);
+        events.clear();
+        latest.forEach((e) => events.set(e.id, e));
         const item = (e) => {
                 const when = new Date(e.time * 1000), level = { WARN: 'warn', ALERT: 'bad' }[e.level] || '';
                 const text = `${e.tenant ? `${e.tenant}: ` : ''}${e.line}${e.detail ? `: ${e.detail}` : ''}`;
                 return element('li', {}, element('time', { dateTime: when.toISOString(), textContent: when.toLocaleTimeString('en-GB') }),
                         element('span', {}, element('span', { className: `name ${level}`, textContent: e.name }), ` ${text}`));
         };
-        const items = events.slice(-50).reverse().map(item);
+        const items = latest.reverse().map(item);
         refresh(list, items.length ? items : [element('li', { className: 'nothing', textContent: 'Nothing has happened in the last day.' })]);
 }
 
