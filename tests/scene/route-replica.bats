@@ -129,3 +129,24 @@ field() {
         [ "$(ask a /v1/chat/completions -o /dev/null -w '%{http_code}' -d '{"model":"other","messages":[]}')" = 404 ]
         [ "$(ask a /v1/chat/completions -o /dev/null -w '%{http_code}' -d '{"model":"test","messages":[]}')" = 400 ]
 }
+
+@test "a replayed trace has the reuse that was recorded, whoever leaves" {
+        trace=$dir/trace.jsonl
+        for i in 0 1 2 3 4 5 6 7; do
+                printf '{"timestamp": %d, "input_length": 3100, "output_length": 3, "hash_ids": [0, 1, 2, 3, %d, %d, %d]}\n' \
+                        $((i * 400)) $((10 + i)) $((20 + i)) $((30 + i))
+        done > "$trace"
+        run "$build/tests/peers/replay" --to "unix:$dir/a" "$trace"
+        [ "$status" -eq 0 ]
+        [ "$(field ok <<< "$output")" -eq 8 ]
+        # four common blocks, the last of them cut by the template before it
+        [ "$(ask a /replica/stats | field hit_tokens)" -ge $((7 * 3 * 512)) ]
+        run "$build/tests/peers/replay" --to "unix:$dir/a" --leave 1 --closed 4 --shared 1 --limit 12
+        [ "$status" -eq 0 ]
+        [ $(($(field ok <<< "$output") + $(field left <<< "$output"))) -eq 12 ]
+        [ "$(ask a /replica/stats | field running)" -eq 0 ]
+        ask a '/replica/fault?kind=rst&n=2' -X POST > /dev/null
+        run "$build/tests/peers/replay" --to "unix:$dir/a" "$trace"
+        [ "$status" -eq 1 ]
+        [ "$(field early <<< "$output")" -eq 2 ]
+}
