@@ -196,6 +196,14 @@ static void on_set(struct keeper *keeper, const json_t *body)
         }
 }
 
+/* What the daemon has to say to whoever waits for the tenant: its device is lost, say. */
+static void pass_on(struct keeper *keeper, json_t *body)
+{
+        LOCKED(&keeper->talk_lock);
+
+        (void)say(keeper->run, json_incref(body), NULL, 0);
+}
+
 void talk_daemon(struct keeper *keeper)
 {
         _cleanup_(message_done) struct message message = { 0 };
@@ -207,6 +215,8 @@ void talk_daemon(struct keeper *keeper)
                 on_set(keeper, message.body);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "end"))
                 keeper_end_tenant(keeper);
+        else if (r == MESSAGE_OK && !strcmp(message_type(&message), "event"))
+                pass_on(keeper, message.body);
 }
 
 /* ---- `sublet run` -------------------------------------------------------------------------------- */
@@ -226,23 +236,31 @@ void talk_run(struct keeper *keeper)
 
 /* ---- the end ------------------------------------------------------------------------------------- */
 
+/* Last words; the lock is held. */
+static bool say_ended(struct keeper *keeper, json_t *report)
+{
+        json_t *ended = message_new("ended"), *body = message_new("report");
+
+        (void)json_object_set_new(ended, "tenant", json_string(keeper->terms.tenant));
+        (void)json_object_set(ended, "report", report);
+        (void)json_object_update(body, report);
+        (void)say(keeper->run, body, NULL, 0);
+        closep(&keeper->run);
+        return say(keeper->daemon, ended, NULL, 0) == MESSAGE_OK;
+}
+
 bool talk_ended(struct keeper *keeper, nsec elapsed)
 {
         struct report what = { .tenant = keeper->terms.tenant, .lease = &keeper->lease, .elapsed = elapsed };
-        json_t *ended = message_new("ended"), *report;
-        LOCKED(&keeper->talk_lock);
+        json_t *report;
+        bool is_told;
 
         gate_stats(keeper->gate, &what.stats);
         report = report_new(&what);
-        (void)json_object_set_new(ended, "tenant", json_string(keeper->terms.tenant));
-        (void)json_object_set(ended, "report", report);
-        if (keeper->run >= 0) {
-                json_t *body = message_new("report");
-
-                (void)json_object_update(body, report);
-                (void)say(keeper->run, body, NULL, 0);
-                closep(&keeper->run);
+        {
+                LOCKED(&keeper->talk_lock);
+                is_told = say_ended(keeper, report);
         }
         json_decref(report);
-        return say(keeper->daemon, ended, NULL, 0) == MESSAGE_OK;
+        return is_told;
 }

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""Stands for `sublet daemon` where a scene wants to hold the board in its hand: it grants what is asked, starts the
+keeper, and then obeys lines on its stdin, answering each with one line of JSON on stdout.
+
+        lessor.py SUBLET DIR [--quota BYTES] [--mute]
+
+        off|on [DEVICE]         writes the wish (the call itself a daemon makes; here the keeper's rules are tested)
+        slice NSEC [DEVICE]     watch NSEC [DEVICE]
+        set JSON                sends a message to the keeper        end        ends the tenant
+        board                   the board, channels included         stop       no beat from here on; beat: again
+        silent/words            what the keepers have said since
+--mute: never beats. What a keeper says is kept. A lessor that is killed is as dead as a daemon.
+"""
+import array, fcntl, json, mmap, os, select, socket, struct, subprocess, sys, time
+
+DEVICE, DEVICES, CHANNELS, DEVICE_SIZE, ROWS = 160, 32, 160 + 120 * 32, 120, 1536
+SIZE = CHANNELS + 24 * ROWS
+sublet, where = sys.argv[1], sys.argv[2]
+options = sys.argv[3:]
+quota = int(options[options.index('--quota') + 1]) if '--quota' in options else 8 << 30
+
+
+class Board:
+    def __init__(self, fd):
+        self.map = mmap.mmap(fd, SIZE)
+        os.close(fd)
+
+    def get(self, at, kind='<Q'):
+        return struct.unpack_from(kind, self.map, at)[0]
+
+    def put(self, at, value, kind='<Q'):
+        struct.pack_into(kind, self.map, at, value)
+
+    def device(self, index):
+        return DEVICE + DEVICE_SIZE * index
+
+    def wish(self):
+        self.put(152, (self.get(152, '<I') + 1) & 0xffffffff, '<I')
+        import ctypes
+        address = ctypes.addressof(ctypes.c_char.from_buffer(self.map)) + 152
+        ctypes.CDLL(None).syscall(202, ctypes.c_void_p(address), 1, 2**31 - 1, None, None, 0)
+
+    def beat(self):
+        self.put(144, time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+
+    def show(self):
+        names = {'quota': (0, '<Q'), 'held': (8, '<Q'), 'peak': (16, '<Q'), 'n_refused': (24, '<Q'),
+                 'launched_at': (32, '<Q'), 'n_pending': (40, '<I'), 'can_watch': (44, '<I'), 'looked_at': (48, '<Q'),
+                 'slice_set': (56, '<Q'), 'n_slice_failed': (64, '<I'), 'is_let_on': (68, '<I'), 'is_off': (72, '<I'),
+                 'slice': (80, '<Q'), 'watch': (88, '<Q')}
+        rows = []
+        for i in range(self.get(96, '<I')):
+            client, handle, group, cid, device, compute, order = struct.unpack_from('<IIIIHHI', self.map,
+                                                                                   CHANNELS + 24 * i)
+            if handle:
+                rows.append([client, handle, group, cid, device, compute, order])
+        return {'tenant': self.map[20:84].split(b'\0')[0].decode(), 'keeper': self.get(16, '<I'),
+                'n_processes': self.get(100, '<I'), 'has_ended': self.get(104, '<I'),
+                'now': time.clock_gettime_ns(time.CLOCK_MONOTONIC),
+                'channels': rows, 'n_compute': sum(r[5] for r in rows),
+                'devices': [{n: self.get(self.device(i) + at, kind) for n, (at, kind) in names.items()}
+                            for i in range(self.get(88, '<I'))]}
+
+
+def listen(name, mode):
+    path = os.path.join(where, name)
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    door.bind(path)
+    os.chmod(path, mode)
+    door.listen(64)
+    return door
+
+
+def receive(peer):
+    data, ancillary, _, _ = peer.recvmsg(65536, socket.CMSG_SPACE(16))
+    fds = array.array('i')
+    for level, kind, cmsg in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(cmsg[:len(cmsg) - len(cmsg) % 4])
+    return (json.loads(data) if data else None), list(fds)
+
+
+def send(peer, kind, **fields):
+    peer.send(json.dumps({'v': 1, 'type': kind, **fields}).encode())
+
+
+def spawn(lease, listener, run):
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    text = os.memfd_create('lease')
+    os.write(text, json.dumps(lease).encode())
+    os.lseek(text, 0, 0)
+    moved = [fcntl.fcntl(fd, fcntl.F_DUPFD, 20) for fd in (listener, theirs.fileno(), run.fileno(), text)]
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        for number, fd in zip((3, 4, 5, 6), moved):
+            os.dup2(fd, number, inheritable=True)
+        os.closerange(7, 256)
+        os.dup2(os.open('/dev/null', os.O_RDWR), 0)
+        os.dup2(0, 1)
+        os.execv(sublet, ['sublet', 'keeper', '--dir', where])
+    for fd in moved + [listener, text]:
+        os.close(fd)
+    theirs.close()
+    run.close()
+    return ours
+
+
+tenant_door, keeper_door = listen('tenant.sock', 0o666), listen('keeper.sock', 0o600)
+runs, keepers, boards, words = {}, [], {}, []
+beats = '--mute' not in options
+print('ready', flush=True)
+
+
+def on_run(peer):
+    try:
+        message, fds = receive(peer)
+    except OSError:
+        message, fds = None, []
+    if not message:
+        runs.pop(peer)
+        peer.close()
+    elif message['type'] == 'lease':
+        runs[peer] = message
+        send(peer, 'granted', tenant=message['tenant'], env={})
+    elif message['type'] == 'listener':
+        asked = runs.pop(peer)
+        lease = {'tenant': asked['tenant'], 'command': asked['command'], 'mode': '', 'owner': os.getuid(), 'since': 1,
+                 'share': asked['share'], 'cap': asked['cap'], 'class': asked['class'], 'ipc_host': False,
+                 'audit_ms': asked['audit_ms'], 'devices': [{'index': 0, 'quota_bytes': quota}],
+                 'host_bytes': 64 << 30, 'managed': 'charge', 'groups_max': 512, 'channels_max': 1536}
+        keepers.append(spawn(lease, fds[0], peer))
+
+
+def on_keeper(peer):
+    try:
+        message, fds = receive(peer)
+    except OSError:
+        message, fds = None, []
+    if not message:
+        keepers.remove(peer)
+        peer.close()
+        return
+    if message['type'] == 'hello':
+        boards[peer] = Board(fds[0])
+        if beats:
+            boards[peer].beat()
+            boards[peer].wish()
+    words.append(message)
+
+
+def obey(line):
+    global beats
+    verb, *rest = line.split(None, 1)
+    rest = rest[0] if rest else ''
+    peer = keepers[-1] if keepers else None
+    board = boards.get(peer)
+    if verb in ('off', 'on'):
+        board.put(board.device(0) + 72, verb == 'off', '<I')
+        board.wish()
+    elif verb in ('slice', 'watch'):
+        board.put(board.device(0) + (80 if verb == 'slice' else 88), int(rest))
+        board.wish()
+    elif verb == 'set':
+        send(peer, 'set', **json.loads(rest))
+    elif verb == 'end':
+        send(peer, 'end')
+    elif verb == 'stop':
+        beats = False
+    elif verb == 'beat':
+        beats = True
+    elif verb == 'board':
+        return board.show() if board else {}
+    elif verb == 'words':
+        said = list(words)
+        words.clear()
+        return said
+    return {}
+
+
+while True:
+    ready, _, _ = select.select([tenant_door, keeper_door, sys.stdin, *runs, *keepers], [], [], 0.05)
+    for source in ready:
+        if source is tenant_door:
+            runs[source.accept()[0]] = None
+        elif source is keeper_door:
+            keepers.append(source.accept()[0])
+        elif source is sys.stdin:
+            text = sys.stdin.readline()
+            if not text:
+                sys.exit(0)
+            print(json.dumps(obey(text)), flush=True)
+        elif source in runs:
+            on_run(source)
+        elif source in keepers:
+            on_keeper(source)
+    if beats:
+        for peer in keepers:
+            if peer in boards:
+                boards[peer].beat()
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
