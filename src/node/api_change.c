@@ -113,14 +113,6 @@ static int change_lease(const struct daemon *daemon, const struct api_request *r
         return r;
 }
 
-static bool has_new_quota(const struct message_lease *a, const struct message_lease *b)
-{
-        for (size_t i = 0; i < LEASE_DEVICES_MAX; i++)
-                if (a->devices[i].quota != b->devices[i].quota)
-                        return true;
-        return false;
-}
-
 static void tell_change(struct daemon *daemon, const struct tenant *tenant, const struct message_lease *was,
                         const struct api_request *request)
 {
@@ -178,7 +170,7 @@ void api_change_end(struct daemon *daemon, struct api_response *response, struct
 static void apply(struct daemon *daemon, const struct api_request *request, struct tenant *tenant,
                   const struct message_lease *lease, struct api_response *ret)
 {
-        bool is_told = has_new_quota(lease, &tenant->lease) && tenant->source.fd >= 0;
+        bool is_told = tenant->source.fd >= 0 && tenant->state != TENANT_ASKED;
         struct message_lease was = tenant->lease;
 
         tenant->lease = *lease;

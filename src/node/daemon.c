@@ -328,6 +328,16 @@ static int lock_directory(const char *dir, int *ret_fd, struct err *err)
         return 0;
 }
 
+/* A keeper finds the sockets by their path, wherever it was started. */
+static int make_absolute(char *path, size_t room, struct err *err)
+{
+        _cleanup_(freep) char *whole = realpath(path, NULL);
+
+        if (!whole)
+                return err_set(err, -errno, "looking for %s", path);
+        return copy(path, room, "--dir", whole, err);
+}
+
 static int prepare_places(struct settings *settings, int *ret_lock, struct err *err)
 {
         char parent[sizeof(settings->state)];
@@ -335,8 +345,8 @@ static int prepare_places(struct settings *settings, int *ret_lock, struct err *
         int r;
 
         (void)umask(0022);
-        r = make_directory(settings->dir, 0755, err);
-        if (r < 0)
+        if ((r = make_directory(settings->dir, 0755, err)) < 0 ||
+            (r = make_absolute(settings->dir, sizeof(settings->dir), err)) < 0)
                 return r;
         (void)snprintf(parent, sizeof(parent), "%s", settings->state);
         slash = strrchr(parent, '/');

@@ -121,21 +121,21 @@ static void on_event(struct daemon *daemon, struct tenant *tenant, const json_t 
 {
         int kind = event_find(message_text(body, "name", ""));
         nsec now = clock_now();
+        char more[64] = "";
 
         if (kind < 0 || kind >= TENANT_EVENTS)
                 return;
+        tenant->told[kind].n_dropped += (uint64_t)message_number(body, "untold", 0);
         /* A tenant may cause as many as it likes: one of a kind a second is enough to know. */
         if (tenant->told[kind].at && now - tenant->told[kind].at < NSEC_PER_SEC) {
                 tenant->told[kind].n_dropped++;
                 return;
         }
         if (tenant->told[kind].n_dropped)
-                event_tell(daemon, kind, tenant, -1, "process %lld: %s (and %u more before)",
-                           (long long)message_number(body, "process", 0), message_text(body, "text", ""),
-                           tenant->told[kind].n_dropped);
-        else
-                event_tell(daemon, kind, tenant, -1, "process %lld: %s", (long long)message_number(body, "process", 0),
-                           message_text(body, "text", ""));
+                (void)snprintf(more, sizeof(more), " (and %llu more before)",
+                               (unsigned long long)tenant->told[kind].n_dropped);
+        event_tell(daemon, kind, tenant, -1, "process %lld: %s%s", (long long)message_number(body, "process", 0),
+                   message_text(body, "text", ""), more);
         tenant->told[kind].at = now;
         tenant->told[kind].n_dropped = 0;
 }
@@ -170,6 +170,8 @@ static int hear(struct daemon *daemon, struct tenant *tenant, struct message *me
                 on_changed(daemon, tenant, message->body);
         else if (!strcmp(type, "ended"))
                 on_ended(tenant, message->body);
+        else if (!strcmp(type, "failed"))
+                event_tell(daemon, GATE_GATE_FAILED, tenant, -1, "%s", message_text(message->body, "text", ""));
         return 0;
 }
 
@@ -303,6 +305,12 @@ static int adopt(struct daemon *daemon, const struct message_lease *lease, pid_t
         return 0;
 }
 
+static bool differs(const struct message_lease *a, const struct message_lease *b)
+{
+        return memcmp(a->devices, b->devices, sizeof(a->devices)) || a->share != b->share || a->cap != b->cap ||
+               a->class != b->class;
+}
+
 int keepers_return(struct daemon *daemon, struct message *hello, int socket, pid_t process)
 {
         struct message_lease lease;
@@ -324,7 +332,7 @@ int keepers_return(struct daemon *daemon, struct message *hello, int socket, pid
         r = on_hello(daemon, tenant, hello);
         if (r == 0)
                 r = listen_to(daemon, tenant, socket);
-        if (r == 0 && memcmp(tenant->lease.devices, lease.devices, sizeof(lease.devices)))
+        if (r == 0 && differs(&tenant->lease, &lease))
                 (void)keepers_set(tenant); /* a change that the daemon before did not get through */
         return r;
 }
@@ -343,6 +351,9 @@ int keepers_set(struct tenant *tenant)
         }
         (void)json_object_set_new(body, "serial", json_integer((json_int_t)tenant->set_asked + 1));
         (void)json_object_set_new(body, "mem", mem);
+        (void)json_object_set_new(body, "share", json_integer(tenant->lease.share));
+        (void)json_object_set_new(body, "cap", json_integer(tenant->lease.cap));
+        (void)json_object_set_new(body, "class", json_string(turns_class_name(tenant->lease.class)));
         r = message_send(tenant->source.fd, body, NULL, 0);
         if (r != MESSAGE_OK)
                 return r < 0 ? r : -EAGAIN;

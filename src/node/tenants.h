@@ -61,7 +61,7 @@ struct tenant {
 
         struct {
                 nsec at; /* when an event of this kind was told last */
-                unsigned int n_dropped;
+                uint64_t n_dropped;
         } told[TENANT_EVENTS];
 };
 

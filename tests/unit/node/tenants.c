@@ -1,0 +1,192 @@
+/* The table of tenants, and who is let in. */
+#include "unit.h"
+
+#include "node/fake_daemon.h"
+
+#include "base/err.h"
+
+#include <stdio.h>
+
+static int set_up(void **state)
+{
+        *state = fake_daemon_new();
+        return 0;
+}
+
+static int tear_down(void **state)
+{
+        fake_daemon_free(*state);
+        return 0;
+}
+
+static struct message_lease lease_of(bytes gib, permille share)
+{
+        struct message_lease lease = { .share = share, .cap = TURNS_WHOLE };
+
+        lease.devices[0].is_granted = true;
+        lease.devices[0].quota = gib * GIB;
+        return lease;
+}
+
+static void quotas_never_exceed_the_device_unless_overcommitted(void **state)
+{
+        struct daemon *daemon = *state;
+        struct message_lease fits = lease_of(40, 0), not = lease_of(41, 0), never = lease_of(101, 0);
+        struct err err = { 0 };
+
+        (void)fake_tenant_put(daemon, "a", 1, 60, 0);
+        assert_int_equal(tenants_fit(&daemon->tenants, &fits, NULL, &err), 0);
+        assert_int_equal(tenants_fit(&daemon->tenants, &not, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_non_null(strstr(err.text, "40 GiB are free"));
+        daemon->tenants.overcommits = true;
+        assert_int_equal(tenants_fit(&daemon->tenants, &not, NULL, &err), 0);
+        assert_int_equal(tenants_fit(&daemon->tenants, &never, NULL, &err), TENANTS_E_NO_ROOM);
+}
+
+static void shares_never_exceed_the_whole(void **state)
+{
+        struct daemon *daemon = *state;
+        struct message_lease fits = lease_of(1, 300), not = lease_of(1, 301);
+        struct err err = { 0 };
+
+        (void)fake_tenant_put(daemon, "a", 1, 1, 700);
+        assert_int_equal(tenants_fit(&daemon->tenants, &fits, NULL, &err), 0);
+        assert_int_equal(tenants_fit(&daemon->tenants, &not, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_non_null(strstr(err.text, "30%"));
+}
+
+static void a_change_is_measured_without_what_it_replaces(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = fake_tenant_put(daemon, "a", 1, 60, 700);
+        struct message_lease larger = lease_of(70, 1000), not = lease_of(71, 0);
+        struct err err;
+
+        (void)fake_tenant_put(daemon, "b", 1, 30, 0);
+        assert_int_equal(tenants_fit(&daemon->tenants, &larger, a, &err), 0);
+        assert_int_equal(tenants_fit(&daemon->tenants, &not, a, &err), TENANTS_E_NO_ROOM);
+}
+
+static void who_asked_for_no_share_gets_an_equal_part_of_the_rest(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = fake_tenant_put(daemon, "a", 1, 1, 400), *b = fake_tenant_put(daemon, "b", 1, 1, 0), *c;
+
+        assert_int_equal(a->share, 400);
+        assert_int_equal(b->share, 600);
+        c = fake_tenant_put(daemon, "c", 1, 1, 0);
+        assert_int_equal(b->share, 300);
+        assert_int_equal(c->share, 300);
+        assert_int_equal(b->board->devices[0].share, 300);
+        a->lease.share = 1000;
+        assert_true(tenants_divide(&daemon->tenants));
+        assert_int_equal(b->share, 1); /* never nothing */
+        assert_false(tenants_divide(&daemon->tenants));
+}
+
+static void nothing_is_leased_on_a_lost_device(void **state)
+{
+        struct daemon *daemon = *state;
+        struct message_lease lease = lease_of(1, 0);
+        struct err err;
+
+        device_lose(&daemon->devices[0]);
+        assert_int_equal(tenants_fit(&daemon->tenants, &lease, NULL, &err), TENANTS_E_DEVICE_LOST);
+        lease.devices[0].is_granted = false;
+        lease.devices[1].is_granted = true;
+        assert_int_equal(tenants_fit(&daemon->tenants, &lease, NULL, &err), 0);
+}
+
+static void a_name_that_was_chosen_is_taken_or_refused(void **state)
+{
+        struct message_request request = { .is_named = true, .tenant = "chat", .command = "python3" };
+        struct daemon *daemon = *state;
+        char name[64];
+        struct err err;
+
+        assert_int_equal(tenants_name(&daemon->tenants, &request, name, &err), 0);
+        assert_string_equal(name, "chat");
+        (void)fake_tenant_put(daemon, "chat", 1, 1, 0);
+        assert_int_equal(tenants_name(&daemon->tenants, &request, name, &err), TENANTS_E_NAME_TAKEN);
+        (void)strcpy(request.tenant, "a/b");
+        assert_int_equal(tenants_name(&daemon->tenants, &request, name, &err), TENANTS_E_BAD_NAME);
+        assert_false(tenants_name_is_good(""));
+        assert_false(tenants_name_is_good("-a"));
+        assert_false(tenants_name_is_good("a b"));
+        assert_true(tenants_name_is_good("0.a_b-C"));
+}
+
+static void a_name_from_the_command_gets_a_number_until_it_is_free(void **state)
+{
+        struct message_request request = { .tenant = "python3", .command = "python3" };
+        struct daemon *daemon = *state;
+        char name[64];
+        struct err err;
+
+        (void)fake_tenant_put(daemon, "python3", 1, 1, 0);
+        assert_int_equal(tenants_name(&daemon->tenants, &request, name, &err), 0);
+        assert_string_equal(name, "python3-2");
+        (void)fake_tenant_put(daemon, "python3-2", 1, 1, 0);
+        assert_int_equal(tenants_name(&daemon->tenants, &request, name, &err), 0);
+        assert_string_equal(name, "python3-3");
+        (void)strcpy(request.tenant, "[a b]");
+        assert_int_equal(tenants_name(&daemon->tenants, &request, name, &err), 0);
+        assert_string_equal(name, "ta_b_");
+}
+
+static void who_names_no_size_gets_what_nobody_has(void **state)
+{
+        struct message_request request = { .command = "x", .gpus = "0", .cap = TURNS_WHOLE };
+        struct daemon *daemon = *state;
+        struct tenant *tenant;
+        struct err err = { 0 };
+
+        (void)fake_tenant_put(daemon, "a", 1, 60, 0);
+        assert_int_equal(admit(daemon, &request, 7, &tenant, &err), 0);
+        assert_true(tenant->lease.devices[0].quota == 40 * GIB);
+        assert_int_equal(tenant->lease.owner, 7);
+        assert_false(tenant_has(tenant, 1));
+        assert_int_equal(admit(daemon, &request, 7, &tenant, &err), -ENOSPC);
+        assert_non_null(strstr(err.text, "sublet ps"));
+}
+
+static void only_root_opens_a_tenant_to_others(void **state)
+{
+        struct message_request request = { .command = "x", .mem = "1G", .ipc_host = true, .cap = TURNS_WHOLE };
+        struct daemon *daemon = *state;
+        struct tenant *tenant;
+        struct err err = { 0 };
+
+        assert_int_equal(admit(daemon, &request, 7, &tenant, &err), -EPERM);
+        assert_int_equal(admit(daemon, &request, 0, &tenant, &err), 0);
+}
+
+static void a_mode_that_is_not_offered_is_refused(void **state)
+{
+        struct message_request request = { .command = "x", .mem = "1G", .mode = "magic", .cap = TURNS_WHOLE };
+        struct daemon *daemon = *state;
+        struct tenant *tenant;
+        struct err err = { 0 };
+
+        assert_int_equal(admit(daemon, &request, 0, &tenant, &err), -EINVAL);
+        assert_int_equal(daemon->tenants.n, 0);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        const struct CMUnitTest tests[] = {
+                TEST(quotas_never_exceed_the_device_unless_overcommitted),
+                TEST(shares_never_exceed_the_whole),
+                TEST(a_change_is_measured_without_what_it_replaces),
+                TEST(who_asked_for_no_share_gets_an_equal_part_of_the_rest),
+                TEST(nothing_is_leased_on_a_lost_device),
+                TEST(a_name_that_was_chosen_is_taken_or_refused),
+                TEST(a_name_from_the_command_gets_a_number_until_it_is_free),
+                TEST(who_names_no_size_gets_what_nobody_has),
+                TEST(only_root_opens_a_tenant_to_others),
+                TEST(a_mode_that_is_not_offered_is_refused),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
