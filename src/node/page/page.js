@@ -54,12 +54,17 @@ function memoryGauge(device, rows) {
         return gauge('Memory', it, `${bytes(device.held_bytes)} held, ${bytes(device.leased_bytes)} leased of ${bytes(device.memory_bytes)}`);
 }
 
+function sharing(device) {
+        const period = device.period_ns ? `, period ${span(device.period_ns)}` : '';
+        return device.mode === 'time' ? `policy ${device.policy}${period}` : `mode ${device.mode}`;
+}
+
 function deviceCard(device, rows) {
         const name = element('p', { className: 'device-name' }, element('strong', { textContent: `${device.index}  ${device.name}` }),
                 element('span', { textContent: device.uuid || '' }), element('span', { textContent: device.bus_id || '' }));
         if (device.state === 'lost')
                 name.append(element('span', { className: 'lost', textContent: 'lost: the driver does not reach it' }));
-        name.append(element('span', { textContent: device.mode === 'time' ? `shared by ${device.policy}, period ${span(device.period_ns || 0)}` : device.mode }));
+        name.append(element('span', { textContent: sharing(device) }));
         return element('article', {}, name, timeGauge(device, rows), memoryGauge(device, rows));
 }
 

@@ -145,23 +145,26 @@ function laneTop(i) {
 
 timeline.drawAxis = function (context, from, to, x, width, y) {
         const steps = [10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
-        const step = (steps.find((s) => (to - from) / 1e6 / s * 76 <= width) || 10000) * 1e6;
+        const step = (steps.find((s) => (to - from) / 1e6 / s * 88 <= width) || 10000) * 1e6;
+        let isFirst = true; // says all of the time; the others only what is new
         context.textAlign = 'center';
         for (let t = Math.ceil((from + this.epoch) / step) * step - this.epoch; t <= to; t += step) {
                 const at = x + (t - from) / (to - from) * width;
                 context.fillStyle = this.colours.line;
                 context.fillRect(Math.round(at), TOP, 1, y - TOP + 4);
-                if (at < x + 30 || at > x + width - 30)
+                if (at < x + 40 || at > x + width - 40)
                         continue;
                 context.fillStyle = this.colours.quiet;
-                context.fillText(timeOfDay((t + this.epoch) / 1e6, step / 1e6), at, y + 17);
+                context.fillText(timeOfDay((t + this.epoch) / 1e6, step / 1e6, isFirst), at, y + 17);
+                isFirst = false;
         }
 };
 
-// "10:30:05", between seconds ".250"
-function timeOfDay(ms, step) {
-        const at = new Date(Math.round(ms)), fraction = at.getMilliseconds();
-        return fraction ? `.${String(fraction).padStart(3, '0').slice(0, step % 100 ? 3 : 1)}` : at.toLocaleTimeString('en-GB');
+// "10:30:05", between seconds ".250", the first "10:30:04.900"
+function timeOfDay(ms, step, isFirst) {
+        const at = new Date(Math.round(ms)), ms3 = String(at.getMilliseconds()).padStart(3, '0');
+        const fraction = at.getMilliseconds() ? `.${ms3.slice(0, step % 100 ? 3 : 1)}` : '';
+        return isFirst || !fraction ? at.toLocaleTimeString('en-GB') + fraction : fraction;
 }
 
 timeline.drawLabel = function (context, name, text, y) {
