@@ -6,7 +6,7 @@
 'use strict';
 const { spawn } = require('child_process'), fs = require('fs'), os = require('os'), path = require('path');
 
-const options = { width: '1280', height: '1000', until: '20' }, expressions = [];
+const options = { width: '1280', height: '1000', until: '40' }, expressions = [];
 const words = process.argv.slice(2), url = words.shift();
 while (words.length) {
         const word = words.shift();
