@@ -350,10 +350,15 @@ void router_release(struct router *router, const struct router_replica *replica,
         }
 }
 
-void router_change(struct router *router, const struct sim_change *change)
+/* What is left of the iteration under way takes longer or shorter, too. */
+void router_change(struct router *router, const struct sim_change *change, nsec now)
 {
         struct router_replica *replica = &router->replicas[change->replica];
 
+        if (replica->busy_until != INT64_MAX && replica->busy_until > now)
+                replica->busy_until =
+                        now + (nsec)((double)(replica->busy_until - now) * replica->engine.speed / change->speed);
         replica->engine.speed = change->speed;
-        rate_seed(&replica->rate, (uint64_t)seed(router->setup, change->speed));
+        if (!change->is_silent)
+                rate_seed(&replica->rate, (uint64_t)seed(router->setup, change->speed));
 }

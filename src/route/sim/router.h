@@ -50,4 +50,4 @@ void router_done(struct router *router);
 struct router_replica *router_arrive(struct router *router, struct flight *flight, nsec now);
 /* Sends what is held and now may go, after something ended at this replica. */
 void router_release(struct router *router, const struct router_replica *replica, nsec now);
-void router_change(struct router *router, const struct sim_change *change);
+void router_change(struct router *router, const struct sim_change *change, nsec now);

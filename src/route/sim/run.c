@@ -45,12 +45,21 @@ static void finish(struct sim *sim, struct router_replica *replica)
                         begin(&router->replicas[i], now);
 }
 
-static void change(struct sim *sim, nsec now)
+/* The next change, if it comes before anything else at `next`. */
+static bool change(struct sim *sim, nsec next)
 {
         const struct sim_setup *setup = sim->router->setup;
+        const struct sim_change *change = &setup->changes[sim->next_change];
+        nsec at;
 
-        while (sim->next_change < setup->n_changes && setup->changes[sim->next_change].at * NSEC_PER_SEC <= (double)now)
-                router_change(sim->router, &setup->changes[sim->next_change++]);
+        if (sim->next_change >= setup->n_changes)
+                return false;
+        at = (nsec)(change->at * NSEC_PER_SEC);
+        if (at > next)
+                return false;
+        router_change(sim->router, change, at);
+        sim->next_change++;
+        return true;
 }
 
 static struct router_replica *first_to_finish(struct sim *sim)
@@ -73,7 +82,8 @@ static void loop(struct sim *sim)
 
                 if (arrival == INT64_MAX && first->busy_until == INT64_MAX)
                         return;
-                change(sim, arrival < first->busy_until ? arrival : first->busy_until);
+                if (change(sim, arrival < first->busy_until ? arrival : first->busy_until))
+                        continue;
                 if (arrival < first->busy_until)
                         arrive(sim, arrival);
                 else

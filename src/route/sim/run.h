@@ -32,7 +32,8 @@ enum sim_index {
 struct sim_change {
         double at; /* seconds */
         size_t replica;
-        double speed;
+        double speed;   /* > 0 */
+        bool is_silent; /* nobody tells the router */
 };
 
 struct sim_setup {
