@@ -1,0 +1,37 @@
+/*
+ * The text of a prompt as a chain of block hashes: two prompts that begin alike have chains that begin alike.
+ *
+ * Blocks are 256 bytes up to 2 KiB of text, then 1 KiB; h(i) = XXH3(block(i), seed h(i-1)), and h(-1) comes from
+ * what must be equal for a cache to be shared at all (model, cache salt). Only whole blocks count: an engine, too,
+ * caches whole blocks only. A part that is not text (a picture) is put in by a hash of its bytes or its address.
+ *
+ * Threads: a struct prefix is one thread's.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+        PREFIX_SMALL = 256,        /* bytes of a block ... */
+        PREFIX_SMALL_UNTIL = 2048, /* ... up to here */
+        PREFIX_LARGE = 1024,       /* and after it */
+        PREFIX_BLOCKS = 4096,      /* of a prompt: 4 MiB of text; what is longer is not looked at */
+};
+
+struct prefix {
+        uint64_t chain[PREFIX_BLOCKS];
+        uint32_t n_blocks;
+        uint32_t n_filled; /* bytes of the block begun */
+        uint64_t size;     /* bytes of text in all, also beyond the last block */
+        uint64_t seed;
+        unsigned char block[PREFIX_LARGE];
+};
+
+/* The chain is the same only for the same model and salt. */
+void prefix_begin(struct prefix *prefix, const void *model, size_t model_size, const void *salt, size_t salt_size);
+
+void prefix_text(struct prefix *prefix, const void *text, size_t size);
+
+/* Bytes of text that the first n blocks stand for. */
+uint64_t prefix_bytes(uint32_t n_blocks);
