@@ -82,6 +82,7 @@ static void waiters_wake(struct channel *channel, nsec now)
                                                                -ETIMEDOUT,
                            channel->reached, 0, -1);
                 *at = waiter->next;
+                channel->group->gpu->n_waiters--;
                 free(waiter);
         }
 }
@@ -190,7 +191,7 @@ nsec gpu_advance(struct gpu *gpu)
         }
         due = records_advance(gpu);
         next = due < next ? due : next;
-        for (size_t i = 0; i < ENGINES; i++) {
+        for (size_t i = 0; i < ENGINES && gpu->n_waiters; i++) {
                 for (struct run_group *group = gpu->engines[i].groups; group; group = group->next) {
                         for (struct run_queue *queue = group->queues; queue; queue = queue->next) {
                                 struct channel *channel = CONTAINER(queue, struct channel, run);
@@ -403,6 +404,7 @@ static int fence(struct machine *machine, struct ask *ask, struct channel *chann
                                                     machine->now + (nsec)gpu->timeout,
                                    .reply = TAKE_FD(ask->reply) };
         channel->waiters = waiter;
+        channel->group->gpu->n_waiters++;
         ask->is_kept = true;
         return 0;
 }

@@ -90,6 +90,7 @@ struct gpu {
         struct heap heap;
         struct runlist engines[ENGINES];
         uint32_t n_channels;       /* ever made; the next one's cid */
+        uint32_t n_waiters;        /* fences that somebody waits for, on all its channels */
         struct buffer *buffers;    /* of context-switch records */
         struct switches *switches; /* that have not been delivered, the oldest first */
         struct switches **switches_end;
