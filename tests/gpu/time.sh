@@ -81,9 +81,9 @@ tenant() {
         local kind=$1 share=$2 mode=$3 kernel=$4 name before=()
         shift 4
         n_tenants=$((n_tenants + 1)) name=t$n_tenants
-        [ "$kind" = ours ] && before=("$sublet" run -q --name "$name" --share "$share" ${extra[@]+"${extra[@]}"} --)
+        [ "$kind" = ours ] && before=("$sublet" run -q --name "$name" --mem 8G --share "$share" ${extra[@]+"${extra[@]}"} --)
         case $mode$kernel in deep????*) set -- -q 4 "$@" ;; esac # as much work ahead as anybody needs
-        "${before[@]}" "$load" -r "$rounds" -n "$name" -b "$work/barrier" -o "$work/logs/$name" -k "$kernel" "$@" "$mode" \
+        timeout -s KILL 40 "${before[@]}" "$load" -r "$rounds" -n "$name" -b "$work/barrier" -o "$work/logs/$name" -k "$kernel" "$@" "$mode" \
                 > "$work/logs/$name.out" 2>> "$log" &
         pids+=($!) logs+=("$name")
 }
@@ -91,7 +91,7 @@ extra=()
 gather() { # SECONDS: waits until all are ready, then lets them go
         local name
         for name in "${logs[@]}"; do
-                for _ in $(seq 1500); do [ -e "$work/barrier/$name.ready" ] && break; sleep 0.02; done
+                for _ in $(seq 750); do [ -e "$work/barrier/$name.ready" ] && break; sleep 0.02; done
                 [ -e "$work/barrier/$name.ready" ] || say "# $name did not get ready"
         done
         sleep "${1:-0}"
@@ -348,8 +348,8 @@ resnet_rows() {
         quit a
         [ "$ours" ] || return
         asked=()
-        resnet c "$sublet" run -q --name c --share 50 --class latency --
-        resnet d "$sublet" run -q --name d --share 50 --
+        resnet c "$sublet" run -q --name c --mem 16G --share 50 --class latency --
+        resnet d "$sublet" run -q --name d --mem 16G --share 50 --
         answers c 1 && answers d 1 || return
         "$sublet" set c class=normal >> "$log" 2>&1
         both c d sync 16 6
@@ -377,8 +377,8 @@ if wants spatial && [ "$ours" ] && [ -z "${SUBLET_SIM:-}" ]; then
                 "$([ "$(is "${got%%,*}" '>=' 67)" ] && is "${got%%,*}" '<=' 73)"
         if [ "$has_torch" ] && [ "$alone1" ]; then
                 asked=()
-                resnet e "$sublet" run -q --name e --share 50 --mode spatial --
-                resnet f "$sublet" run -q --name f --share 50 --mode spatial --
+                resnet e "$sublet" run -q --name e --mem 16G --share 50 --mode spatial --
+                resnet f "$sublet" run -q --name f --mem 16G --share 50 --mode spatial --
                 if answers e 1 && answers f 1; then
                         both e f sync 1 4
                         line "ResNet-50 b1 x 2, spatial" ours "$sum img/s" - - "$(calc "$sum / $alone1")"
