@@ -152,6 +152,13 @@ static void say(bool *has_said, const char *tenant, const char *what, const char
         *has_said = true;
 }
 
+static const char *cap_format(const json_t *device, char buffer[static WHEN_TEXT])
+{
+        unsigned int cap = (unsigned int)field_permille(device, "cap_permille");
+
+        return cap && cap < 1000 ? permille_format(cap, buffer) : "none";
+}
+
 static void say_device(bool *has_said, const char *tenant, const json_t *before, const json_t *after, bool is_one)
 {
         char old[WHEN_TEXT], new[WHEN_TEXT], what[64], of[40] = "";
@@ -165,8 +172,7 @@ static void say_device(bool *has_said, const char *tenant, const json_t *before,
         say(has_said, tenant, what, permille_format((unsigned int)field_permille(before, "share_permille"), old),
             permille_format((unsigned int)field_permille(after, "share_permille"), new));
         (void)snprintf(what, sizeof(what), "%scap", of);
-        say(has_said, tenant, what, permille_format((unsigned int)field_permille(before, "cap_permille"), old),
-            permille_format((unsigned int)field_permille(after, "cap_permille"), new));
+        say(has_said, tenant, what, cap_format(before, old), cap_format(after, new));
 }
 
 static void say_changes(const char *tenant, const json_t *before, const json_t *after)

@@ -88,13 +88,13 @@ refused_1() {
         daemon_start
         lodger one --mem 8G --share 30 -- sleep 60
         run -0 "$sublet" set one mem=4G share=45.5 cap=60 class=latency
-        [ "$output" = "one: memory 8 GiB -> 4 GiB, share 30% -> 45.5%, cap 100% -> 60%, class normal -> latency" ]
+        [ "$output" = "one: memory 8 GiB -> 4 GiB, share 30% -> 45.5%, cap none -> 60%, class normal -> latency" ]
         [ "$(of one quota_bytes)" -eq $((4 << 30)) ]
         [ "$(of one share_permille)" -eq 455 ]
         [ "$(of one cap_permille)" -eq 600 ]
         [ "$(of one class)" = latency ]
         run -0 "$sublet" set one cap=none
-        [ "$output" = "one: cap 60% -> 100%" ]
+        [ "$output" = "one: cap 60% -> none" ]
         run -0 "$sublet" set one class=latency
         [ "$output" = "one: as it was" ]
         "$sublet" set --json one mem=25% | jq -e '.devices[0].quota_bytes == 16 * 1024 * 1024 * 1024'
