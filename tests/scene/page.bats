@@ -69,6 +69,21 @@ browse() {
         [ "${lines[8]}" = false ]
 }
 
+@test "of several devices the timeline shows the one that is chosen" {
+        node_end
+        machine_end
+        machine_start --memory 64G --gpus 2
+        daemon_start --listen "127.0.0.1:$port"
+        lodger one --mem 8G --gpu 0 -- "$load_program" -t 100 deep
+        lodger two --mem 8G --gpu 1 -- "$load_program" -t 100 deep
+        live=${live/> 20/> 0}
+        run -0 browse '(() => { const s = document.getElementById("device"); s.value = "1"; s.dispatchEvent(new Event("change")); return `${s.options.length} ${s.checkVisibility()}`; })()' \
+                'new Promise((done) => setTimeout(() => { timeline.draw(); done(timeline.parts.join(" ")); }, 3000))'
+        [ "${lines[0]}" = "2 true" ]
+        [[ ${lines[1]} =~ two\ (9[0-9]|100)\. ]]
+        [[ ! ${lines[1]} =~ one\ [1-9] ]]
+}
+
 @test "who cannot see it hears it: every table has headings, every control a name" {
         run -0 browse '[...document.querySelectorAll("button, select, [role=img], [role=region]")].filter((e) => !(e.textContent || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.labels?.length)).length' \
                 '[...document.querySelectorAll("table")].every((t) => t.querySelectorAll("thead th[scope=col]").length > 0)' \

@@ -100,6 +100,22 @@ refused_1() {
         "$sublet" set --json one mem=25% | jq -e '.devices[0].quota_bytes == 16 * 1024 * 1024 * 1024'
 }
 
+@test "on several devices a size is for all of them but those that are named" {
+        machine_end
+        machine_start --memory 64G --gpus 3
+        daemon_start
+        lodger one --mem 8G,1=4G --gpu 0,1 -- sleep 60
+        run -0 "$sublet" set one mem=16G,1=2G cap=40
+        [ "$output" = "one: device 0 memory 8 GiB -> 16 GiB, device 0 cap none -> 40%, device 1 memory 4 GiB -> 2 GiB, device 1 cap none -> 40%" ]
+        run -0 "$sublet" set one mem=1=3G
+        [ "$output" = "one: device 1 memory 2 GiB -> 3 GiB" ]
+        run "$sublet" set one mem=2=1G
+        refused_1 "device '?2"
+        run -0 "$sublet" ps
+        [ "$(grep -c '^one ' <<< "$output")" -eq 2 ]
+        lines_have '^one +1 .* / 3 GiB '
+}
+
 @test "a quota below what is held refuses new memory, and says so; nothing is taken away" {
         daemon_start
         lodger one --mem 8G -- "$raw" --steps 512 --max 4096 --hold 60

@@ -50,8 +50,10 @@ static void a_minute_is_remembered_second_by_second(void **state)
         assert_true(newest(&crowd, 0) == 100 && newest(&crowd, 1) < 0);
         put(&crowd, "a", 300, 50.7); /* the same second: the mean */
         assert_true(newest(&crowd, 0) == 200 && newest(&crowd, 1) < 0);
+        put(&crowd, "a", 800, 50.9);
+        assert_true(newest(&crowd, 0) == 400 && newest(&crowd, 1) < 0);
         put(&crowd, "a", 500, 51.1);
-        assert_true(newest(&crowd, 0) == 500 && newest(&crowd, 1) == 200);
+        assert_true(newest(&crowd, 0) == 500 && newest(&crowd, 1) == 400);
         put(&crowd, "a", 700, 54.0); /* two were missed */
         assert_true(newest(&crowd, 0) == 700 && newest(&crowd, 2) == 700 && newest(&crowd, 3) == 500);
         put(&crowd, "a", 900, 1000); /* a minute and more */
