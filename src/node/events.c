@@ -90,7 +90,8 @@ void event_tell(struct daemon *daemon, int kind, const struct tenant *tenant, in
         (void)vsnprintf(event.detail, sizeof(event.detail), format, args);
         va_end(args);
         clean(event.detail);
-        log_event(&event);
+        if (!daemon->is_silent)
+                log_event(&event);
         keep(daemon, &event);
         http_wake(daemon->http);
 }

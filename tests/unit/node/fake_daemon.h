@@ -19,6 +19,7 @@ static inline struct daemon *fake_daemon_new(void)
         struct daemon *daemon = calloc(1, sizeof(*daemon));
 
         daemon->uid = 4242;
+        daemon->is_silent = true;
         daemon->since = 1000 * NSEC_PER_SEC;
         daemon->backend.name = "sim";
         (void)strcpy(daemon->backend.release, "580.159.04");

@@ -1,0 +1,65 @@
+/* What comes in a packet: a message or not; a request and a lease that are taken are within bounds, and are
+ * the same after they were written and read again. */
+#include "node/messages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void require(int holds)
+{
+        if (!holds)
+                abort();
+}
+
+static void check_request(const json_t *body)
+{
+        struct message_request request, again;
+        const char *field = NULL;
+        json_t *written;
+
+        memset(&request, 0, sizeof(request));
+        memset(&again, 0, sizeof(again));
+        if (message_request_parse(body, &request, &field) < 0) {
+                require(field != NULL);
+                return;
+        }
+        require(request.share <= TURNS_WHOLE && request.cap >= 1 && request.cap <= TURNS_WHOLE);
+        written = message_request_new(&request);
+        require(written && message_request_parse(written, &again, &field) == 0);
+        require(!strcmp(request.tenant, again.tenant) && !strcmp(request.mem, again.mem) &&
+                request.share == again.share && request.cap == again.cap && request.class == again.class);
+        json_decref(written);
+}
+
+static void check_lease(const json_t *body)
+{
+        struct message_lease lease, again;
+        json_t *written;
+
+        memset(&lease, 0, sizeof(lease));
+        memset(&again, 0, sizeof(again));
+        if (message_lease_parse(body, &lease) < 0)
+                return;
+        require(lease.tenant[0] && lease.share <= TURNS_WHOLE && lease.cap <= TURNS_WHOLE);
+        written = message_lease_new(&lease);
+        require(written && message_lease_parse(written, &again) == 0);
+        require(!strcmp(lease.tenant, again.tenant) && lease.owner == again.owner && lease.id == again.id);
+        require(!memcmp(lease.devices, again.devices, sizeof(lease.devices)));
+        json_decref(written);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        json_t *body = NULL;
+
+        if (message_parse((const char *)data, size < MESSAGE_MAX ? size : MESSAGE_MAX, &body) < 0)
+                return 0;
+        require(json_is_object(body));
+        check_request(body);
+        check_lease(body);
+        check_lease(json_object_get(body, "lease"));
+        json_decref(body);
+        return 0;
+}
