@@ -40,7 +40,7 @@ enum pick_state {
 
 struct pick_replica {
         double rate;          /* prefill work per second as it is now: rate_now(); <= 0: not known, 1 is taken */
-        double backlog;       /* work sent and not yet begun to be answered, at this moment: rate_backlog() */
+        double backlog;       /* work sent and not yet begun to be answered: rate_backlog(); asleep: work held for it */
         double slot;          /* at capacity: seconds until it has a place for one more: rate_slot() */
         double wake;          /* PICK_ASLEEP: seconds until it could begin, after being asked */
         uint32_t matched;     /* tokens of this prompt that the index says it has; <= view.prompt */

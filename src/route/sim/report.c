@@ -42,6 +42,8 @@ struct variant {
         double seed_error, one_piece, attention; /* attention < 0: none */
         uint32_t capacity;
         bool changes;
+        size_t n_asleep; /* at first */
+        double wake;
 };
 
 struct report {
@@ -93,6 +95,13 @@ static const struct variant CAPACITY[] = {
         { .name = "least-load, capacity 24", .policy = "least-load", .capacity = 24, .is_peer = true },
 };
 
+static const struct variant SLEEP[] = {
+        { .name = "all awake", .policy = "cost" },
+        { .name = "4 asleep, 1 s to wake", .policy = "cost", .n_asleep = 4, .wake = 1 },
+        { .name = "4 asleep, 7.5 s to wake", .policy = "cost", .n_asleep = 4, .wake = 7.5 },
+        { .name = "7 asleep, 7.5 s to wake", .policy = "cost", .n_asleep = 7, .wake = 7.5 },
+};
+
 /* Every 300 s the neighbours of replicas 0 and 4 come and go: a quarter of the device, all of it, ... */
 enum {
         N_CHANGES = 32,
@@ -137,6 +146,8 @@ static struct sim_setup setup_of(const struct test_case *test, const struct vari
                 .knows_share = !variant->no_share,
                 .seed_error = variant->seed_error,
                 .one_piece = variant->one_piece,
+                .n_asleep = variant->n_asleep,
+                .wake = variant->wake,
         };
 
         for (size_t i = 0; i < test->n_replicas; i++)
@@ -274,6 +285,7 @@ int report_run(const struct report_options *options, struct err *err)
                                              "synthetic, unequal shares", NULL };
         static const char *const CHANGED[] = { "conversation, unequal shares", "synthetic, unequal shares", NULL };
         static const char *const BOUND[] = { "shared prefix, 40/s", NULL };
+        static const char *const WOKEN[] = { "conversation", "synthetic", "shared prefix, 40/s", NULL };
         struct report report = { .options = options };
 
         printf("Policies on virtual time; goodput: TTFT < 2 s and TPOT < 50 ms; %u run(s) per row\n", options->n_seeds);
@@ -283,7 +295,9 @@ int report_run(const struct report_options *options, struct err *err)
             run_section(&report, "changes", "Shares that change every five minutes", CHANGES, ARRAY_SIZE(CHANGES),
                         CHANGED, err) < 0 ||
             run_section(&report, "capacity", "Capacity that binds: requests are held in the router", CAPACITY,
-                        ARRAY_SIZE(CAPACITY), BOUND, err) < 0)
+                        ARRAY_SIZE(CAPACITY), BOUND, err) < 0 ||
+            run_section(&report, "sleep", "Replicas that sleep at first, and are woken", SLEEP, ARRAY_SIZE(SLEEP),
+                        WOKEN, err) < 0)
                 return err->code;
         return report.failed ? 1 : 0;
 }

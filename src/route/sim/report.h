@@ -11,7 +11,7 @@
 struct report_options {
         const char *traces;   /* directory of mooncake-conversation.jsonl and mooncake-synthetic.jsonl */
         unsigned int n_seeds; /* each figure is a mean over so many runs */
-        const char *only;     /* one section: formulas, knowledge, changes, capacity; NULL: all */
+        const char *only;     /* one section: formulas, knowledge, changes, capacity, sleep; NULL: all */
 };
 
 /* Prints to stdout. 0: all claims hold; 1: one does not; negative: could not run. */

@@ -93,7 +93,7 @@ static int init_replica(struct router_replica *replica, const struct sim_setup *
         uint32_t blocks = (uint32_t)(setup->blocks * speed);
         int r;
 
-        *replica = (struct router_replica){ .busy_until = INT64_MAX };
+        *replica = (struct router_replica){ .busy_until = INT64_MAX, .wakes_at = INT64_MAX };
         r = engine_init(&replica->engine, &ENGINE_MODEL_DEFAULT, blocks, &CALLS, replica);
         if (r < 0)
                 return r;
@@ -128,6 +128,7 @@ int router_init(struct router *router, const struct sim_setup *setup)
                 int r = init_replica(&router->replicas[i], setup, setup->speed[i]);
 
                 router->replicas[i].router = router;
+                router->replicas[i].is_asleep = i >= setup->n_replicas - setup->n_asleep;
                 if (r < 0)
                         return r;
         }
@@ -195,6 +196,13 @@ static double left(const struct router_replica *replica)
         return work;
 }
 
+static double wake_of(const struct router_replica *replica, nsec now)
+{
+        if (replica->wakes_at != INT64_MAX)
+                return (double)(replica->wakes_at - now) / NSEC_PER_SEC;
+        return replica->router->setup->wake;
+}
+
 static void fill(const struct router_replica *replica, const struct flight *flight, nsec now, struct pick_replica *ret)
 {
         const struct sim_setup *setup = replica->router->setup;
@@ -202,7 +210,9 @@ static void fill(const struct router_replica *replica, const struct flight *flig
 
         *ret = (struct pick_replica){
                 .rate = sees ? replica->engine.model->rate * replica->engine.speed : rate_now(&replica->rate),
-                .backlog = sees ? left(replica) : rate_backlog(&replica->rate, now),
+                .backlog = replica->is_asleep ? replica->wanted_work :
+                           sees               ? left(replica) :
+                                                rate_backlog(&replica->rate, now),
                 .matched = matched(replica, flight),
                 .inflight = replica->inflight,
                 .waiting = replica->said_waiting,
@@ -212,7 +222,8 @@ static void fill(const struct router_replica *replica, const struct flight *flig
                 .prefill = replica->prefill,
                 .kv_permille = replica->said_kv,
                 .kv_total = replica->engine.cache.capacity * LOAD_BLOCK - 2000,
-                .state = PICK_UP,
+                .wake = wake_of(replica, now),
+                .state = replica->is_asleep ? PICK_ASLEEP : PICK_UP,
         };
 }
 
@@ -256,17 +267,23 @@ static struct router_replica *send(struct router *router, struct flight *flight,
         return replica;
 }
 
-static void wait_for(struct router *router, struct flight *flight, uint32_t replica)
+/* Whom a held request waits for; replica UINT32_MAX: nobody in particular. */
+static void wait_for(struct router *router, struct flight *flight, uint32_t replica, double work)
 {
-        if (flight->waits_for != UINT32_MAX)
+        if (flight->waits_for != UINT32_MAX) {
                 router->replicas[flight->waits_for].wanted--;
-        if (replica != UINT32_MAX)
+                router->replicas[flight->waits_for].wanted_work -= flight->work;
+        }
+        if (replica != UINT32_MAX) {
                 router->replicas[replica].wanted++;
+                router->replicas[replica].wanted_work += work;
+        }
         flight->waits_for = replica;
+        flight->work = work;
 }
 
-static void put_held(struct router *router, struct flight *flight, const struct pick_replica *rows, uint32_t replica,
-                     nsec now)
+static void put_held(struct router *router, struct flight *flight, const struct pick_replica *rows,
+                     const struct pick *verdict, nsec now)
 {
         uint32_t most = 0;
 
@@ -278,7 +295,7 @@ static void put_held(struct router *router, struct flight *flight, const struct 
                 .cached_permille = (uint32_t)((uint64_t)most * 1000 / flight->request.input),
         };
         flight->waits_for = UINT32_MAX;
-        wait_for(router, flight, replica);
+        wait_for(router, flight, verdict->replica, verdict->work);
         router->held[router->n_held++] = flight;
         router->n_ever_held++;
 }
@@ -293,6 +310,16 @@ static enum pick_action decide(struct router *router, struct flight *flight, str
         return ret->action;
 }
 
+static void ask_for(struct router *router, uint32_t replica, nsec now)
+{
+        struct router_replica *sleeper = &router->replicas[replica];
+
+        if (sleeper->wakes_at != INT64_MAX)
+                return;
+        sleeper->wakes_at = now + (nsec)(router->setup->wake * NSEC_PER_SEC);
+        router->n_woken++;
+}
+
 struct router_replica *router_arrive(struct router *router, struct flight *flight, nsec now)
 {
         struct pick_replica rows[SIM_REPLICAS_MAX];
@@ -302,15 +329,26 @@ struct router_replica *router_arrive(struct router *router, struct flight *fligh
         switch (decide(router, flight, rows, now, &verdict)) {
         case PICK_SEND:
                 return send(router, flight, &verdict, now);
+        case PICK_WAKE:
+                ask_for(router, verdict.replica, now);
+                put_held(router, flight, rows, &verdict, now);
+                return NULL;
         case PICK_HOLD:
-                put_held(router, flight, rows, verdict.replica, now);
+                put_held(router, flight, rows, &verdict, now);
                 return NULL;
         default:
                 return NULL;
         }
 }
 
-/* The first in the queue's order of those that wait for this replica, or for any; n_held: none. */
+/* Who waits for a sleeper may go elsewhere, too, if that became cheaper. */
+static bool may_go(const struct router *router, const struct flight *flight, uint32_t replica)
+{
+        return flight->waits_for == replica || flight->waits_for == UINT32_MAX ||
+               router->replicas[flight->waits_for].is_asleep;
+}
+
+/* The first in the queue's order of those that may go to this replica now; n_held: none. */
 static size_t first_held(const struct router *router, uint32_t replica, nsec now)
 {
         size_t first = router->n_held;
@@ -318,7 +356,7 @@ static size_t first_held(const struct router *router, uint32_t replica, nsec now
         for (size_t i = 0; i < router->n_held; i++) {
                 const struct flight *flight = router->held[i];
 
-                if (flight->waits_for != replica && flight->waits_for != UINT32_MAX)
+                if (!may_go(router, flight, replica))
                         continue;
                 if (first == router->n_held || queue_before(&flight->item, &router->held[first]->item, now))
                         first = i;
@@ -326,28 +364,47 @@ static size_t first_held(const struct router *router, uint32_t replica, nsec now
         return first;
 }
 
+/* Decides one of them anew; false: it stays. */
+static bool release_one(struct router *router, size_t i, uint32_t index, nsec now)
+{
+        struct pick_replica rows[SIM_REPLICAS_MAX];
+        struct flight *flight = router->held[i];
+        struct pick verdict;
+
+        wait_for(router, flight, UINT32_MAX, 0); /* not behind itself */
+        switch (decide(router, flight, rows, now, &verdict)) {
+        case PICK_SEND:
+                router->held[i] = router->held[--router->n_held];
+                (void)send(router, flight, &verdict, now);
+                return true;
+        case PICK_HOLD:
+                wait_for(router, flight, verdict.replica, verdict.work);
+                return verdict.replica != index && verdict.replica != UINT32_MAX;
+        case PICK_WAKE:
+                ask_for(router, verdict.replica, now);
+                wait_for(router, flight, verdict.replica, verdict.work);
+                return false;
+        default:
+                return false;
+        }
+}
+
 void router_release(struct router *router, const struct router_replica *replica, nsec now)
 {
         uint32_t index = (uint32_t)(replica - router->replicas), capacity = router->setup->capacity;
+        size_t i;
 
-        while (replica->inflight < capacity) {
-                struct pick_replica rows[SIM_REPLICAS_MAX];
-                size_t i = first_held(router, index, now);
-                struct flight *flight = i < router->n_held ? router->held[i] : NULL;
-                struct pick verdict;
+        while (!capacity || replica->inflight < capacity)
+                if ((i = first_held(router, index, now)) == router->n_held || !release_one(router, i, index, now))
+                        return;
+}
 
-                if (!flight)
-                        return;
-                wait_for(router, flight, UINT32_MAX); /* not behind itself */
-                if (decide(router, flight, rows, now, &verdict) == PICK_SEND) {
-                        router->held[i] = router->held[--router->n_held];
-                        (void)send(router, flight, &verdict, now);
-                        continue;
-                }
-                wait_for(router, flight, verdict.replica);
-                if (verdict.replica == index || verdict.replica == UINT32_MAX)
-                        return;
-        }
+void router_woken(struct router *router, struct router_replica *replica, nsec now)
+{
+        router->now = now;
+        replica->is_asleep = false;
+        replica->wakes_at = INT64_MAX;
+        router_release(router, replica, now);
 }
 
 /* What is left of the iteration under way takes longer or shorter, too. */

@@ -31,15 +31,25 @@ static void arrive(struct sim *sim, nsec now)
                 begin(replica, now);
 }
 
-static void finish(struct sim *sim, struct router_replica *replica)
+/* The replica's next event: the end of its iteration, or of its wake-up. */
+static nsec next_of(const struct router_replica *replica)
+{
+        return replica->wakes_at < replica->busy_until ? replica->wakes_at : replica->busy_until;
+}
+
+static void happen(struct sim *sim, struct router_replica *replica)
 {
         struct router *router = sim->router;
-        nsec now = replica->busy_until;
+        nsec now = next_of(replica);
 
         router->now = now;
-        engine_finish(&replica->engine);
-        replica->busy_until = INT64_MAX;
-        router_release(router, replica, now);
+        if (replica->is_asleep) {
+                router_woken(router, replica, now);
+        } else {
+                engine_finish(&replica->engine);
+                replica->busy_until = INT64_MAX;
+                router_release(router, replica, now);
+        }
         for (size_t i = 0; i < router->setup->n_replicas; i++)
                 if (!router->replicas[i].engine.is_busy && router->replicas[i].busy_until == INT64_MAX)
                         begin(&router->replicas[i], now);
@@ -62,12 +72,12 @@ static bool change(struct sim *sim, nsec next)
         return true;
 }
 
-static struct router_replica *first_to_finish(struct sim *sim)
+static struct router_replica *first_of(struct sim *sim)
 {
         struct router_replica *first = &sim->router->replicas[0];
 
         for (size_t i = 1; i < sim->router->setup->n_replicas; i++)
-                if (sim->router->replicas[i].busy_until < first->busy_until)
+                if (next_of(&sim->router->replicas[i]) < next_of(first))
                         first = &sim->router->replicas[i];
         return first;
 }
@@ -78,16 +88,18 @@ static void loop(struct sim *sim)
 
         for (;;) {
                 nsec arrival = sim->next < load->n_requests ? load->requests[sim->next].at : INT64_MAX;
-                struct router_replica *first = first_to_finish(sim);
+                struct router_replica *first = first_of(sim);
 
-                if (arrival == INT64_MAX && first->busy_until == INT64_MAX)
+                nsec event = next_of(first);
+
+                if (arrival == INT64_MAX && event == INT64_MAX)
                         return;
-                if (change(sim, arrival < first->busy_until ? arrival : first->busy_until))
+                if (change(sim, arrival < event ? arrival : event))
                         continue;
-                if (arrival < first->busy_until)
+                if (arrival < event)
                         arrive(sim, arrival);
                 else
-                        finish(sim, first);
+                        happen(sim, first);
         }
 }
 
@@ -149,6 +161,7 @@ static void sum_up(const struct router *router, double *ttft, double *tpot, stru
         ret->hit = prompt ? (double)hit / (double)prompt : 0;
         ret->n_refused = load->n_requests - n;
         ret->n_held = router->n_ever_held;
+        ret->n_woken = router->n_woken;
 }
 
 int sim_run(const struct sim_setup *setup, struct sim_result *ret)

@@ -47,6 +47,8 @@ struct sim_setup {
         uint32_t blocks;   /* of a replica of speed 1; others in proportion */
         enum sim_sees sees;
         enum sim_index index;
+        size_t n_asleep;   /* the last so many replicas sleep at first */
+        double wake;       /* seconds that it takes to wake one */
         bool knows_share;  /* the daemon's figure seeds the rate; else all is learned */
         double seed_error; /* factor by which the configured model rate is wrong; 0: right */
         double one_piece;  /* part of the requests that do not stream */
@@ -59,7 +61,7 @@ struct sim_result {
         double tpot_mean, tpot_p99;           /* seconds per token, requests of at least 8 tokens */
         double goodput;                       /* part with TTFT < 2 s and TPOT < 50 ms */
         double hit;                           /* part of the prompt tokens found in a cache */
-        size_t n_refused, n_held;
+        size_t n_refused, n_held, n_woken;
         size_t n_sent[SIM_REPLICAS_MAX];
 };
 

@@ -7,7 +7,7 @@
 
 static int usage(void)
 {
-        fputs("usage: sublet route simulate [-n RUNS] [-s formulas|knowledge|changes|capacity] TRACES\n"
+        fputs("usage: sublet route simulate [-n RUNS] [-s formulas|knowledge|changes|capacity|sleep] TRACES\n"
               "Simulates the router's policies on the traces in the directory TRACES and prints a report.\n",
               stderr);
         return 2;

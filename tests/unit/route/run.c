@@ -76,6 +76,31 @@ static void faster_replicas_get_more(void **state)
         assert_true(result.n_sent[0] > result.n_sent[2] && result.n_sent[2] > result.n_sent[6]);
 }
 
+static void sleepers_are_woken_as_they_are_needed(void **state)
+{
+        struct load load = *(struct load *)*state;
+        struct sim_setup setup = { .load = &load,
+                                   .policy = pick_policy_find("cost"),
+                                   .tuning = PICK_TUNING_DEFAULT,
+                                   .n_replicas = 8,
+                                   .blocks = 420,
+                                   .n_asleep = 8,
+                                   .wake = 5,
+                                   .knows_share = true };
+        struct sim_result many, one;
+
+        for (size_t i = 0; i < 8; i++)
+                setup.speed[i] = 1;
+        assert_int_equal(sim_run(&setup, &many), 0);
+        assert_int_equal(many.n_refused, 0);
+        assert_int_equal(many.n_woken, 8);
+        load.n_requests = 1;
+        assert_int_equal(sim_run(&setup, &one), 0);
+        assert_int_equal(one.n_refused, 0);
+        assert_int_equal(one.n_woken, 1);
+        assert_true(one.ttft_mean > 5 && one.ttft_mean < 5.5);
+}
+
 static void a_run_gives_the_same_each_time(void **state)
 {
         struct sim_result a = simulate(*state, "cost", 0, EQUAL), b = simulate(*state, "cost", 0, EQUAL);
@@ -90,6 +115,7 @@ int main(void)
                 cmocka_unit_test(affinity_does_not_collapse_when_capacity_binds),
                 cmocka_unit_test(nothing_is_lost_while_held),
                 cmocka_unit_test(faster_replicas_get_more),
+                cmocka_unit_test(sleepers_are_woken_as_they_are_needed),
                 cmocka_unit_test(a_run_gives_the_same_each_time),
         };
 
