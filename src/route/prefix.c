@@ -13,11 +13,18 @@ enum {
         N_SMALL = PREFIX_SMALL_UNTIL / PREFIX_SMALL,
 };
 
-void prefix_begin(struct prefix *prefix, const void *model, size_t model_size, const void *salt, size_t salt_size)
+void prefix_begin(struct prefix *prefix)
 {
         prefix->n_blocks = prefix->n_filled = 0;
-        prefix->size = 0;
-        prefix->seed = XXH3_64bits_withSeed(salt, salt_size, XXH3_64bits(model, model_size));
+        prefix->size = prefix->seed = 0;
+}
+
+void prefix_bind(struct prefix *prefix, const void *model, size_t model_size, const void *salt, size_t salt_size)
+{
+        uint64_t whose = XXH3_64bits_withSeed(salt, salt_size, XXH3_64bits(model, model_size));
+
+        for (uint32_t i = 0; i < prefix->n_blocks; i++)
+                prefix->chain[i] ^= whose;
 }
 
 static uint32_t block_size(const struct prefix *prefix)

@@ -1,9 +1,10 @@
 /*
  * The text of a prompt as a chain of block hashes: two prompts that begin alike have chains that begin alike.
  *
- * Blocks are 256 bytes up to 2 KiB of text, then 1 KiB; h(i) = XXH3(block(i), seed h(i-1)), and h(-1) comes from
- * what must be equal for a cache to be shared at all (model, cache salt). Only whole blocks count: an engine, too,
- * caches whole blocks only. A part that is not text (a picture) is put in by a hash of its bytes or its address.
+ * Blocks are 256 bytes up to 2 KiB of text, then 1 KiB; h(i) = XXH3(block(i), seed h(i-1)). Only whole blocks count:
+ * an engine, too, caches whole blocks only. What must be equal for a cache to be shared at all (model, cache salt)
+ * may stand behind the text in a request, so it is mixed into each hash at the end. A part that is not text (a
+ * picture) is put in by a hash of its bytes or its address.
  *
  * Threads: a struct prefix is one thread's.
  */
@@ -28,10 +29,12 @@ struct prefix {
         unsigned char block[PREFIX_LARGE];
 };
 
-/* The chain is the same only for the same model and salt. */
-void prefix_begin(struct prefix *prefix, const void *model, size_t model_size, const void *salt, size_t salt_size);
+void prefix_begin(struct prefix *prefix);
 
 void prefix_text(struct prefix *prefix, const void *text, size_t size);
+
+/* Once, at the end: the chain is the same only for the same model and salt. */
+void prefix_bind(struct prefix *prefix, const void *model, size_t model_size, const void *salt, size_t salt_size);
 
 /* Bytes of text that the first n blocks stand for. */
 uint64_t prefix_bytes(uint32_t n_blocks);

@@ -1,0 +1,552 @@
+#include "route/scan.h"
+
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#include <xxhash.h>
+#pragma GCC diagnostic pop
+
+/* Where a value stands. TOKENS: all below it is text, keys and numbers too. */
+enum place { ROOT, MESSAGE, CONTENT, MEDIUM, TOKENS, IGNORED, IS_ARRAY = 0x80 };
+
+enum action { SKIP, TEXT, MEDIA, MODEL, SESSION, USER, SALT, STREAM, PRIORITY, MAXIMUM, COUNT, A_KEY };
+
+enum state {
+        VALUE,     /* a value comes */
+        FIRST,     /* an element, or the end of the array */
+        KEY_FIRST, /* a key, or the end of the object */
+        KEY_NEXT,
+        COLON,
+        AFTER, /* a comma, or the end of what it is in */
+        STRING,
+        ESCAPE,
+        UNICODE,
+        NUMBER,
+        LITERAL,
+        DONE,
+};
+
+static const struct key {
+        unsigned char place;
+        const char *name;
+        unsigned char below, action;
+} keys[] = {
+#define KEY(place, name, below, action) { place, name, below, action },
+#include "route/keys.def"
+#undef KEY
+};
+
+static const char *const literals[] = { "true", "false", "null" };
+
+/* Ends a piece of text, so that "ab" "c" is not "a" "bc". No JSON text has it unescaped. */
+static const char separator[] = "\x1f";
+
+void scan_begin(struct scan *scan, struct prefix *prefix)
+{
+        memset(scan, 0, sizeof(*scan));
+        scan->prefix = prefix;
+        scan->state = VALUE;
+        scan->place = ROOT;
+        scan->n = 1;
+        prefix_begin(prefix);
+}
+
+static int fail(struct scan *scan, int error)
+{
+        return scan->failed = error;
+}
+
+/* ---- values: what is done with them -------------------------------------------------------------- */
+
+static struct scan_word *word_of(struct scan *scan, enum action action)
+{
+        return action == MODEL   ? &scan->model :
+               action == SESSION ? &scan->session :
+               action == USER    ? &scan->user :
+               action == SALT    ? &scan->salt :
+                                   NULL;
+}
+
+/* In pieces of one size, so that the hash does not depend on how the body came. */
+static void take_media(struct scan *scan, const char *text, size_t size)
+{
+        while (size) {
+                size_t n = SCAN_PIECE - scan->n_piece < size ? SCAN_PIECE - scan->n_piece : size;
+
+                memcpy(scan->piece + scan->n_piece, text, n);
+                scan->n_piece += (uint32_t)n;
+                text += n;
+                size -= n;
+                if (scan->n_piece == SCAN_PIECE) {
+                        scan->media = XXH3_64bits_withSeed(scan->piece, SCAN_PIECE, scan->media);
+                        scan->n_piece = 0;
+                }
+        }
+}
+
+/* A run of a string's text. */
+static int take_text(struct scan *scan, const char *text, size_t size)
+{
+        switch (scan->action) {
+        case SKIP:
+                return SCAN_OK;
+        case TEXT:
+                prefix_text(scan->prefix, text, size);
+                return SCAN_OK;
+        case MEDIA:
+                take_media(scan, text, size);
+                return SCAN_OK;
+        case A_KEY:
+                for (size_t i = 0; i < size && scan->n_key < SCAN_KEY; i++)
+                        scan->key[scan->n_key++] = text[i];
+                if (scan->stack[scan->depth - 1] == TOKENS)
+                        prefix_text(scan->prefix, text, size);
+                return SCAN_OK;
+        default:
+                if (!scan->word)
+                        return fail(scan, SCAN_E_TYPE);
+                if (size >= SCAN_WORD - scan->word->size)
+                        return fail(scan, SCAN_E_LONG);
+                memcpy(scan->word->text + scan->word->size, text, size);
+                scan->word->size += (uint32_t)size;
+                return SCAN_OK;
+        }
+}
+
+/* Which of the rows of this place is the key that was read; a value of it comes. */
+static void key_done(struct scan *scan)
+{
+        unsigned char in = scan->stack[scan->depth - 1];
+
+        scan->place = in == TOKENS ? TOKENS : IGNORED;
+        scan->action = in == TOKENS ? TEXT : SKIP;
+        for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+                if (keys[i].place == in && strlen(keys[i].name) == scan->n_key &&
+                    !memcmp(keys[i].name, scan->key, scan->n_key)) {
+                        scan->place = keys[i].below;
+                        scan->action = keys[i].action;
+                }
+}
+
+static void string_done(struct scan *scan)
+{
+        if (scan->action == A_KEY) {
+                if (scan->stack[scan->depth - 1] == TOKENS)
+                        prefix_text(scan->prefix, separator, 1);
+                key_done(scan);
+                scan->state = COLON;
+                return;
+        }
+        if (scan->action == MEDIA) {
+                scan->n_media++;
+                scan->media = XXH3_64bits_withSeed(scan->piece, scan->n_piece, scan->media);
+                prefix_text(scan->prefix, &scan->media, sizeof(scan->media));
+        }
+        if (scan->action == TEXT || scan->action == MEDIA) {
+                prefix_text(scan->prefix, separator, 1);
+                scan->has_prompt = true;
+        }
+        if (scan->word)
+                scan->word->text[scan->word->size] = '\0';
+        scan->has_model |= scan->action == MODEL && scan->word->size;
+        scan->state = AFTER;
+}
+
+static int number_done(struct scan *scan)
+{
+        char *end;
+        long long whole;
+
+        scan->number[scan->n_number] = '\0';
+        scan->state = AFTER;
+        if (scan->action == TEXT) { /* token ids */
+                prefix_text(scan->prefix, scan->number, scan->n_number);
+                prefix_text(scan->prefix, separator, 1);
+                scan->has_prompt = true;
+        }
+        if (scan->action != PRIORITY && scan->action != MAXIMUM && scan->action != COUNT)
+                return scan->action >= MODEL ? fail(scan, SCAN_E_TYPE) : SCAN_OK;
+        whole = strtoll(scan->number, &end, 10);
+        if (*end)
+                return fail(scan, SCAN_E_TYPE);
+        *(scan->action == PRIORITY ? &scan->priority : scan->action == MAXIMUM ? &scan->max_tokens : &scan->n) = whole;
+        return SCAN_OK;
+}
+
+static int literal_done(struct scan *scan)
+{
+        scan->state = AFTER;
+        if (scan->literal == 2) /* null: as if the key were not there */
+                return SCAN_OK;
+        if (scan->action == STREAM)
+                scan->is_stream = scan->literal == 0;
+        else if (scan->action >= MODEL)
+                return fail(scan, SCAN_E_TYPE);
+        return SCAN_OK;
+}
+
+/* ---- the grammar ----------------------------------------------------------------------------------- */
+
+static int push(struct scan *scan, unsigned char what)
+{
+        if (scan->depth == SCAN_DEPTH)
+                return fail(scan, SCAN_E_DEPTH);
+        if (scan->action >= MODEL && scan->depth)
+                return fail(scan, SCAN_E_TYPE);
+        scan->stack[scan->depth++] = what;
+        scan->state = what & IS_ARRAY ? FIRST : KEY_FIRST;
+        return SCAN_OK;
+}
+
+static int pop(struct scan *scan)
+{
+        scan->depth--;
+        scan->state = scan->depth ? AFTER : DONE;
+        return SCAN_OK;
+}
+
+/* Elements of an array: as the array itself. A string in `content` or `input` is text; elements of an object's
+ * place have no action of their own. */
+static void element(struct scan *scan)
+{
+        unsigned char in = scan->stack[scan->depth - 1] & (unsigned char)~IS_ARRAY;
+
+        scan->place = in;
+        scan->action = in == TOKENS || in == CONTENT || in == MESSAGE ? TEXT : SKIP;
+        scan->state = VALUE;
+}
+
+static void string_begin(struct scan *scan, enum action action)
+{
+        scan->action = (unsigned char)action;
+        scan->word = word_of(scan, action);
+        if (scan->word) {
+                scan->word->size = 0;
+                scan->word->text[0] = '\0';
+        }
+        scan->media = scan->n_piece = scan->n_key = scan->surrogate = 0;
+        scan->state = STRING;
+}
+
+static bool is_number(const char *text)
+{
+        if (*text == '-')
+                text++;
+        if (*text == '0')
+                text++;
+        else if (*text >= '1' && *text <= '9')
+                text += strspn(text, "0123456789");
+        else
+                return false;
+        if (*text == '.') {
+                size_t n = strspn(++text, "0123456789");
+
+                if (!n)
+                        return false;
+                text += n;
+        }
+        if (*text == 'e' || *text == 'E') {
+                text += 1 + (text[1] == '+' || text[1] == '-');
+                if (!strspn(text, "0123456789"))
+                        return false;
+                text += strspn(text, "0123456789");
+        }
+        return !*text;
+}
+
+static int value(struct scan *scan, char c)
+{
+        if (!scan->depth && c != '{')
+                return fail(scan, SCAN_E_OBJECT);
+        switch (c) {
+        case '{':
+                return push(scan, scan->place);
+        case '[':
+                return push(scan, scan->place | IS_ARRAY);
+        case '"':
+                if (scan->action == STREAM || scan->action == PRIORITY || scan->action == MAXIMUM ||
+                    scan->action == COUNT)
+                        return fail(scan, SCAN_E_TYPE);
+                string_begin(scan, scan->action);
+                return SCAN_OK;
+        case 't':
+        case 'f':
+        case 'n':
+                scan->literal = c == 't' ? 0 : c == 'f' ? 1 : 2;
+                scan->n_number = 1;
+                scan->state = LITERAL;
+                return SCAN_OK;
+        default:
+                if (c != '-' && (c < '0' || c > '9'))
+                        return fail(scan, SCAN_E_JSON);
+                scan->number[0] = c;
+                scan->n_number = 1;
+                scan->state = NUMBER;
+                return SCAN_OK;
+        }
+}
+
+static int after(struct scan *scan, char c)
+{
+        bool is_array = scan->stack[scan->depth - 1] & IS_ARRAY;
+
+        if (c == (is_array ? ']' : '}'))
+                return pop(scan);
+        if (c != ',')
+                return fail(scan, SCAN_E_JSON);
+        if (is_array)
+                element(scan);
+        else
+                scan->state = KEY_NEXT;
+        return SCAN_OK;
+}
+
+/* One byte outside of strings, numbers and literals; not a blank. */
+static int structure(struct scan *scan, char c)
+{
+        switch ((enum state)scan->state) {
+        case VALUE:
+                return value(scan, c);
+        case FIRST:
+                if (c == ']')
+                        return pop(scan);
+                element(scan);
+                return value(scan, c);
+        case KEY_FIRST:
+                if (c == '}')
+                        return pop(scan);
+                /* fall through */
+        case KEY_NEXT:
+                if (c != '"')
+                        return fail(scan, SCAN_E_JSON);
+                string_begin(scan, A_KEY);
+                return SCAN_OK;
+        case COLON:
+                if (c != ':')
+                        return fail(scan, SCAN_E_JSON);
+                scan->state = VALUE;
+                return SCAN_OK;
+        case AFTER:
+                return after(scan, c);
+        default:
+                return fail(scan, SCAN_E_JSON); /* something behind the object */
+        }
+}
+
+/* ---- strings ------------------------------------------------------------------------------------------ */
+
+/* Bytes up to the next quote, backslash or control character; eight at a time. */
+static size_t plain(const char *text, size_t size)
+{
+        const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
+        size_t n = 0;
+
+        for (; n + 8 <= size; n += 8) {
+                uint64_t x, quote, slash;
+
+                memcpy(&x, text + n, 8);
+                quote = x ^ ones * '"';
+                slash = x ^ ones * '\\';
+                if ((((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((x - ones * 0x20) & ~x)) & highs)
+                        break;
+        }
+        while (n < size && text[n] != '"' && text[n] != '\\' && (unsigned char)text[n] >= 0x20)
+                n++;
+        return n;
+}
+
+/* A code point as UTF-8; a lone half of a pair becomes the replacement character. */
+static int take_point(struct scan *scan, uint32_t c)
+{
+        char text[4];
+
+        if (c < 0x80) {
+                text[0] = (char)c;
+                return take_text(scan, text, 1);
+        }
+        if (c < 0x800) {
+                text[0] = (char)(0xc0 | c >> 6);
+                text[1] = (char)(0x80 | (c & 0x3f));
+                return take_text(scan, text, 2);
+        }
+        if (c >= 0xd800 && c < 0xe000)
+                c = 0xfffd;
+        if (c < 0x10000) {
+                text[0] = (char)(0xe0 | c >> 12);
+                text[1] = (char)(0x80 | (c >> 6 & 0x3f));
+                text[2] = (char)(0x80 | (c & 0x3f));
+                return take_text(scan, text, 3);
+        }
+        text[0] = (char)(0xf0 | c >> 18);
+        text[1] = (char)(0x80 | (c >> 12 & 0x3f));
+        text[2] = (char)(0x80 | (c >> 6 & 0x3f));
+        text[3] = (char)(0x80 | (c & 0x3f));
+        return take_text(scan, text, 4);
+}
+
+/* The first half of a pair waits for the second. */
+static int flush_surrogate(struct scan *scan)
+{
+        uint32_t half = scan->surrogate;
+
+        scan->surrogate = 0;
+        return half ? take_point(scan, half) : SCAN_OK;
+}
+
+static int unicode_done(struct scan *scan)
+{
+        uint32_t c = scan->unicode;
+        int r;
+
+        scan->state = STRING;
+        if (scan->surrogate && c >= 0xdc00 && c < 0xe000) {
+                c = 0x10000 + ((scan->surrogate - 0xd800) << 10) + (c - 0xdc00);
+                scan->surrogate = 0;
+                return take_point(scan, c);
+        }
+        r = flush_surrogate(scan);
+        if (r == SCAN_OK && c >= 0xd800 && c < 0xdc00)
+                scan->surrogate = c;
+        else if (r == SCAN_OK)
+                r = take_point(scan, c);
+        return r;
+}
+
+static int escape(struct scan *scan, char c)
+{
+        static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
+        const char *at = c ? strchr(from, c) : NULL;
+        int r;
+
+        if (c == 'u') {
+                scan->state = UNICODE;
+                scan->unicode = scan->escape = 0;
+                return SCAN_OK;
+        }
+        if (!at)
+                return fail(scan, SCAN_E_JSON);
+        scan->state = STRING;
+        r = flush_surrogate(scan);
+        return r == SCAN_OK ? take_text(scan, &to[at - from], 1) : r;
+}
+
+static int unicode(struct scan *scan, char c)
+{
+        uint32_t digit = c >= '0' && c <= '9' ? (uint32_t)(c - '0') :
+                         c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10) :
+                         c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10) :
+                                                16;
+
+        if (digit == 16)
+                return fail(scan, SCAN_E_JSON);
+        scan->unicode = scan->unicode << 4 | digit;
+        return ++scan->escape == 4 ? unicode_done(scan) : SCAN_OK;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------ */
+
+/* How many bytes were used; those of a string at once. */
+static size_t string(struct scan *scan, const char *at, size_t size)
+{
+        size_t n = plain(at, size);
+
+        if (n) {
+                if (flush_surrogate(scan) == SCAN_OK)
+                        (void)take_text(scan, at, n);
+                return n;
+        }
+        if (*at == '\\') {
+                scan->state = ESCAPE;
+        } else if (*at == '"') {
+                if (flush_surrogate(scan) == SCAN_OK)
+                        string_done(scan);
+        } else {
+                (void)fail(scan, SCAN_E_JSON);
+        }
+        return 1;
+}
+
+/* A number ends with the byte behind it, which is not used. */
+static size_t number(struct scan *scan, char c)
+{
+        if ((c >= '0' && c <= '9') || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-') {
+                if (scan->n_number == sizeof(scan->number) - 1)
+                        (void)fail(scan, SCAN_E_JSON); /* nobody needs 32 digits */
+                else
+                        scan->number[scan->n_number++] = c;
+                return 1;
+        }
+        scan->number[scan->n_number] = '\0';
+        if (!is_number(scan->number))
+                (void)fail(scan, SCAN_E_JSON);
+        else
+                (void)number_done(scan);
+        return 0;
+}
+
+static size_t step(struct scan *scan, const char *at, size_t size)
+{
+        switch ((enum state)scan->state) {
+        case STRING:
+                return string(scan, at, size);
+        case ESCAPE:
+                (void)escape(scan, *at);
+                return 1;
+        case UNICODE:
+                (void)unicode(scan, *at);
+                return 1;
+        case NUMBER:
+                return number(scan, *at);
+        case LITERAL:
+                if (*at != literals[scan->literal][scan->n_number])
+                        (void)fail(scan, SCAN_E_JSON);
+                else if (!literals[scan->literal][++scan->n_number])
+                        (void)literal_done(scan);
+                return 1;
+        default:
+                if (*at != ' ' && *at != '\n' && *at != '\r' && *at != '\t')
+                        (void)structure(scan, *at);
+                return 1;
+        }
+}
+
+int scan_feed(struct scan *scan, const void *data, size_t size)
+{
+        const char *at = data;
+
+        for (size_t n; size && !scan->failed; at += n, size -= n) {
+                n = step(scan, at, size);
+                scan->at += n;
+        }
+        return scan->failed;
+}
+
+int scan_end(struct scan *scan)
+{
+        if (!scan->failed && scan->state != DONE)
+                (void)fail(scan, SCAN_E_SHORT);
+        if (!scan->failed)
+                prefix_bind(scan->prefix, scan->model.text, scan->model.size, scan->salt.text, scan->salt.size);
+        return scan->failed;
+}
+
+const char *scan_error(int error)
+{
+        static const char *const texts[] = {
+                [SCAN_OK] = "",
+                [SCAN_E_JSON] = "the body is not JSON",
+                [SCAN_E_DEPTH] = "the body is nested too deeply",
+                [SCAN_E_OBJECT] = "the body is not a JSON object",
+                [SCAN_E_TYPE] = "a field of the body has the wrong type",
+                [SCAN_E_LONG] = "a name in the body is too long",
+                [SCAN_E_SHORT] = "the body ends too early",
+        };
+
+        return (size_t)error < ARRAY_SIZE(texts) ? texts[error] : "?";
+}
