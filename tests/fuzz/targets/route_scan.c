@@ -26,11 +26,11 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
                 (void)scan_feed(&cut, data + at, step < size - at ? step : size - at);
         (void)scan_end(&cut);
         require(whole.failed == cut.failed && whole.is_stream == cut.is_stream && whole.n == cut.n);
-        require(!strcmp(whole.model.text, cut.model.text) && strlen(whole.model.text) <= whole.model.size);
         require(whole.model.size < SCAN_WORD && whole.depth <= SCAN_DEPTH);
         if (whole.failed)
                 return 0;
         require(whole.at == size && whole.depth == 0);
+        require(!strcmp(whole.model.text, cut.model.text) && strlen(whole.model.text) <= whole.model.size);
         require(one.size == two.size && one.n_blocks == two.n_blocks && one.size <= 2 * size + 16);
         require(!memcmp(one.chain, two.chain, one.n_blocks * sizeof(one.chain[0])));
         return 0;
