@@ -238,10 +238,8 @@ fi
 
 # ---- the meter -------------------------------------------------------------------------------------
 used() { # NAME: seconds by the daemon's meter
-        "$sublet" ps -a --json | python3 -c 'import json, sys
-for tenant in json.load(sys.stdin):
-    if tenant["tenant"] == sys.argv[1]:
-        print(sum(device["used_ns"] for device in tenant["devices"]) * 1e-9)' "$1" | tail -1
+        "$sublet" usage --since 1h --json "$1" |
+                python3 -c 'import json, sys; print(sum(row["gpu_seconds"] for row in json.load(sys.stdin)))'
 }
 off_by() { calc "100 * ($1 - $2) / $2"; }
 near() { is "$(off_by "$1" "$2" | tr -d -)" '<=' 0.5; }
