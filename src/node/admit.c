@@ -9,6 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+        AUDIT_MOST_MS = 1000, /* the gate's own period */
+};
+
 static int errno_of(int outcome)
 {
         switch (outcome) {
@@ -73,6 +77,22 @@ static int check_mode(const char *mode, struct err *err)
         return err_say(err, -EINVAL, "mode '%s' is not offered by this daemon: time", mode);
 }
 
+/* What gives a tenant more than its lease, or looks at it less often, is the operator's to say. */
+static int check_powers(const struct daemon *daemon, const struct message_request *request, uid_t owner,
+                        struct err *err)
+{
+        if (owner == 0 || owner == daemon->uid)
+                return 0;
+        if (request->ipc_host)
+                return err_say(err, -EPERM, "--ipc=host opens a tenant to others: root only");
+        if (!strcmp(request->managed, "allow"))
+                return err_say(err, -EPERM, "--managed=allow is memory that no quota counts: root only");
+        if (request->audit_ms > AUDIT_MOST_MS)
+                return err_say(err, -EPERM, "--audit %llu: at most %d", (unsigned long long)request->audit_ms,
+                               AUDIT_MOST_MS);
+        return 0;
+}
+
 int admit(struct daemon *daemon, const struct message_request *request, uid_t owner, struct tenant **ret,
           struct err *err)
 {
@@ -89,8 +109,8 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
 
         if ((r = check_mode(request->mode, err)) < 0)
                 return r;
-        if (request->ipc_host && owner != 0 && owner != daemon->uid)
-                return err_say(err, -EPERM, "--ipc=host opens a tenant to others: root only");
+        if ((r = check_powers(daemon, request, owner, err)) < 0)
+                return r;
         if ((r = tenants_name(&daemon->tenants, request, lease.tenant, err)) != 0)
                 return errno_of(r);
         (void)snprintf(lease.command, sizeof(lease.command), "%s", request->command);

@@ -387,14 +387,21 @@ static int watch_signals(void)
 }
 
 /* By this the keepers see that we live. */
-static void on_beat(struct loop_timer *timer)
+static void beat_all(void *context)
 {
-        struct daemon *daemon = timer->context;
+        struct daemon *daemon = context;
         nsec now = clock_now();
 
         for (struct tenant *t = daemon->tenants.first; t; t = t->next)
                 if (t->board)
                         t->board->beat = now;
+}
+
+static void on_beat(struct loop_timer *timer)
+{
+        struct daemon *daemon = timer->context;
+
+        beat_all(daemon);
         keepers_tick(daemon);
         doors_tick(daemon);
         http_wake(daemon->http);
@@ -483,6 +490,7 @@ static int run(struct daemon *daemon, struct err *err)
             (r = prepare_places(&daemon->settings, &lock, err)) < 0 || (r = find_devices(daemon, err)) < 0 ||
             (r = store_open(daemon->settings.state, &daemon->store, err)) < 0)
                 return r;
+        store_on_progress(daemon->store, beat_all, daemon);
         r = loop_new(&daemon->loop);
         if (r < 0)
                 err_set(err, r, "waiting for events");

@@ -83,7 +83,7 @@ struct daemon {
         struct event events[EVENTS_KEPT]; /* a ring: id modulo its size */
         uint64_t event_id;                /* of the latest */
         bool store_has_failed;
-        bool is_silent; /* events are not written to stderr (tests) */
+        bool is_silent;     /* events are not written to stderr (tests) */
         bool is_recovering; /* tenants of the daemon before are still awaited */
 };
 

@@ -103,6 +103,7 @@ static int on_hello(struct daemon *daemon, struct tenant *tenant, struct message
         r = take_board(tenant, hello, tenant->keeper);
         if (r < 0)
                 return r;
+        tenant->board->beat = clock_now();
         tenant->state = TENANT_RUNNING;
         usage_start(daemon, tenant);
         if (daemon->store)
@@ -484,6 +485,8 @@ void keepers_leave(struct daemon *daemon)
                 hang_up(daemon, tenant);
                 leave_pace(daemon, tenant);
                 usage_count_last(daemon, tenant);
+                if (tenant->board)
+                        tenant->board->beat = 0;
                 tenants_take(&daemon->tenants, tenant);
                 tenant_free(tenant);
         }

@@ -11,6 +11,9 @@
 
 enum {
         SCHEMA = 1, /* user_version; a newer one is refused */
+        OPEN_MSEC = 2000,
+        BUSY_MSEC = 50,          /* for somebody else's lock; what could not be written is tried again in a second */
+        PROGRESS_STEPS = 100000, /* of SQLite's machine: some milliseconds */
 };
 
 static const char *const texts[STORE_N_STATEMENTS] = {
@@ -103,7 +106,7 @@ static int prepare(struct store *store, const char *path, struct err *err)
         char *said = NULL;
         int r;
 
-        (void)sqlite3_busy_timeout(store->db, 2000);
+        (void)sqlite3_busy_timeout(store->db, OPEN_MSEC);
         if (sqlite3_exec(store->db,
                          "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0;", NULL,
                          NULL, &said) != SQLITE_OK)
@@ -116,6 +119,7 @@ static int prepare(struct store *store, const char *path, struct err *err)
                 if (sqlite3_prepare_v3(store->db, texts[i], -1, SQLITE_PREPARE_PERSISTENT, &store->statements[i],
                                        NULL) != SQLITE_OK)
                         r = err_say(err, -EIO, "opening %s: %s", path, sqlite3_errmsg(store->db));
+        (void)sqlite3_busy_timeout(store->db, BUSY_MSEC);
         return r;
 }
 
@@ -152,6 +156,21 @@ struct store *store_close(struct store *store)
         (void)sqlite3_close(store->db);
         free(store);
         return NULL;
+}
+
+static int on_progress(void *context)
+{
+        const struct store *store = context;
+
+        store->tell(store->context);
+        return 0;
+}
+
+void store_on_progress(struct store *store, void (*tell)(void *context), void *context)
+{
+        store->tell = tell;
+        store->context = context;
+        sqlite3_progress_handler(store->db, PROGRESS_STEPS, on_progress, store);
 }
 
 int store_begin(struct store *store)

@@ -29,6 +29,9 @@ int store_open(const char *path, struct store **ret, struct err *err); /* 0; -er
 struct store *store_close(struct store *store);                        /* NULL is fine */
 const char *store_error(struct store *store);                          /* SQLite's word on the latest failure */
 
+/* Called now and then during a long question, on the asking thread: whoever must show that it lives can. */
+void store_on_progress(struct store *store, void (*tell)(void *context), void *context);
+
 /* Everything between the two is written together, or not at all. 0; -EIO. */
 int store_begin(struct store *store);
 int store_commit(struct store *store);

@@ -58,6 +58,8 @@ struct store {
         sqlite3 *db;
         sqlite3_stmt *statements[STORE_N_STATEMENTS];
         struct store_log *log;
+        void (*tell)(void *context); /* store_on_progress */
+        void *context;
 };
 
 /* Ready to be bound. */

@@ -194,7 +194,7 @@ END
         daemon_start
         run on "$sublet" daemon --dir "$SUBLET_DIR"
         [ "$status" -eq 1 ] && [ "${#lines[@]}" -eq 1 ]
-        [[ $output =~ "a daemon (process $daemon) serves $SUBLET_DIR already" ]]
+        [[ $output == *"a daemon (process $daemon) serves $SUBLET_DIR already"* ]]
         daemon_end KILL
         [ -S "$SUBLET_DIR/sublet.sock" ]
         daemon_start

@@ -300,6 +300,33 @@ static void metrics_are_as_prometheus_reads_them(void **state)
         }
 }
 
+static void every_route_is_documented(void **state)
+{
+        static const struct {
+                const char *method, *path;
+        } routes[] = {
+#define API_ROUTE(method, path, handler, meaning) { method, path },
+#include "node/api.def"
+#undef API_ROUTE
+        };
+        static char text[65536];
+        FILE *file = fopen("docs/api.md", "r");
+        char row[128];
+
+        (void)state;
+        assert_non_null(file);
+        text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+        (void)fclose(file);
+        for (size_t i = 0; i < sizeof(routes) / sizeof(routes[0]); i++) {
+                size_t n = strcspn(routes[i].path, "*");
+
+                (void)snprintf(row, sizeof(row), "| `%s %.*s%s` |", routes[i].method, (int)n, routes[i].path,
+                               routes[i].path[n] ? "NAME" : "");
+                if (!strstr(text, row))
+                        fail_msg("docs/api.md has no row %s", row);
+        }
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -316,6 +343,7 @@ int main(void)
                 TEST(what_is_not_there_says_so),
                 TEST(a_follower_gets_its_own_tenants_events_once),
                 TEST(a_follower_that_is_slow_misses_the_oldest_and_goes_on),
+                TEST(every_route_is_documented),
                 TEST(metrics_are_as_prometheus_reads_them),
         };
 

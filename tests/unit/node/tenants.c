@@ -150,6 +150,20 @@ static void who_names_no_size_gets_what_nobody_has(void **state)
         assert_non_null(strstr(err.text, "sublet ps"));
 }
 
+static void only_root_gives_more_than_a_lease(void **state)
+{
+        struct message_request uncounted = { .command = "x", .mem = "1G", .managed = "allow", .cap = TURNS_WHOLE };
+        struct message_request unseen = { .command = "x", .mem = "1G", .audit_ms = 3600000, .cap = TURNS_WHOLE };
+        struct daemon *daemon = *state;
+        struct tenant *tenant;
+        struct err err = { 0 };
+
+        assert_int_equal(admit(daemon, &uncounted, 7, &tenant, &err), -EPERM);
+        assert_int_equal(admit(daemon, &unseen, 7, &tenant, &err), -EPERM);
+        assert_int_equal(admit(daemon, &uncounted, 0, &tenant, &err), 0);
+        assert_int_equal(admit(daemon, &unseen, daemon->uid, &tenant, &err), 0);
+}
+
 static void only_root_opens_a_tenant_to_others(void **state)
 {
         struct message_request request = { .command = "x", .mem = "1G", .ipc_host = true, .cap = TURNS_WHOLE };
@@ -184,6 +198,7 @@ int main(void)
                 TEST(a_name_that_was_chosen_is_taken_or_refused),
                 TEST(a_name_from_the_command_gets_a_number_until_it_is_free),
                 TEST(who_names_no_size_gets_what_nobody_has),
+                TEST(only_root_gives_more_than_a_lease),
                 TEST(only_root_opens_a_tenant_to_others),
                 TEST(a_mode_that_is_not_offered_is_refused),
         };
