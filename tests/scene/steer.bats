@@ -173,6 +173,7 @@ refused_1() {
         local follower
         daemon_start
         lodger one --mem 8G -- sleep 60
+        wait_for eval '"$sublet" events | grep -q TENANT_STARTED' # its keeper comes a moment after its lease
         run -0 "$sublet" events
         lines_have '^[0-9-]{10} [0-9:]{8}  INFO +one: TENANT_STARTED: '
         "$sublet" events --json | jq -e 'select(.name == "TENANT_STARTED") | .tenant == "one"'
