@@ -89,9 +89,14 @@ tenant() {
 }
 extra=()
 gather() { # SECONDS: waits until all are ready, then lets them go
-        local name
-        for name in "${logs[@]}"; do
-                for _ in $(seq 750); do [ -e "$work/barrier/$name.ready" ] && break; sleep 0.02; done
+        local i name
+        for i in "${!logs[@]}"; do
+                name=${logs[$i]}
+                for _ in $(seq 750); do
+                        [ -e "$work/barrier/$name.ready" ] && break
+                        kill -0 "${pids[$i]}" 2> /dev/null || break
+                        sleep 0.02
+                done
                 [ -e "$work/barrier/$name.ready" ] || say "# $name did not get ready"
         done
         sleep "${1:-0}"
@@ -292,10 +297,16 @@ resnet() {
         shift
         mkfifo "$work/$name.in"
         "$@" python3 $here/resnet.py 16 1 < "$work/$name.in" > "$work/$name.out" 2>> "$log" &
+        resnets[$name]=$!
         eval "exec {fd_$name}> \"$work/$name.in\""
 }
+declare -A resnets
 answers() { # NAME COUNT: waits for that many lines
-        for _ in $(seq 3000); do [ "$(wc -l < "$work/$1.out")" -ge "$2" ] && return 0; sleep 0.02; done
+        for _ in $(seq 1500); do
+                [ "$(wc -l < "$work/$1.out")" -ge "$2" ] && return 0
+                kill -0 "${resnets[$1]}" 2> /dev/null || break
+                sleep 0.03
+        done
         say "# $1 gave no answer"
         return 1
 }
