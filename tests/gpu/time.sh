@@ -30,8 +30,8 @@ mkdir -p "$out"
 : > "$log"
 
 finish() {
+        jobs -p | grep -vx "${daemon:-none}" | xargs -r kill -9 2> /dev/null
         [ -z "$daemon" ] || kill "$daemon" 2> /dev/null
-        jobs -p | xargs -r kill -9 2> /dev/null
         wait 2> /dev/null
         rm -rf "$work"
 }
