@@ -32,13 +32,34 @@ static void note_starts(struct seat *seat, const struct turns_tenant *tenant)
         seat->started_at = most(seat->started_at, tenant->started_at);
 }
 
+/* Of one step. */
+struct turn_sums {
+        nsec spent;
+        nsec slices; /* of those who were on the device */
+};
+
+/* What a guest may have waited for others: at each coming a slice of everybody who was there too. */
+static nsec waited(const struct turns *turns, const struct seat *seat, const struct turn_sums *sums)
+{
+        nsec passed = turns->now - turns->before, waited;
+
+        if (seat->is_member || sums->spent <= seat->spent)
+                return 0;
+        waited = seat->n_comings * (sums->slices - (seat->n_comings ? seat->slice + SWITCH : 0) + SWITCH);
+        return least(waited, most(passed - seat->spent, 0));
+}
+
 /* A guest pays for its use beyond its share, and for having waited: a tenant that the holder's slices hold back
  * looks as if it wanted little. */
-static void account_debt(struct turns *turns, struct seat *seat, bool is_contended)
+static void account_debt(struct turns *turns, struct seat *seat, const struct turn_sums *sums)
 {
-        nsec passed = turns->now - turns->before;
-        nsec waited = is_contended && !seat->is_member ? seat->n_comings * (SLICE_MEMBER + 2 * SWITCH) : 0;
-        seat->debt += seat->spent + least(waited, most(passed - seat->spent, 0)) - part(passed, seat->share);
+        nsec passed = turns->now - turns->before, wanted = seat->spent + waited(turns, seat, sums);
+
+        if (sums->spent > seat->spent && wanted > passed / 10 * 9)
+                seat->eager += passed;
+        else if (passed > 0)
+                seat->eager = 0;
+        seat->debt += wanted - part(passed, seat->share);
         seat->debt = least(most(seat->debt, 0), 2 * seat->allowance);
 }
 
@@ -68,14 +89,15 @@ static void account_owed(struct turns *turns)
                 if (!seat->is_member || !weights)
                         continue;
                 seat->owed += spent * (nsec)seat->weight / weights - seat->spent;
-                seat->owed = least(most(seat->owed, -bound), bound);
+                seat->owed =
+                        least(most(seat->owed, -bound), seat->is_blocked ? 0 : bound); /* its cap, not the others */
         }
 }
 
 void account_update(struct turns *turns, const struct turns_view *view)
 {
         nsec until = least(view->metered_until, turns->now);
-        size_t n_members = 0;
+        struct turn_sums sums = { 0 };
 
         turns->metered_until = until;
         for (size_t i = 0; i < turns->n; i++) {
@@ -85,15 +107,18 @@ void account_update(struct turns *turns, const struct turns_view *view)
                 seat->counted = most(view->tenants[i].used, seat->counted);
                 seat->used = seat->counted;
                 note_starts(seat, &view->tenants[i]);
-                n_members += seat->is_member;
         }
         predict(turns, until);
         for (size_t i = 0; i < turns->n; i++) {
                 struct seat *seat = &turns->seats[i];
 
                 seat->spent = seat->used - seat->spent;
-                account_debt(turns, seat, n_members > 0);
+                sums.spent += seat->spent;
+                if (seat->spent > 0 || seat->n_comings)
+                        sums.slices += seat->slice + SWITCH;
         }
+        for (size_t i = 0; i < turns->n; i++)
+                account_debt(turns, &turns->seats[i], &sums);
         if (turns->policy == TURNS_POLICY_STRICT)
                 account_promised(turns);
         else

@@ -1,22 +1,24 @@
 /*
  * Caps: no tenant is metered more than its cap over any second, whatever else is decided.
  *
- *      C1  a bucket makes it even: tokens come at the rate of the cap, and a tenant that is on pays for its time.
- *          Without tokens it is off until the bucket is full, so that a tenant alone on the device is on and off
- *          in pulses of some milliseconds;
- *      C2  a look at the last second makes it strict: a second may begin and end anywhere, and then holds one
- *          pulse more than the rate says.
+ *      C1  time goes in cycles that divide a second, and each gives the tenant the cap's part of it. When that is
+ *          used up the tenant is off until the next cycle: alone on the device it is on and off in pulses;
+ *      C2  a look at the last second makes it strict: a tenant that was late in one cycle and is early in the next
+ *          could have a part too much in the second that begins between.
  *
- * Both take the worst of what the meter has not said yet, and MARGIN for the calls that switch it off.
+ * Both take the worst of what the meter has not said yet, and leave MARGIN for calls that come late.
  * Nothing is known of the time before a tenant's seat: it counts as unused.
  */
 #include "turns/inside.h"
 
+#include "base/cleanup.h"
+
 #define SECOND NSEC_PER_SEC
-#define MARGIN (2 * NSEC_PER_MSEC)      /* of a second: what may be had after the order to stop */
+#define MARGIN NSEC_PER_MSEC            /* of a second: what may be had beyond what is thought */
 #define LEAD (700 * NSEC_PER_USEC)      /* from the order until the device has stopped (docs/time.md) */
 #define PULSE_LEAST (5 * NSEC_PER_MSEC) /* to be on, or off: a pulse costs 0.9 ms of calls */
 #define POINT_LEAST (4500 * NSEC_PER_USEC)
+#define BEND (50 * NSEC_PER_USEC)
 
 /* ---- the last second ------------------------------------------------------------------------- */
 
@@ -25,50 +27,86 @@ static struct usage_point *point(struct usage *usage, unsigned int i)
         return &usage->points[(usage->first + i) % N_SAMPLES];
 }
 
-/* A point that is nearly where the last was takes its place, so N_SAMPLES points hold more than a second. */
+/* Whether the curve bends at `b`: else it was off all the time, or on all the time. */
+static bool bends(const struct usage_point *a, const struct usage_point *b, const struct usage_point *c)
+{
+        nsec before = b->used - a->used, after = c->used - b->used;
+        bool is_off = before + after < BEND, is_on = c->at - a->at - before - after < BEND;
+
+        return !is_off && !is_on;
+}
+
+/* Only bends are kept, and of many in a short time only some, so that N_SAMPLES hold a second. */
 static void usage_put(struct usage *usage, nsec at, nsec used)
 {
+        struct usage_point new = { at, used };
+
         if (usage->n && at <= point(usage, usage->n - 1)->at)
                 return;
-        if (usage->n > 1 && at - point(usage, usage->n - 2)->at < POINT_LEAST)
+        if (usage->n > 1 && (at - point(usage, usage->n - 2)->at < POINT_LEAST ||
+                             !bends(point(usage, usage->n - 2), point(usage, usage->n - 1), &new)))
                 usage->n--;
         if (usage->n == N_SAMPLES) {
                 usage->first = (usage->first + 1) % N_SAMPLES;
                 usage->n--;
+                usage->has_dropped = true;
         }
-        *point(usage, usage->n++) = (struct usage_point){ at, used };
+        *point(usage, usage->n++) = new;
 }
 
 /* The least that it can have used until `at`: between two points it was on all the time just before the later. */
 static nsec usage_at(struct usage *usage, nsec at)
 {
+        struct usage_point *first;
+
         while (usage->n > 1 && point(usage, 1)->at <= at) {
                 usage->first = (usage->first + 1) % N_SAMPLES;
                 usage->n--;
+                usage->has_dropped = false;
         }
-        if (!usage->n)
-                return 0;
-        if (usage->n == 1 || at < point(usage, 0)->at)
-                return point(usage, 0)->used;
-        return most(point(usage, 0)->used, point(usage, 1)->used - (point(usage, 1)->at - at));
+        first = point(usage, 0);
+        if (at < first->at)
+                return usage->has_dropped ? first->used - (first->at - at) : first->used;
+        if (usage->n == 1)
+                return first->used;
+        return most(first->used, point(usage, 1)->used - (point(usage, 1)->at - at));
 }
 
-/* ---- the bucket ------------------------------------------------------------------------------ */
+/* ---- cycles ---------------------------------------------------------------------------------- */
 
-static uint32_t rate_of(const struct turns_tenant *tenant)
+uint32_t cap_rate(const struct turns_tenant *tenant)
 {
-        uint32_t rate = tenant->cap * (PPM / TURNS_WHOLE), margin = 2 * PPM / 1000;
+        uint32_t rate = tenant->cap * (PPM / TURNS_WHOLE), margin = 4 * PPM / 1000;
 
-        return rate > 2 * margin ? rate - margin : rate / 2;
+        return rate > 5 * margin ? rate - margin : rate / 5 * 4;
 }
 
-/* Tokens of a pulse: on for size / (1 - rate), off for size / rate. */
-static nsec bucket_size(uint32_t rate)
+/* A turn of the rota, if it has enough for a pulse. */
+static nsec cycle_of(const struct turns *turns, uint32_t rate)
 {
-        nsec cycle = PULSE_LEAST * PPM / (rate < PPM / 2 ? rate : PPM - rate);
+        static const nsec longer[] = { 100 * NSEC_PER_MSEC, 200 * NSEC_PER_MSEC, 500 * NSEC_PER_MSEC };
+        nsec cycle = turns->period;
 
-        cycle = least(most(cycle, 20 * NSEC_PER_MSEC), 250 * NSEC_PER_MSEC);
-        return part(part(cycle, rate), PPM - rate);
+        for (size_t i = 0; i < ARRAY_SIZE(longer); i++)
+                if (part(cycle, rate) < PULSE_LEAST)
+                        cycle = most(cycle, longer[i]);
+        return cycle;
+}
+
+static void refill(const struct turns *turns, struct seat *seat, uint32_t rate)
+{
+        nsec cycle = cycle_of(turns, rate), pulse = part(cycle, rate), n;
+
+        if (seat->is_new) {
+                seat->tokens = pulse;
+                seat->cycle_at = turns->now;
+                return;
+        }
+        seat->tokens -= seat->spent;
+        n = (turns->now - seat->cycle_at) / cycle;
+        seat->cycle_at += n * cycle;
+        seat->tokens = least(seat->tokens + least(n, 10) * pulse, pulse + pulse / 10);
+        seat->tokens = most(seat->tokens, -part(SECOND, rate));
 }
 
 /* What it can have had at most until now. */
@@ -85,32 +123,23 @@ static nsec worst(const struct turns *turns, const struct seat *seat, const stru
         return seat->counted + unseen;
 }
 
-static void refill(struct turns *turns, struct seat *seat, uint32_t rate)
-{
-        nsec size = bucket_size(rate), had = part(turns->now - turns->before, rate);
-
-        seat->tokens = seat->is_new ? size : least(seat->tokens + had - seat->spent, size);
-        seat->tokens = most(seat->tokens, -part(SECOND, rate));
-}
-
 static void limit(struct turns *turns, struct seat *seat, const struct turns_tenant *tenant)
 {
-        uint32_t rate = rate_of(tenant);
-        nsec second = part(SECOND, tenant->cap * (PPM / TURNS_WHOLE)) - MARGIN, had, left;
+        uint32_t rate = cap_rate(tenant);
+        nsec second = part(SECOND, tenant->cap * (PPM / TURNS_WHOLE)) - MARGIN, left;
 
         refill(turns, seat, rate);
         usage_put(&seat->usage, turns->metered_until, seat->counted);
-        had = worst(turns, seat, tenant) - usage_at(&seat->usage, turns->now - SECOND);
-        left = least(seat->tokens, second - had);
+        second -= worst(turns, seat, tenant) - usage_at(&seat->usage, turns->now - SECOND);
+        left = least(seat->tokens, second);
 
-        if (seat->is_blocked) /* C1 until it is full, C2 until there is room for a pulse */
-                seat->is_blocked = seat->tokens < bucket_size(rate) || second - had < bucket_size(rate);
+        seat->is_blocked = left <= (seat->is_blocked ? 2 * LEAD : LEAD);
+        if (seat->is_blocked && seat->tokens <= 2 * LEAD)
+                wake_at(turns, seat->cycle_at + cycle_of(turns, rate));
+        else if (seat->is_blocked)
+                wake_at(turns, turns->now + NSEC_PER_MSEC);
         else
-                seat->is_blocked = left <= LEAD;
-        if (seat->is_blocked)
-                wake_at(turns, turns->now + most((bucket_size(rate) - seat->tokens) * PPM / rate, NSEC_PER_MSEC));
-        else if (seat->is_on)
-                wake_at(turns, turns->now + left - LEAD);
+                wake_at(turns, turns->now + (seat->is_on ? left - LEAD : most(left - LEAD, 2 * NSEC_PER_MSEC)));
 }
 
 void cap_update(struct turns *turns, const struct turns_view *view)

@@ -30,6 +30,6 @@ void class_set(const struct turns *turns, const struct turns_view *view, struct 
                 else if (is_hurried || view->tenants[i].class == TURNS_BATCH)
                         orders[i].slice = SLICE_TINY;
                 else if (turns->policy != TURNS_POLICY_SLICES)
-                        orders[i].slice = SLICE_MEMBER;
+                        orders[i].slice = turns->seats[i].is_member ? SLICE_MEMBER : SLICE_GUEST;
         }
 }

@@ -15,10 +15,12 @@
 #include "turns/inside.h"
 
 #define GAP (3 * NSEC_PER_MSEC)
-#define TRIAL_LOOK (2 * SLICE_MEMBER + 4 * SWITCH + NSEC_PER_MSEC) /* by then who has work is back */
+#define TRIAL_LOOK (6 * NSEC_PER_MSEC) /* some slices of both */
 #define TRIAL_MOST (15 * NSEC_PER_MSEC)
-#define PAUSE_LEAST (100 * NSEC_PER_MSEC)
-#define PAUSE_MOST (1600 * NSEC_PER_MSEC)
+#define EAGER (20 * NSEC_PER_MSEC) /* longer than that is no burst */
+#define TRIAL_EVERY (50 * NSEC_PER_MSEC)
+#define PAUSE_LEAST (200 * NSEC_PER_MSEC)
+#define PAUSE_MOST (3200 * NSEC_PER_MSEC)
 
 /* ---- guests and members ---------------------------------------------------------------------- */
 
@@ -38,7 +40,7 @@ static void join(struct seat *seat)
 {
         seat->is_member = true;
         seat->has_turn = false;
-        seat->owed = -seat->allowance;
+        seat->eager = 0;
         seat->trial_at = seat->trial_pause = 0;
 }
 
@@ -58,15 +60,20 @@ static bool is_busy(const struct seat *seat, const struct turns_tenant *tenant)
         return tenant->is_resident || seat->n_comings || seat->spent > 0;
 }
 
+static bool wants_more(const struct seat *seat, bool is_latency)
+{
+        return seat->debt > seat->allowance || (!is_latency && seat->eager > EAGER);
+}
+
 void demand_join(struct turns *turns, const struct turns_view *view)
 {
         for (size_t i = 0; i < turns->n; i++) {
                 struct seat *seat = &turns->seats[i];
                 bool is_latency = view->tenants[i].class == TURNS_LATENCY;
 
-                if (!seat->is_member && seat->debt > seat->allowance) {
+                if (!seat->is_member && wants_more(seat, is_latency)) {
                         join(seat);
-                        seat->owed = is_latency ? 0 : most(-seat->allowance, -turns->period);
+                        seat->owed = is_latency ? 0 : most(-seat->debt, -turns->period);
                 } else if (seat->is_member && is_latency && seat->debt < seat->allowance / 2)
                         demand_leave(turns, (int)i);
                 else if (!seat->is_member && is_busy(seat, &view->tenants[i]))
@@ -95,8 +102,13 @@ static bool took_up(struct turns *turns, const struct turns_tenant *tenant)
 
 static bool is_quiet(struct turns *turns, const struct turns_tenant *tenant)
 {
-        if (tenant->work == TURNS_WORK_UNKNOWN)
-                return turns->now >= turns->hold_until;
+        if (tenant->work == TURNS_WORK_UNKNOWN) {
+                nsec at = turns->hold_until - TRIAL_LOOK / 2; /* half of it is the next one's */
+
+                if (at > turns->now)
+                        wake_at(turns, at);
+                return at <= turns->now;
+        }
         if (tenant->work == TURNS_WORK_PENDING || turns->now - tenant->launched_at < GAP) {
                 wake_at(turns, turns->now + GAP);
                 return false;
@@ -107,15 +119,20 @@ static bool is_quiet(struct turns *turns, const struct turns_tenant *tenant)
 static void trial_begin(struct turns *turns, const struct turns_tenant *tenant)
 {
         const struct seat *seat = &turns->seats[turns->holder];
-        bool is_last = turns->now >= turns->hold_until;
-        int next = is_last ? rota_after(turns, turns->holder) : NOBODY;
+        int next = rota_after(turns, turns->holder);
 
         if (next == NOBODY)
                 next = rota_other(turns, turns->holder);
-        if (next == NOBODY || turns->now < turns->hold_from + TAKE_UP || !is_quiet(turns, tenant) ||
-            turns->now < seat->trial_at || turns->now - turns->metered_until > LATE)
+        if (next == NOBODY || turns->now < most(turns->hold_from + TAKE_UP, most(seat->trial_at, turns->trial_after)) ||
+            turns->now - turns->metered_until > LATE || !is_quiet(turns, tenant))
                 return;
-        turns->trial = (struct trial){ .is_on = true, .is_last = is_last, .next = next, .from = turns->now };
+        turns->trial = (struct trial){
+                .is_on = true,
+                .next = next,
+                .from = turns->now,
+                .used = tenant->used,
+                .n_starts = seat->n_starts,
+        };
         account_hold(turns, NOBODY);
 }
 
@@ -129,15 +146,17 @@ enum verdict {
 static enum verdict trial_verdict(const struct turns *turns, const struct turns_view *view)
 {
         const struct turns_tenant *holder = &view->tenants[turns->holder], *next = &view->tenants[turns->trial.next];
-        nsec from = turns->trial.from, seen = turns->metered_until;
+        nsec from = turns->trial.from, passed = turns->metered_until - from;
+        nsec had = holder->used - turns->trial.used;
+        nsec waited = (nsec)(turns->seats[turns->holder].n_starts - turns->trial.n_starts) * WAIT;
 
-        if (holder->started_at > from || turns->now - from > TRIAL_MOST)
+        if (turns->now - from > TRIAL_MOST)
                 return BUSY;
+        if (passed < TRIAL_LOOK)
+                return NOT_YET;
         if (next->started_at < from && !next->is_resident)
-                return seen - from > TAKE_UP + TRIAL_LOOK ? NEXT_IS_IDLE : NOT_YET;
-        if (!holder->is_resident && seen - most(next->started_at, from) > TRIAL_LOOK)
-                return IDLE;
-        return NOT_YET;
+                return NEXT_IS_IDLE;
+        return had + waited > passed / 4 * 3 ? BUSY : IDLE;
 }
 
 static void trial_end(struct turns *turns, enum verdict verdict)
@@ -146,6 +165,7 @@ static void trial_end(struct turns *turns, enum verdict verdict)
         int holder = turns->holder, next = turns->trial.next;
 
         turns->trial.is_on = false;
+        turns->trial_after = turns->now + TRIAL_EVERY;
         if (verdict == NEXT_IS_IDLE) {
                 demand_leave(turns, next);
         } else if (verdict == IDLE) {

@@ -25,14 +25,17 @@ enum {
 };
 
 #define SWITCH (100 * NSEC_PER_USEC)   /* of a device from one tenant to another (docs/time.md) */
-#define TURN_LEAST (3 * NSEC_PER_MSEC) /* calls for a turn cost 0.9 ms; what is shorter waits until it is owed more */
-#define TAKE_UP (3 * NSEC_PER_MSEC) /* a holder with work is on the device by then: calls take 0.7 ms (docs/time.md) */
+#define TURN_LEAST (5 * NSEC_PER_MSEC) /* calls for a turn cost 0.9 ms; what is shorter waits until it is owed more */
+#define TAKE_UP (6 * NSEC_PER_MSEC) /* a holder with work is on the device by then: calls take 0.7 ms, or some more */
 #define LATE (5 * NSEC_PER_MSEC)    /* a meter further behind tells nothing about this moment */
 
-#define SLICE_OWN 0                         /* the driver's */
-#define SLICE_LATENCY (20 * NSEC_PER_MSEC)  /* never taken off the device by a slice's end */
-#define SLICE_TINY (50 * NSEC_PER_USEC)     /* gives way: shorter gains nothing (docs/time.md) */
-#define SLICE_MEMBER (1000 * NSEC_PER_USEC) /* so long may a guest wait */
+#define SLICE_OWN 0                        /* the driver's */
+#define SLICE_LATENCY (20 * NSEC_PER_MSEC) /* never taken off the device by a slice's end */
+#define SLICE_TINY (50 * NSEC_PER_USEC)    /* gives way: shorter gains nothing (docs/time.md) */
+#define SLICE_GUEST (4 * NSEC_PER_MSEC)    /* short work is not interrupted */
+#define SLICE_MEMBER (500 * NSEC_PER_USEC) /* so long may a guest wait */
+
+#define WAIT (SLICE_MEMBER + 2 * SWITCH) /* of a guest with work, for the other's slice, at each coming */
 
 /* The uses of a tenant over the last second: points of its curve, for a cap over any second. */
 struct usage_point {
@@ -42,6 +45,7 @@ struct usage_point {
 struct usage {
         struct usage_point points[N_SAMPLES];
         unsigned int first, n;
+        bool has_dropped; /* points of the last second */
 };
 
 struct seat {
@@ -62,14 +66,17 @@ struct seat {
         nsec turn;     /* its length */
         nsec owed, debt;
         nsec allowance; /* of debt, for a guest */
+        nsec eager;     /* so long has a guest wanted all there is */
 
         nsec trial_at, trial_pause; /* demand.c: when to try next whether it wants, and the pause after that */
 
         bool is_on;    /* by the latest orders */
         nsec on_since; /* of the latest change */
+        nsec slice;    /* by the latest orders */
 
         bool is_blocked; /* has had its cap */
-        nsec tokens;     /* cap.c */
+        nsec tokens;     /* cap.c: what is left of the cycle that began at: */
+        nsec cycle_at;
         struct usage usage;
 };
 
@@ -82,12 +89,13 @@ struct hold {
         int seat;
 };
 
-/* A guest-to-be and the next holder are on together, to see whether the first still wants. */
+/* The holder and another member are on together, to see whether the holder still wants. */
 struct trial {
         bool is_on;
-        bool is_last; /* its turn is over anyway: the next holder stays */
         int next;
         nsec from;
+        nsec used;         /* the holder's, metered, when it began */
+        uint64_t n_starts; /* the same */
 };
 
 struct turns {
@@ -106,6 +114,7 @@ struct turns {
         bool is_taken_up;   /* the device was seen to take the holder on */
         nsec hold_from, hold_until;
         struct trial trial;
+        nsec trial_after;           /* no trial before: one at a time, and not often */
         struct hold holds[N_HOLDS]; /* a ring; the newest at n_holds - 1 */
         unsigned int n_holds;
 
@@ -143,7 +152,8 @@ void shares_weigh(struct turns *turns, const struct turns_view *view);
 void account_update(struct turns *turns, const struct turns_view *view);
 void account_hold(struct turns *turns, int seat); /* who holds the device from now on */
 
-/* cap.c: blocks who has had its cap. */
+/* cap.c: blocks who has had its cap. cap_rate: what is given of it, ppm; a little less, so that calls may be late. */
+uint32_t cap_rate(const struct turns_tenant *tenant);
 void cap_update(struct turns *turns, const struct turns_view *view);
 
 /* demand.c */

@@ -56,6 +56,12 @@ static void balance(struct turns *turns)
                         turns->seats[i].owed -= sum * (nsec)turns->seats[i].weight / weights;
 }
 
+/* R4. A turn that is otherwise long enough is taken also when little is left of it. */
+static bool is_worth(const struct turns *turns, const struct seat *seat, uint32_t weight)
+{
+        return seat->turn >= (part(turns->period, weight) > TURN_LEAST ? TURN_LEAST / 2 : TURN_LEAST);
+}
+
 static void round_begin(struct turns *turns)
 {
         struct seat *first = NULL;
@@ -68,7 +74,7 @@ static void round_begin(struct turns *turns)
                 if (!is_ready(seat))
                         continue;
                 seat->turn = part(turns->period, seat->weight) + seat->owed;
-                seat->has_turn = seat->turn >= TURN_LEAST; /* R4 */
+                seat->has_turn = is_worth(turns, seat, seat->weight);
                 has_any |= seat->has_turn;
                 if (!first || seat->turn > first->turn)
                         first = seat;
@@ -82,7 +88,7 @@ static void round_begin(struct turns *turns)
 void rota_give(struct turns *turns, int seat, nsec from)
 {
         turns->seats[seat].has_turn = false;
-        turns->hold_until = from + most(turns->seats[seat].turn, TURN_LEAST);
+        turns->hold_until = from + most(turns->seats[seat].turn, TURN_LEAST / 2);
         account_hold(turns, seat);
         if (turns->holder == seat)
                 return;
@@ -122,7 +128,6 @@ void rota_next(struct turns *turns, const struct turns_view *view)
         if (turns->holder != NOBODY && !turns->trial.is_on)
                 wake_at(turns, turns->hold_until);
 }
-
 /* ---- strict ---------------------------------------------------------------------------------- */
 
 /* Everybody's turn is its share of the period itself, wanted or not. What is promised to nobody is nobody's. */
@@ -135,7 +140,7 @@ static void strict_round(struct turns *turns)
                 struct seat *seat = &turns->seats[i];
 
                 seat->turn = part(turns->period, seat->share) + seat->owed;
-                seat->has_turn = seat->turn >= TURN_LEAST;
+                seat->has_turn = is_worth(turns, seat, seat->share);
         }
 }
 

@@ -22,7 +22,7 @@ static uint32_t promised(const struct turns_tenant *tenant)
 
 static uint32_t cap_of(const struct turns_tenant *tenant)
 {
-        return (tenant->cap < TURNS_WHOLE ? tenant->cap : TURNS_WHOLE) * PPM_PER_PERMILLE;
+        return tenant->cap < TURNS_WHOLE ? cap_rate(tenant) : PPM;
 }
 
 static uint32_t scaled(uint64_t value, uint64_t whole, uint64_t sum)

@@ -8,9 +8,10 @@
 
 #include <errno.h>
 
-#define LOOK (20 * NSEC_PER_MSEC)      /* nothing may go unseen for longer */
-#define PAUSE (200 * NSEC_PER_USEC)    /* between two calls, at least */
-#define NOBODY_LOOK (NSEC_PER_SEC / 4) /* without tenants */
+#define LOOK (20 * NSEC_PER_MSEC)        /* nothing may go unseen for longer */
+#define PAUSE (200 * NSEC_PER_USEC)      /* between two calls, at least */
+#define SLICE_DRIVER (2 * NSEC_PER_MSEC) /* the driver's own, about */
+#define NOBODY_LOOK (NSEC_PER_SEC / 4)   /* without tenants */
 
 int turns_new(const struct turns_settings *settings, struct turns **ret)
 {
@@ -95,6 +96,8 @@ static void order(struct turns *turns, const struct turns_view *view, struct tur
                 slices_set(turns, ret);
         if (turns->policy != TURNS_POLICY_NONE)
                 class_set(turns, view, ret);
+        for (size_t i = 0; i < turns->n; i++)
+                turns->seats[i].slice = ret[i].slice ? ret[i].slice : SLICE_DRIVER;
 }
 
 nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns_order *ret_orders)
