@@ -45,7 +45,7 @@ static nsec waited(const struct turns *turns, const struct seat *seat, const str
 
         if (seat->is_member || sums->spent <= seat->spent)
                 return 0;
-        waited = seat->n_comings * (sums->slices - (seat->n_comings ? seat->slice + SWITCH : 0) + SWITCH);
+        waited = seat->n_comings * (sums->slices - (seat->n_comings ? slices_of(seat) : 0) + SWITCH);
         return least(waited, most(passed - seat->spent, 0));
 }
 
@@ -89,8 +89,7 @@ static void account_owed(struct turns *turns)
                 if (!seat->is_member || !weights)
                         continue;
                 seat->owed += spent * (nsec)seat->weight / weights - seat->spent;
-                seat->owed =
-                        least(most(seat->owed, -bound), seat->is_blocked ? 0 : bound); /* its cap, not the others */
+                seat->owed = least(most(seat->owed, -bound), bound);
         }
 }
 
@@ -107,6 +106,7 @@ void account_update(struct turns *turns, const struct turns_view *view)
                 seat->counted = most(view->tenants[i].used, seat->counted);
                 seat->used = seat->counted;
                 note_starts(seat, &view->tenants[i]);
+                seat->n_groups = view->tenants[i].n_groups ? view->tenants[i].n_groups : 1;
         }
         predict(turns, until);
         for (size_t i = 0; i < turns->n; i++) {
@@ -115,7 +115,7 @@ void account_update(struct turns *turns, const struct turns_view *view)
                 seat->spent = seat->used - seat->spent;
                 sums.spent += seat->spent;
                 if (seat->spent > 0 || seat->n_comings)
-                        sums.slices += seat->slice + SWITCH;
+                        sums.slices += slices_of(seat);
         }
         for (size_t i = 0; i < turns->n; i++)
                 account_debt(turns, &turns->seats[i], &sums);

@@ -2,7 +2,8 @@
  * Caps: no tenant is metered more than its cap over any second, whatever else is decided.
  *
  *      C1  time goes in cycles that divide a second, and each gives the tenant the cap's part of it. When that is
- *          used up the tenant is off until the next cycle: alone on the device it is on and off in pulses;
+ *          used up the tenant is off until the next cycle: alone on the device it is on and off in pulses.
+ *          A member's turns are of that length anyway;
  *      C2  a look at the last second makes it strict: a tenant that was late in one cycle and is early in the next
  *          could have a part too much in the second that begins between.
  *
@@ -102,10 +103,9 @@ static void refill(const struct turns *turns, struct seat *seat, uint32_t rate)
                 seat->cycle_at = turns->now;
                 return;
         }
-        seat->tokens -= seat->spent;
         n = (turns->now - seat->cycle_at) / cycle;
         seat->cycle_at += n * cycle;
-        seat->tokens = least(seat->tokens + least(n, 10) * pulse, pulse + pulse / 10);
+        seat->tokens = least(seat->tokens - seat->spent + least(n, 10) * pulse, pulse + pulse / 10);
         seat->tokens = most(seat->tokens, -part(SECOND, rate));
 }
 
@@ -123,6 +123,12 @@ static nsec worst(const struct turns *turns, const struct seat *seat, const stru
         return seat->counted + unseen;
 }
 
+/* The rota makes it even then: its turns are of the cap's part. */
+static bool takes_turns(const struct turns *turns, const struct seat *seat)
+{
+        return seat->is_member && turns->n_members > 1;
+}
+
 static void limit(struct turns *turns, struct seat *seat, const struct turns_tenant *tenant)
 {
         uint32_t rate = cap_rate(tenant);
@@ -131,15 +137,14 @@ static void limit(struct turns *turns, struct seat *seat, const struct turns_ten
         refill(turns, seat, rate);
         usage_put(&seat->usage, turns->metered_until, seat->counted);
         second -= worst(turns, seat, tenant) - usage_at(&seat->usage, turns->now - SECOND);
-        left = least(seat->tokens, second);
+        left = takes_turns(turns, seat) ? second : least(seat->tokens, second);
 
         seat->is_blocked = left <= (seat->is_blocked ? 2 * LEAD : LEAD);
-        if (seat->is_blocked && seat->tokens <= 2 * LEAD)
-                wake_at(turns, seat->cycle_at + cycle_of(turns, rate));
-        else if (seat->is_blocked)
-                wake_at(turns, turns->now + NSEC_PER_MSEC);
-        else
-                wake_at(turns, turns->now + (seat->is_on ? left - LEAD : most(left - LEAD, 2 * NSEC_PER_MSEC)));
+        seat->burnt = most(part(cycle_of(turns, rate), rate) - seat->tokens, 0);
+        seat->stops_at = turns->now + left - LEAD;
+        if (seat->is_blocked)
+                wake_at(turns,
+                        seat->tokens > 2 * LEAD ? turns->now + NSEC_PER_MSEC : seat->cycle_at + cycle_of(turns, rate));
 }
 
 void cap_update(struct turns *turns, const struct turns_view *view)
@@ -151,7 +156,9 @@ void cap_update(struct turns *turns, const struct turns_view *view)
                         seat->is_blocked = true;
                 else if (view->tenants[i].cap < TURNS_WHOLE)
                         limit(turns, seat, &view->tenants[i]);
-                else
+                else {
                         seat->is_blocked = false;
+                        seat->stops_at = INT64_MAX;
+                }
         }
 }

@@ -6,6 +6,7 @@
  *               within a switch. Its own slice is long, so it is not interrupted;
  *      batch    has a tiny slice always: it gives way to any guest.
  *
+ * The groups of one tenant (several processes) share its turn by its own slices: those of such a tenant are longer.
  * Slices change only with the tenants and their classes, not with turns: setting one costs a call per group.
  */
 #include "turns/inside.h"
@@ -18,6 +19,13 @@ static bool has_latency(const struct turns *turns, const struct turns_view *view
         return false;
 }
 
+static nsec own_slice(const struct seat *seat)
+{
+        if (seat->n_groups > 1)
+                return SLICE_SHARED;
+        return seat->is_member ? SLICE_MEMBER : SLICE_GUEST;
+}
+
 void class_set(const struct turns *turns, const struct turns_view *view, struct turns_order *orders)
 {
         bool is_hurried = has_latency(turns, view);
@@ -28,8 +36,8 @@ void class_set(const struct turns *turns, const struct turns_view *view, struct 
                 if (is_latency)
                         orders[i].slice = SLICE_LATENCY;
                 else if (is_hurried || view->tenants[i].class == TURNS_BATCH)
-                        orders[i].slice = SLICE_TINY;
+                        orders[i].slice = turns->seats[i].n_groups > 1 ? SLICE_SHARED_TINY : SLICE_TINY;
                 else if (turns->policy != TURNS_POLICY_SLICES)
-                        orders[i].slice = turns->seats[i].is_member ? SLICE_MEMBER : SLICE_GUEST;
+                        orders[i].slice = own_slice(&turns->seats[i]);
         }
 }

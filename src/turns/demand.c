@@ -16,7 +16,7 @@
 
 #define GAP (3 * NSEC_PER_MSEC)
 #define TRIAL_LOOK (6 * NSEC_PER_MSEC) /* some slices of both */
-#define TRIAL_MOST (15 * NSEC_PER_MSEC)
+#define TRIAL_MOST (60 * NSEC_PER_MSEC)
 #define EAGER (20 * NSEC_PER_MSEC) /* longer than that is no burst */
 #define TRIAL_EVERY (50 * NSEC_PER_MSEC)
 #define PAUSE_LEAST (200 * NSEC_PER_MSEC)
@@ -30,17 +30,19 @@ void demand_allow(struct turns *turns, const struct turns_view *view)
                 struct seat *seat = &turns->seats[i];
 
                 if (view->tenants[i].class == TURNS_LATENCY)
-                        seat->allowance = most(part(NSEC_PER_SEC / 2, seat->share), 5 * NSEC_PER_MSEC);
+                        seat->allowance = most(part(100 * NSEC_PER_MSEC, seat->share), 2 * NSEC_PER_MSEC);
                 else
                         seat->allowance = most(part(turns->period, seat->share) / 2, NSEC_PER_MSEC);
         }
 }
 
-static void join(struct seat *seat)
+static void join(struct seat *seat, bool is_latency)
 {
         seat->is_member = true;
         seat->has_turn = false;
         seat->eager = 0;
+        if (is_latency) /* until as much of its share was not used */
+                seat->debt = 2 * seat->allowance;
         seat->trial_at = seat->trial_pause = 0;
 }
 
@@ -72,21 +74,33 @@ void demand_join(struct turns *turns, const struct turns_view *view)
                 bool is_latency = view->tenants[i].class == TURNS_LATENCY;
 
                 if (!seat->is_member && wants_more(seat, is_latency)) {
-                        join(seat);
-                        seat->owed = is_latency ? 0 : most(-seat->debt, -turns->period);
-                } else if (seat->is_member && is_latency && seat->debt < seat->allowance / 2)
+                        seat->owed = most(-most(seat->debt, seat->burnt), -turns->period);
+                        join(seat, is_latency);
+                } else if (seat->is_member && is_latency && !seat->debt)
                         demand_leave(turns, (int)i);
                 else if (!seat->is_member && is_busy(seat, &view->tenants[i]))
                         wake_at(turns, turns->now + most(seat->allowance - seat->debt, 2 * NSEC_PER_MSEC));
         }
 }
 
+/* So long may somebody's work wait for the slices of all who are at work beside it. */
+static nsec slices_beside(const struct turns *turns, const struct turns_view *view, int seat)
+{
+        nsec sum = 0;
+
+        for (int i = 0; i < (int)turns->n; i++)
+                if (i != seat && turns->seats[i].is_on && is_busy(&turns->seats[i], &view->tenants[i]))
+                        sum += slices_of(&turns->seats[i]);
+        return sum;
+}
+
 /* ---- the holder ------------------------------------------------------------------------------ */
 
 /* D2. True: it did, or it cannot be told yet. */
-static bool took_up(struct turns *turns, const struct turns_tenant *tenant)
+static bool took_up(struct turns *turns, const struct turns_view *view)
 {
-        nsec until = turns->hold_from + TAKE_UP;
+        const struct turns_tenant *tenant = &view->tenants[turns->holder];
+        nsec until = turns->hold_from + TAKE_UP + slices_beside(turns, view, turns->holder);
 
         if (turns->is_taken_up)
                 return true;
@@ -131,6 +145,7 @@ static void trial_begin(struct turns *turns, const struct turns_tenant *tenant)
                 .next = next,
                 .from = turns->now,
                 .used = tenant->used,
+                .lent = turns->seats[next].counted,
                 .n_starts = seat->n_starts,
         };
         account_hold(turns, NOBODY);
@@ -148,15 +163,16 @@ static enum verdict trial_verdict(const struct turns *turns, const struct turns_
         const struct turns_tenant *holder = &view->tenants[turns->holder], *next = &view->tenants[turns->trial.next];
         nsec from = turns->trial.from, passed = turns->metered_until - from;
         nsec had = holder->used - turns->trial.used;
-        nsec waited = (nsec)(turns->seats[turns->holder].n_starts - turns->trial.n_starts) * WAIT;
+        nsec wait = slices_beside(turns, view, turns->holder) + SWITCH;
+        nsec waited = (nsec)(turns->seats[turns->holder].n_starts - turns->trial.n_starts + 1) * wait;
 
         if (turns->now - from > TRIAL_MOST)
                 return BUSY;
-        if (passed < TRIAL_LOOK)
+        if (passed < most(TRIAL_LOOK, 3 * wait))
                 return NOT_YET;
         if (next->started_at < from && !next->is_resident)
                 return NEXT_IS_IDLE;
-        return had + waited > passed / 4 * 3 ? BUSY : IDLE;
+        return had + waited > passed / 3 * 2 ? BUSY : IDLE;
 }
 
 static void trial_end(struct turns *turns, enum verdict verdict)
@@ -176,8 +192,12 @@ static void trial_end(struct turns *turns, enum verdict verdict)
                 seat->trial_pause = least(most(2 * seat->trial_pause, PAUSE_LEAST), PAUSE_MOST);
                 seat->trial_at = turns->now + seat->trial_pause;
         }
-        if (turns->now < turns->hold_until)
-                account_hold(turns, holder);
+        if (turns->now >= turns->hold_until)
+                return;
+        /* within its turn: what the next one has had is not from the holder's time, but from its own */
+        turns->hold_until += turns->seats[next].counted - turns->trial.lent;
+        turns->seats[next].turn -= turns->seats[next].counted - turns->trial.lent;
+        account_hold(turns, holder);
 }
 
 void demand_watch(struct turns *turns, const struct turns_view *view)
@@ -193,7 +213,7 @@ void demand_watch(struct turns *turns, const struct turns_view *view)
                         trial_end(turns, verdict);
                 return;
         }
-        if (!took_up(turns, &view->tenants[turns->holder])) {
+        if (!took_up(turns, view)) {
                 demand_leave(turns, turns->holder);
                 return;
         }

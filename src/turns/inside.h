@@ -29,13 +29,13 @@ enum {
 #define TAKE_UP (6 * NSEC_PER_MSEC) /* a holder with work is on the device by then: calls take 0.7 ms, or some more */
 #define LATE (5 * NSEC_PER_MSEC)    /* a meter further behind tells nothing about this moment */
 
-#define SLICE_OWN 0                        /* the driver's */
+#define SLICE_OWN 0                      /* the driver's */
+#define SLICE_SHARED (2 * NSEC_PER_MSEC) /* of a tenant with several groups: they share its turn by slices */
+#define SLICE_SHARED_TINY NSEC_PER_MSEC
 #define SLICE_LATENCY (20 * NSEC_PER_MSEC) /* never taken off the device by a slice's end */
 #define SLICE_TINY (50 * NSEC_PER_USEC)    /* gives way: shorter gains nothing (docs/time.md) */
 #define SLICE_GUEST (4 * NSEC_PER_MSEC)    /* short work is not interrupted */
 #define SLICE_MEMBER (500 * NSEC_PER_USEC) /* so long may a guest wait */
-
-#define WAIT (SLICE_MEMBER + 2 * SWITCH) /* of a guest with work, for the other's slice, at each coming */
 
 /* The uses of a tenant over the last second: points of its curve, for a cap over any second. */
 struct usage_point {
@@ -58,6 +58,7 @@ struct seat {
         nsec spent;             /* of that, since the call before */
         uint64_t n_starts;      /* at the latest call */
         nsec started_at;        /* at the latest call */
+        unsigned int n_groups;  /* at least 1 */
         unsigned int n_comings; /* starts since the call before */
 
         bool is_new;
@@ -75,8 +76,10 @@ struct seat {
         nsec slice;    /* by the latest orders */
 
         bool is_blocked; /* has had its cap */
+        nsec stops_at;   /* will have had it, if on from now */
         nsec tokens;     /* cap.c: what is left of the cycle that began at: */
         nsec cycle_at;
+        nsec burnt; /* of it, so far */
         struct usage usage;
 };
 
@@ -94,7 +97,7 @@ struct trial {
         bool is_on;
         int next;
         nsec from;
-        nsec used;         /* the holder's, metered, when it began */
+        nsec used, lent;   /* the holder's and the next one's time, metered, when it began */
         uint64_t n_starts; /* the same */
 };
 
@@ -106,7 +109,7 @@ struct turns {
 
         struct seat seats[TURNS_TENANTS_MAX]; /* in the order of the view */
         struct seat spare[TURNS_TENANTS_MAX];
-        size_t n;
+        size_t n, n_members;
 
         nsec period;
         nsec round_at;
@@ -134,6 +137,12 @@ static inline nsec most(nsec a, nsec b)
 static inline nsec part(nsec whole, uint32_t ppm)
 {
         return whole / PPM * ppm + whole % PPM * ppm / PPM;
+}
+
+/* So long does another's work wait for this tenant's slices. */
+static inline nsec slices_of(const struct seat *seat)
+{
+        return (seat->slice + SWITCH) * seat->n_groups;
 }
 
 static inline void wake_at(struct turns *turns, nsec at)

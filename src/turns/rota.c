@@ -12,6 +12,7 @@
  */
 #include "turns/inside.h"
 
+#define CATCH_UP (2 * NSEC_PER_MSEC) /* of a tenant with a cap, in a round: more would be cut off a second later */
 #define ON_TIME (10 * NSEC_PER_MSEC) /* a handover later than this begins a turn of its own */
 
 static bool is_ready(const struct seat *seat)
@@ -71,12 +72,12 @@ static void round_begin(struct turns *turns)
         for (size_t i = 0; i < turns->n; i++) {
                 struct seat *seat = &turns->seats[i];
 
-                if (!is_ready(seat))
-                        continue;
+                if (seat->stops_at != INT64_MAX)
+                        seat->owed = least(seat->owed, CATCH_UP);
                 seat->turn = part(turns->period, seat->weight) + seat->owed;
-                seat->has_turn = is_worth(turns, seat, seat->weight);
-                has_any |= seat->has_turn;
-                if (!first || seat->turn > first->turn)
+                seat->has_turn = seat->is_member && is_worth(turns, seat, seat->weight);
+                has_any |= seat->has_turn && is_ready(seat);
+                if (is_ready(seat) && (!first || seat->turn > first->turn))
                         first = seat;
         }
         if (has_any || !first)

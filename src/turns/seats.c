@@ -24,6 +24,7 @@ static struct seat seat_new(const struct turns *turns, const struct turns_tenant
                 .started_at = tenant->started_at,
                 .is_new = true,
                 .is_on = true,
+                .n_groups = 1,
                 .on_since = turns->now,
         };
 }

@@ -83,8 +83,11 @@ void shares_weigh(struct turns *turns, const struct turns_view *view)
         uint64_t left = PPM;
         bool is_done = false;
 
-        for (size_t i = 0; i < turns->n; i++)
+        turns->n_members = 0;
+        for (size_t i = 0; i < turns->n; i++) {
                 turns->seats[i].weight = 0;
+                turns->n_members += turns->seats[i].is_member;
+        }
         for (size_t i = 0; i <= turns->n && !is_done; i++)
                 is_done = divide(turns, view, &left);
 }

@@ -89,6 +89,8 @@ static void order(struct turns *turns, const struct turns_view *view, struct tur
                 if (on != seat->is_on)
                         seat->on_since = turns->now;
                 seat->is_on = on;
+                if (on)
+                        wake_at(turns, seat->stops_at);
                 seat->is_new = false;
                 ret[i] = (struct turns_order){ .is_off = !on, .slice = SLICE_OWN };
         }

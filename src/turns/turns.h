@@ -61,6 +61,8 @@ struct turns_tenant {
         bool is_resident;  /* it is on the device, as of the meter */
         uint64_t n_starts; /* how often the device took it on, ever; 0: not counted */
 
+        unsigned int n_groups; /* channel groups for computing (a process has one); 0: not known, taken for one */
+
         enum turns_work work;
         nsec launched_at; /* when a launch was last seen; 0: never, or no signal */
 };
