@@ -70,7 +70,7 @@ static void account_promised(struct turns *turns)
                 struct seat *seat = &turns->seats[i];
 
                 seat->owed += part(turns->now - turns->before, seat->share) - seat->spent;
-                seat->owed = least(most(seat->owed, -TURN_LEAST), TURN_LEAST);
+                seat->owed = least(most(seat->owed, -turns->period), turns->period);
         }
 }
 

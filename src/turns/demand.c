@@ -114,20 +114,21 @@ static bool took_up(struct turns *turns, const struct turns_view *view)
         return true;
 }
 
+/* Whether it is time to doubt. Who was found busy in such a state before is tried at the end of a turn only, where
+ * half of the trial is the next one's time anyway. */
 static bool is_quiet(struct turns *turns, const struct turns_tenant *tenant)
 {
-        if (tenant->work == TURNS_WORK_UNKNOWN) {
-                nsec at = turns->hold_until - TRIAL_LOOK / 2; /* half of it is the next one's */
+        nsec end = turns->hold_until - TRIAL_LOOK / 2 - NSEC_PER_MSEC / 2;
+        bool is_known = tenant->work != TURNS_WORK_UNKNOWN;
 
-                if (at > turns->now)
-                        wake_at(turns, at);
-                return at <= turns->now;
-        }
-        if (tenant->work == TURNS_WORK_PENDING || turns->now - tenant->launched_at < GAP) {
+        if (is_known && (tenant->work == TURNS_WORK_PENDING || turns->now - tenant->launched_at < GAP)) {
                 wake_at(turns, turns->now + GAP);
                 return false;
         }
-        return true;
+        if ((is_known && !turns->seats[turns->holder].trial_pause) || turns->now >= end)
+                return true;
+        wake_at(turns, end);
+        return false;
 }
 
 static void trial_begin(struct turns *turns, const struct turns_tenant *tenant)
@@ -145,6 +146,7 @@ static void trial_begin(struct turns *turns, const struct turns_tenant *tenant)
                 .next = next,
                 .from = turns->now,
                 .used = tenant->used,
+                .wait = slices_of(&turns->seats[next]),
                 .lent = turns->seats[next].counted,
                 .n_starts = seat->n_starts,
         };
@@ -163,12 +165,12 @@ static enum verdict trial_verdict(const struct turns *turns, const struct turns_
         const struct turns_tenant *holder = &view->tenants[turns->holder], *next = &view->tenants[turns->trial.next];
         nsec from = turns->trial.from, passed = turns->metered_until - from;
         nsec had = holder->used - turns->trial.used;
-        nsec wait = slices_beside(turns, view, turns->holder) + SWITCH;
-        nsec waited = (nsec)(turns->seats[turns->holder].n_starts - turns->trial.n_starts + 1) * wait;
+        nsec wait = turns->trial.wait + SWITCH;
+        nsec waited = (nsec)(turns->seats[turns->holder].n_starts - turns->trial.n_starts) * wait;
 
         if (turns->now - from > TRIAL_MOST)
                 return BUSY;
-        if (passed < most(TRIAL_LOOK, 3 * wait))
+        if (passed < most(TRIAL_LOOK, 4 * wait))
                 return NOT_YET;
         if (next->started_at < from && !next->is_resident)
                 return NEXT_IS_IDLE;
@@ -207,6 +209,7 @@ void demand_watch(struct turns *turns, const struct turns_view *view)
         if (turns->holder == NOBODY)
                 return;
         if (turns->trial.is_on) {
+                turns->trial.wait = most(turns->trial.wait, slices_beside(turns, view, turns->holder));
                 verdict = trial_verdict(turns, view);
                 wake_at(turns, turns->now + NSEC_PER_MSEC);
                 if (verdict != NOT_YET)

@@ -63,8 +63,9 @@ struct seat {
 
         bool is_new;
         bool is_member;
-        bool has_turn; /* in this round, still to come */
-        nsec turn;     /* its length */
+        bool is_at_cap; /* its weight is */
+        bool has_turn;  /* in this round, still to come */
+        nsec turn;      /* its length */
         nsec owed, debt;
         nsec allowance; /* of debt, for a guest */
         nsec eager;     /* so long has a guest wanted all there is */
@@ -99,6 +100,7 @@ struct trial {
         nsec from;
         nsec used, lent;   /* the holder's and the next one's time, metered, when it began */
         uint64_t n_starts; /* the same */
+        nsec wait;         /* for the slices of all who were at work beside the holder */
 };
 
 struct turns {

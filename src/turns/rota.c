@@ -5,7 +5,8 @@
  *      R2  a turn begins where the one before should have ended, so that late calls do not add up;
  *      R3  what is owed is reckoned from the meter, and goes into the next turn: errors do not add up either;
  *      R4  a turn shorter than TURN_LEAST waits for a round in which it is longer;
- *      R5  who joins within a round comes at its end.
+ *      R5  who joins within a round comes at its end;
+ *      R6  who has had too much misses one round for it, never two: nobody waits for longer.
  *
  * The orders of a handover switch the next holder on and the one before off. The edge does them in that order, so
  * that the device never waits for a call (docs/time.md).
@@ -72,7 +73,8 @@ static void round_begin(struct turns *turns)
         for (size_t i = 0; i < turns->n; i++) {
                 struct seat *seat = &turns->seats[i];
 
-                if (seat->stops_at != INT64_MAX)
+                seat->owed = most(seat->owed, -part(turns->period, seat->weight)); /* R6 */
+                if (seat->is_at_cap)
                         seat->owed = least(seat->owed, CATCH_UP);
                 seat->turn = part(turns->period, seat->weight) + seat->owed;
                 seat->has_turn = seat->is_member && is_worth(turns, seat, seat->weight);
@@ -140,7 +142,10 @@ static void strict_round(struct turns *turns)
         for (size_t i = 0; i < turns->n; i++) {
                 struct seat *seat = &turns->seats[i];
 
-                seat->turn = part(turns->period, seat->share) + seat->owed;
+                seat->turn = part(turns->period, seat->share);
+                seat->owed = least(most(seat->owed, -TURN_LEAST), TURN_LEAST);
+                if (seat->turn < TURN_LEAST) /* R4 */
+                        seat->turn += seat->owed;
                 seat->has_turn = is_worth(turns, seat, seat->share);
         }
 }

@@ -67,6 +67,7 @@ static bool divide(struct turns *turns, const struct turns_view *view, uint64_t 
                 if (!seat->is_member || seat->weight || !sum || scaled(seat->share, whole, sum) <= cap)
                         continue;
                 seat->weight = cap ? cap : 1;
+                seat->is_at_cap = true;
                 *left -= cap < *left ? cap : *left;
                 is_done = false;
         }
@@ -86,6 +87,7 @@ void shares_weigh(struct turns *turns, const struct turns_view *view)
         turns->n_members = 0;
         for (size_t i = 0; i < turns->n; i++) {
                 turns->seats[i].weight = 0;
+                turns->seats[i].is_at_cap = false;
                 turns->n_members += turns->seats[i].is_member;
         }
         for (size_t i = 0; i <= turns->n && !is_done; i++)

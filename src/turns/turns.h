@@ -16,7 +16,7 @@
  * Promises (tests/unit/turns):
  *      T1  a tenant that wants is metered its share, measured over a second, whatever the others do;
  *      T2  no tenant is metered more than its cap over any second;
- *      T3  nobody who wants waits longer than two periods;
+ *      T3  nobody who wants waits longer than three periods;
  *      T4  a share that is not wanted is lent, and is back within a period when it is wanted again;
  *      T5  every view yields orders: a tenant may come, go, or never end its kernel at any call.
  *

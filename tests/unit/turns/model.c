@@ -1,0 +1,484 @@
+#include "turns/model.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SWITCH_COST (85 * USEC)
+#define RAMP (130 * USEC) /* work that is lost after a switch */
+#define ON_CALL (300 * USEC)
+#define OFF_CALL (600 * USEC)
+#define OFF_EFFECT (420 * USEC)
+#define CALL_MORE (55 * USEC) /* per further tenant */
+#define SLICE_DELAY (1000 * USEC)
+#define SLICE_DRIVER (2048 * USEC)
+
+uint32_t model_below(struct model *model, uint32_t bound)
+{
+        model->random = model->random * 6364136223846793005u + 1442695040888963407u;
+        return (uint32_t)((model->random >> 32) * bound >> 32);
+}
+
+/* Between a half and one and a half of it. */
+static nsec about(struct model *model, nsec span)
+{
+        return span / 2 + span * model_below(model, 1000) / 1000;
+}
+
+static nsec earlier(nsec a, nsec b)
+{
+        return a < b ? a : b;
+}
+
+static nsec later(nsec a, nsec b)
+{
+        return a > b ? a : b;
+}
+
+static struct model_tenant *owner(struct model *model, int context)
+{
+        return &model->tenants[model->contexts[context].tenant];
+}
+
+static bool lives(const struct model *model, const struct model_tenant *tenant)
+{
+        return tenant->comes <= model->now && (!tenant->goes || model->now < tenant->goes);
+}
+
+/* ---- the meter ------------------------------------------------------------------------------- */
+
+static void record(struct model *model, int context, bool is_on)
+{
+        model->records[model->n_records++ % MODEL_RECORDS] = (struct model_record){ model->now, context, is_on };
+        assert(model->n_records - model->n_read < MODEL_RECORDS);
+}
+
+static void read_record(struct model *model, const struct model_record *record)
+{
+        struct model_tenant *tenant = owner(model, record->context);
+
+        if (record->is_on) {
+                if (!tenant->n_resident++)
+                        tenant->resident_since = record->at;
+                tenant->started_at = record->at;
+                tenant->n_starts++;
+        } else if (!--tenant->n_resident) {
+                tenant->metered += record->at - tenant->resident_since;
+        }
+}
+
+static nsec meter_read(struct model *model)
+{
+        nsec until = later(model->now - (model->options.meter_delay ? model->options.meter_delay : 300 * USEC), 0);
+
+        while (model->n_read < model->n_records && model->records[model->n_read % MODEL_RECORDS].at <= until)
+                read_record(model, &model->records[model->n_read++ % MODEL_RECORDS]);
+        return until;
+}
+
+/* ---- what tenants do ------------------------------------------------------------------------- */
+
+static void launch(struct model *model, struct model_context *context)
+{
+        struct model_tenant *tenant = &model->tenants[context->tenant];
+
+        if (!context->left)
+                context->launched = model->now;
+        context->is_taken = false;
+        tenant->launched_at = model->now;
+        context->next = NEVER;
+        switch (tenant->kind) {
+        case IDLE:
+                break;
+        case DEEP:
+        case ENDLESS:
+                context->left = NEVER;
+                break;
+        case SYNC:
+                context->left = tenant->work;
+                break;
+        case ON_OFF:
+                context->left = about(model, tenant->work);
+                break;
+        case PERIODIC:
+                context->left += tenant->work;
+                context->next = model->now + tenant->gap;
+                break;
+        }
+}
+
+static void finish(struct model *model, struct model_context *context)
+{
+        struct model_tenant *tenant = &model->tenants[context->tenant];
+
+        if (tenant->n_requests < (nsec)tenant->n_room)
+                tenant->latencies[tenant->n_requests++] = model->now - context->launched;
+        if (tenant->kind == SYNC)
+                context->next = model->now + tenant->gap;
+        else if (tenant->kind == ON_OFF)
+                context->next = model->now + about(model, tenant->gap);
+}
+
+/* ---- the device ------------------------------------------------------------------------------ */
+
+static bool can_run(struct model *model, int i)
+{
+        const struct model_context *context = &model->contexts[i];
+
+        return context->left && context->is_on && lives(model, owner(model, i));
+}
+
+static int next_context(struct model *model)
+{
+        int start = model->n_active;
+
+        for (int k = 1; k <= model->n_contexts; k++) {
+                int i = (start + k) % model->n_contexts;
+
+                if (i != model->current && can_run(model, i))
+                        return i;
+        }
+        return -1;
+}
+
+static void device_off(struct model *model)
+{
+        if (model->current >= 0)
+                record(model, model->current, false);
+        model->current = -1;
+}
+
+static nsec slice_of(struct model *model, int context)
+{
+        nsec slice = owner(model, context)->slice;
+
+        return slice ? slice : SLICE_DRIVER;
+}
+
+static void device_on(struct model *model)
+{
+        int context = model->incoming;
+
+        model->incoming = -1;
+        if (!model->contexts[context].is_on || !lives(model, owner(model, context)))
+                return;
+        model->current = context;
+        model->contexts[context].ramp = RAMP;
+        model->slice_end = model->now + slice_of(model, context);
+        record(model, context, true);
+}
+
+static void add_span(int32_t *curve, nsec from, nsec until)
+{
+        while (from < until) {
+                nsec end = earlier(until, (from / MSEC + 1) * MSEC);
+
+                curve[from / MSEC] += (int32_t)((end - from) / USEC);
+                from = end;
+        }
+}
+
+/* Time passes until then, in which nothing begins or ends. */
+static void pass(struct model *model, nsec until)
+{
+        struct model_context *context = model->current >= 0 ? &model->contexts[model->current] : NULL;
+        nsec span = until - model->now, ramp;
+        bool had_work = context && context->left;
+
+        if (context) {
+                add_span(owner(model, model->current)->had, model->now, until);
+                ramp = earlier(context->ramp, span);
+                context->ramp -= ramp;
+                span -= ramp;
+        }
+        if (had_work) {
+                context->is_taken = true;
+                owner(model, model->current)->done += earlier(span, context->left);
+                if (context->left != NEVER)
+                        context->left -= earlier(span, context->left);
+        }
+        for (int i = 0; i < model->n_contexts; i++)
+                if (model->contexts[i].left && lives(model, owner(model, i)))
+                        add_span(owner(model, i)->wanted, model->now, until);
+        model->now = until;
+        if (had_work && !context->left)
+                finish(model, context);
+}
+
+/* When something happens by itself. */
+static nsec next_event(struct model *model, nsec until, bool is_contended)
+{
+        nsec at = until;
+
+        for (int i = 0; i < model->n_contexts; i++)
+                at = earlier(at, later(model->contexts[i].next, model->now));
+        for (int i = 0; i < model->n_tenants; i++) {
+                if (model->tenants[i].comes > model->now)
+                        at = earlier(at, model->tenants[i].comes);
+                if (model->tenants[i].goes > model->now)
+                        at = earlier(at, model->tenants[i].goes);
+        }
+        if (model->incoming >= 0)
+                return earlier(at, model->switch_until);
+        if (model->current < 0)
+                return at;
+        if (is_contended)
+                at = earlier(at, later(model->slice_end, model->now));
+        if (model->contexts[model->current].left && model->contexts[model->current].left != NEVER)
+                at = earlier(at,
+                             model->now + model->contexts[model->current].ramp + model->contexts[model->current].left);
+        return at;
+}
+
+static void launch_all(struct model *model)
+{
+        for (int i = 0; i < model->n_contexts; i++)
+                if (model->contexts[i].next <= model->now) {
+                        if (lives(model, owner(model, i)))
+                                launch(model, &model->contexts[i]);
+                        else
+                                model->contexts[i].next = NEVER;
+                }
+}
+
+static void advance(struct model *model, nsec until)
+{
+        for (;;) {
+                int other;
+
+                launch_all(model);
+                if (model->incoming >= 0 && model->now >= model->switch_until)
+                        device_on(model);
+                if (model->current >= 0 &&
+                    (!model->contexts[model->current].is_on || !lives(model, owner(model, model->current))))
+                        device_off(model);
+                other = next_context(model);
+                if (model->incoming < 0 && other >= 0 &&
+                    (model->current < 0 || !can_run(model, model->current) || model->now >= model->slice_end)) {
+                        device_off(model);
+                        model->incoming = model->n_active = other;
+                        model->switch_until = model->now + SWITCH_COST;
+                        model->n_switches++;
+                } else if (model->current >= 0 && other < 0 && model->now >= model->slice_end) {
+                        model->slice_end = model->now + slice_of(model, model->current);
+                }
+                if (model->now >= until)
+                        return;
+                pass(model, next_event(model, until, other >= 0));
+        }
+}
+
+/* ---- the pace -------------------------------------------------------------------------------- */
+
+static nsec call_cost(struct model *model, nsec cost)
+{
+        if (!model->options.is_rough)
+                return cost;
+        if (!model_below(model, 50))
+                cost += model_below(model, 4000) * USEC;
+        return cost + cost * model_below(model, 500) / 1000;
+}
+
+static bool knows_pending(struct model *model, int tenant)
+{
+        for (int i = 0; i < model->n_contexts; i++) {
+                const struct model_context *context = &model->contexts[i];
+
+                if (context->tenant == tenant && context->left &&
+                    (!context->is_taken || model->tenants[tenant].kind == DEEP ||
+                     model->tenants[tenant].kind == ON_OFF))
+                        return true;
+        }
+        return false;
+}
+
+static struct turns_tenant look_at(struct model *model, int i, nsec until)
+{
+        const struct model_tenant *tenant = &model->tenants[i];
+        struct turns_tenant view = {
+                .id = (uint64_t)i + 1,
+                .share = tenant->share,
+                .cap = tenant->cap ? tenant->cap : TURNS_WHOLE,
+                .class = tenant->class,
+                .used = tenant->metered + (tenant->n_resident ? until - tenant->resident_since : 0),
+                .started_at = tenant->started_at,
+                .n_starts = tenant->n_starts,
+                .is_resident = tenant->n_resident > 0,
+                .n_groups = (unsigned int)tenant->n_contexts,
+        };
+
+        if (model->options.has_signal) {
+                view.work = knows_pending(model, i) ? TURNS_WORK_PENDING : TURNS_WORK_NONE;
+                view.launched_at = tenant->launched_at;
+                if (tenant->kind == DEEP && tenant->n_resident)
+                        view.launched_at = model->now;
+        }
+        return view;
+}
+
+static void switch_tenant(struct model *model, int tenant, bool is_off)
+{
+        model->tenants[tenant].is_off = is_off;
+        for (int i = 0; i < model->n_contexts; i++)
+                if (model->contexts[i].tenant == tenant)
+                        model->contexts[i].is_on = !is_off;
+}
+
+/* One call for all that change in this direction. */
+static void switch_all(struct model *model, const int *who, const struct turns_order *orders, int n, bool is_off)
+{
+        nsec cost = is_off ? OFF_CALL : ON_CALL, n_changed = 0;
+
+        for (int i = 0; i < n; i++)
+                n_changed += orders[i].is_off == is_off && model->tenants[who[i]].is_off != is_off;
+        if (!n_changed)
+                return;
+        model->n_calls++;
+        cost = call_cost(model, cost + (n_changed - 1) * CALL_MORE);
+        advance(model, model->now + (is_off ? cost - (OFF_CALL - OFF_EFFECT) : cost));
+        for (int i = 0; i < n; i++)
+                if (orders[i].is_off == is_off && model->tenants[who[i]].is_off != is_off)
+                        switch_tenant(model, who[i], is_off);
+        if (is_off)
+                advance(model, model->now + (OFF_CALL - OFF_EFFECT));
+}
+
+static nsec decide(struct model *model)
+{
+        struct turns_tenant seen[MODEL_TENANTS];
+        struct turns_order orders[MODEL_TENANTS];
+        int who[MODEL_TENANTS], n = 0;
+        nsec until = meter_read(model), wake;
+
+        for (int i = 0; i < model->n_tenants; i++)
+                if (lives(model, &model->tenants[i])) {
+                        seen[n] = look_at(model, i, until);
+                        who[n++] = i;
+                }
+        wake = turns_next(model->turns,
+                          &(struct turns_view){
+                                  .now = model->now,
+                                  .metered_until = until,
+                                  .tenants = seen,
+                                  .n_tenants = (size_t)n,
+                          },
+                          orders);
+        model->n_decisions++;
+        for (int i = 0; i < n; i++)
+                if (model->tenants[who[i]].slice != orders[i].slice) {
+                        model->tenants[who[i]].slice = orders[i].slice;
+                        model->slices_set++;
+                }
+        switch_all(model, who, orders, n, model->options.is_off_first);
+        switch_all(model, who, orders, n, !model->options.is_off_first);
+        return wake;
+}
+
+void model_run(struct model *model)
+{
+        while (model->now < model->options.length) {
+                nsec wake = decide(model);
+
+                assert(wake > model->now - 20 * MSEC);
+                if (model->options.is_rough && !model_below(model, 10))
+                        wake = model->now + (wake - model->now) * model_below(model, 1000) / 1000;
+                for (int i = 0; i < model->n_tenants; i++) /* who comes or goes wakes the pace */
+                        if (model->tenants[i].comes > model->now)
+                                wake = earlier(wake, model->tenants[i].comes);
+                        else if (model->tenants[i].goes > model->now)
+                                wake = earlier(wake, model->tenants[i].goes);
+                advance(model, earlier(later(wake, model->now + 50 * USEC), model->options.length));
+        }
+}
+
+/* ---- set-up and results ---------------------------------------------------------------------- */
+
+void model_init(struct model *model, const struct model_options *options)
+{
+        struct turns_settings settings = { options->policy, options->period };
+
+        memset(model, 0, sizeof(*model));
+        model->options = *options;
+        model->random = options->seed * 2654435761u + 12345;
+        model->current = model->incoming = -1;
+        model->now = USEC;
+        if (turns_new(&settings, &model->turns) < 0)
+                abort();
+}
+
+int model_add(struct model *model, struct model_tenant tenant)
+{
+        int i = model->n_tenants++, n = tenant.n_contexts ? tenant.n_contexts : 1;
+        size_t msecs = (size_t)(model->options.length / MSEC) + 100;
+
+        tenant.had = calloc(msecs, sizeof(*tenant.had));
+        tenant.wanted = calloc(msecs, sizeof(*tenant.wanted));
+        tenant.n_room = 20000;
+        tenant.latencies = calloc(tenant.n_room, sizeof(*tenant.latencies));
+        if (!tenant.had || !tenant.wanted || !tenant.latencies)
+                abort();
+        model->tenants[i] = tenant;
+        for (int k = 0; k < n; k++)
+                model->contexts[model->n_contexts++] = (struct model_context){
+                        .tenant = i,
+                        .is_on = true,
+                        .next = later(tenant.comes, model->now) + model_below(model, 3000) * USEC,
+                };
+        return i;
+}
+
+void model_done(struct model *model)
+{
+        for (int i = 0; i < model->n_tenants; i++) {
+                free(model->tenants[i].had);
+                free(model->tenants[i].wanted);
+                free(model->tenants[i].latencies);
+        }
+        turns_free(model->turns);
+}
+
+static nsec sum_of(const int32_t *curve, int from, int length)
+{
+        nsec sum = 0;
+
+        for (int i = from; i < from + length; i++)
+                sum += curve[i];
+        return sum;
+}
+
+nsec model_had(const struct model *model, int tenant, int from, int length)
+{
+        return sum_of(model->tenants[tenant].had, from, length);
+}
+
+nsec model_wanted(const struct model *model, int tenant, int from, int length)
+{
+        return sum_of(model->tenants[tenant].wanted, from, length);
+}
+
+static int compare(const void *a, const void *b)
+{
+        nsec x = *(const nsec *)a, y = *(const nsec *)b;
+
+        return (x > y) - (x < y);
+}
+
+nsec model_latency(const struct model *model, int tenant, int percent)
+{
+        const struct model_tenant *t = &model->tenants[tenant];
+
+        qsort(t->latencies, (size_t)t->n_requests, sizeof(*t->latencies), compare);
+        return t->n_requests ? t->latencies[t->n_requests * percent / 100] : 0;
+}
+
+nsec model_longest_wait(const struct model *model, int tenant, int from)
+{
+        const struct model_tenant *t = &model->tenants[tenant];
+        nsec wait = 0, longest = 0;
+
+        for (int i = from; i < model->options.length / MSEC; i++) {
+                wait = t->wanted[i] >= 900 && !t->had[i] ? wait + 1 : 0;
+                longest = later(longest, wait);
+        }
+        return longest;
+}

@@ -1,0 +1,120 @@
+/*
+ * A device, its tenants and the daemon's pace on a virtual clock: what a policy decides is carried out at the cost and
+ * with the delays that were measured (docs/time.md), and what came out is read from curves of a millisecond's steps.
+ *
+ *      model_init(&model, &(struct model_options){ .seed = 7, .policy = TURNS_POLICY_TURNS, .length = 3 * SEC });
+ *      a = model_add(&model, (struct model_tenant){ .kind = DEEP, .share = 700 });
+ *      model_run(&model);
+ *      model_had(&model, a, 1000, 1000)        its time on the device in the second second
+ */
+#pragma once
+
+#include "turns/turns.h"
+
+#define USEC NSEC_PER_USEC
+#define MSEC NSEC_PER_MSEC
+#define SEC NSEC_PER_SEC
+#define NEVER INT64_MAX
+
+enum {
+        MODEL_TENANTS = 256,
+        MODEL_CONTEXTS = 512,
+        MODEL_RECORDS = 8192,
+};
+
+enum model_kind {
+        IDLE,     /* nothing, ever */
+        DEEP,     /* a queue that is never empty; so is a kernel that never ends, but for its launches */
+        ENDLESS,  /* one launch, that never ends */
+        SYNC,     /* kernels of `work`, each launched `gap` after the end of the one before */
+        PERIODIC, /* `work` every `gap`, whether the work before is done or not */
+        ON_OFF,   /* about `work` with a deep queue, then nothing for about `gap` */
+};
+
+struct model_tenant {
+        enum model_kind kind;
+        permille share, cap; /* a cap of 0 means none here */
+        enum turns_class class;
+        nsec work, gap;
+        nsec comes, goes; /* 0: from the beginning, to the end */
+        int n_contexts;   /* processes; 0: one */
+
+        /* results */
+        nsec done;                    /* work */
+        nsec n_requests, latency_sum; /* of SYNC and PERIODIC: launch to end */
+        nsec *latencies;
+        size_t n_room;
+        int32_t *had;    /* us on the device in each millisecond */
+        int32_t *wanted; /* us with work, in each millisecond */
+
+        /* state */
+        nsec metered, resident_since; /* as of the meter; 0: not resident */
+        int n_resident;
+        nsec started_at, launched_at;
+        uint64_t n_starts;
+        bool is_off;
+        nsec slice;
+};
+
+struct model_context {
+        int tenant;
+        bool is_on;
+        nsec left;     /* NEVER: endless; 0: no work */
+        nsec next;     /* when something is launched */
+        nsec launched; /* when the present work was */
+        nsec ramp;     /* resident, but not at work yet */
+        bool is_taken; /* the device has begun the latest launch */
+};
+
+struct model_record {
+        nsec at;
+        int context;
+        bool is_on;
+};
+
+struct model_options {
+        uint64_t seed;
+        enum turns_policy policy;
+        nsec period, length;
+        nsec meter_delay;  /* how far the records are behind; 0: 0.3 ms */
+        bool has_signal;   /* launches can be seen */
+        bool is_rough;     /* calls take up to a half longer, and one in fifty some milliseconds; calls out of turn */
+        bool is_off_first; /* the next is let on when the one before is off */
+};
+
+struct model {
+        struct model_options options;
+        uint64_t random;
+        nsec now;
+        struct model_tenant tenants[MODEL_TENANTS];
+        int n_tenants;
+        struct model_context contexts[MODEL_CONTEXTS];
+        int n_contexts;
+
+        /* the device */
+        int current, incoming; /* -1: none */
+        nsec switch_until, slice_end;
+        int n_active;
+        nsec n_switches;
+
+        /* the meter */
+        struct model_record records[MODEL_RECORDS];
+        uint64_t n_records, n_read;
+
+        struct turns *turns;
+        nsec n_calls, n_decisions; /* on and off; turns_next */
+        nsec slices_set;
+};
+
+void model_init(struct model *model, const struct model_options *options);
+int model_add(struct model *model, struct model_tenant tenant);
+void model_run(struct model *model);
+void model_done(struct model *model);
+
+uint32_t model_below(struct model *model, uint32_t bound); /* random */
+
+/* us on the device; from, length in milliseconds. */
+nsec model_had(const struct model *model, int tenant, int from, int length);
+nsec model_wanted(const struct model *model, int tenant, int from, int length);
+nsec model_latency(const struct model *model, int tenant, int percent);   /* the percentile */
+nsec model_longest_wait(const struct model *model, int tenant, int from); /* ms with work and without the device */
