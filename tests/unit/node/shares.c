@@ -51,7 +51,7 @@ struct bench {
         _Atomic bool is_over;
 };
 
-/* ---- a keeper that looks at the rings ------------------------------------------------------------ */
+/* ---- a keeper that sets slices, and perhaps looks at the rings ------------------------------------------------------------ */
 
 enum {
         RING = 1024, /* entries */
@@ -96,13 +96,29 @@ static void look(struct worker *worker)
         device->can_watch = 1;
 }
 
+static void set_slice(struct worker *worker)
+{
+        struct board_device *device = &worker->guest.board->devices[0];
+        nsec wish = device->slice;
+        uint8_t params[8] = { 0 };
+
+        if (device->slice_set == wish)
+                return;
+        rm_put64(params, sizeof(params), 0, (uint64_t)(wish ? wish / NSEC_PER_USEC : 2048));
+        (void)rig_control(&worker->guest.rig, GROUP, RM_SET_TIMESLICE, params, sizeof(params));
+        device->slice_set = wish;
+}
+
 static void *keep(void *context)
 {
         struct bench *bench = context;
 
         while (!bench->is_over) {
-                for (size_t i = 0; i < bench->n; i++)
-                        look(&bench->workers[i]);
+                for (size_t i = 0; i < bench->n; i++) {
+                        set_slice(&bench->workers[i]);
+                        if (bench->is_watched)
+                                look(&bench->workers[i]);
+                }
                 (void)usleep(1000);
         }
         return NULL;
@@ -110,15 +126,18 @@ static void *keep(void *context)
 
 /* ---- set-up ------------------------------------------------------------------------------------ */
 
-static void bench_start(struct bench *bench, struct rig *rig, bool is_watched)
+/* It outlives a test that fails, as its threads do. */
+static struct bench *bench_start(struct rig *rig, bool is_watched)
 {
+        struct bench *bench = calloc(1, sizeof(*bench));
+
         assert_non_null(bench);
         bench->rig = rig;
         bench->is_watched = is_watched;
         rig_order(rig, "real-time=1");
         bench->pace = guests_pace(rig, TURNS_POLICY_AUTO);
-        if (is_watched)
-                assert_int_equal(pthread_create(&bench->keeper, NULL, keep, bench), 0);
+        assert_int_equal(pthread_create(&bench->keeper, NULL, keep, bench), 0);
+        return bench;
 }
 
 static struct worker *bench_join(struct bench *bench, permille share, permille cap, size_t depth, uint64_t usec)
@@ -145,8 +164,7 @@ static void bench_stop(struct bench *bench)
                 if (bench->workers[i].depth)
                         (void)pthread_join(bench->workers[i].thread, NULL);
         bench->is_over = true;
-        if (bench->is_watched)
-                (void)pthread_join(bench->keeper, NULL);
+        (void)pthread_join(bench->keeper, NULL);
         assert_null(pace_stop(bench->pace));
         for (size_t i = 0; i < bench->n; i++) {
                 (void)munmap((void *)(uintptr_t)(bench->workers[i].ring - RING_AT), 2 * MIB);
@@ -163,17 +181,17 @@ struct tally {
         double sum;
 };
 
-static struct tally measure(struct bench *bench, nsec span)
+static struct tally measure(struct bench *bench)
 {
         struct tally tally = { 0 };
         uint64_t before[GUESTS_MAX];
-        nsec used[GUESTS_MAX], began = clock_now();
+        nsec used[GUESTS_MAX], span, began = clock_now();
 
         for (size_t i = 0; i < bench->n; i++) {
                 before[i] = bench->workers[i].n_done;
                 used[i] = row_of(bench->pace, i + 1).used;
         }
-        (void)usleep((useconds_t)(span / 1000));
+        (void)usleep(1200000);
         span = clock_now() - began;
         for (size_t i = 0; i < bench->n; i++) {
                 struct worker *worker = &bench->workers[i];
@@ -193,108 +211,121 @@ static void say(const char *what, const struct bench *bench, const struct tally 
         print_message("\n");
 }
 
-static void expect_share(const struct tally *tally, size_t i, double share, double tolerance)
-{
-        double is = tally->done[i] / tally->sum;
+/* A machine that is busy with something else does no work here, whoever shares how: so a promise is kept if it is
+ * seen kept within some measurements. One that is broken is never seen kept. */
+typedef bool promise(const struct tally *tally);
 
-        if (is < share - tolerance || is > share + tolerance)
-                fail_msg("tenant %zu has %.3f of the work, not %.3f", i + 1, is, share);
+static void expect(struct bench *bench, const char *what, promise *is_kept)
+{
+        enum {
+                MEASUREMENTS = 8,
+        };
+        struct tally tally;
+
+        (void)usleep(500000);
+        for (int i = 0; i < MEASUREMENTS; i++) {
+                tally = measure(bench);
+                say(what, bench, &tally);
+                if (is_kept(&tally)) {
+                        bench_stop(bench);
+                        return;
+                }
+        }
+        fail_msg("%s: not kept in %d measurements", what, MEASUREMENTS);
+}
+
+static bool is_near(double is, double wanted, double tolerance)
+{
+        return is >= wanted - tolerance && is <= wanted + tolerance;
 }
 
 /* ---- scenes ------------------------------------------------------------------------------------ */
 
-#define SETTLE 500000 /* usec */
+static bool is_70_to_30(const struct tally *tally)
+{
+        return is_near(tally->done[0] / tally->sum, 0.70, 0.02) && tally->sum > 0.95;
+}
 
 static void deep_queues_get_their_shares(struct rig *rig, bool is_watched)
 {
-        struct bench *bench = calloc(1, sizeof(*bench)); /* its threads outlive a test that fails */
-        struct tally tally;
+        struct bench *bench = bench_start(rig, is_watched);
 
-        bench_start(bench, rig, is_watched);
         (void)bench_join(bench, 700, TURNS_WHOLE, DEEP, KERNEL);
         (void)bench_join(bench, 300, TURNS_WHOLE, DEEP, KERNEL);
-        (void)usleep(SETTLE);
-        tally = measure(bench, 2 * NSEC_PER_SEC);
-        say("deep 70:30", bench, &tally);
-        expect_share(&tally, 0, 0.70, 0.10);
-        assert_true(tally.sum > 0.85);
-        bench_stop(bench);
+        expect(bench, "deep 70:30", is_70_to_30);
+}
+
+/* Its round trips on a busy machine are its own loss: its time is what it was promised. */
+static bool is_half_used(const struct tally *tally)
+{
+        return is_near(tally->used[0], 0.5, 0.03) && tally->done[1] > 0.46;
 }
 
 static void a_synchronous_tenant_gets_its_share_beside_a_deep_one(struct rig *rig, bool is_watched)
 {
-        struct bench *bench = calloc(1, sizeof(*bench)); /* its threads outlive a test that fails */
-        struct tally tally;
+        struct bench *bench = bench_start(rig, is_watched);
 
-        bench_start(bench, rig, is_watched);
         (void)bench_join(bench, 500, TURNS_WHOLE, 1, KERNEL);
         (void)bench_join(bench, 500, TURNS_WHOLE, DEEP, KERNEL);
-        (void)usleep(SETTLE);
-        tally = measure(bench, 2 * NSEC_PER_SEC);
-        say("synchronous, deep, 50:50", bench, &tally);
-        /* Its round trips on a busy machine are its own loss: its time is what it was promised. */
-        assert_true(tally.used[0] > 0.40 && tally.used[0] < 0.60);
-        bench_stop(bench);
+        expect(bench, "synchronous, deep, 50:50", is_half_used);
+}
+
+static bool is_all_the_first(const struct tally *tally)
+{
+        return tally->done[0] > 0.95;
 }
 
 static void what_an_idle_tenant_does_not_want_is_lent(struct rig *rig, bool is_watched)
 {
-        struct bench *bench = calloc(1, sizeof(*bench)); /* its threads outlive a test that fails */
-        struct tally tally;
+        struct bench *bench = bench_start(rig, is_watched);
 
-        bench_start(bench, rig, is_watched);
         (void)bench_join(bench, 500, TURNS_WHOLE, DEEP, KERNEL);
         (void)bench_join(bench, 500, TURNS_WHOLE, 0, KERNEL);
-        (void)usleep(SETTLE);
-        tally = measure(bench, 2 * NSEC_PER_SEC);
-        say("deep, idle, 50:50", bench, &tally);
-        assert_true(tally.done[0] > 0.85);
-        bench_stop(bench);
+        expect(bench, "deep, idle, 50:50", is_all_the_first);
+}
+
+static bool is_capped(const struct tally *tally)
+{
+        return tally->done[0] > 0.27 && tally->used[0] < 0.31;
 }
 
 static void a_cap_holds_for_who_is_alone(struct rig *rig, bool is_watched)
 {
-        struct bench *bench = calloc(1, sizeof(*bench)); /* its threads outlive a test that fails */
-        struct tally tally;
+        struct bench *bench = bench_start(rig, is_watched);
 
-        bench_start(bench, rig, is_watched);
         (void)bench_join(bench, 500, 300, DEEP, KERNEL);
-        (void)usleep(SETTLE);
-        tally = measure(bench, 2 * NSEC_PER_SEC);
-        say("cap 30 %, alone", bench, &tally);
-        assert_true(tally.done[0] > 0.20 && tally.done[0] < 0.33);
-        bench_stop(bench);
+        expect(bench, "cap 30 %, alone", is_capped);
+}
+
+static bool has_second_its_half(const struct tally *tally)
+{
+        return tally->done[1] > 0.38;
 }
 
 static void a_kernel_without_end_takes_nothing_from_others(struct rig *rig, bool is_watched)
 {
-        struct bench *bench = calloc(1, sizeof(*bench)); /* its threads outlive a test that fails */
-        struct tally tally;
+        struct bench *bench = bench_start(rig, is_watched);
 
-        bench_start(bench, rig, is_watched);
         (void)bench_join(bench, 500, TURNS_WHOLE, 1, 100000000);
         (void)bench_join(bench, 500, TURNS_WHOLE, DEEP, KERNEL);
-        (void)usleep(SETTLE);
-        tally = measure(bench, 2 * NSEC_PER_SEC);
-        say("endless, deep, 50:50", bench, &tally);
-        assert_true(tally.done[1] > 0.38);
-        bench_stop(bench);
+        expect(bench, "endless, deep, 50:50", has_second_its_half);
+}
+
+static bool are_quarters(const struct tally *tally)
+{
+        for (size_t i = 0; i < 4; i++)
+                if (!is_near(tally->done[i] / tally->sum, 0.25, 0.02))
+                        return false;
+        return true;
 }
 
 static void four_get_a_quarter_each(struct rig *rig, bool is_watched)
 {
-        struct bench *bench = calloc(1, sizeof(*bench)); /* its threads outlive a test that fails */
-        struct tally tally;
+        struct bench *bench = bench_start(rig, is_watched);
 
-        bench_start(bench, rig, is_watched);
         for (size_t i = 0; i < 4; i++)
                 (void)bench_join(bench, 250, TURNS_WHOLE, DEEP, KERNEL);
-        (void)usleep(SETTLE);
-        tally = measure(bench, 2 * NSEC_PER_SEC);
-        say("deep 4 x 25", bench, &tally);
-        for (size_t i = 0; i < 4; i++)
-                expect_share(&tally, i, 0.25, 0.06);
-        bench_stop(bench);
+        expect(bench, "deep 4 x 25", are_quarters);
 }
 
 /* Each as it is when the keeper sees launches, and when it cannot. */
