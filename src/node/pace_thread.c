@@ -105,6 +105,7 @@ static void look_at(struct pace *pace, struct tenant *tenant, struct turns_tenan
                                       .started_at = tenant->started_at,
                                       .n_starts = tenant->n_turns,
                                       .is_resident = pace->is_taken && pace->resident == tenant,
+                                      .n_groups = (unsigned int)tenant->channels.n_contexts,
                                       .work = work_of(tenant),
                                       .launched_at = device->launched_at };
 }

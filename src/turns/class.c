@@ -11,10 +11,16 @@
  */
 #include "turns/inside.h"
 
-static bool has_latency(const struct turns *turns, const struct turns_view *view)
+/* Of class latency, and within its share. */
+static bool is_hasty(const struct turns_tenant *tenant, const struct seat *seat)
+{
+        return tenant->class == TURNS_LATENCY && !seat->is_member && seat->debt <= seat->allowance;
+}
+
+static bool has_hasty(const struct turns *turns, const struct turns_view *view)
 {
         for (size_t i = 0; i < turns->n; i++)
-                if (view->tenants[i].class == TURNS_LATENCY && !turns->seats[i].is_member)
+                if (is_hasty(&view->tenants[i], &turns->seats[i]))
                         return true;
         return false;
 }
@@ -28,12 +34,10 @@ static nsec own_slice(const struct seat *seat)
 
 void class_set(const struct turns *turns, const struct turns_view *view, struct turns_order *orders)
 {
-        bool is_hurried = has_latency(turns, view);
+        bool is_hurried = has_hasty(turns, view);
 
         for (size_t i = 0; i < turns->n; i++) {
-                bool is_latency = view->tenants[i].class == TURNS_LATENCY && !turns->seats[i].is_member;
-
-                if (is_latency)
+                if (is_hasty(&view->tenants[i], &turns->seats[i]))
                         orders[i].slice = SLICE_LATENCY;
                 else if (is_hurried || view->tenants[i].class == TURNS_BATCH)
                         orders[i].slice = turns->seats[i].n_groups > 1 ? SLICE_SHARED_TINY : SLICE_TINY;
