@@ -185,20 +185,35 @@ static bool holds_unseen(pid_t task, const char *descriptor)
         return false;
 }
 
-static bool entry_has(int dir, const char *descriptor, pid_t task, const struct file *file, const struct stat *st)
+/* A task, and whether it is under a filter once somebody has asked. */
+struct task {
+        pid_t id;
+        enum { NOT_ASKED, IS_FILTERED, IS_FREE } filter;
+};
+
+static bool is_filtered(struct task *task)
+{
+        if (task->filter == NOT_ASKED)
+                task->filter = status_of(task->id, "\nSeccomp:") == SECCOMP_FILTERED ? IS_FILTERED : IS_FREE;
+        return task->filter == IS_FILTERED;
+}
+
+static bool entry_has(int dir, const char *descriptor, struct task *task, const struct file *file,
+                      const struct stat *st)
 {
         struct stat theirs;
 
         if (!isdigit((unsigned char)*descriptor) || fstatat(dir, descriptor, &theirs, 0) < 0)
                 return false;
-        if (same_kind(&theirs, st) && same_file(task, atoi(descriptor), file->fd))
+        if (same_kind(&theirs, st) && same_file(task->id, atoi(descriptor), file->fd))
                 return true;
-        return (S_ISSOCK(theirs.st_mode) || !(theirs.st_mode & S_IFMT)) && holds_unseen(task, descriptor) &&
-               status_of(task, "\nSeccomp:") == SECCOMP_FILTERED;
+        return (S_ISSOCK(theirs.st_mode) || !(theirs.st_mode & S_IFMT)) && is_filtered(task) &&
+               holds_unseen(task->id, descriptor);
 }
 
-static bool table_has(const char *path, pid_t task, const struct file *file, const struct stat *st)
+static bool table_has(const char *path, pid_t id, const struct file *file, const struct stat *st)
 {
+        struct task task = { .id = id };
         struct dirent *entry;
         bool has = false;
         DIR *dir = opendir(path);
@@ -206,9 +221,9 @@ static bool table_has(const char *path, pid_t task, const struct file *file, con
         if (!dir && errno != EACCES)
                 return errno != ENOENT && errno != ESRCH; /* cannot tell: it may */
         if (!dir)
-                return hides(task);
+                return hides(id);
         while (!has && (entry = readdir(dir)))
-                has = entry_has(dirfd(dir), entry->d_name, task, file, st);
+                has = entry_has(dirfd(dir), entry->d_name, &task, file, st);
         (void)closedir(dir);
         return has;
 }
@@ -217,6 +232,14 @@ static bool table_has(const char *path, pid_t task, const struct file *file, con
 static bool has_own_table(pid_t process, pid_t thread)
 {
         return thread != process && syscall(SYS_kcmp, process, thread, KCMP_FILES_, 0, 0) != 0;
+}
+
+/* More than one: a link for each, beside the usual two. */
+static bool has_threads(const char *tasks)
+{
+        struct stat st;
+
+        return stat(tasks, &st) == 0 && st.st_nlink > 3;
 }
 
 static bool process_has(pid_t process, const struct file *file, const struct stat *st)
@@ -229,7 +252,7 @@ static bool process_has(pid_t process, const struct file *file, const struct sta
         (void)snprintf(path, sizeof(path), "/proc/%d/fd", process);
         has = table_has(path, process, file, st);
         (void)snprintf(path, sizeof(path), "/proc/%d/task", process);
-        dir = has ? NULL : opendir(path);
+        dir = has || !has_threads(path) ? NULL : opendir(path);
         while (dir && !has && (entry = readdir(dir))) {
                 pid_t thread = (pid_t)atoi(entry->d_name);
 

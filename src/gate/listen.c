@@ -115,7 +115,7 @@ static void vacate(struct gate *gate)
         reader->serving_since = 0;
         if (reader->n_waiting)
                 (void)pthread_cond_signal(&reader->free);
-        else if (gate->n_threads < GATE_THREADS_MAX)
+        else if (gate->n_threads < GATE_THREADS_MAX && !gate->is_empty && !gate->is_ending)
                 (void)start_one(gate);
 }
 
@@ -212,6 +212,15 @@ static void accept_wake(void)
         (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
+/* The last task is gone and the watcher has not looked yet: it needs the CPU more than we do. */
+static void rest_if_over(const struct gate *gate)
+{
+        struct pollfd fd = { gate->listener, 0, 0 };
+
+        if (poll(&fd, 1, 0) == 1 && fd.revents & POLLHUP)
+                (void)poll(NULL, 0, 2);
+}
+
 /* One notification. -EINTR: none; another negative errno: the listener is no more. */
 static int serve_one(struct worker *worker)
 {
@@ -220,8 +229,12 @@ static int serve_one(struct worker *worker)
         int r;
 
         r = receive(worker);
+        if (r == -ENOENT) { /* the caller was killed */
+                rest_if_over(gate);
+                return -EINTR;
+        }
         if (r < 0)
-                return r == -ENOENT ? -EINTR : r; /* ENOENT: the caller was killed */
+                return r;
         start = clock_now();
         if (is_reader(worker))
                 gate->reader.serving_since = start;

@@ -284,8 +284,9 @@ int probe_channels_off(struct probe *probe, unsigned int device, const struct pr
         for (size_t i = 0; i < n; i++) {
                 uint32_t status = channels_off(probe, device, &channels[i], 1, is_off);
 
-                if (status != RM_STATUS_OK && status != RM_STATUS_OBJECT_NOT_FOUND &&
-                    status != RM_STATUS_INVALID_OBJECT_HANDLE && status != RM_STATUS_INVALID_CLIENT)
+                if (status != RM_STATUS_OK && status != RM_STATUS_INVALID_CHANNEL &&
+                    status != RM_STATUS_OBJECT_NOT_FOUND && status != RM_STATUS_INVALID_OBJECT_HANDLE &&
+                    status != RM_STATUS_INVALID_CLIENT)
                         r = -EIO;
         }
         return r;

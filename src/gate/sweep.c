@@ -254,7 +254,8 @@ size_t gate_settle(struct gate *gate)
  * its clients are still there: others have their descriptors, or the driver is taking them down. */
 static bool sweep_ended(struct gate *gate, pid_t process)
 {
-        settle_files(gate);
+        settle_files(gate); /* first: what a space maps a client's end does not give back */
+        gate_books(gate);
         return settle_clients(gate, (uint32_t)process);
 }
 

@@ -2,14 +2,15 @@
 """Stands for `sublet daemon` where a scene wants to hold the board in its hand: it grants what is asked, starts the
 keeper, and then obeys lines on its stdin, answering each with one line of JSON on stdout.
 
-        lessor.py SUBLET DIR [--quota BYTES] [--mute]
+        lessor.py SUBLET DIR [--quota BYTES] [--off]
 
         off|on [DEVICE]         writes the wish (the call itself a daemon makes; here the keeper's rules are tested)
         slice NSEC [DEVICE]     watch NSEC [DEVICE]
         set JSON                sends a message to the keeper        end        ends the tenant
+        death PID               kills the process: microseconds from its end until the books are empty
         board                   the board, channels included         stop       no beat from here on; beat: again
         silent/words            what the keepers have said since
---mute: never beats. What a keeper says is kept. A lessor that is killed is as dead as a daemon.
+--off: tenants begin under the wish «off». What a keeper says is kept. A lessor that is killed is as dead as a daemon.
 """
 import array, fcntl, json, mmap, os, select, socket, struct, subprocess, sys, time
 
@@ -111,8 +112,8 @@ def spawn(lease, listener, run):
 
 
 tenant_door, keeper_door = listen('tenant.sock', 0o666), listen('keeper.sock', 0o600)
-runs, keepers, boards, words = {}, [], {}, []
-beats = '--mute' not in options
+runs, keepers, boards, words, newest = {}, [], {}, [], []
+beats = True
 print('ready', flush=True)
 
 
@@ -147,9 +148,10 @@ def on_keeper(peer):
         return
     if message['type'] == 'hello':
         boards[peer] = Board(fds[0])
-        if beats:
-            boards[peer].beat()
-            boards[peer].wish()
+        newest.append(boards[peer])
+        boards[peer].put(boards[peer].device(0) + 72, '--off' in options, '<I')
+        boards[peer].beat()
+        boards[peer].wish()
     words.append(message)
 
 
@@ -158,7 +160,7 @@ def obey(line):
     verb, *rest = line.split(None, 1)
     rest = rest[0] if rest else ''
     peer = keepers[-1] if keepers else None
-    board = boards.get(peer)
+    board = boards[peer] if peer in boards else newest[-1] if newest and not keepers else None
     if verb in ('off', 'on'):
         board.put(board.device(0) + 72, verb == 'off', '<I')
         board.wish()
@@ -173,6 +175,14 @@ def obey(line):
         beats = False
     elif verb == 'beat':
         beats = True
+    elif verb == 'death':
+        gone = os.pidfd_open(int(rest))
+        os.kill(int(rest), 9)
+        select.select([gone], [], [])
+        start = time.monotonic_ns()
+        while board.get(board.device(0) + 8) and time.monotonic_ns() - start < 5e9:
+            time.sleep(0.0002)
+        return {'took': (time.monotonic_ns() - start) // 1000}
     elif verb == 'board':
         return board.show() if board else {}
     elif verb == 'words':
