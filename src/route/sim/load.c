@@ -73,7 +73,7 @@ static int read_keys(struct load *load, char *line, uint64_t n)
 
                 if (!at || end == at + 1)
                         return -EINVAL;
-                if (add_key(load, id + 1) < 0)
+                if (add_key(load, load_random(&id)) < 0) /* hashes, as an index wants them */
                         return -ENOMEM;
                 at = end;
         }
@@ -177,7 +177,9 @@ static int add_shared(struct load *load, const struct load_shared *kind, double 
         for (uint32_t i = 0; i < input / LOAD_BLOCK; i++) {
                 bool is_own = (i + 1) * LOAD_BLOCK > kind->prefix;
 
-                if (add_key(load, is_own ? load_random(random) : (which + 1) << 32 | i) < 0)
+                uint64_t common = which << 32 | i;
+
+                if (add_key(load, load_random(is_own ? random : &common)) < 0)
                         return -ENOMEM;
         }
         return 0;

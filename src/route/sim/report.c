@@ -51,21 +51,23 @@ struct report {
         bool failed;
 };
 
+/* The others are given a strict LRU copy of each cache, which is better than any of them keeps; we take what we have. */
 static const struct variant FORMULAS[] = {
         { .name = "cost", .policy = "cost" },
-        { .name = "round-robin", .policy = "round-robin", .is_peer = true },
-        { .name = "least-load", .policy = "least-load", .is_peer = true },
-        { .name = "power-of-two", .policy = "power-of-two", .is_peer = true },
-        { .name = "prefix-hash", .policy = "prefix-hash", .is_peer = true },
+        { .name = "round-robin", .policy = "round-robin", .index = INDEX_LRU, .is_peer = true },
+        { .name = "least-load", .policy = "least-load", .index = INDEX_LRU, .is_peer = true },
+        { .name = "power-of-two", .policy = "power-of-two", .index = INDEX_LRU, .is_peer = true },
+        { .name = "prefix-hash", .policy = "prefix-hash", .index = INDEX_LRU, .is_peer = true },
         { .name = "llm-d (default view)", .policy = "llm-d", .index = INDEX_4096, .is_peer = true },
-        { .name = "llm-d (our index)", .policy = "llm-d", .is_peer = true },
-        { .name = "dynamo", .policy = "dynamo", .is_peer = true },
-        { .name = "lmetric", .policy = "lmetric", .is_peer = true },
-        { .name = "cache-aware", .policy = "cache-aware", .is_peer = true },
+        { .name = "llm-d (whole prompt)", .policy = "llm-d", .index = INDEX_LRU, .is_peer = true },
+        { .name = "dynamo", .policy = "dynamo", .index = INDEX_LRU, .is_peer = true },
+        { .name = "lmetric", .policy = "lmetric", .index = INDEX_LRU, .is_peer = true },
+        { .name = "cache-aware", .policy = "cache-aware", .index = INDEX_LRU, .is_peer = true },
 };
 
 static const struct variant KNOWLEDGE[] = {
         { .name = "cost: as a router sees it", .policy = "cost" },
+        { .name = "a strict LRU copy", .policy = "cost", .index = INDEX_LRU },
         { .name = "exact cache (KV events)", .policy = "cost", .index = INDEX_EXACT },
         { .name = "exact cache, backlog, rate", .policy = "cost", .index = INDEX_EXACT, .sees = SEES_ENGINE },
         { .name = "share not known, learned", .policy = "cost", .no_share = true },
@@ -81,18 +83,26 @@ static const struct variant KNOWLEDGE[] = {
 static const struct variant CHANGES[] = {
         { .name = "cost, told by the daemon", .policy = "cost", .changes = true },
         { .name = "cost, must learn it", .policy = "cost", .no_share = true, .changes = true },
-        { .name = "least-load", .policy = "least-load", .changes = true, .is_peer = true },
-        { .name = "llm-d (our index)", .policy = "llm-d", .changes = true, .is_peer = true },
-        { .name = "dynamo", .policy = "dynamo", .changes = true, .is_peer = true },
-        { .name = "lmetric", .policy = "lmetric", .changes = true, .is_peer = true },
+        { .name = "least-load", .policy = "least-load", .index = INDEX_LRU, .changes = true, .is_peer = true },
+        { .name = "llm-d (whole prompt)", .policy = "llm-d", .index = INDEX_LRU, .changes = true, .is_peer = true },
+        { .name = "dynamo", .policy = "dynamo", .index = INDEX_LRU, .changes = true, .is_peer = true },
+        { .name = "lmetric", .policy = "lmetric", .index = INDEX_LRU, .changes = true, .is_peer = true },
 };
 
 static const struct variant CAPACITY[] = {
         { .name = "cost, capacity 24", .policy = "cost", .capacity = 24 },
         { .name = "cost, capacity 16", .policy = "cost", .capacity = 16 },
-        { .name = "llm-d, capacity 24", .policy = "llm-d", .capacity = 24, .is_peer = true },
-        { .name = "cache-aware, capacity 24", .policy = "cache-aware", .capacity = 24, .is_peer = true },
-        { .name = "least-load, capacity 24", .policy = "least-load", .capacity = 24, .is_peer = true },
+        { .name = "llm-d, capacity 24", .policy = "llm-d", .index = INDEX_LRU, .capacity = 24, .is_peer = true },
+        { .name = "cache-aware, capacity 24",
+          .policy = "cache-aware",
+          .index = INDEX_LRU,
+          .capacity = 24,
+          .is_peer = true },
+        { .name = "least-load, capacity 24",
+          .policy = "least-load",
+          .index = INDEX_LRU,
+          .capacity = 24,
+          .is_peer = true },
 };
 
 static const struct variant SLEEP[] = {

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdint.h>
+#include <string.h>
 
 #define ASK_EVERY (50 * NSEC_PER_MSEC)
 #define PATIENCE (20 * NSEC_PER_SEC)
@@ -88,6 +89,25 @@ static double seed(const struct sim_setup *setup, double speed)
         return setup->knows_share ? ENGINE_MODEL_DEFAULT.rate * speed * error : 0;
 }
 
+/* Four slots for each block that any replica can have. */
+static int init_index(struct router *router)
+{
+        const struct sim_setup *setup = router->setup;
+        size_t n_slots = 4096, size;
+
+        while (n_slots < 4 * setup->n_replicas * setup->blocks)
+                n_slots *= 2;
+        size = (index_size(n_slots, setup->blocks) + 63) / 64 * 64;
+        router->index = aligned_alloc(64, size);
+        if (!router->index)
+                return -ENOMEM;
+        memset(router->index, 0, size);
+        (void)index_init(router->index, n_slots, setup->blocks);
+        for (unsigned int i = 0; i < setup->n_replicas; i++)
+                index_resize(router->index, i, router->replicas[i].engine.cache.capacity);
+        return 0;
+}
+
 static int init_replica(struct router_replica *replica, const struct sim_setup *setup, double speed)
 {
         uint32_t blocks = (uint32_t)(setup->blocks * speed);
@@ -132,7 +152,7 @@ int router_init(struct router *router, const struct sim_setup *setup)
                 if (r < 0)
                         return r;
         }
-        return 0;
+        return init_index(router);
 }
 
 void router_done(struct router *router)
@@ -145,26 +165,42 @@ void router_done(struct router *router)
         free(router->replicas);
         free(router->flights);
         free(router->held);
+        free(router->index);
         *router = (struct router){ 0 };
 }
 
-static uint32_t matched(const struct router_replica *replica, const struct flight *flight)
+/* Tokens of the prompt that each replica has, as the router thinks. */
+static void match(const struct router *router, const struct flight *flight, uint32_t ret[INDEX_REPLICAS])
 {
         const struct engine_request *q = &flight->request;
-        uint32_t n = n_keys(flight), most = q->input - 1;
+        uint32_t n = n_keys(flight), seen = n < SEEN_4096 ? n : SEEN_4096;
 
-        switch (replica->router->setup->index) {
-        case INDEX_EXACT:
-                n = cache_match(&replica->engine.cache, q->keys, n);
-                break;
-        case INDEX_4096:
-                n = cache_match(&replica->copy, q->keys, n < SEEN_4096 ? n : SEEN_4096);
-                break;
-        case INDEX_LRU:
-                n = cache_match(&replica->copy, q->keys, n);
-                break;
+        memset(ret, 0, INDEX_REPLICAS * sizeof(*ret));
+        if (router->setup->index == INDEX_OURS)
+                (void)index_match(router->index, q->keys, n, UINT64_MAX, ret);
+        for (size_t i = 0; i < router->setup->n_replicas; i++) {
+                const struct router_replica *replica = &router->replicas[i];
+
+                if (router->setup->index == INDEX_EXACT)
+                        ret[i] = cache_match(&replica->engine.cache, q->keys, n);
+                else if (router->setup->index != INDEX_OURS)
+                        ret[i] = cache_match(&replica->copy, q->keys, router->setup->index == INDEX_4096 ? seen : n);
+                ret[i] = ret[i] * LOAD_BLOCK < q->input ? ret[i] * LOAD_BLOCK : q->input - 1;
         }
-        return n * LOAD_BLOCK < most ? n * LOAD_BLOCK : most;
+}
+
+/* The replica will have the prompt's blocks; its end is forgotten before its beginning. */
+static void predict(struct router *router, struct router_replica *replica, const struct flight *flight)
+{
+        const struct engine_request *q = &flight->request;
+        uint32_t n = n_keys(flight);
+
+        if (router->setup->index == INDEX_OURS)
+                index_put(router->index, (unsigned int)(replica - router->replicas), q->keys, n);
+        else if (router->setup->index == INDEX_4096 && n > SEEN_4096)
+                n = SEEN_4096;
+        while (router->setup->index != INDEX_OURS && n-- > 0)
+                cache_touch(&replica->copy, q->keys[n]);
 }
 
 static void ask_engines(struct router *router, nsec now)
@@ -203,7 +239,7 @@ static double wake_of(const struct router_replica *replica, nsec now)
         return replica->router->setup->wake;
 }
 
-static void fill(const struct router_replica *replica, const struct flight *flight, nsec now, struct pick_replica *ret)
+static void fill(const struct router_replica *replica, uint32_t matched, nsec now, struct pick_replica *ret)
 {
         const struct sim_setup *setup = replica->router->setup;
         bool sees = setup->sees == SEES_ENGINE;
@@ -213,7 +249,7 @@ static void fill(const struct router_replica *replica, const struct flight *flig
                 .backlog = replica->is_asleep ? replica->wanted_work :
                            sees               ? left(replica) :
                                                 rate_backlog(&replica->rate, now),
-                .matched = matched(replica, flight),
+                .matched = matched,
                 .inflight = replica->inflight,
                 .waiting = replica->said_waiting,
                 .capacity = setup->capacity,
@@ -230,9 +266,12 @@ static void fill(const struct router_replica *replica, const struct flight *flig
 static void view_of(struct router *router, const struct flight *flight, nsec now, struct pick_replica *rows,
                     struct pick_view *ret)
 {
+        uint32_t matched[INDEX_REPLICAS];
+
         ask_engines(router, now);
+        match(router, flight, matched);
         for (size_t i = 0; i < router->setup->n_replicas; i++)
-                fill(&router->replicas[i], flight, now, &rows[i]);
+                fill(&router->replicas[i], matched[i], now, &rows[i]);
         *ret = (struct pick_view){
                 .replicas = rows,
                 .n_replicas = router->setup->n_replicas,
@@ -260,9 +299,7 @@ static struct router_replica *send(struct router *router, struct flight *flight,
         replica->prefill += flight->fresh;
         replica->n_sent++;
         hold_blocks(replica, flight, true);
-        for (uint32_t i = n_keys(flight); i-- > 0;)
-                if (router->setup->index != INDEX_4096 || i < SEEN_4096)
-                        cache_touch(&replica->copy, q->keys[i]);
+        predict(router, replica, flight);
         engine_submit(&replica->engine, &flight->request);
         return replica;
 }

@@ -1,6 +1,7 @@
 /* Inside sim: the modelled router, and what it knows of its replicas. */
 #pragma once
 
+#include "route/index.h"
 #include "route/queue.h"
 #include "route/rate.h"
 #include "route/sim/run.h"
@@ -42,6 +43,7 @@ struct router {
         struct router_replica *replicas;
         struct flight *flights; /* one per request of the load */
         struct flight **held;
+        struct index *index; /* INDEX_OURS */
         size_t n_held, n_ever_held, n_woken;
         uint64_t random, turn;
         nsec now, asked_at;

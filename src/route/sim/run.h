@@ -3,7 +3,7 @@
  * is the same on every machine.
  *
  * SIM_SEES says what the modelled router knows of its replicas. SEES_ROUTER is what a real one has:
- * its own dispatches, first bytes and ends; an LRU copy of the cache sized as the cache, filled at
+ * its own dispatches, first bytes and ends; its index, a ring per replica sized as its cache, filled at
  * decision; a rate seeded by the share and corrected by rate.h. SEES_ENGINE looks into the engines
  * (exact cache content, exact remaining prefill, exact rate) and bounds what better knowledge is worth.
  */
@@ -23,7 +23,8 @@ enum sim_sees {
 };
 
 enum sim_index {
-        INDEX_LRU,   /* a copy with the true capacity */
+        INDEX_OURS,  /* index.h, a ring of the true capacity per replica */
+        INDEX_LRU,   /* a strict LRU copy of the true capacity */
         INDEX_EXACT, /* KV events without delay */
         INDEX_4096,  /* llm-d's default: the first 4,096 tokens, 976 blocks of 512 */
 };
