@@ -332,3 +332,19 @@ END
         [ "$(head -1 "$machine/told")" = READY=1 ]
         [ "$(tail -1 "$machine/told")" = STOPPING=1 ]
 }
+
+@test "200 tenants cost the daemon less than a twentieth of a core" {
+        local before began spent
+        daemon_start
+        for ((i = 0; i < 200; i++)); do
+                on "$sublet" run -q --name "t$i" --mem 256M -- sleep 120 < /dev/null > /dev/null 2>&1 3>&- &
+                supervisors+=("$!")
+        done
+        wait_for eval '[ "$(api /v1/tenants | jq "[.[] | select(.state == \"running\")] | length")" -eq 200 ]'
+        before=$(awk '{ print $14 + $15 }' "/proc/$daemon/stat") began=$(date +%s%N)
+        sleep 5
+        spent=$(($(awk '{ print $14 + $15 }' "/proc/$daemon/stat") - before))
+        echo "$spent ticks of $(getconf CLK_TCK) a second in $((($(date +%s%N) - began) / 1000000)) ms"
+        [ $((spent * 20 * 1000)) -lt $((($(date +%s%N) - began) / 1000000 * $(getconf CLK_TCK))) ]
+        api /metrics | grep -q '^sublet_tenants 200$'
+}
