@@ -491,6 +491,7 @@ static int run(struct daemon *daemon, struct err *err)
             (r = store_open(daemon->settings.state, &daemon->store, err)) < 0)
                 return r;
         store_on_progress(daemon->store, beat_all, daemon);
+        daemon->event_id = store_event_last(daemon->store);
         r = loop_new(&daemon->loop);
         if (r < 0)
                 err_set(err, r, "waiting for events");

@@ -50,7 +50,8 @@ struct device {
 };
 
 enum {
-        EVENTS_KEPT = 1024, /* in memory, for those who follow */
+        EVENTS_KEPT = 1024,   /* in memory, for those who follow */
+        EVENTS_A_SECOND = 50, /* of level INFO, are stored */
 };
 
 struct event {
@@ -82,6 +83,8 @@ struct daemon {
 
         struct event events[EVENTS_KEPT]; /* a ring: id modulo its size */
         uint64_t event_id;                /* of the latest */
+        nsec stored_since;                /* the second in which ... */
+        unsigned int n_stored, n_dropped; /* ... so many events of level INFO came */
         bool store_has_failed;
         bool is_silent;     /* events are not written to stderr (tests) */
         bool is_recovering; /* tenants of the daemon before are still awaited */

@@ -54,9 +54,28 @@ static void clean(char *text)
         json_decref(string);
 }
 
+/* Anybody may cause events of level INFO as fast as they can ask; the disk is not theirs. */
+static bool may_store(struct daemon *daemon, const struct event *event)
+{
+        unsigned int n_dropped = daemon->n_dropped;
+
+        if (event->time - daemon->stored_since > NSEC_PER_SEC || event->time < daemon->stored_since) {
+                daemon->stored_since = event->time;
+                daemon->n_stored = daemon->n_dropped = 0;
+                if (n_dropped)
+                        event_tell(daemon, GATE_EVENTS_DROPPED, NULL, -1, "%u", n_dropped);
+        }
+        if (strcmp(event->level, "INFO") != 0 || daemon->n_stored++ < EVENTS_A_SECOND)
+                return true;
+        daemon->n_dropped++;
+        return false;
+}
+
 static void keep(struct daemon *daemon, struct event *event)
 {
-        struct store_event row = { .time = event->time,
+        bool is_stored = may_store(daemon, event) && daemon->store;
+        struct store_event row = { .id = daemon->event_id + 1,
+                                   .time = event->time,
                                    .level = event->level,
                                    .name = event->name,
                                    .tenant = event->tenant,
@@ -64,11 +83,9 @@ static void keep(struct daemon *daemon, struct event *event)
                                    .detail = event->detail,
                                    .owner = event->owner,
                                    .device = event->device };
-        int r = daemon->store ? store_event_put(daemon->store, &row) : 0;
+        int r = is_stored ? store_event_put(daemon->store, &row) : 0;
 
-        /* Ids go on where the store is; without it they still grow. */
-        event->id = row.id > daemon->event_id ? row.id : daemon->event_id + 1;
-        daemon->event_id = event->id;
+        event->id = daemon->event_id = row.id;
         daemon->events[event->id % EVENTS_KEPT] = *event;
         if (r < 0)
                 daemon_store_result(daemon, r);

@@ -194,10 +194,20 @@ void store_rollback(struct store *store)
 
 /* ---- events ------------------------------------------------------------------------------------ */
 
-int store_event_put(struct store *store, struct store_event *event)
+uint64_t store_event_last(struct store *store)
+{
+        sqlite3_stmt *s = store_use(store, STORE_EVENT_LAST);
+        uint64_t last = 0;
+        int r;
+
+        while (store_next(s, &r))
+                last = (uint64_t)sqlite3_column_int64(s, 0);
+        return last;
+}
+
+int store_event_put(struct store *store, const struct store_event *event)
 {
         sqlite3_stmt *s = store_use(store, STORE_EVENT_PUT);
-        int r;
 
         store_bind_number(s, 1, event->time);
         store_bind_text(s, 2, event->level);
@@ -207,10 +217,8 @@ int store_event_put(struct store *store, struct store_event *event)
         store_bind_number(s, 6, event->device);
         store_bind_text(s, 7, event->line);
         store_bind_text(s, 8, event->detail);
-        r = store_run(s);
-        if (r == 0)
-                event->id = (uint64_t)sqlite3_last_insert_rowid(store->db);
-        return r;
+        store_bind_number(s, 9, (int64_t)event->id);
+        return store_run(s);
 }
 
 int store_events_list(struct store *store, nsec since, const char *tenant, int64_t owner, unsigned int most,

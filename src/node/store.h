@@ -96,7 +96,8 @@ struct store_event {
         int64_t device;                                    /* -1: none */
 };
 
-int store_event_put(struct store *store, struct store_event *event);
+uint64_t store_event_last(struct store *store); /* the largest id ever used; 0: none */
+int store_event_put(struct store *store, const struct store_event *event);
 
 /* The oldest first: at most `most` of the newest that fit. owner -1: also nobody's and everybody's. */
 int store_events_list(struct store *store, nsec since, const char *tenant, int64_t owner, unsigned int most,

@@ -38,8 +38,9 @@
                         "ON CONFLICT DO UPDATE SET gpu = gpu + excluded.gpu, kib_ms = kib_ms + excluded.kib_ms, "      \
                         "refused = refused + excluded.refused, peak = max(peak, excluded.peak)")                       \
         ROW(MINUTES_DROP, "DELETE FROM usage WHERE bucket < ?1 AND bucket % 3600 > 0")                                 \
-        ROW(EVENT_PUT, "INSERT INTO events(time, level, name, tenant, owner, device, line, detail) "                   \
-                       "VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")                                                       \
+        ROW(EVENT_PUT, "INSERT INTO events(id, time, level, name, tenant, owner, device, line, detail) "               \
+                       "VALUES(?9, ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")                                                   \
+        ROW(EVENT_LAST, "SELECT max(seq) FROM sqlite_sequence WHERE name = 'events'")                                  \
         ROW(EVENTS_LIST, "SELECT * FROM (SELECT id, time, level, name, tenant, owner, device, line, detail "           \
                          "FROM events WHERE time >= ?1 AND (?2 IS NULL OR tenant = ?2) AND (?3 < 0 OR owner = ?3) "    \
                          "ORDER BY id DESC LIMIT ?4) ORDER BY id")                                                     \

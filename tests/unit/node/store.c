@@ -203,6 +203,31 @@ static void an_ended_tenant_keeps_its_report_for_its_owner(void **state)
         json_decref(array);
 }
 
+static void count_event(void *context, const struct store_event *event)
+{
+        int *n = context;
+
+        n[0]++;
+        n[1] += !strcmp(event->name, "EVENTS_DROPPED");
+}
+
+static void nobody_fills_the_disk_with_events(void **state)
+{
+        struct daemon *daemon = *state;
+        int n[2] = { 0 };
+
+        for (int i = 0; i < 10 * EVENTS_A_SECOND; i++)
+                event_tell(daemon, event_find("LEASE_REFUSED"), NULL, -1, "%d", i);
+        event_tell(daemon, event_find("XID"), NULL, 0, "what matters is kept");
+        daemon->stored_since -= 2 * NSEC_PER_SEC;
+        event_tell(daemon, event_find("LEASE_REFUSED"), NULL, -1, "a second later");
+        assert_int_equal(store_events_list(daemon->store, 0, NULL, -1, 10000, count_event, n), 0);
+        assert_int_equal(n[0], EVENTS_A_SECOND + 3);
+        assert_int_equal(n[1], 1);
+        start_anew(daemon);
+        assert_int_equal(store_event_last(daemon->store), daemon->event_id);
+}
+
 static void a_file_of_a_newer_version_is_refused(void **state)
 {
         struct daemon *daemon = *state;
@@ -248,6 +273,7 @@ int main(void)
                 TEST(old_minutes_become_hours_and_nothing_is_lost),
                 TEST(the_living_are_known_to_the_next_daemon_as_they_were_changed),
                 TEST(an_ended_tenant_keeps_its_report_for_its_owner),
+                TEST(nobody_fills_the_disk_with_events),
                 TEST(a_file_of_a_newer_version_is_refused),
                 TEST(what_is_no_store_is_refused_in_one_line),
         };
