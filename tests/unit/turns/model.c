@@ -456,6 +456,15 @@ nsec model_wanted(const struct model *model, int tenant, int from, int length)
         return sum_of(model->tenants[tenant].wanted, from, length);
 }
 
+nsec model_most_in_a_second(const struct model *model, int tenant)
+{
+        nsec most = 0;
+
+        for (int t = 0; t + 1000 <= model->options.length / MSEC; t++)
+                most = later(most, model_had(model, tenant, t, 1000));
+        return most;
+}
+
 static int compare(const void *a, const void *b)
 {
         nsec x = *(const nsec *)a, y = *(const nsec *)b;

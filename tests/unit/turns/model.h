@@ -116,5 +116,6 @@ uint32_t model_below(struct model *model, uint32_t bound); /* random */
 /* us on the device; from, length in milliseconds. */
 nsec model_had(const struct model *model, int tenant, int from, int length);
 nsec model_wanted(const struct model *model, int tenant, int from, int length);
+nsec model_most_in_a_second(const struct model *model, int tenant);       /* over any, from the beginning */
 nsec model_latency(const struct model *model, int tenant, int percent);   /* the percentile */
 nsec model_longest_wait(const struct model *model, int tenant, int from); /* ms with work and without the device */

@@ -1,9 +1,7 @@
 /*
- * The promises of turns.h, kept on the model of the device: for mixes that people have, and for random ones in which
- * tenants of every kind come and go, calls are late, and processes fork.
+ * The promises of turns.h, kept on the model of the device for mixes that people have. random.c has the others.
  *
- *      SUBLET_SEED=7 unit-turns-promises           that scenario only, as a failure names it
- *      SUBLET_SEEDS=5000 unit-turns-promises       so many
+ *      SUBLET_SHOW=1 unit-turns-promises           says how well shares are kept
  */
 #include "unit.h"
 
@@ -212,19 +210,6 @@ static void a_kernel_that_never_ends_stops_nobody(void **state)
 
 /* ---- caps ------------------------------------------------------------------------------------ */
 
-/* The most that it had over any second, us. */
-static nsec most_in_a_second(int tenant)
-{
-        nsec most = 0;
-
-        for (int t = 0; t + 1000 <= length_ms(); t++) {
-                nsec had = model_had(&model, tenant, t, 1000);
-
-                most = had > most ? had : most;
-        }
-        return most;
-}
-
 static void a_cap_alone_on_the_device_is_kept_and_used_to_a_point(void **state)
 {
         static const enum turns_policy policies[] = { TURNS_POLICY_TURNS, TURNS_POLICY_SLICES, TURNS_POLICY_NONE };
@@ -238,7 +223,7 @@ static void a_cap_alone_on_the_device_is_kept_and_used_to_a_point(void **state)
                         model_init(&model, &options);
                         ADD(.kind = DEEP, .share = 500, .cap = cap);
                         model_run(&model);
-                        assert_true(most_in_a_second(0) <= cap * 1000);
+                        assert_true(model_most_in_a_second(&model, 0) <= cap * 1000);
                         assert_true(model_had(&model, 0, 1000, 3000) >= (nsec)(cap - 10) * 3000);
                         model_done(&model);
                 }
@@ -354,248 +339,60 @@ static void tenants_without_a_promise_divide_what_is_left(void **state)
         model_done(&model);
 }
 
-/* ---- random scenarios ------------------------------------------------------------------------ */
+/* ---- demand, without a sign of launches ------------------------------------------------------- */
 
-static bool always_wants(const struct model_tenant *tenant)
-{
-        return tenant->kind == DEEP || tenant->kind == ENDLESS || tenant->kind == SYNC;
-}
-
-static void add_random(permille *left)
-{
-        static const enum model_kind kinds[] = { IDLE, DEEP, DEEP, ENDLESS, SYNC, SYNC, PERIODIC, ON_OFF };
-        struct model_tenant tenant = { .kind = kinds[model_below(&model, ARRAY_SIZE(kinds))] };
-        uint32_t most = *left < 600 ? *left : 600;
-
-        tenant.share = most > 60 ? 50 + model_below(&model, most - 50) : 0;
-        *left -= tenant.share;
-        if (!model_below(&model, 4))
-                tenant.cap = 50 + model_below(&model, 900);
-        if (!model_below(&model, 5))
-                tenant.class = model_below(&model, 2) ? TURNS_LATENCY : TURNS_BATCH;
-        tenant.work = (50 + (nsec)model_below(&model, 1000) * model_below(&model, 100)) * USEC;
-        tenant.gap = tenant.kind == SYNC ? 15 * USEC : tenant.work * (2 + model_below(&model, 5));
-        if (tenant.kind == ON_OFF)
-                tenant.work += 20 * MSEC;
-        if (!model_below(&model, 3))
-                tenant.comes = (1 + model_below(&model, 1500)) * MSEC;
-        if (!model_below(&model, 3))
-                tenant.goes = tenant.comes + (300 + model_below(&model, 2500)) * MSEC;
-        tenant.n_contexts = model_below(&model, 6) ? 1 : 2;
-        model_add(&model, tenant);
-}
-
-static void random_scenario(uint64_t seed, bool is_rough)
-{
-        permille left = TURNS_WHOLE;
-        int n;
-
-        model_init(&model, &(struct model_options){
-                                   .seed = seed,
-                                   .policy = seed % 4 ? TURNS_POLICY_TURNS : TURNS_POLICY_AUTO,
-                                   .length = 3 * SEC,
-                                   .has_signal = seed % 2,
-                                   .is_rough = is_rough,
-                                   .period = seed % 5 ? 0 : 50 * MSEC,
-                           });
-        n = 1 + (int)model_below(&model, 7);
-        for (int i = 0; i < n; i++)
-                add_random(&left);
-        model_run(&model);
-}
-
-/* Nobody came or went lately, nor does in this second. */
-static bool is_calm(int at)
-{
-        for (int i = 0; i < model.n_tenants; i++) {
-                int comes = (int)(model.tenants[i].comes / MSEC), goes = (int)(model.tenants[i].goes / MSEC);
-
-                if ((comes > at - 400 && comes < at + 1000) || (goes > at - 400 && goes < at + 1000))
-                        return false;
-        }
-        return at > 400;
-}
-
-/* us that a tenant had too little, over the worst second in which it wanted all the time. */
-static nsec worst_lack(int tenant, bool in_calm)
-{
-        const struct model_tenant *t = &model.tenants[tenant];
-        nsec due = (t->cap && t->cap < t->share ? t->cap : t->share) * 1000, worst = 0;
-        int from = (int)(t->comes / MSEC) + 3, to = length_ms();
-
-        if (t->goes && t->goes < model.options.length)
-                to = (int)(t->goes / MSEC);
-        for (int at = from; at + 1000 <= to; at += 5) {
-                nsec lack = due - model_had(&model, tenant, at, 1000);
-
-                if (!in_calm || is_calm(at))
-                        worst = lack > worst ? lack : worst;
-        }
-        return worst;
-}
-
-static nsec worst_excess(int tenant)
-{
-        return model.tenants[tenant].cap ? most_in_a_second(tenant) - (nsec)model.tenants[tenant].cap * 1000 : 0;
-}
-
-/*
- * In us of a second, and ms of waiting. `never` holds always; beyond `seldom` is one scenario in a hundred at most,
- * in which several tenants come, go, begin and cease to want within the same second.
- */
-struct bounds {
-        nsec lack, lack_in_calm, excess, wait;
+struct pair {
+        struct turns *turns;
+        struct turns_tenant tenants[2];
+        struct turns_order orders[2];
+        nsec now, next;
 };
 
-static const struct bounds never = { 250000, 200000, 0, 500 }, seldom = { 100000, 60000, 0, 300 };
-
-enum {
-        LATE_CALL = 4000, /* us: a cap is overrun by so much, if the call that ends it comes so late */
-};
-
-static bool is_beyond(const struct bounds *is, const struct bounds *bounds, bool is_rough)
+/* A millisecond on a device that takes on whoever is on and wants; both in turns if both are. */
+static void tick(struct pair *pair, bool first_wants, bool second_wants)
 {
-        return is->lack > bounds->lack || is->lack_in_calm > bounds->lack_in_calm || is->wait > bounds->wait ||
-               is->excess > bounds->excess + (is_rough ? LATE_CALL : 0);
-}
+        bool can[2] = { first_wants && !pair->orders[0].is_off, second_wants && !pair->orders[1].is_off };
+        int who = can[0] && can[1] ? (int)(pair->now / MSEC % 2) : can[0] ? 0 : can[1] ? 1 : -1;
 
-static struct bounds look(int tenant)
-{
-        const struct model_tenant *t = &model.tenants[tenant];
-        struct bounds is = { .excess = worst_excess(tenant) };
-
-        if (!always_wants(t))
-                return is;
-        is.lack = worst_lack(tenant, false);
-        is.lack_in_calm = worst_lack(tenant, true);
-        if (t->share && !t->cap)
-                is.wait = model_longest_wait(&model, tenant, 0);
-        return is;
-}
-
-/* Looks at every tenant; says whose promise was not kept. *seldoms counts those beyond `seldom`. */
-static int count_broken(uint64_t seed, bool is_rough, int *seldoms)
-{
-        int n_broken = 0, n_seldom = 0;
-
-        for (int i = 0; i < model.n_tenants; i++) {
-                const struct model_tenant *t = &model.tenants[i];
-                struct bounds is = look(i);
-
-                n_seldom += is_beyond(&is, &seldom, is_rough);
-                n_broken += is_beyond(&is, &never, is_rough);
-                if (is_beyond(&is, &seldom, is_rough))
-                        print_message(
-                                "# SUBLET_SEED=%lu: tenant %d (kind %d, share %u, cap %u, class %d): %ld us short, "
-                                "%ld in calm, %ld over, waited %ld ms\n",
-                                (unsigned long)seed, i, (int)t->kind, t->share, t->cap, (int)t->class, (long)is.lack,
-                                (long)is.lack_in_calm, (long)is.excess, (long)is.wait);
-        }
-        *seldoms += n_seldom > 0;
-        return n_broken;
-}
-
-static void random_tenants_get_what_was_promised(void **state)
-{
-        const char *one = getenv("SUBLET_SEED"), *many = getenv("SUBLET_SEEDS");
-        uint64_t from = one ? strtoull(one, NULL, 10) : 1, n = one ? 1 : many ? strtoull(many, NULL, 10) : 400;
-        int n_broken = 0, n_seldom = 0;
-
-        (void)state;
-        for (uint64_t seed = from; seed < from + n; seed++) {
-                random_scenario(seed, seed % 3 == 0);
-                n_broken += count_broken(seed, seed % 3 == 0, &n_seldom);
-                model_done(&model);
-        }
-        assert_int_equal(n_broken, 0);
-        assert_in_range(n_seldom, 0, n / 100);
-}
-
-/* ---- views that make no sense ---------------------------------------------------------------- */
-
-static uint64_t random_state = 1;
-
-static uint64_t any(uint64_t bound)
-{
-        random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-        return (random_state >> 20) % bound;
-}
-
-static struct turns_tenant any_tenant(nsec now)
-{
-        return (struct turns_tenant){
-                .id = any(40),
-                .share = (permille)any(1500),
-                .cap = (permille)any(1500),
-                .class = (enum turns_class)any(3),
-                .used = (nsec)any((uint64_t)now + 1),
-                .started_at = (nsec)any((uint64_t)now * 2),
-                .is_resident = any(2),
-                .n_starts = any(100),
-                .n_groups = (unsigned int)any(4),
-                .work = (enum turns_work)any(3),
-                .launched_at = (nsec)any((uint64_t)now * 2),
-        };
-}
-
-static void every_view_yields_orders(void **state)
-{
-        struct turns_settings settings = { 0 };
-        struct turns_tenant tenants[TURNS_TENANTS_MAX];
-        struct turns_order orders[TURNS_TENANTS_MAX];
-        struct turns *turns;
-        nsec now = SEC;
-
-        (void)state;
-        assert_int_equal(turns_new(&settings, &turns), 0);
-        for (int i = 0; i < 30000; i++) {
-                struct turns_view view = { .now = now,
-                                           .tenants = tenants,
-                                           .n_tenants = any(i % 100 ? 12 : TURNS_TENANTS_MAX + 1) };
-                nsec wake;
-
-                if (!any(50)) {
-                        settings.policy = (enum turns_policy)any(TURNS_N_POLICIES);
-                        settings.period = any(2) ? 0 : (nsec)any(3000000000u);
-                        turns_set(turns, &settings);
+        for (int i = 0; i < 2; i++) {
+                if (who == i && !pair->tenants[i].is_resident) {
+                        pair->tenants[i].started_at = pair->now;
+                        pair->tenants[i].n_starts++;
                 }
-                view.metered_until = (nsec)any((uint64_t)now * 2);
-                for (size_t k = 0; k < view.n_tenants; k++)
-                        tenants[k] = any_tenant(now);
-                wake = turns_next(turns, &view, orders);
-                assert_true(wake > view.now && wake <= now + SEC);
-                now += (nsec)any(any(20) ? 30000000u : 3000000000u);
+                pair->tenants[i].is_resident = who == i;
+                pair->tenants[i].used += who == i ? MSEC : 0;
         }
-        turns_free(turns);
+        pair->now += MSEC;
+        if (pair->now >= pair->next)
+                pair->next = turns_next(pair->turns,
+                                        &(struct turns_view){ .now = pair->now,
+                                                              .metered_until = pair->now,
+                                                              .tenants = pair->tenants,
+                                                              .n_tenants = 2 },
+                                        pair->orders);
 }
 
-static void somebody_is_always_on_unless_capped(void **state)
+static void who_is_not_taken_on_in_its_turn_gives_it_back(void **state)
 {
-        struct turns_settings settings = { 0 };
-        struct turns_tenant tenants[8];
-        struct turns_order orders[8];
-        struct turns *turns;
-        nsec now = SEC;
+        struct turns_settings settings = { .policy = TURNS_POLICY_TURNS };
+        struct pair pair = { .tenants = { { .id = 1, .share = 500, .cap = TURNS_WHOLE },
+                                          { .id = 2, .share = 500, .cap = TURNS_WHOLE } },
+                             .now = SEC };
+        int n_off = 0;
 
         (void)state;
-        assert_int_equal(turns_new(&settings, &turns), 0);
-        for (int i = 0; i < 30000; i++, now += (nsec)any(5000000)) {
-                struct turns_view view = {
-                        .now = now, .metered_until = now, .tenants = tenants, .n_tenants = 1 + any(8)
-                };
-                size_t n_on = 0;
-
-                for (size_t k = 0; k < view.n_tenants; k++) {
-                        tenants[k] = any_tenant(now);
-                        tenants[k].id = k + 1;
-                        tenants[k].cap = TURNS_WHOLE;
-                }
-                turns_next(turns, &view, orders);
-                for (size_t k = 0; k < view.n_tenants; k++)
-                        n_on += !orders[k].is_off;
-                assert_true(n_on > 0);
+        assert_int_equal(turns_new(&settings, &pair.turns), 0);
+        for (int i = 0; i < 2000; i++)
+                tick(&pair, true, true);
+        while (!pair.orders[1].is_off) /* it ceases to want while it is off */
+                tick(&pair, true, true);
+        for (int i = 0; i < 1000; i++) {
+                tick(&pair, true, false);
+                n_off += pair.orders[0].is_off;
         }
-        turns_free(turns);
+        assert_in_range(n_off, 0, 15);
+        assert_false(pair.orders[1].is_off);
+        turns_free(pair.turns);
 }
 
 int main(void)
@@ -616,9 +413,7 @@ int main(void)
                 cmocka_unit_test(slices_divide_deep_queues_without_a_call),
                 cmocka_unit_test(two_hundred_tenants_all_get_their_turns),
                 cmocka_unit_test(tenants_without_a_promise_divide_what_is_left),
-                cmocka_unit_test(random_tenants_get_what_was_promised),
-                cmocka_unit_test(every_view_yields_orders),
-                cmocka_unit_test(somebody_is_always_on_unless_capped),
+                cmocka_unit_test(who_is_not_taken_on_in_its_turn_gives_it_back),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
