@@ -19,3 +19,8 @@ nsec clock_realtime(void)
 {
         return read_clock(CLOCK_REALTIME);
 }
+
+nsec clock_cpu(void)
+{
+        return read_clock(CLOCK_THREAD_CPUTIME_ID);
+}

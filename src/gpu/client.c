@@ -9,7 +9,7 @@
 #define FIRST_HANDLE 0x5ab10000u /* of our objects; any that are unique in the client */
 
 enum {
-        DEVICE_SIZE = 56,          /* NV0080_ALLOC_PARAMETERS: deviceId@0 */
+        DEVICE_SIZE = 56, /* NV0080_ALLOC_PARAMETERS: deviceId@0 */
         SUBDEVICE_SIZE = 4,
         MAP_READ_ONLY = 1,
 };

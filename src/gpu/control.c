@@ -33,8 +33,8 @@ static int64_t set(struct gpu_client *client, const struct gpu_channel *channels
         return client_control(client, client->subdevice, RM_DISABLE_CHANNELS, params, SIZE);
 }
 
-/* Measured, H200, 580.159.04: 0x21, whether the client, the channel or its kind is wrong (tests/gpu/meter.c). The others
- * are what the driver says of handles elsewhere. */
+/* Measured, H200, 580.159.04: 0x21, whether the client, the channel or its kind is wrong (tests/gpu/meter.c).
+ * The others are what the driver says of handles elsewhere. */
 static bool is_gone(int64_t status)
 {
         return status == RM_STATUS_INVALID_CHANNEL || status == RM_STATUS_OBJECT_NOT_FOUND ||

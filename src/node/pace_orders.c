@@ -1,7 +1,7 @@
 /*
  * Orders, carried out. First everybody who is to come on, then everybody who is to go: so the device never idles in
  * between, and the sum is two points better at 20 ms windows (docs/time.md). Each half is one call for all its tenants,
- * as long as their channels fit; the board says it before the call is made (board.h: whoever comes second sees the first).
+ * as long as their channels fit; the board says it before the call is made (board.h: who comes second sees the first).
  */
 #include "node/pace_inside.h"
 

@@ -1,7 +1,7 @@
 /*
  * What the meter says, attributed. A context's number is that of its group's first channel, which the tenant's
  * board has; a context that is not (or no more) on a board is known by the process that made its client, which is
- * the tenant's keeper. One context at a time is on the device, so who comes on ends who was, even if a record is missing.
+ * the tenant's keeper. One context at a time is on the device, so who comes on ends who was, also without a record.
  */
 #include "node/pace_inside.h"
 

@@ -168,14 +168,6 @@ static size_t look(struct pace *pace, nsec now)
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
-static nsec cpu_time(void)
-{
-        struct timespec spec;
-
-        (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spec);
-        return (nsec)spec.tv_sec * NSEC_PER_SEC + spec.tv_nsec;
-}
-
 /* The orders from now on; when to look again. */
 static nsec decide(struct pace *pace, nsec now)
 {
@@ -191,7 +183,7 @@ static nsec decide(struct pace *pace, nsec now)
         for (size_t i = 0; i < pace->n_tenants; i++)
                 pace->tenants[i]->order = pace->orders[i];
         if (now - pace->ticked_at >= PACE_TICK)
-                pace->state.cpu = cpu_time();
+                pace->state.cpu = clock_cpu();
         tally_second(pace, now);
         pace->state.turned_at = now;
         return until;

@@ -51,7 +51,8 @@ uint32_t rm_encode_map(const struct rm_map *map, uint8_t block[static RM_BLOCK_M
 }
 
 /* nv_ioctl_card_info: valid@0, pci {domain@4 bus@8 slot@9 function@10 vendor@12 device@14}, gpu_id@16, interrupt@20,
- * reg address@24 size@32, fb address@40 size@48, minor@56, name@60 (10). Source: nv-ioctl.h, 525.147.05 to 595.45.04. */
+ * reg address@24 size@32, fb address@40 size@48, minor@56, name@60 (10).
+ * Source: nv-ioctl.h, 525.147.05 to 595.45.04. */
 static bool card_at(const uint8_t *at, struct rm_card *ret)
 {
         *ret = (struct rm_card){ .domain = rm_get32(at, RM_CARD_SIZE, 4),

@@ -24,11 +24,7 @@ enum {
         ENGINE_GRAPHICS_FIRST = 1, /* engineType, rm-abi 3 */
         ENGINE_GRAPHICS_LAST = 8,
         ENGINE_LAST = 0x53,
-        XID_LOST = 79,
         SEMAPHORE_SIZE = 16,
-        USERD_SIZE = 512,
-        USERD_GET = 0x88,
-        USERD_PUT = 0x8c,
 };
 
 /* ---- what the run list asks and tells -------------------------------------------------------- */
@@ -67,7 +63,7 @@ static void semaphore_write(const struct work *work, nsec at)
                 (void)!pwrite(fd, pair, sizeof(pair), (off_t)work->semaphore_offset);
 }
 
-static void waiters_wake(struct channel *channel, nsec now)
+void waiters_wake(struct channel *channel, nsec now)
 {
         for (struct waiter **at = &channel->waiters; *at;) {
                 struct waiter *waiter = *at;
@@ -87,42 +83,11 @@ static void waiters_wake(struct channel *channel, nsec now)
         }
 }
 
-/* Nvc36fControl: what the program has written and the card has fetched, as ring positions. Measured, H200,
- * 580.159.04 (docs/time.md): put moves with each launch, also while the channel is off; get follows as work starts. */
-static void userd_write(const struct channel *channel, size_t at, uint32_t value)
-{
-        int fd = channel->userd ? mem_fd(channel->userd) : -1;
-
-        if (fd >= 0)
-                (void)!pwrite(fd, &value, sizeof(value), (off_t)(channel->userd_at + at));
-}
-
-static void userd_find(struct channel *channel, const struct ask *ask, const struct part *params)
-{
-        size_t moved = ask->file->machine->layout.channel_engine_at - 128;
-        struct object *object = handles_get(ask->client, rm_get32(params->data, params->size, 32 + moved));
-        uint64_t at = rm_get64(params->data, params->size, 64 + moved);
-
-        channel->n_entries = rm_get32(params->data, params->size, 16);
-        if (!channel->n_entries || !object || !object->memory || object->memory->size < USERD_SIZE ||
-            at > object->memory->size - USERD_SIZE)
-                return;
-        channel->userd = mem_ref(object->memory);
-        channel->userd_at = at;
-        userd_write(channel, USERD_GET, 0);
-        userd_write(channel, USERD_PUT, 0);
-}
-
 static void taken(void *context, struct run_queue *queue, nsec at)
 {
-        struct channel *channel = CONTAINER(queue, struct channel, run);
-
         (void)context;
         (void)at;
-        if (!channel->userd)
-                return;
-        channel->get = (channel->get + 1) % channel->n_entries;
-        userd_write(channel, USERD_GET, channel->get);
+        ring_taken(CONTAINER(queue, struct channel, run));
 }
 
 static void done(void *context, struct run_queue *queue, struct run_work *run, nsec at)
@@ -298,7 +263,7 @@ uint32_t channel_alloc(struct ask *ask, struct object *object, struct part *para
         if (!channel->group->context)
                 channel->group->context = channel->cid;
         runlist_add_queue(&channel->group->run, &channel->run);
-        userd_find(channel, ask, params);
+        ring_find(channel, ask, params);
         object->channel = channel;
         handles_depend(object, rm_get32(params->data, params->size, 24)); /* hContextShare */
         handles_depend(object, rm_get32(params->data, params->size, 28)); /* hVASpace */
@@ -375,10 +340,7 @@ static void launch(struct machine *machine, struct client *client, struct channe
         work->after_client = gpu->after_client;
         work->after_channel = gpu->after_channel;
         work->after_value = gpu->after_value;
-        if (channel->userd) {
-                channel->put = (channel->put + 1) % channel->n_entries;
-                userd_write(channel, USERD_PUT, channel->put);
-        }
+        ring_put(channel);
         runlist_submit(&channel->run, &work->run, gpu->duration > INT64_MAX / 4 ? INT64_MAX / 4 : (nsec)gpu->duration,
                        machine->now);
 }
@@ -453,70 +415,4 @@ void gpu_message(struct machine *machine, struct ask *ask)
                 ask->result = fence(machine, ask, channel, &gpu);
         else
                 ask->result = -EINVAL;
-}
-
-/* ---- faults ---------------------------------------------------------------------------------- */
-
-/* Work that was queued stays unfinished for ever. */
-static void group_stop(struct group *group, int error)
-{
-        nsec now = group->gpu->machine->now;
-
-        for (struct run_queue *queue = group->run.queues; queue; queue = queue->next) {
-                struct channel *channel = CONTAINER(queue, struct channel, run);
-
-                channel->error = error;
-                runlist_set_off(queue, true, now);
-                waiters_wake(channel, now);
-        }
-}
-
-static void events_fire(struct gpu *gpu, uint32_t xid)
-{
-        struct file *file;
-
-        for (size_t i = 0; (file = map_next(&gpu->machine->files, &i)) != NULL;)
-                if (file->hears && file->node == RM_NODE_DEVICE && file->minor == gpu->index)
-                        file_event(file, xid);
-}
-
-void gpu_switch_cost(struct gpu *gpu, nsec cost)
-{
-        for (size_t i = 0; i < ENGINES; i++)
-                gpu->engines[i].switch_cost = cost;
-}
-
-void gpu_ramp(struct gpu *gpu, nsec ramp)
-{
-        gpu->engines[0].ramp = ramp;
-}
-
-void gpu_lose(struct gpu *gpu)
-{
-        if (gpu->is_lost)
-                return;
-        gpu->is_lost = true;
-        for (size_t i = 0; i < ENGINES; i++)
-                for (struct run_group *group = gpu->engines[i].groups; group; group = group->next)
-                        group_stop(CONTAINER(group, struct group, run), -ENODEV);
-        machine_log(gpu->machine, "NVRM: Xid (PCI:0000:%02x:00): %d, GPU has fallen off the bus.\n", gpu->id >> 8,
-                    XID_LOST);
-        events_fire(gpu, XID_LOST);
-}
-
-/* The group on the card is the one that did it. */
-void gpu_xid(struct gpu *gpu, unsigned int number)
-{
-        struct run_group *current = gpu->engines[0].current;
-        struct group *group = current ? CONTAINER(current, struct group, run) : NULL;
-
-        if (number == XID_LOST) {
-                gpu_lose(gpu);
-                return;
-        }
-        machine_log(gpu->machine, "NVRM: Xid (PCI:0000:%02x:00): %u, pid=%d, name=?, Ch %08x\n", gpu->id >> 8, number,
-                    group ? (int)group->pid : 0, group ? group->context : 0);
-        if (group)
-                group_stop(group, -EIO);
-        events_fire(gpu, number);
 }

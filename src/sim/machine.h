@@ -9,7 +9,9 @@
  *      exports.c    memory that a descriptor carries to others
  *      controls.c   methods of objects
  *      uvm.c        VA spaces, external and managed ranges
- *      gpu.c        cards: groups, channels, launches, fences, faults of a card
+ *      gpu.c        cards: groups, channels, launches, fences
+ *      ring.c       positions of channels' rings
+ *      breakage.c   faults of a card
  *      records.c    context-switch records
  * over the pure parts: handles.h, heap.h, runlist.h.
  *
@@ -335,6 +337,16 @@ uint32_t channel_alloc(struct ask *ask, struct object *object, struct part *para
 void group_unref(struct group *group);
 void channel_unref(struct channel *channel);
 nsec gpu_advance(struct gpu *gpu);
+void waiters_wake(struct channel *channel, nsec now); /* those whose value is reached, or who have waited enough */
+
+/* ---- ring.c ---------------------------------------------------------------------------------- */
+
+void ring_find(struct channel *channel, const struct ask *ask, const struct part *params);
+void ring_put(struct channel *channel);   /* a launch */
+void ring_taken(struct channel *channel); /* the card begins with one */
+
+/* ---- breakage.c ------------------------------------------------------------------------------ */
+
 void gpu_switch_cost(struct gpu *gpu, nsec cost);
 void gpu_ramp(struct gpu *gpu, nsec ramp);
 void gpu_lose(struct gpu *gpu);

@@ -396,7 +396,7 @@ uint32_t method_time(struct method_call *call)
         return RM_STATUS_OK;
 }
 
-/* cpuClkId@0 sampleCount@1, then pairs of 64 bits from 8: the time of day, and the card's, which is what records have. */
+/* cpuClkId@0 sampleCount@1, then pairs of 64 bits from 8: the time of day, and the card's. */
 uint32_t method_times(struct method_call *call)
 {
         enum {

@@ -51,7 +51,7 @@ struct bench {
         _Atomic bool is_over;
 };
 
-/* ---- a keeper that sets slices, and perhaps looks at the rings ------------------------------------------------------------ */
+/* ---- a keeper that sets slices, and perhaps looks at the rings ------------------------------------ */
 
 enum {
         RING = 1024, /* entries */
@@ -299,7 +299,7 @@ static void a_cap_holds_for_who_is_alone(struct rig *rig, bool is_watched)
 
 static bool has_second_its_half(const struct tally *tally)
 {
-        return tally->done[1] > 0.38;
+        return tally->done[1] > 0.45;
 }
 
 static void a_kernel_without_end_takes_nothing_from_others(struct rig *rig, bool is_watched)
