@@ -3,16 +3,17 @@
     shares.py rate LOG PIECE_US [FROM TO]        progress per second of time (1: a piece_us per us)
     shares.py busy LOG PIECE_US                  seconds that the tenant computed, gaps left out
     shares.py cap LOG PIECE_US RATE CAP          worst deviation over any second, in points
-    shares.py row SKIP LOG,PIECE_US,RATE,WEIGHT...
+    shares.py row SKIP SECONDS LOG,PIECE_US,RATE,WEIGHT...
 
 A log is u64 ns, one per piece done (load.c). RATE is the tenant's progress when alone: what counts is
 progress in units of that, so a synchronous tenant that leaves gaps even when alone is not blamed for
 them. A share is a tenant's part of the progress of all in a window. `row` prints
 
-    shares=70.1,29.9 err1s=0.35 err100ms=1.20 sum=0.991 seconds=4.0
+    shares=70.1,29.9 err1s=0.35 err100ms=1.20 worst=2@3.14 sum=0.991 seconds=4.0
 
 with errors in points, the worst tenant's in the worst window of that length (moved by 10 ms), over the
-time in which all tenants ran, without its first SKIP seconds; sum: the progress of all per second.
+time in which all tenants ran, without its first SKIP seconds and not beyond SECONDS, when queues drain;
+worst: which tenant (1 is the first) and when the worst 100 ms began; sum: the progress of all per second.
 """
 import array
 import bisect
@@ -59,16 +60,18 @@ def windows(begin, end, length):
 
 
 def worst(tenants, begin, end, length):
-    error = 0.0
+    error, which, when = 0.0, 0, begin
     for a, b in windows(begin, end, length):
         done = [between(times, a, b) * piece / alone for times, piece, alone, _ in tenants]
         total = sum(done)
-        for part, (_, _, _, weight) in zip(done, tenants):
-            error = max(error, abs((part / total if total else 0.0) - weight))
-    return 100 * error
+        for i, (part, (_, _, _, weight)) in enumerate(zip(done, tenants)):
+            off = abs((part / total if total else 0.0) - weight)
+            if off > error:
+                error, which, when = off, i + 1, a
+    return 100 * error, which, when
 
 
-def row(skip, specs):
+def row(skip, seconds, specs):
     tenants = []
     for spec in specs:
         path, piece, alone, weight = spec.split(",")
@@ -78,21 +81,25 @@ def row(skip, specs):
     if any(len(times) < 2 or not alone for times, _, alone, _ in tenants):
         print("shares=none err1s=100 err100ms=100 sum=0 seconds=0")
         return
-    begin = max(times[0] for times, *_ in tenants) + int(skip * 1e9)
-    end = min(times[-1] for times, *_ in tenants)
+    start = max(times[0] for times, *_ in tenants)
+    begin = start + int(skip * 1e9)
+    end = min(start + int(seconds * 1e9), *(times[-1] for times, *_ in tenants))
     if end <= begin:
         print("shares=none err1s=100 err100ms=100 sum=0 seconds=0")
         return
     done = [between(times, begin, end) * piece * 1e-6 / alone for times, piece, alone, _ in tenants]
-    total, seconds = sum(done), (end - begin) * 1e-9
+    total, length = sum(done), (end - begin) * 1e-9
+    error, which, when = worst(tenants, begin, end, 100_000_000)
     print(
-        "shares=%s err1s=%.2f err100ms=%.2f sum=%.4f seconds=%.1f"
+        "shares=%s err1s=%.2f err100ms=%.2f worst=%d@%.2f sum=%.4f seconds=%.1f"
         % (
             ",".join("%.2f" % (100 * part / total if total else 0) for part in done),
-            worst(tenants, begin, end, 1_000_000_000),
-            worst(tenants, begin, end, 100_000_000),
-            total / seconds,
-            seconds,
+            worst(tenants, begin, end, 1_000_000_000)[0],
+            error,
+            which,
+            (when - start) * 1e-9,
+            total / length,
+            length,
         )
     )
 
@@ -108,7 +115,7 @@ def cap(times, piece_us, alone, bound):
 def main(arguments):
     verb = arguments[0]
     if verb == "row":
-        row(float(arguments[1]), arguments[2:])
+        row(float(arguments[1]), float(arguments[2]), arguments[3:])
     elif verb == "cap":
         cap(log(arguments[1]), *map(float, arguments[2:]))
     elif verb == "busy":

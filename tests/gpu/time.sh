@@ -43,6 +43,7 @@ check() { # CLAIM TRUE-IF-NOT-EMPTY
         if [ "$2" ]; then passed=$((passed + 1)) && say "ok $n - $1"; else failed=$((failed + 1)) && say "not ok $n - $1"; fi
 }
 # is A OP B: awk's comparison of two numbers
+skip() { n=$((n + 1)) passed=$((passed + 1)) && say "ok $n - $1 # SKIP $2"; }
 is() { awk -v a="${1:-nan}" -v b="$3" "BEGIN { exit !(a != \"nan\" && a + 0 $2 b + 0) }" && echo y; }
 calc() { awk "BEGIN { printf \"%.4f\", $1 }"; }
 field() { tr ' ' '\n' | sed -n "s/^$1=//p" | tail -1; }
@@ -87,7 +88,7 @@ tenant() {
                 > "$work/logs/$name.out" 2>> "$log" &
         pids+=($!) logs+=("$name")
 }
-extra=()
+extra=() gather_before='' was=''
 gather() { # SECONDS: waits until all are ready, then lets them go
         local i name
         for i in "${!logs[@]}"; do
@@ -100,6 +101,8 @@ gather() { # SECONDS: waits until all are ready, then lets them go
                 [ -e "$work/barrier/$name.ready" ] || say "# $name did not get ready"
         done
         sleep "${1:-0}"
+        [ -z "$gather_before" ] || was=$("$gather_before" "${logs[@]}")
+        gather_before=
         touch "$work/barrier/go"
 }
 ends() { # waits for the tenants, and keeps what they said
@@ -127,7 +130,8 @@ alone() {
 
 # row KIND NAME TARGETS? SPEC...: SPEC is «SHARE MODE KERNEL-US». Sets err1s, err100ms, sum, got.
 row() {
-        local kind=$1 name=$2 specs=() spec i=0 share mode kernel rates=() result
+        local kind=$1 name=$2 specs=() spec i=0 share mode kernel rates=() result length=3
+        [ "$kind" = ours ] && length=$seconds
         shift 2
         for spec in "$@"; do
                 read -r share mode kernel <<< "$spec"
@@ -137,7 +141,7 @@ row() {
         begins
         for spec in "$@"; do
                 read -r share mode kernel <<< "$spec"
-                tenant "$kind" "$share" "$mode" "$kernel" -t "$([ "$kind" = ours ] && echo "$seconds" || echo 3)"
+                tenant "$kind" "$share" "$mode" "$kernel" -t "$length"
         done
         gather 0.3
         ends
@@ -146,17 +150,26 @@ row() {
                 specs+=("$work/logs/${logs[$i]},$(told "${logs[$i]}" piece_us),${rates[$i]},$share")
                 i=$((i + 1))
         done
-        result=$(shares row "$skip" "${specs[@]}" 2>> "$log")
+        result=$(shares row "$skip" "$length" "${specs[@]}" 2>> "$log")
         say "# $kind $name: $result"
         err1s=$(field err1s <<< "$result") err100ms=$(field err100ms <<< "$result")
         sum=$(field sum <<< "$result") got=$(field shares <<< "$result")
         line "$name" "$kind" "${got:0:30}" "${err1s:-?}" "${err100ms:-?}" "${sum:-?}"
 }
+keep() { # NAME: the logs of a row that missed, for shares.py
+        mkdir -p "$work/missed/${1//[ :]/-}" && cp "$work/logs"/t* "$work/missed/${1//[ :]/-}"
+        tar -C "$work" -czf "$out/missed.tgz" missed
+}
 promised() { # NAME SPEC...: the row with ours, and what it must show
         [ "$ours" ] || return 0
         row ours "$@"
-        check "$1: within 1 point over any second ($err1s)" "$(is "$err1s" '<=' 1)"
-        check "$1: within 3 points over any 100 ms ($err100ms)" "$(is "$err100ms" '<=' 3)"
+        if [ -n "${SUBLET_SIM:-}" ] && [[ $* == *"00000"* ]]; then
+                skip "$1: shares over any second and any 100 ms" "the simulator logs whole kernels only"
+        else
+                check "$1: within 1 point over any second ($err1s)" "$(is "$err1s" '<=' 1)"
+                check "$1: within 3 points over any 100 ms ($err100ms)" "$(is "$err100ms" '<=' 3)"
+                [ "$(is "$err100ms" '<=' 3)" ] || keep "$1"
+        fi
         check "$1: together at least 97 % of one alone ($sum)" "$(is "$sum" '>=' 0.97)"
 }
 
@@ -173,6 +186,8 @@ wants deep && family "deep queue" deep 770
 wants sync && family synchronous sync 770
 wants short && family "0.1 ms kernels" deep 100
 wants long && family "100 ms kernels" deep 100000
+# Nothing waits behind a kernel that runs: it must not look idle.
+wants long && promised "100 ms kernels, synchronous 50:50" "50 sync 100000" "50 sync 100000"
 wants graph && family "graphs" graph 100
 if wants mixed; then
         mixed=("20 deep 770" "20 sync 770" "15 deep 100" "15 deep 100000" "10 graph 100" "10 deep 770" "5 sync 100" "5 graph 100")
@@ -242,32 +257,48 @@ if wants latency; then
 fi
 
 # ---- the meter -------------------------------------------------------------------------------------
-used() { # NAME: seconds by the daemon's meter
+used() { # NAME...: seconds by the daemon's meter, of living tenants
+        "$sublet" ps --json | python3 -c 'import json, sys
+metered = {tenant["tenant"]: sum(device["used_ns"] for device in tenant["devices"]) for tenant in json.load(sys.stdin)}
+print(*(metered.get(name, 0) * 1e-9 for name in sys.argv[1:]))' "$@"
+}
+charged() { # NAME: seconds in the books, of a tenant that has ended
         "$sublet" usage --since 1h --json "$1" |
                 python3 -c 'import json, sys; print(sum(row["gpu_seconds"] for row in json.load(sys.stdin)))'
 }
 off_by() { calc "100 * ($1 - $2) / $2"; }
 near() { is "$(off_by "$1" "$2" | tr -d -)" '<=' 0.5; }
-if wants meter && [ "$ours" ]; then
+# metered SHARE...: deep tenants of these shares; sets meters and owns, in seconds, and events: all from the start of the work
+metered() {
+        local share name i=0 before
         begins
-        tenant ours 50 deep 770 -t 4
+        for share in "$@"; do tenant ours "$share" deep 770 -t 4; done
+        gather_before=used
         gather 0.5
         ends
         sleep 1.2
-        event=$(calc "$(told "${logs[0]}" event_ms) / 1000") meter=$(used "${logs[0]}")
-        line "meter, alone" ours "events $event s, meter ${meter:-?}" - - -
-        check "the meter agrees with CUDA events within 0.5 % (${meter:-none} s, events $event)" "$([ "$meter" ] && near "$meter" "$event")"
-        begins
-        tenant ours 70 deep 770 -t 4
-        tenant ours 30 deep 770 -t 4
-        gather 0.5
-        ends
-        sleep 1.2
+        meters=() owns=()
+        read -ra before <<< "$was"
         for name in "${logs[@]}"; do
-                own=$(shares busy "$work/logs/$name" "$(told "$name" piece_us)") meter=$(used "$name")
-                line "meter, two tenants" ours "own clock $own s, meter ${meter:-?}" - - -
-                check "the meter agrees with the tenant's own clock within 0.5 % (${meter:-none} s, own $own)" \
-                        "$([ "$meter" ] && near "$meter" "$own")"
+                meters+=("$(calc "$(charged "$name") - ${before[$i]}")")
+                owns+=("$(shares busy "$work/logs/$name" "$(told "$name" piece_us)")")
+                line "meter, $# tenants" ours "own clock ${owns[$i]} s, meter ${meters[$i]}" - - -
+                say "# meter: $name had ${before[$i]} s before it began to work"
+                i=$((i + 1))
+        done
+        events=$(calc "$(told "${logs[0]}" event_ms) / 1000")
+}
+if wants meter && [ "$ours" ]; then
+        metered 50
+        check "the meter agrees with CUDA events within 0.5 % (${meters[0]} s, events $events)" "$(near "${meters[0]}" "$events")"
+        metered 70 30
+        both=$(calc "${meters[0]} + ${meters[1]}") own=$(calc "${owns[0]} + ${owns[1]}")
+        check "two tenants: their meters add up to the time by CUDA events within 0.5 % ($both s, events $events)" \
+                "$(near "$both" "$events")"
+        for i in 0 1; do
+                [ -z "${SUBLET_SIM:-}" ] || continue # its pieces are whole kernels, by the host's clock
+                check "two tenants: the part of tenant $i is that of its own clock within 0.5 % (${meters[$i]} of $both, own ${owns[$i]} of $own)" \
+                        "$(near "$(calc "${meters[$i]} / $both")" "$(calc "${owns[$i]} / $own")")"
         done
 fi
 
