@@ -7,7 +7,7 @@
  * A read costs 1 us and disturbs nobody.
  *
  * The memory is the tenant's. Our client takes a second handle of it and maps the page through that: so the
- * page stays what it is for as long as we look, also when the tenant dies in between. That handle holds the memory:
+ * page stays what it is for as long as we look, also when the tenant dies in between (tests/gpu/userd.c, measured there). That handle holds the memory:
  * it goes as soon as the channel or the tenant's own handle has gone (channels->changes), and large memories are
  * not held at all. The page is read only. A tenant may write what it likes there: it lies about its own work, at its
  * own cost (docs/threat-model.md).

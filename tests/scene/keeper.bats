@@ -118,6 +118,26 @@ command_of() { # the child of sublet run
         wait "$runner"
 }
 
+@test "what is no listener is refused: no keeper waits for ever" {
+        lessor_start
+        run python3 - "$node" << 'END'
+import array, json, os, socket, sys
+run = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+run.connect(sys.argv[1] + '/tenant.sock')
+run.send(json.dumps({'v': 1, 'type': 'lease', 'tenant': 'x', 'command': 'x', 'share': 0, 'cap': 1000,
+                     'class': 'normal', 'audit_ms': 0}).encode())
+assert json.loads(run.recv(65536))['type'] == 'granted'
+run.sendmsg([json.dumps({'v': 1, 'type': 'listener'}).encode()],
+            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [os.pipe()[0]]))])
+run.settimeout(10)
+print(json.loads(run.recv(65536)))
+assert run.recv(65536) == b''
+END
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [[ $output == *failed*listener* ]]
+}
+
 # ---- the board ------------------------------------------------------------------------------------
 
 @test "the board has the tenant's books and channels, and is empty again after it" {
