@@ -126,7 +126,7 @@ static nsec worst(const struct turns *turns, const struct seat *seat, const stru
 /* The rota makes it even then: its turns are of the cap's part. */
 static bool takes_turns(const struct turns *turns, const struct seat *seat)
 {
-        return seat->is_member && turns->n_members > 1;
+        return seat->is_member && (turns->n_members > 1 || turns->policy == TURNS_POLICY_STRICT);
 }
 
 static void limit(struct turns *turns, struct seat *seat, const struct turns_tenant *tenant)
@@ -152,6 +152,7 @@ void cap_update(struct turns *turns, const struct turns_view *view)
         for (size_t i = 0; i < turns->n; i++) {
                 struct seat *seat = &turns->seats[i];
 
+                seat->most = view->tenants[i].cap < TURNS_WHOLE ? cap_rate(&view->tenants[i]) : PPM;
                 if (!view->tenants[i].cap)
                         seat->is_blocked = true;
                 else if (view->tenants[i].cap < TURNS_WHOLE)

@@ -76,6 +76,7 @@ struct seat {
         nsec on_since; /* of the latest change */
         nsec slice;    /* by the latest orders */
 
+        uint32_t most;   /* ppm that its cap leaves it; PPM: it has none */
         bool is_blocked; /* has had its cap */
         nsec stops_at;   /* will have had it, if on from now */
         nsec tokens;     /* cap.c: what is left of the cycle that began at: */

@@ -142,7 +142,7 @@ static void strict_round(struct turns *turns)
         for (size_t i = 0; i < turns->n; i++) {
                 struct seat *seat = &turns->seats[i];
 
-                seat->turn = part(turns->period, seat->share);
+                seat->turn = part(turns->period, seat->share < seat->most ? seat->share : seat->most);
                 seat->owed = least(most(seat->owed, -TURN_LEAST), TURN_LEAST);
                 if (seat->turn < TURN_LEAST) /* R4 */
                         seat->turn += seat->owed;

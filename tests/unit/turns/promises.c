@@ -212,7 +212,8 @@ static void a_kernel_that_never_ends_stops_nobody(void **state)
 
 static void a_cap_alone_on_the_device_is_kept_and_used_to_a_point(void **state)
 {
-        static const enum turns_policy policies[] = { TURNS_POLICY_TURNS, TURNS_POLICY_SLICES, TURNS_POLICY_NONE };
+        static const enum turns_policy policies[] = { TURNS_POLICY_TURNS, TURNS_POLICY_SLICES, TURNS_POLICY_NONE,
+                                                      TURNS_POLICY_STRICT };
 
         (void)state;
         for (size_t p = 0; p < ARRAY_SIZE(policies); p++)
@@ -221,7 +222,7 @@ static void a_cap_alone_on_the_device_is_kept_and_used_to_a_point(void **state)
 
                         options.policy = policies[p];
                         model_init(&model, &options);
-                        ADD(.kind = DEEP, .share = 500, .cap = cap);
+                        ADD(.kind = DEEP, .share = TURNS_WHOLE, .cap = cap);
                         model_run(&model);
                         assert_true(model_most_in_a_second(&model, 0) <= cap * 1000);
                         assert_true(model_had(&model, 0, 1000, 3000) >= (nsec)(cap - 10) * 3000);
