@@ -1,0 +1,166 @@
+/* What the router answers itself: errors as the API has them, and the models of all replicas. */
+#include "route/nginx/module.h"
+
+static const struct {
+        const char *code, *type, *message;
+        ngx_uint_t status;
+} REFUSALS[] = {
+        { "invalid_json", "invalid_request_error", "The body is not a valid JSON object.", 400 },
+        { "model_required", "invalid_request_error", "You must provide a model parameter.", 400 },
+        { "model_not_found", "invalid_request_error", "No replica serves this model.", 404 },
+        { "queue_full", "rate_limit_error", "All replicas are busy and the queue is full. Try again later.", 429 },
+        { "no_replica", "server_error", "No replica of this model is available.", 503 },
+        { "deadline", "server_error", "No replica became free within the time a request is held.", 503 },
+        { "replica_failed", "server_error", "The replica failed before it answered.", 502 },
+};
+
+enum {
+        N_REFUSALS = sizeof(REFUSALS) / sizeof(REFUSALS[0]),
+};
+
+ngx_int_t sublet_send(ngx_http_request_t *r, ngx_uint_t status, const char *type, u_char *text, size_t size)
+{
+        ngx_buf_t *b = ngx_calloc_buf(r->pool);
+        ngx_chain_t out = { .buf = b };
+        ngx_int_t rc;
+
+        if (!b)
+                return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        r->headers_out.status = status;
+        r->headers_out.content_length_n = (off_t)size;
+        r->headers_out.content_type.data = (u_char *)type;
+        r->headers_out.content_type.len = r->headers_out.content_type_len = ngx_strlen(type);
+        b->pos = text;
+        b->last = text + size;
+        b->memory = size > 0;
+        b->last_buf = r == r->main;
+        b->last_in_chain = 1;
+        rc = ngx_http_send_header(r);
+        if (rc == NGX_ERROR || rc > NGX_OK || r->header_only)
+                return rc;
+        return ngx_http_output_filter(r, &out);
+}
+
+static ngx_int_t send_error(ngx_http_request_t *r, ngx_uint_t status, const char *type, const char *code,
+                            const char *message)
+{
+        enum {
+                ROOM = 512,
+        };
+        u_char *text = ngx_pnalloc(r->pool, ROOM), *end;
+
+        if (!text)
+                return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        end = ngx_snprintf(text, ROOM,
+                           "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":\"%s\"}}\n", message,
+                           type, code);
+        return sublet_send(r, status, "application/json", text, (size_t)(end - text));
+}
+
+static void retry_after(ngx_http_request_t *r, struct pool *pool)
+{
+        ngx_table_elt_t *h = ngx_list_push(&r->headers_out.headers);
+        u_char *text = ngx_pnalloc(r->pool, NGX_INT_T_LEN);
+        double work = 0, rate = 0;
+        nsec now = clock_now();
+
+        if (!h || !text)
+                return;
+        for (int i = 0; i < POOL_REPLICAS; i++) {
+                struct pool_replica *replica = &pool->replicas[i];
+
+                if (replica->place != POOL_USED || pool_state(pool, i, now) != PICK_UP)
+                        continue;
+                work += rate_backlog(&replica->rate, now);
+                rate += rate_now(&replica->rate);
+        }
+        h->hash = 1;
+        ngx_str_set(&h->key, "Retry-After");
+        h->value.data = text;
+        h->value.len = (size_t)(ngx_sprintf(text, "%ui", (ngx_uint_t)queue_retry_after(work, rate)) - text);
+}
+
+ngx_int_t sublet_refuse(ngx_http_request_t *r)
+{
+        sublet_ctx_t *ctx = sublet_ctx(r);
+        int i = 0;
+
+        if (!ctx || !ctx->refusal)
+                return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        while (i < N_REFUSALS - 1 && ngx_strcmp(REFUSALS[i].code, ctx->refusal) != 0)
+                i++;
+        if (REFUSALS[i].status == 429 || REFUSALS[i].status == 503)
+                retry_after(r, ctx->pool);
+        return send_error(r, REFUSALS[i].status, REFUSALS[i].type, REFUSALS[i].code, REFUSALS[i].message);
+}
+
+/* Errors that nginx itself found, by status. */
+ngx_int_t sublet_error(ngx_http_request_t *r)
+{
+        ngx_uint_t status = r->err_status ? r->err_status : NGX_HTTP_BAD_REQUEST;
+        const char *invalid = "invalid_request_error";
+
+        switch (status) {
+        case 401:
+        case 403:
+                return send_error(r, status, "authentication_error", "invalid_api_key",
+                                  "This API key may not do this.");
+        case 404:
+                return send_error(r, status, invalid, "not_found", "There is nothing at this path.");
+        case 413:
+                return send_error(r, status, invalid, "body_too_large", "The body is larger than this server takes.");
+        case 429:
+                return send_error(r, status, "rate_limit_error", "rate_limited", "Too many requests. Try again later.");
+        case 502:
+        case 504:
+                return send_error(r, status, "server_error", "replica_failed",
+                                  "The replica failed before it answered.");
+        default:
+                if (status >= 500)
+                        return send_error(r, status, "server_error", "error", "The server failed.");
+                return send_error(r, status, invalid, "bad_request", "This is not a request that can be answered.");
+        }
+}
+
+/* ---- models ------------------------------------------------------------------------------------------ */
+
+static int is_known(const uint64_t *hashes, size_t n, uint64_t hash)
+{
+        for (size_t i = 0; i < n; i++)
+                if (hashes[i] == hash)
+                        return 1;
+        return 0;
+}
+
+ngx_int_t sublet_models(ngx_http_request_t *r)
+{
+        enum {
+                ROOM = 256 * 1024,
+        };
+        struct pool *pool = ((sublet_loc_t *)ngx_http_get_module_loc_conf(r, ngx_http_sublet_module))->models->pool;
+        u_char *text = ngx_pnalloc(r->pool, ROOM), *at;
+        static uint64_t seen[POOL_REPLICAS * POOL_MODELS];
+        static struct pool_says says;
+        size_t n = 0;
+
+        if (!text || ngx_http_discard_request_body(r) != NGX_OK)
+                return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        at = ngx_snprintf(text, ROOM, "{\"object\":\"list\",\"data\":[");
+        for (int i = 0; i < POOL_REPLICAS; i++) {
+                if (pool->replicas[i].place != POOL_USED || !pool_read(pool, i, &says))
+                        continue;
+                for (uint32_t k = 0; k < says.n_models; k++) {
+                        uint64_t hash = pool->replicas[i].models[k];
+
+                        if (is_known(seen, n, hash))
+                                continue;
+                        at = ngx_snprintf(
+                                at, (size_t)(text + ROOM - at),
+                                "%s{\"id\":\"%s\",\"object\":\"model\",\"created\":0,\"owned_by\":\"sublet\"}",
+                                n ? "," : "", says.models[k]);
+                        seen[n++] = hash;
+                }
+        }
+        at = ngx_snprintf(at, (size_t)(text + ROOM - at), "]}\n");
+        return sublet_send(r, 200, "application/json", text, (size_t)(at - text));
+}

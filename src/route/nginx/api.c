@@ -1,0 +1,455 @@
+/*
+ * What the agent says and asks; docs/router-api.md. One change at a time: the zone's slab lock, which the
+ * master frees if its holder dies.
+ */
+#include "route/nginx/module.h"
+
+#include <jansson.h>
+
+enum {
+        WAIT_MS = 30000,
+        WAIT_MAX_MS = 300000,
+};
+
+static const char *const STATES[] = {
+        [PICK_UP] = "up", [PICK_ASLEEP] = "asleep", [PICK_DRAINING] = "draining", [PICK_DOWN] = "down"
+};
+
+/* Who waits for the state to change. */
+typedef struct {
+        ngx_queue_t queue;
+        ngx_http_request_t *request;
+        struct pool *pool;
+        ngx_event_t timer;
+        uint64_t serial;
+        unsigned is_waiting : 1;
+} waiter_t;
+
+static ngx_queue_t waiters;
+
+/* ---- answers ---------------------------------------------------------------------------------------- */
+
+static ngx_int_t send_json(ngx_http_request_t *r, ngx_uint_t status, json_t *json)
+{
+        char *text = json_dumps(json, JSON_COMPACT);
+        size_t size = text ? ngx_strlen(text) : 0;
+        u_char *copy = text ? ngx_pnalloc(r->pool, size + 1) : NULL;
+
+        json_decref(json);
+        if (copy) {
+                ngx_memcpy(copy, text, size);
+                copy[size++] = '\n';
+        }
+        free(text);
+        return copy ? sublet_send(r, status, "application/json", copy, size) : NGX_HTTP_INTERNAL_SERVER_ERROR;
+}
+
+static ngx_int_t send_refusal(ngx_http_request_t *r, ngx_uint_t status, const char *why)
+{
+        return send_json(r, status, json_pack("{ss}", "error", why));
+}
+
+static json_t *models_json(const struct pool_says *says)
+{
+        json_t *list = json_array();
+
+        for (uint32_t i = 0; i < says->n_models; i++)
+                json_array_append_new(list, json_string(says->models[i]));
+        return list;
+}
+
+static json_t *replica_json(const struct pool *pool, int i)
+{
+        const struct pool_replica *r = &pool->replicas[i];
+        nsec now = clock_now();
+        struct pool_says says;
+        int is_tripped;
+
+        if (!pool_read(pool, i, &says))
+                return NULL;
+        is_tripped = says.state == PICK_UP && pool_state(pool, i, now) == PICK_DOWN;
+        return json_pack(
+                "{ss ss so ss sI si si si si si sb sI sI sf sf sI sI sI sI si ss}", "name", says.name, "address",
+                says.address, "models", models_json(&says), "state", is_tripped ? "down" : STATES[says.state], "rate",
+                (json_int_t)says.rate, "capacity", (int)says.capacity, "kv_tokens", (int)says.kv_tokens, "kv_permille",
+                (int)says.kv_permille, "waiting", (int)says.waiting, "wake_ms", (int)says.wake_ms, "hold", says.hold,
+                "inflight", (json_int_t)pool_load(pool, i, POOL_INFLIGHT), "prefilling",
+                (json_int_t)pool_load(pool, i, POOL_UNANSWERED), "backlog", rate_backlog(&r->rate, now), "rate_now",
+                rate_now(&r->rate), "wanted", (json_int_t)pool_load(pool, i, POOL_WANTED), "sent", (json_int_t)r->sent,
+                "failed", (json_int_t)r->failed, "cached_blocks", (json_int_t)index_count(pool->index, (unsigned int)i),
+                "failures", (int)r->failures, "down_for",
+                is_tripped              ? "failures" :
+                says.state == PICK_DOWN ? "agent" :
+                                          "");
+}
+
+static json_t *settings_json(const struct pool *pool)
+{
+        const struct pool_settings *s = &pool->settings;
+
+        return json_pack("{ss si si si si si}", "policy", PICK_POLICIES[s->policy].name, "queue", (int)s->queue,
+                         "hold_ms", (int)s->hold_ms, "retry_permille", (int)s->retry_permille, "breaker_failures",
+                         (int)s->breaker_failures, "breaker_ms", (int)s->breaker_ms);
+}
+
+static json_t *state_json(const struct pool *pool)
+{
+        json_t *replicas = json_array();
+        char epoch[17];
+
+        *ngx_snprintf((u_char *)epoch, sizeof(epoch) - 1, "%016xL", (int64_t)pool->epoch) = 0;
+        for (int i = 0; i < POOL_REPLICAS; i++) {
+                json_t *replica = replica_json(pool, i);
+
+                if (replica)
+                        json_array_append_new(replicas, replica);
+        }
+        return json_pack("{ss sI sI so so}", "epoch", epoch, "serial", (json_int_t)pool->serial, "held",
+                         (json_int_t)pool_load(pool, POOL_ALL, POOL_INFLIGHT), "settings", settings_json(pool),
+                         "replicas", replicas);
+}
+
+/* ---- what a replica is ------------------------------------------------------------------------------ */
+
+static const char *set_number(json_t *body, const char *name, uint32_t *ret)
+{
+        json_t *n = json_object_get(body, name);
+
+        if (!n)
+                return NULL;
+        if (!json_is_integer(n) || json_integer_value(n) < 0 || json_integer_value(n) > INT32_MAX)
+                return "a number is not a whole number from 0 to 2147483647";
+        *ret = (uint32_t)json_integer_value(n);
+        return NULL;
+}
+
+static const char *set_numbers(json_t *body, struct pool_says *says)
+{
+        json_t *rate = json_object_get(body, "rate"), *hold = json_object_get(body, "hold");
+        const char *why = set_number(body, "capacity", &says->capacity);
+
+        why = why ? why : set_number(body, "kv_tokens", &says->kv_tokens);
+        why = why ? why : set_number(body, "kv_permille", &says->kv_permille);
+        why = why ? why : set_number(body, "waiting", &says->waiting);
+        why = why ? why : set_number(body, "wake_ms", &says->wake_ms);
+        if (why)
+                return why;
+        if (rate && (!json_is_number(rate) || !(json_number_value(rate) >= 0 && json_number_value(rate) <= 1e15)))
+                return "'rate' is work per second";
+        if (rate)
+                says->rate = (uint64_t)json_number_value(rate);
+        if (hold && !json_is_boolean(hold))
+                return "'hold' is true or false";
+        if (hold)
+                says->hold = json_is_true(hold);
+        return NULL;
+}
+
+static const char *set_models(json_t *models, struct pool_says *says)
+{
+        if (!models)
+                return NULL;
+        if (!json_is_array(models) || json_array_size(models) > POOL_MODELS)
+                return "'models' is an array of at most 16 names";
+        for (size_t i = 0; i < json_array_size(models); i++) {
+                const char *name = json_string_value(json_array_get(models, i));
+
+                if (!name || !*name || ngx_strlen(name) >= POOL_MODEL || name[strcspn(name, "\"\\")])
+                        return "a model's name has 1 to 127 bytes, no quote and no backslash";
+                (void)ngx_cpystrn((u_char *)says->models[i], (u_char *)name, POOL_MODEL);
+        }
+        says->n_models = (uint32_t)json_array_size(models);
+        return NULL;
+}
+
+static const char *set_state(json_t *state, struct pool_says *says)
+{
+        const char *name = json_string_value(state);
+
+        if (!state)
+                return NULL;
+        for (size_t i = 0; name && i < sizeof(STATES) / sizeof(STATES[0]); i++)
+                if (strcmp(STATES[i], name) == 0) {
+                        says->state = (enum pick_state)i;
+                        return NULL;
+                }
+        return "'state' is up, asleep, draining or down";
+}
+
+static const char *set_address(ngx_http_request_t *r, json_t *address, struct pool_says *says)
+{
+        const char *text = json_string_value(address);
+        ngx_url_t url = { .no_resolve = 1, .default_port = 80 };
+
+        if (!address)
+                return *says->address ? NULL : "a new replica needs an 'address'";
+        if (!text || ngx_strlen(text) >= POOL_ADDRESS)
+                return "'address' is \"HOST:PORT\" or \"unix:/path\"";
+        url.url.data = (u_char *)text;
+        url.url.len = ngx_strlen(text);
+        if (ngx_parse_url(r->pool, &url) != NGX_OK || !url.naddrs || url.addrs[0].socklen > sizeof(says->sockaddr))
+                return "'address' is \"HOST:PORT\" with a numeric host, or \"unix:/path\"";
+        (void)ngx_cpystrn((u_char *)says->address, (u_char *)text, POOL_ADDRESS);
+        ngx_memcpy(&says->sockaddr, url.addrs[0].sockaddr, url.addrs[0].socklen);
+        says->socklen = url.addrs[0].socklen;
+        return NULL;
+}
+
+static int is_name(const char *name)
+{
+        size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-");
+
+        return n >= 1 && n < POOL_NAME && !name[n];
+}
+
+static ngx_int_t put_replica(ngx_http_request_t *r, struct pool *pool, const char *name, json_t *body)
+{
+        struct pool_says says = { .state = PICK_UP, .wake_ms = 10000, .hold = true };
+        int at = pool_find(pool, name);
+        const char *why;
+
+        if (at >= 0)
+                (void)pool_read(pool, at, &says);
+        (void)ngx_cpystrn((u_char *)says.name, (u_char *)name, POOL_NAME);
+        why = set_address(r, json_object_get(body, "address"), &says);
+        why = why ? why : set_numbers(body, &says);
+        why = why ? why : set_models(json_object_get(body, "models"), &says);
+        why = why ? why : set_state(json_object_get(body, "state"), &says);
+        if (why)
+                return send_refusal(r, 400, why);
+        at = pool_set(pool, &says, clock_now());
+        if (at < 0)
+                return send_refusal(r, 409, "there are 64 replicas already");
+        sublet_ring();
+        return send_json(r, 200, replica_json(pool, at));
+}
+
+/* ---- settings --------------------------------------------------------------------------------------- */
+
+static ngx_int_t put_settings(ngx_http_request_t *r, struct pool *pool, json_t *body)
+{
+        struct pool_settings *s = &pool->settings;
+        const char *policy = json_string_value(json_object_get(body, "policy")), *why = NULL;
+        struct {
+                const char *name;
+                _Atomic uint32_t *to;
+                uint32_t value;
+        } numbers[] = { { "queue", &s->queue, s->queue },
+                        { "hold_ms", &s->hold_ms, s->hold_ms },
+                        { "retry_permille", &s->retry_permille, s->retry_permille },
+                        { "breaker_failures", &s->breaker_failures, s->breaker_failures },
+                        { "breaker_ms", &s->breaker_ms, s->breaker_ms } };
+
+        for (size_t i = 0; !why && i < sizeof(numbers) / sizeof(numbers[0]); i++)
+                why = set_number(body, numbers[i].name, &numbers[i].value);
+        if (json_object_get(body, "policy") && (!policy || !pick_policy_find(policy)))
+                why = "there is no such policy";
+        if (why)
+                return send_refusal(r, 400, why);
+        for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+                *numbers[i].to = numbers[i].value;
+        if (policy)
+                s->policy = (uint32_t)(pick_policy_find(policy) - PICK_POLICIES);
+        atomic_fetch_add(&pool->serial, 1);
+        sublet_ring();
+        return send_json(r, 200, settings_json(pool));
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------- */
+
+static void stop_waiting(void *data)
+{
+        waiter_t *waiter = data;
+
+        if (!waiter->is_waiting)
+                return;
+        waiter->is_waiting = 0;
+        ngx_queue_remove(&waiter->queue);
+        if (waiter->timer.timer_set) {
+                ngx_del_timer(&waiter->timer);
+        }
+}
+
+static void answer(waiter_t *waiter)
+{
+        ngx_http_request_t *r = waiter->request;
+        ngx_connection_t *c = r->connection;
+
+        stop_waiting(waiter);
+        ngx_http_finalize_request(r, send_json(r, 200, state_json(waiter->pool)));
+        ngx_http_run_posted_requests(c);
+}
+
+static void on_timer(ngx_event_t *event)
+{
+        answer(event->data);
+}
+
+void sublet_api_init(void)
+{
+        ngx_queue_init(&waiters);
+}
+
+/* Answering may free any request: from the beginning each time. */
+void sublet_api_look(void)
+{
+        ngx_queue_t *q = ngx_queue_head(&waiters);
+
+        while (q != ngx_queue_sentinel(&waiters)) {
+                waiter_t *waiter = ngx_queue_data(q, waiter_t, queue);
+
+                q = ngx_queue_next(q);
+                if (waiter->serial != waiter->pool->serial || ngx_exiting) {
+                        answer(waiter);
+                        q = ngx_queue_head(&waiters);
+                }
+        }
+}
+
+static uint64_t argument(ngx_http_request_t *r, const char *name, uint64_t otherwise)
+{
+        ngx_str_t value;
+        off_t n;
+
+        if (ngx_http_arg(r, (u_char *)name, ngx_strlen(name), &value) != NGX_OK)
+                return otherwise;
+        n = ngx_atoof(value.data, value.len);
+        return n < 0 ? otherwise : (uint64_t)n;
+}
+
+static ngx_int_t wait_for_change(ngx_http_request_t *r, struct pool *pool)
+{
+        uint64_t serial = argument(r, "serial", 0), timeout = argument(r, "timeout_ms", WAIT_MS);
+        ngx_pool_cleanup_t *c;
+        waiter_t *waiter;
+
+        if (serial != pool->serial || !timeout)
+                return send_json(r, 200, state_json(pool));
+        c = ngx_pool_cleanup_add(r->pool, sizeof(waiter_t));
+        if (!c)
+                return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        waiter = c->data;
+        ngx_memzero(waiter, sizeof(*waiter));
+        c->handler = stop_waiting;
+        waiter->request = r;
+        waiter->pool = pool;
+        waiter->serial = serial;
+        waiter->timer =
+                (ngx_event_t){ .handler = on_timer, .data = waiter, .log = r->connection->log, .cancelable = 1 };
+        waiter->is_waiting = 1;
+        ngx_queue_insert_tail(&waiters, &waiter->queue);
+        ngx_add_timer(&waiter->timer, (ngx_msec_t)ngx_min(timeout, (uint64_t)WAIT_MAX_MS));
+        r->read_event_handler = ngx_http_test_reading;
+        r->main->count++;
+        return NGX_DONE;
+}
+
+/* ---- requests --------------------------------------------------------------------------------------- */
+
+static json_t *read_body(ngx_http_request_t *r)
+{
+        ngx_chain_t *l = r->request_body ? r->request_body->bufs : NULL;
+
+        if (!l)
+                return json_object();
+        if (l->next || l->buf->in_file)
+                return NULL;
+        return json_loadb((char *)l->buf->pos, (size_t)(l->buf->last - l->buf->pos), JSON_REJECT_DUPLICATES, NULL);
+}
+
+static int path_is(ngx_http_request_t *r, const char *path)
+{
+        return r->uri.len == ngx_strlen(path) && ngx_strncmp(r->uri.data, path, r->uri.len) == 0;
+}
+
+/* "/v1/replicas/NAME[/VERB]"; false: something else. */
+static int split(ngx_http_request_t *r, char name[POOL_NAME], const char **ret_verb)
+{
+        static const char begin[] = "/v1/replicas/", forget[] = "/forget";
+        size_t n = sizeof(begin) - 1, end = r->uri.len;
+
+        if (r->uri.len <= n || ngx_strncmp(r->uri.data, begin, n) != 0)
+                return 0;
+        *ret_verb = "";
+        if (end - n > sizeof(forget) - 1 &&
+            ngx_strncmp(r->uri.data + end - (sizeof(forget) - 1), forget, sizeof(forget) - 1) == 0) {
+                end -= sizeof(forget) - 1;
+                *ret_verb = "forget";
+        }
+        if (end - n >= POOL_NAME)
+                return 0;
+        ngx_memcpy(name, r->uri.data + n, end - n);
+        name[end - n] = 0;
+        return is_name(name);
+}
+
+static ngx_int_t on_replica(ngx_http_request_t *r, struct pool *pool, const char *name, const char *verb, json_t *body)
+{
+        int at = pool_find(pool, name);
+
+        if (r->method == NGX_HTTP_PUT && !*verb)
+                return put_replica(r, pool, name, body);
+        if (at < 0)
+                return send_refusal(r, 404, "there is no such replica");
+        if (r->method == NGX_HTTP_GET && !*verb)
+                return send_json(r, 200, replica_json(pool, at));
+        if (r->method == NGX_HTTP_DELETE && !*verb)
+                pool_remove(pool, at);
+        else if (r->method == NGX_HTTP_POST && *verb)
+                pool_forget(pool, at, clock_now());
+        else
+                return send_refusal(r, 405, "PUT, GET and DELETE a replica, POST its /forget");
+        sublet_ring();
+        return sublet_send(r, 204, "application/json", NULL, 0);
+}
+
+static ngx_int_t change(ngx_http_request_t *r, struct pool *pool, json_t *body)
+{
+        char name[POOL_NAME];
+        const char *verb;
+
+        if (!json_is_object(body))
+                return send_refusal(r, 400, "the body is no JSON object");
+        if (path_is(r, "/v1/settings") && r->method == NGX_HTTP_PUT)
+                return put_settings(r, pool, body);
+        if (split(r, name, &verb))
+                return on_replica(r, pool, name, verb, body);
+        return send_refusal(r, 404, "there is nothing at this path");
+}
+
+static void body_ready(ngx_http_request_t *r)
+{
+        sublet_zone_t *zone = ((sublet_loc_t *)ngx_http_get_module_loc_conf(r, ngx_http_sublet_module))->api;
+        ngx_slab_pool_t *slab = (ngx_slab_pool_t *)zone->zone->shm.addr;
+        json_t *body = read_body(r);
+        ngx_int_t rc;
+
+        ngx_shmtx_lock(&slab->mutex);
+        rc = change(r, zone->pool, body);
+        ngx_shmtx_unlock(&slab->mutex);
+        json_decref(body);
+        ngx_http_finalize_request(r, rc);
+}
+
+ngx_int_t sublet_api(ngx_http_request_t *r)
+{
+        struct pool *pool = ((sublet_loc_t *)ngx_http_get_module_loc_conf(r, ngx_http_sublet_module))->api->pool;
+        ngx_int_t rc;
+
+        if (r->method == NGX_HTTP_GET) {
+                rc = ngx_http_discard_request_body(r);
+                if (rc != NGX_OK)
+                        return rc;
+                if (path_is(r, "/v1/state"))
+                        return send_json(r, 200, state_json(pool));
+                if (path_is(r, "/v1/wait"))
+                        return wait_for_change(r, pool);
+                if (path_is(r, "/v1/settings"))
+                        return send_json(r, 200, settings_json(pool));
+                if (path_is(r, "/metrics"))
+                        return sublet_metrics(r, pool);
+        }
+        r->request_body_in_single_buf = 1;
+        rc = ngx_http_read_client_request_body(r, body_ready);
+        return rc >= NGX_HTTP_SPECIAL_RESPONSE ? rc : NGX_DONE;
+}

@@ -1,0 +1,261 @@
+/* Directives, shared memory, the bell. */
+#include "route/nginx/module.h"
+
+#include <sys/eventfd.h>
+
+enum {
+        TICK_MS = 20,
+};
+
+/* Made by the master, inherited by every worker, never read: each write wakes all, old ones too. */
+static int bell = -1;
+static ngx_event_t tick;
+
+void sublet_ring(void)
+{
+        uint64_t one = 1;
+
+        if (bell >= 0 && write(bell, &one, sizeof(one)) < 0)
+                return; /* full: they are awake anyway */
+}
+
+/* ---- shared memory ---------------------------------------------------------------------------------- */
+
+static ngx_int_t init_zone(ngx_shm_zone_t *shm, void *old)
+{
+        ngx_slab_pool_t *slab = (ngx_slab_pool_t *)shm->shm.addr;
+        sublet_zone_t *zone = shm->data, *before = old;
+        size_t size;
+        void *memory = NULL;
+        uint64_t epoch;
+
+        if (before) { /* a reload: same name, size and module */
+                zone->pool = before->pool;
+                return NGX_OK;
+        }
+        if (shm->shm.exists) {
+                zone->pool = slab->data;
+                return NGX_OK;
+        }
+        slab->log_nomem = 0;
+        for (size = shm->shm.size / ngx_pagesize * ngx_pagesize; !memory && size > ngx_pagesize; size -= ngx_pagesize)
+                memory = ngx_slab_calloc(slab, size); /* one piece, as large as there is */
+        size += ngx_pagesize;
+        epoch = (uint64_t)ngx_random() << 32 ^ (uint64_t)clock_realtime() ^ (uint64_t)ngx_pid;
+        if (!memory || pool_init(memory, size, epoch, &zone->pool) < 0) {
+                ngx_log_error(NGX_LOG_EMERG, shm->shm.log, 0, "sublet_zone \"%V\" is too small: 8m will do",
+                              &zone->name);
+                return NGX_ERROR;
+        }
+        slab->data = zone->pool;
+        return NGX_OK;
+}
+
+static sublet_zone_t *zone_of(ngx_conf_t *cf, ngx_str_t *name)
+{
+        sublet_main_t *conf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sublet_module);
+        sublet_zone_t **zones = conf->zones.elts;
+
+        for (ngx_uint_t i = 0; i < conf->zones.nelts; i++)
+                if (zones[i]->name.len == name->len && ngx_strncmp(zones[i]->name.data, name->data, name->len) == 0)
+                        return zones[i];
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "there is no sublet_zone \"%V\" above", name);
+        return NULL;
+}
+
+static char *set_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
+{
+        sublet_main_t *conf = data;
+        ngx_str_t *value = cf->args->elts;
+        ssize_t size = ngx_parse_size(&value[2]);
+        sublet_zone_t **slot = ngx_array_push(&conf->zones), *zone = ngx_pcalloc(cf->pool, sizeof(*zone));
+
+        (void)cmd;
+        if (!slot || !zone)
+                return NGX_CONF_ERROR;
+        if (size < 8 * 1024 * 1024) {
+                ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "sublet_zone \"%V\" needs at least 8m", &value[1]);
+                return NGX_CONF_ERROR;
+        }
+        zone->name = value[1];
+        zone->zone = ngx_shared_memory_add(cf, &value[1], (size_t)size, &ngx_http_sublet_module);
+        if (!zone->zone)
+                return NGX_CONF_ERROR;
+        zone->zone->init = init_zone;
+        zone->zone->data = zone;
+        *slot = zone;
+        return NGX_CONF_OK;
+}
+
+/* ---- other directives ------------------------------------------------------------------------------- */
+
+static char *set_route(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
+{
+        (void)cmd;
+        ((sublet_loc_t *)data)->route = zone_of(cf, (ngx_str_t *)cf->args->elts + 1);
+        return ((sublet_loc_t *)data)->route ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+static char *set_content(ngx_conf_t *cf, ngx_http_handler_pt handler)
+{
+        ngx_http_core_loc_conf_t *core = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+        core->handler = handler;
+        return NGX_CONF_OK;
+}
+
+static char *set_api(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
+{
+        (void)cmd;
+        ((sublet_loc_t *)data)->api = zone_of(cf, (ngx_str_t *)cf->args->elts + 1);
+        return ((sublet_loc_t *)data)->api ? set_content(cf, sublet_api) : NGX_CONF_ERROR;
+}
+
+static char *set_models(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
+{
+        (void)cmd;
+        ((sublet_loc_t *)data)->models = zone_of(cf, (ngx_str_t *)cf->args->elts + 1);
+        return ((sublet_loc_t *)data)->models ? set_content(cf, sublet_models) : NGX_CONF_ERROR;
+}
+
+static char *set_error(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
+{
+        (void)cmd;
+        (void)data;
+        return set_content(cf, sublet_error);
+}
+
+/* `keepalive` must come after: it wraps what it finds. */
+static char *set_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
+{
+        ngx_http_upstream_srv_conf_t *us = ngx_http_conf_get_module_srv_conf(cf, ngx_http_upstream_module);
+        ngx_http_upstream_server_t *server;
+
+        (void)cmd;
+        (void)data;
+        if (!zone_of(cf, (ngx_str_t *)cf->args->elts + 1))
+                return NGX_CONF_ERROR;
+        us->flags = NGX_HTTP_UPSTREAM_CREATE;
+        us->peer.init_upstream = sublet_init_upstream;
+        if (us->servers->nelts == 0) { /* otherwise "no servers are inside upstream" */
+                server = ngx_array_push(us->servers);
+                if (!server)
+                        return NGX_CONF_ERROR;
+                ngx_memzero(server, sizeof(*server));
+                server->down = 1;
+        }
+        return NGX_CONF_OK;
+}
+
+static ngx_command_t commands[] = {
+        { ngx_string("sublet_zone"), NGX_HTTP_MAIN_CONF | NGX_CONF_TAKE2, set_zone, NGX_HTTP_MAIN_CONF_OFFSET, 0,
+          NULL },
+        { ngx_string("sublet"), NGX_HTTP_UPS_CONF | NGX_CONF_TAKE1, set_upstream, NGX_HTTP_SRV_CONF_OFFSET, 0, NULL },
+        { ngx_string("sublet_route"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE1, set_route, NGX_HTTP_LOC_CONF_OFFSET, 0,
+          NULL },
+        { ngx_string("sublet_api"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE1, set_api, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
+        { ngx_string("sublet_models"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE1, set_models, NGX_HTTP_LOC_CONF_OFFSET, 0,
+          NULL },
+        { ngx_string("sublet_error"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, set_error, NGX_HTTP_LOC_CONF_OFFSET, 0,
+          NULL },
+        ngx_null_command,
+};
+
+static void *create_main(ngx_conf_t *cf)
+{
+        sublet_main_t *conf = ngx_pcalloc(cf->pool, sizeof(*conf));
+
+        return conf && ngx_array_init(&conf->zones, cf->pool, 2, sizeof(sublet_zone_t *)) == NGX_OK ? conf : NULL;
+}
+
+static void *create_location(ngx_conf_t *cf)
+{
+        return ngx_pcalloc(cf->pool, sizeof(sublet_loc_t));
+}
+
+/* ---- processes -------------------------------------------------------------------------------------- */
+
+static void on_bell(ngx_event_t *event)
+{
+        (void)event;
+        sublet_queue_look();
+        sublet_api_look();
+}
+
+static void on_tick(ngx_event_t *event)
+{
+        sublet_main_t *conf = ngx_http_cycle_get_module_main_conf((ngx_cycle_t *)ngx_cycle, ngx_http_sublet_module);
+        sublet_zone_t **zones = conf->zones.elts;
+
+        for (ngx_uint_t i = 0; i < conf->zones.nelts; i++)
+                pool_tick(zones[i]->pool);
+        if (!ngx_exiting)
+                ngx_add_timer(event, TICK_MS);
+}
+
+static ngx_int_t init_module(ngx_cycle_t *cycle)
+{
+        (void)cycle;
+        if (!ngx_test_config && bell < 0)
+                bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        return NGX_OK;
+}
+
+static ngx_int_t hear_bell(ngx_cycle_t *cycle)
+{
+        ngx_connection_t *c = ngx_get_connection(bell, cycle->log);
+
+        if (!c)
+                return NGX_ERROR;
+        c->read->handler = on_bell;
+        c->read->log = cycle->log;
+        c->read->channel = c->write->channel = 1; /* else "open socket left in connection" at a graceful exit */
+        return ngx_add_event(c->read, NGX_READ_EVENT, NGX_CLEAR_EVENT);
+}
+
+static ngx_int_t init_process(ngx_cycle_t *cycle)
+{
+        sublet_main_t *conf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_sublet_module);
+        static ngx_connection_t dummy = { .fd = -1 }; /* debug logs of events look into data */
+        sublet_zone_t **zones;
+
+        sublet_queue_init();
+        sublet_api_init();
+        if (!conf || (ngx_process != NGX_PROCESS_WORKER && ngx_process != NGX_PROCESS_SINGLE))
+                return NGX_OK;
+        zones = conf->zones.elts;
+        for (ngx_uint_t i = 0; i < conf->zones.nelts; i++)
+                pool_worker_new(zones[i]->pool, (unsigned int)ngx_process_slot);
+        tick = (ngx_event_t){ .handler = on_tick, .data = &dummy, .log = cycle->log, .cancelable = 1 };
+        ngx_add_timer(&tick, TICK_MS);
+        if (bell < 0 || !conf->zones.nelts)
+                return NGX_OK;
+        sublet_ring(); /* whoever was here before may have left places */
+        return hear_bell(cycle);
+}
+
+static ngx_int_t postconfiguration(ngx_conf_t *cf)
+{
+        ngx_http_core_main_conf_t *core = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+        ngx_http_handler_pt *precontent = ngx_array_push(&core->phases[NGX_HTTP_PRECONTENT_PHASE].handlers);
+        ngx_http_handler_pt *log = ngx_array_push(&core->phases[NGX_HTTP_LOG_PHASE].handlers);
+
+        if (!precontent || !log)
+                return NGX_ERROR;
+        *precontent = sublet_route;
+        *log = sublet_log;
+        sublet_filter_init();
+        return NGX_OK;
+}
+
+static ngx_http_module_t context = {
+        .preconfiguration = sublet_variables,
+        .postconfiguration = postconfiguration,
+        .create_main_conf = create_main,
+        .create_loc_conf = create_location,
+};
+
+ngx_module_t ngx_http_sublet_module = {
+        NGX_MODULE_V1, &context, commands, NGX_HTTP_MODULE,       NULL, init_module, init_process, NULL,
+        NULL,          NULL,     NULL,     NGX_MODULE_V1_PADDING,
+};

@@ -1,0 +1,609 @@
+/*
+ * A request: its body is read and scanned, a replica decided on or the request held, and whatever happens
+ * its load is given back in one place (sublet_release), which every way out passes: the peer is freed, or
+ * the request's pool is destroyed.
+ *
+ * Q1. "One more is held" is published before deciding a second time, and only then is the request parked.
+ *     The other way round, a place that gets free in between would ring for nobody.
+ * Q2. A request is never resumed while the queue is walked: resuming may free any request.
+ * Q3. The order of queue.h holds within a worker. Between workers, who hears the bell first goes first.
+ */
+#include "route/nginx/module.h"
+
+#include "route/scan.h"
+
+enum {
+        PIECE = 64 * 1024,
+        LOOKS = 32, /* requests in a row for which there is no place, before the rest is taken to have none either */
+};
+
+static ngx_queue_t held; /* by this worker */
+
+/* One request at a time is scanned, start to end. */
+static struct scan scan;
+static struct prefix prefix;
+
+/* ---- load ------------------------------------------------------------------------------------------- */
+
+static void count(sublet_ctx_t *ctx, int replica, enum pool_load what, int64_t by)
+{
+        if (by)
+                pool_count(ctx->pool, (unsigned int)ngx_process_slot, replica, what, by);
+}
+
+void sublet_first_byte(sublet_ctx_t *ctx)
+{
+        nsec now;
+
+        if (ctx->is_first || ctx->at < 0)
+                return;
+        now = clock_now();
+        ctx->is_first = 1;
+        ctx->is_answer = 1;
+        ctx->first_at = now;
+        count(ctx, ctx->at, POOL_UNANSWERED, -1);
+        count(ctx, ctx->at, POOL_PREFILL, -(int64_t)ctx->fresh);
+        rate_first(&ctx->pool->replicas[ctx->at].rate, &ctx->ticket, ctx->is_stream, now);
+        pool_worked(ctx->pool, ctx->at);
+        pool_measure(&ctx->pool->first, now - ctx->arrived);
+}
+
+void sublet_release(sublet_ctx_t *ctx)
+{
+        int at = ctx->at;
+
+        if (at < 0)
+                return;
+        if (!ctx->is_first) {
+                count(ctx, at, POOL_UNANSWERED, -1);
+                count(ctx, at, POOL_PREFILL, -(int64_t)ctx->fresh);
+                rate_drop(&ctx->pool->replicas[at].rate, &ctx->ticket);
+        }
+        rate_end(&ctx->pool->replicas[at].rate, clock_now());
+        count(ctx, at, POOL_CONTEXT, -(int64_t)ctx->asks.tokens);
+        count(ctx, at, POOL_INFLIGHT, -1);
+        ctx->at = -1;
+        ctx->is_first = 0;
+        if (pool_load(ctx->pool, POOL_ALL, POOL_INFLIGHT))
+                sublet_ring();
+}
+
+/* ---- deciding --------------------------------------------------------------------------------------- */
+
+/* The address is copied: the place may be given to another while the request runs. */
+static int copy_replica(sublet_ctx_t *ctx, int at)
+{
+        static struct pool_says says;
+
+        if (!pool_read(ctx->pool, at, &says))
+                return 0;
+        ctx->sockaddr = says.sockaddr;
+        ctx->socklen = says.socklen;
+        ngx_memcpy(ctx->replica, says.name, sizeof(ctx->replica));
+        ctx->peer.len = ngx_strlen(says.address);
+        ctx->peer.data = ngx_pnalloc(ctx->request->pool, ctx->peer.len);
+        if (!ctx->peer.data)
+                return 0;
+        ngx_memcpy(ctx->peer.data, says.address, ctx->peer.len);
+        return 1;
+}
+
+static void charge(sublet_ctx_t *ctx, int at, nsec now)
+{
+        struct pool_replica *replica = &ctx->pool->replicas[at];
+
+        ctx->at = at;
+        ctx->decided = now;
+        ctx->fresh = ctx->asks.tokens - ctx->verdict.matched;
+        count(ctx, at, POOL_UNANSWERED, 1);
+        count(ctx, at, POOL_PREFILL, ctx->fresh);
+        count(ctx, at, POOL_CONTEXT, ctx->asks.tokens);
+        rate_send(&replica->rate, ctx->verdict.work, now, &ctx->ticket);
+        atomic_fetch_add(&replica->sent, 1);
+        atomic_fetch_add(&replica->prompted, ctx->asks.tokens);
+        atomic_fetch_add(&replica->matched, ctx->verdict.matched);
+        index_put(ctx->pool->index, (unsigned int)at, ctx->asks.chain, ctx->asks.n_blocks);
+}
+
+/* Whom it is counted as waiting for; the agent hears of a sleeper once. */
+static void want(sublet_ctx_t *ctx, int replica, int64_t work, int is_asleep)
+{
+        struct pool_request *asks = &ctx->asks;
+
+        if (asks->wanted >= 0) {
+                count(ctx, asks->wanted, POOL_WANTED, -1);
+                count(ctx, asks->wanted, POOL_WANTED_WORK, -asks->wanted_work);
+        }
+        asks->wanted = replica;
+        asks->wanted_work = is_asleep ? work : 0;
+        if (replica < 0)
+                return;
+        count(ctx, replica, POOL_WANTED, 1);
+        count(ctx, replica, POOL_WANTED_WORK, asks->wanted_work);
+        if (is_asleep && ctx->woken != replica) {
+                ctx->woken = replica;
+                atomic_fetch_add(&ctx->pool->serial, 1);
+                sublet_ring();
+        }
+}
+
+/* NGX_DECLINED: reserved, go on; NGX_AGAIN: hold; NGX_ERROR: nobody. */
+ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_retry)
+{
+        struct pick *verdict = &ctx->verdict;
+        int64_t n_held = pool_load(ctx->pool, POOL_ALL, POOL_INFLIGHT) - ctx->is_held;
+        nsec now = clock_now();
+
+        ctx->asks.is_retry = is_retry;
+        for (int i = 0; i < 4; i++) {
+                ctx->asks.random = (uint64_t)ngx_random() << 32 ^ (uint64_t)now;
+                pool_decide(ctx->pool, &ctx->asks, n_held > 0 ? (uint32_t)n_held : 0, now, verdict);
+                if (verdict->action == PICK_REFUSE)
+                        return NGX_ERROR;
+                if (verdict->action != PICK_SEND)
+                        return NGX_AGAIN;
+                if (!pool_reserve(ctx->pool, (unsigned int)ngx_process_slot, (int)verdict->replica, is_retry, now))
+                        continue; /* another took the place */
+                if (copy_replica(ctx, (int)verdict->replica)) {
+                        charge(ctx, (int)verdict->replica, now);
+                        return NGX_DECLINED;
+                }
+                count(ctx, (int)verdict->replica, POOL_INFLIGHT, -1);
+        }
+        verdict->action = PICK_HOLD;
+        verdict->replica = UINT32_MAX;
+        return NGX_AGAIN;
+}
+
+static void refuse(sublet_ctx_t *ctx, enum pool_outcome outcome, const char *code)
+{
+        ctx->outcome = outcome;
+        ctx->refusal = code;
+        ctx->rc = NGX_ERROR;
+}
+
+/* ---- holding ---------------------------------------------------------------------------------------- */
+
+static void unpark(sublet_ctx_t *ctx)
+{
+        want(ctx, -1, 0, 0);
+        if (ctx->is_held) {
+                ctx->is_held = 0;
+                ctx->held_for = clock_now() - ctx->arrived;
+                count(ctx, POOL_ALL, POOL_INFLIGHT, -1);
+        }
+        if (ctx->is_parked) {
+                ctx->is_parked = 0;
+                ngx_queue_remove(&ctx->queue);
+        }
+        if (ctx->deadline.timer_set) {
+                ngx_del_timer(&ctx->deadline);
+        }
+}
+
+static void note_wait(sublet_ctx_t *ctx)
+{
+        const struct pick *v = &ctx->verdict;
+        int replica = v->replica == UINT32_MAX ? -1 : (int)v->replica;
+
+        ctx->item.cached_permille = ctx->asks.tokens ? v->matched * 1000 / ctx->asks.tokens : 0;
+        if (replica != ctx->asks.wanted || v->action == PICK_WAKE)
+                want(ctx, replica, (int64_t)v->work, v->action == PICK_WAKE);
+}
+
+static ngx_int_t park(sublet_ctx_t *ctx)
+{
+        ngx_http_request_t *r = ctx->request;
+        ngx_event_t *read = r->connection->read;
+        nsec left = ctx->item.deadline - clock_now();
+
+        if (read->ready) {
+                ngx_post_event(read, &ngx_posted_events); /* the client may be gone already */
+        } else if (ngx_handle_read_event(read, 0) != NGX_OK) {
+                return NGX_ERROR;
+        }
+        r->read_event_handler = ngx_http_test_reading; /* 499 when the client leaves */
+        r->write_event_handler = ngx_http_request_empty_handler;
+        ngx_queue_insert_tail(&held, &ctx->queue);
+        ctx->is_parked = 1;
+        ctx->was_held = 1;
+        ngx_add_timer(&ctx->deadline, left > 0 ? (ngx_msec_t)(left / NSEC_PER_MSEC) + 1 : 1);
+        note_wait(ctx);
+        atomic_fetch_add(&ctx->pool->holds, 1);
+        return NGX_OK;
+}
+
+static void resume(sublet_ctx_t *ctx)
+{
+        unpark(ctx);
+        ngx_post_event(&ctx->resume, &ngx_posted_events);
+}
+
+static void on_resume(ngx_event_t *event)
+{
+        sublet_ctx_t *ctx = event->data;
+        ngx_http_request_t *r = ctx->request;
+        ngx_connection_t *c = r->connection;
+
+        ngx_http_set_log_request(c->log, r);
+        r->read_event_handler = ngx_http_block_reading;
+        r->write_event_handler = ngx_http_core_run_phases;
+        ngx_http_core_run_phases(r); /* r may be freed here */
+        ngx_http_run_posted_requests(c);
+}
+
+static void on_deadline(ngx_event_t *event)
+{
+        sublet_ctx_t *ctx = event->data;
+
+        unpark(ctx);
+        refuse(ctx, POOL_LATE, "deadline");
+        on_resume(&ctx->resume);
+}
+
+static nsec sort_now;
+
+static sublet_ctx_t *ctx_of(const ngx_queue_t *q)
+{
+        return ngx_queue_data((ngx_queue_t *)(uintptr_t)q, sublet_ctx_t, queue);
+}
+
+static ngx_int_t compare(const ngx_queue_t *a, const ngx_queue_t *b)
+{
+        const struct queue_item *x = &ctx_of(a)->item;
+        const struct queue_item *y = &ctx_of(b)->item;
+
+        return queue_before(y, x, sort_now) ? 1 : queue_before(x, y, sort_now) ? -1 : 0;
+}
+
+static sublet_ctx_t *last_held(struct pool *pool)
+{
+        sort_now = clock_now();
+        ngx_queue_sort(&held, compare);
+        for (ngx_queue_t *q = ngx_queue_last(&held); q != ngx_queue_sentinel(&held); q = ngx_queue_prev(q))
+                if (ctx_of(q)->pool == pool)
+                        return ctx_of(q);
+        return NULL;
+}
+
+void sublet_queue_init(void)
+{
+        ngx_queue_init(&held);
+}
+
+void sublet_queue_look(void)
+{
+        ngx_queue_t *q, *next;
+        int looks = LOOKS;
+
+        if (ngx_queue_empty(&held))
+                return;
+        sort_now = clock_now();
+        ngx_queue_sort(&held, compare);
+        for (q = ngx_queue_head(&held); q != ngx_queue_sentinel(&held) && looks; q = next) {
+                sublet_ctx_t *ctx = ctx_of(q);
+
+                next = ngx_queue_next(q);
+                ctx->rc = sublet_decide(ctx, 0);
+                if (ctx->rc == NGX_AGAIN) {
+                        note_wait(ctx);
+                        looks--;
+                        continue;
+                }
+                if (ctx->rc == NGX_ERROR)
+                        refuse(ctx, POOL_NOBODY, "no_replica");
+                resume(ctx);
+        }
+}
+
+/* May it be held? Somebody of lower priority may have to go for it. */
+static int admit(sublet_ctx_t *ctx)
+{
+        size_t n = (size_t)pool_load(ctx->pool, POOL_ALL, POOL_INFLIGHT), bound = ctx->pool->settings.queue;
+        sublet_ctx_t *last = n >= bound ? last_held(ctx->pool) : NULL;
+
+        switch (queue_admit(n, bound, &ctx->item, last ? &last->item : NULL)) {
+        case QUEUE_ADMIT:
+                return 1;
+        case QUEUE_DISPLACE:
+                refuse(last, POOL_FULL, "queue_full");
+                resume(last);
+                return 1;
+        default:
+                return 0;
+        }
+}
+
+static int hold(sublet_ctx_t *ctx)
+{
+        if (!admit(ctx)) {
+                refuse(ctx, POOL_FULL, "queue_full");
+                return 0;
+        }
+        ctx->is_held = 1;
+        count(ctx, POOL_ALL, POOL_INFLIGHT, 1);
+        ctx->rc = sublet_decide(ctx, 0); /* Q1 */
+        if (ctx->rc == NGX_AGAIN && park(ctx) == NGX_OK)
+                return 1;
+        unpark(ctx);
+        return 0;
+}
+
+/* ---- the body --------------------------------------------------------------------------------------- */
+
+static int scan_file(ngx_buf_t *b)
+{
+        static u_char piece[PIECE];
+
+        for (off_t at = b->file_pos; at < b->file_last;) {
+                size_t want_now = (size_t)ngx_min((off_t)PIECE, b->file_last - at);
+                ssize_t n = ngx_read_file(b->file, piece, want_now, at);
+
+                if (n <= 0)
+                        return SCAN_E_SHORT;
+                (void)scan_feed(&scan, piece, (size_t)n);
+                at += n;
+        }
+        return SCAN_OK;
+}
+
+static int scan_body(ngx_http_request_t *r, size_t *ret_size)
+{
+        int result = SCAN_OK;
+
+        *ret_size = 0;
+        prefix_begin(&prefix);
+        scan_begin(&scan, &prefix);
+        for (ngx_chain_t *l = r->request_body ? r->request_body->bufs : NULL; l && result == SCAN_OK; l = l->next) {
+                *ret_size += (size_t)ngx_buf_size(l->buf);
+                if (l->buf->in_file)
+                        result = scan_file(l->buf);
+                else
+                        result = scan_feed(&scan, l->buf->pos, (size_t)(l->buf->last - l->buf->pos));
+        }
+        return result == SCAN_OK ? scan_end(&scan) : result;
+}
+
+static uint64_t hash_word(const void *word, size_t size)
+{
+        return size ? pool_model_hash(word, size) : 0;
+}
+
+static int keep_chain(sublet_ctx_t *ctx)
+{
+        uint64_t *chain = ngx_palloc(ctx->request->pool, (prefix.n_blocks + 1) * sizeof(uint64_t));
+
+        if (!chain)
+                return 0;
+        ngx_memcpy(chain, prefix.chain, prefix.n_blocks * sizeof(uint64_t));
+        ctx->asks.chain = chain;
+        ctx->asks.n_blocks = prefix.n_blocks;
+        ctx->asks.tokens = (uint32_t)(prefix.size / PICK_BYTES_PER_TOKEN);
+        return 1;
+}
+
+static int keep_scan(sublet_ctx_t *ctx)
+{
+        const struct scan_word *session = scan.session.size ? &scan.session : &scan.user;
+
+        ctx->is_stream = scan.is_stream;
+        ctx->item.priority = (int32_t)ngx_max(INT32_MIN, ngx_min(INT32_MAX, scan.priority));
+        ctx->asks.model = pool_model_hash(scan.model.text, scan.model.size);
+        if (!ctx->asks.session)
+                ctx->asks.session = hash_word(session->text, session->size);
+        ctx->model.len = scan.model.size;
+        ctx->model.data = ngx_pnalloc(ctx->request->pool, scan.model.size);
+        if (!ctx->model.data)
+                return 0;
+        ngx_memcpy(ctx->model.data, scan.model.text, scan.model.size);
+        return keep_chain(ctx);
+}
+
+static int header_is(const ngx_table_elt_t *h, const char *name, size_t size)
+{
+        return h->key.len == size && ngx_strncasecmp(h->key.data, (u_char *)name, size) == 0;
+}
+
+#define HEADER_IS(h, name) header_is(h, name, sizeof(name) - 1)
+
+static void read_header(sublet_ctx_t *ctx, const ngx_table_elt_t *h)
+{
+        u_char *digits = h->value.data;
+        size_t size = h->value.len;
+        ngx_int_t n;
+
+        if (HEADER_IS(h, "X-Session-ID")) {
+                ctx->asks.session = hash_word(h->value.data, h->value.len);
+        } else if (HEADER_IS(h, "X-Sublet-Deadline-Ms")) {
+                n = ngx_atoi(digits, size);
+                if (n > 0 && (nsec)n * NSEC_PER_MSEC < ctx->item.deadline - ctx->item.arrived)
+                        ctx->item.deadline = ctx->item.arrived + (nsec)n * NSEC_PER_MSEC;
+        } else if (HEADER_IS(h, "X-Sublet-Priority") && size) {
+                int is_negative = digits[0] == '-';
+
+                n = ngx_atoi(digits + is_negative, size - (size_t)is_negative);
+                if (n != NGX_ERROR && n <= INT32_MAX)
+                        ctx->item.priority = (int32_t)(is_negative ? -n : n);
+        }
+}
+
+static void read_headers(sublet_ctx_t *ctx)
+{
+        ngx_list_part_t *part = &ctx->request->headers_in.headers.part;
+
+        for (; part; part = part->next)
+                for (ngx_uint_t i = 0; i < part->nelts; i++) {
+                        ngx_table_elt_t *h = &((ngx_table_elt_t *)part->elts)[i];
+
+                        if (h->key.data[0] == 'X' || h->key.data[0] == 'x')
+                                read_header(ctx, h);
+                }
+}
+
+/* 0: refused. */
+static int understand(sublet_ctx_t *ctx)
+{
+        size_t size;
+        int r = scan_body(ctx->request, &size);
+
+        if (!size && ctx->request->method & (NGX_HTTP_GET | NGX_HTTP_HEAD | NGX_HTTP_DELETE | NGX_HTTP_OPTIONS)) {
+                ctx->asks.model = POOL_ANY;
+                ctx->asks.chain = NULL;
+                read_headers(ctx);
+                return 1;
+        }
+        if (r != SCAN_OK) {
+                refuse(ctx, POOL_BAD, "invalid_json");
+                return 0;
+        }
+        if (!scan.has_model || !scan.model.size) {
+                refuse(ctx, POOL_BAD, "model_required");
+                return 0;
+        }
+        if (!keep_scan(ctx)) {
+                refuse(ctx, POOL_NOBODY, "no_replica");
+                return 0;
+        }
+        read_headers(ctx); /* a header is stronger than the body */
+        if (!pool_serves(ctx->pool, ctx->asks.model)) {
+                refuse(ctx, POOL_UNKNOWN, "model_not_found");
+                return 0;
+        }
+        return 1;
+}
+
+/* 0: parked, the phases go on later. */
+static int decide_or_hold(sublet_ctx_t *ctx)
+{
+        nsec began = clock_now();
+
+        if (understand(ctx)) {
+                ctx->rc = sublet_decide(ctx, 0);
+                ctx->decision_took = clock_now() - began;
+                pool_measure(&ctx->pool->decision, ctx->decision_took);
+                if (ctx->rc == NGX_AGAIN && hold(ctx))
+                        return 0;
+                if (ctx->rc == NGX_ERROR && !ctx->refusal)
+                        refuse(ctx, POOL_NOBODY, "no_replica");
+        }
+        return 1;
+}
+
+static void body_ready(ngx_http_request_t *r) /* from inside the call, or later from an event */
+{
+        sublet_ctx_t *ctx = sublet_ctx(r);
+
+        ctx->has_body = 1;
+        r->preserve_body = 1;
+        pool_earn(ctx->pool);
+        if (!decide_or_hold(ctx))
+                return;
+        r->write_event_handler = ngx_http_core_run_phases;
+        ngx_http_core_run_phases(r);
+}
+
+/* ---- phases ----------------------------------------------------------------------------------------- */
+
+/* The request's pool is destroyed: every way out comes through here. */
+static void cleanup(void *data)
+{
+        sublet_ctx_t *ctx = data;
+
+        unpark(ctx);
+        if (ctx->resume.posted) {
+                ngx_delete_posted_event(&ctx->resume);
+        }
+        sublet_release(ctx);
+}
+
+sublet_ctx_t *sublet_ctx(ngx_http_request_t *r)
+{
+        sublet_ctx_t *ctx = ngx_http_get_module_ctx(r->main, ngx_http_sublet_module);
+
+        if (ctx || !(r->internal || r->filter_finalize))
+                return ctx;
+        for (ngx_pool_cleanup_t *c = r->pool->cleanup; c; c = c->next) /* an internal redirect forgets contexts */
+                if (c->handler == cleanup)
+                        return c->data;
+        return NULL;
+}
+
+static sublet_ctx_t *make_ctx(ngx_http_request_t *r, struct pool *pool)
+{
+        ngx_pool_cleanup_t *c = ngx_pool_cleanup_add(r->pool, sizeof(sublet_ctx_t));
+        sublet_ctx_t *ctx;
+
+        if (!c)
+                return NULL;
+        ctx = c->data;
+        ngx_memzero(ctx, sizeof(*ctx));
+        c->handler = cleanup;
+        ctx->request = r;
+        ctx->pool = pool;
+        ctx->at = ctx->woken = ctx->asks.wanted = -1;
+        ctx->arrived = ctx->item.arrived = clock_now();
+        ctx->item.deadline = ctx->arrived + (nsec)pool->settings.hold_ms * NSEC_PER_MSEC;
+        ctx->deadline = (ngx_event_t){ .handler = on_deadline, .data = ctx, .log = r->connection->log };
+        ctx->resume = (ngx_event_t){ .handler = on_resume, .data = ctx, .log = r->connection->log };
+        ngx_http_set_ctx(r, ctx, ngx_http_sublet_module);
+        return ctx;
+}
+
+static ngx_int_t go_on(ngx_http_request_t *r, sublet_ctx_t *ctx)
+{
+        if (!ctx->has_body || ctx->is_parked)
+                return NGX_DONE;
+        if (ctx->rc != NGX_DECLINED)
+                r->content_handler = sublet_refuse; /* in place of proxy_pass */
+        return NGX_DECLINED;
+}
+
+ngx_int_t sublet_route(ngx_http_request_t *r)
+{
+        sublet_loc_t *conf = ngx_http_get_module_loc_conf(r, ngx_http_sublet_module);
+        sublet_ctx_t *ctx = ngx_http_get_module_ctx(r, ngx_http_sublet_module);
+        ngx_int_t rc;
+
+        if (!conf->route || r != r->main)
+                return NGX_DECLINED;
+        if (ctx)
+                return go_on(r, ctx);
+        ctx = make_ctx(r, conf->route->pool);
+        if (!ctx)
+                return NGX_ERROR;
+        r->request_body_in_single_buf = 1;
+        rc = ngx_http_read_client_request_body(r, body_ready); /* counts the request */
+        if (rc >= NGX_HTTP_SPECIAL_RESPONSE)
+                return rc;
+        ngx_http_finalize_request(r, NGX_DONE); /* and this one discounts it */
+        return NGX_DONE;
+}
+
+static enum pool_outcome outcome_of(ngx_http_request_t *r, const sublet_ctx_t *ctx)
+{
+        ngx_uint_t status = r->err_status ? r->err_status : r->headers_out.status;
+
+        if (status == NGX_HTTP_CLIENT_CLOSED_REQUEST || r->connection->error)
+                return POOL_LEFT;
+        if (ctx->refusal)
+                return ctx->outcome;
+        if (ctx->is_answer)
+                return POOL_ANSWERED;
+        return status >= NGX_HTTP_INTERNAL_SERVER_ERROR ? POOL_FAILED : status >= 400 ? POOL_BAD : POOL_ANSWERED;
+}
+
+ngx_int_t sublet_log(ngx_http_request_t *r)
+{
+        sublet_ctx_t *ctx = sublet_ctx(r);
+        nsec now;
+
+        if (!ctx)
+                return NGX_OK;
+        now = clock_now();
+        atomic_fetch_add(&ctx->pool->outcomes[outcome_of(r, ctx)], 1);
+        if (ctx->was_held)
+                pool_measure(&ctx->pool->held, ctx->held_for);
+        if (ctx->is_answer && ctx->n_events > 2)
+                pool_measure(&ctx->pool->token, (now - ctx->first_at) / (ctx->n_events - 1));
+        return NGX_OK;
+}

@@ -1,0 +1,391 @@
+#include "route/pool.h"
+
+#include "base/cleanup.h"
+
+#include "route/prefix.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define XXH_INLINE_ALL
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#include <xxhash.h>
+#pragma GCC diagnostic pop
+
+const char *const POOL_OUTCOME_NAMES[POOL_OUTCOMES] = { "answered",   "left",     "bad_request", "unknown_model",
+                                                        "queue_full", "deadline", "no_replica",  "failed" };
+
+const uint32_t POOL_BOUNDS_USEC[POOL_BUCKETS] = { 10,     50,     200,    1000,    5000,    20000,    50000,
+                                                  100000, 250000, 500000, 1000000, 2500000, 10000000, 60000000 };
+
+enum {
+        BUDGET_MAX = 10 * 1000, /* ten retries are always in hand */
+        SWEEP = 4096,
+};
+
+/* Three parts of the memory: this struct, slots (9/20 of the rest), rings. */
+int pool_init(void *memory, size_t size, uint64_t epoch, struct pool **ret)
+{
+        size_t own = (sizeof(struct pool) + 63) / 64 * 64, n_slots = 1024, n_blocks;
+        struct pool *pool = memory;
+
+        if (size < own + index_size(n_slots, 64))
+                return -ENOSPC;
+        while (index_size(n_slots * 2, 0) <= (size - own) / 20 * 9)
+                n_slots *= 2;
+        n_blocks = (size - own - index_size(n_slots, 0)) / (index_size(n_slots, 1) - index_size(n_slots, 0));
+        pool->epoch = epoch;
+        pool->serial = 1;
+        pool->budget = BUDGET_MAX;
+        pool->settings.queue = 1000;
+        pool->settings.hold_ms = 30000;
+        pool->settings.retry_permille = 100;
+        pool->settings.breaker_failures = 3;
+        pool->settings.breaker_ms = 5000;
+        pool->index = index_init((char *)memory + own, n_slots, n_blocks);
+        *ret = pool;
+        return 0;
+}
+
+/* ---- replicas --------------------------------------------------------------------------------------- */
+
+bool pool_read(const struct pool *pool, int replica, struct pool_says *ret)
+{
+        const struct pool_replica *r = &pool->replicas[replica];
+
+        for (int i = 0; i < 1000; i++) {
+                uint32_t version = atomic_load(&r->version);
+
+                memcpy(ret, &r->says, sizeof(*ret));
+                atomic_thread_fence(memory_order_acquire);
+                if (version % 2 == 0 && version == atomic_load(&r->version))
+                        return atomic_load(&r->place) == POOL_USED;
+        }
+        return false; /* its writer was killed; the agent will write again */
+}
+
+int pool_find(const struct pool *pool, const char *name)
+{
+        for (int i = 0; i < POOL_REPLICAS; i++)
+                if (pool->replicas[i].place == POOL_USED && strcmp(pool->replicas[i].says.name, name) == 0)
+                        return i;
+        return -1;
+}
+
+static int find_free(struct pool *pool)
+{
+        for (int i = 0; i < POOL_REPLICAS; i++) {
+                struct pool_replica *r = &pool->replicas[i];
+
+                if (r->place == POOL_FREE ||
+                    (r->place == POOL_GONE && !r->is_swept && !r->load[POOL_INFLIGHT] && !r->load[POOL_WANTED])) {
+                        memset(&r->rate, 0, sizeof(r->rate));
+                        r->failures = 0;
+                        r->tripped = 0;
+                        r->sent = r->failed = r->matched = r->prompted = 0;
+                        return i;
+                }
+        }
+        return -ENOSPC;
+}
+
+uint64_t pool_model_hash(const char *model, size_t size)
+{
+        return XXH3_64bits(model, size) | 1;
+}
+
+static void set_models(struct pool_replica *r, const struct pool_says *says)
+{
+        for (uint32_t i = 0; i < POOL_MODELS; i++)
+                atomic_store(&r->models[i],
+                             i < says->n_models ? pool_model_hash(says->models[i], strlen(says->models[i])) : 0);
+}
+
+/* Blocks of text that so many tokens are, with the small first ones. */
+static size_t blocks_of(uint32_t tokens)
+{
+        return (size_t)tokens / (1024 / PICK_BYTES_PER_TOKEN) + 8;
+}
+
+static void set_numbers(struct pool *pool, int i, const struct pool_says *says)
+{
+        struct pool_replica *r = &pool->replicas[i];
+
+        r->capacity = says->capacity;
+        r->kv_permille = says->kv_permille;
+        r->waiting = says->waiting;
+        r->wake_ms = says->wake_ms;
+        r->hold = says->hold;
+        if (r->kv_tokens != says->kv_tokens || r->place != POOL_USED)
+                index_resize(pool->index, (unsigned int)i, says->kv_tokens ? blocks_of(says->kv_tokens) : SIZE_MAX);
+        r->kv_tokens = says->kv_tokens;
+        rate_seed(&r->rate, says->rate);
+}
+
+int pool_set(struct pool *pool, const struct pool_says *says, nsec now)
+{
+        int i = pool_find(pool, says->name);
+        struct pool_replica *r;
+
+        if (i < 0)
+                i = find_free(pool);
+        if (i < 0)
+                return i;
+        r = &pool->replicas[i];
+        atomic_store(&r->version, (r->version | 1u));
+        memcpy(&r->says, says, sizeof(*says));
+        atomic_store(&r->version, r->version + 1);
+        set_models(r, says);
+        set_numbers(pool, i, says);
+        if (says->state == PICK_UP) {
+                r->tripped = 0;
+                r->failures = 0;
+                if (r->state != PICK_UP)
+                        rate_reset(&r->rate, now);
+        }
+        atomic_store(&r->state, says->state);
+        atomic_store(&r->place, POOL_USED);
+        atomic_fetch_add(&pool->serial, 1);
+        return i;
+}
+
+void pool_remove(struct pool *pool, int replica)
+{
+        struct pool_replica *r = &pool->replicas[replica];
+
+        atomic_store(&r->is_swept, 1);
+        atomic_store(&r->place, POOL_GONE);
+        atomic_fetch_add(&pool->serial, 1);
+}
+
+void pool_forget(struct pool *pool, int replica, nsec now)
+{
+        atomic_store(&pool->replicas[replica].is_swept, 1);
+        rate_reset(&pool->replicas[replica].rate, now);
+}
+
+void pool_tick(struct pool *pool)
+{
+        for (int i = 0; i < POOL_REPLICAS; i++)
+                if (pool->replicas[i].is_swept && index_sweep(pool->index, (unsigned int)i, SWEEP))
+                        atomic_store(&pool->replicas[i].is_swept, 0);
+}
+
+static bool serves(const struct pool_replica *r, uint64_t model)
+{
+        uint64_t first = atomic_load(&r->models[0]);
+
+        if (!first || first == model || model == POOL_ANY)
+                return true;
+        for (int i = 1; i < POOL_MODELS && r->models[i]; i++)
+                if (r->models[i] == model)
+                        return true;
+        return false;
+}
+
+bool pool_serves(const struct pool *pool, uint64_t model)
+{
+        for (int i = 0; i < POOL_REPLICAS; i++)
+                if (pool->replicas[i].place == POOL_USED && serves(&pool->replicas[i], model))
+                        return true;
+        return false;
+}
+
+/* ---- load ------------------------------------------------------------------------------------------- */
+
+void pool_count(struct pool *pool, unsigned int worker, int replica, enum pool_load what, int64_t by)
+{
+        atomic_fetch_add(&pool->rows[worker % POOL_WORKERS][replica][what], by);
+        if (replica == POOL_ALL)
+                atomic_fetch_add(&pool->n_held, by);
+        else
+                atomic_fetch_add(&pool->replicas[replica].load[what], by);
+}
+
+int64_t pool_load(const struct pool *pool, int replica, enum pool_load what)
+{
+        int64_t n = replica == POOL_ALL ? pool->n_held : pool->replicas[replica].load[what];
+
+        return n > 0 ? n : 0;
+}
+
+void pool_worker_new(struct pool *pool, unsigned int worker)
+{
+        for (int i = 0; i <= POOL_REPLICAS; i++)
+                for (int what = 0; what < POOL_LOADS; what++) {
+                        int64_t n = atomic_exchange(&pool->rows[worker % POOL_WORKERS][i][what], 0);
+
+                        if (n && i == POOL_ALL)
+                                atomic_fetch_add(&pool->n_held, what == POOL_INFLIGHT ? -n : 0);
+                        else if (n)
+                                atomic_fetch_add(&pool->replicas[i].load[what], -n);
+                }
+}
+
+/* ---- deciding --------------------------------------------------------------------------------------- */
+
+enum pick_state pool_state(const struct pool *pool, int replica, nsec now)
+{
+        const struct pool_replica *r = &pool->replicas[replica];
+        enum pick_state state = (enum pick_state)r->state;
+
+        if (state == PICK_UP && r->tripped && now < r->tripped)
+                return PICK_DOWN;
+        return state == PICK_ASLEEP && !r->hold ? PICK_DOWN : state;
+}
+
+static uint32_t small(int64_t n)
+{
+        return n < 0 ? 0 : n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+        return a > b ? a : b;
+}
+
+static void fill(const struct pool *pool, int i, const struct pool_request *q, uint32_t blocks, nsec now,
+                 struct pick_replica *ret)
+{
+        const struct pool_replica *r = &pool->replicas[i];
+        int own = q->wanted == i;
+        uint64_t matched = prefix_bytes(blocks) / PICK_BYTES_PER_TOKEN;
+
+        *ret = (struct pick_replica){
+                .rate = rate_now(&r->rate),
+                .backlog = rate_backlog(&r->rate, now) + small(r->load[POOL_WANTED_WORK] - own * q->wanted_work),
+                .slot = rate_slot(&r->rate, small(r->load[POOL_WANTED] - own)),
+                .wake = r->wake_ms / 1e3,
+                .matched = matched < q->tokens ? (uint32_t)matched : q->tokens,
+                .inflight = small(r->load[POOL_INFLIGHT]),
+                .waiting = larger(small(r->load[POOL_UNANSWERED]), r->waiting),
+                .capacity = q->is_retry ? 0 : r->capacity,
+                .held = small(r->load[POOL_CONTEXT]),
+                .prefill = small(r->load[POOL_PREFILL]),
+                .kv_permille = r->kv_permille,
+                .kv_total = r->kv_tokens,
+                .state = (uint8_t)pool_state(pool, i, now),
+                .tried = q->tried >> i & 1,
+        };
+        if (!r->kv_permille && r->kv_tokens) /* not said: estimated */
+                ret->kv_permille = (uint32_t)((uint64_t)ret->held * 1000 / r->kv_tokens);
+}
+
+static uint64_t candidates(const struct pool *pool, uint64_t model, uint64_t *ret_indexed)
+{
+        uint64_t mask = 0;
+
+        *ret_indexed = 0;
+        for (int i = 0; i < POOL_REPLICAS; i++) {
+                const struct pool_replica *r = &pool->replicas[i];
+
+                if (r->place != POOL_USED || !serves(r, model))
+                        continue;
+                mask |= 1ull << i;
+                *ret_indexed |= (uint64_t)!r->is_swept << i;
+        }
+        return mask;
+}
+
+static uint64_t hash_for_policy(const struct pool_request *q)
+{
+        if (q->session)
+                return q->session;
+        return q->n_blocks ? q->chain[q->n_blocks < 4 ? q->n_blocks - 1 : 3] : q->random;
+}
+
+void pool_decide(struct pool *pool, const struct pool_request *q, uint32_t n_held, nsec now, struct pick *ret)
+{
+        uint64_t indexed, mask = candidates(pool, q->model, &indexed);
+        uint32_t blocks[INDEX_REPLICAS] = { 0 };
+        struct pick_replica rows[POOL_REPLICAS];
+        uint8_t places[POOL_REPLICAS];
+        struct pick_view view = { .replicas = rows,
+                                  .tuning = &PICK_TUNING_DEFAULT,
+                                  .random = q->random,
+                                  .turn = atomic_fetch_add(&pool->turn, 1),
+                                  .prefix = hash_for_policy(q),
+                                  .prompt = q->tokens,
+                                  .n_held = n_held };
+
+        (void)index_match(pool->index, q->chain, q->n_blocks, indexed, blocks);
+        for (; mask; mask &= mask - 1) {
+                int i = __builtin_ctzll(mask);
+
+                fill(pool, i, q, blocks[i], now, &rows[view.n_replicas]);
+                places[view.n_replicas++] = (uint8_t)i;
+        }
+        PICK_POLICIES[pool->settings.policy].pick(&view, ret);
+        if (ret->replica != UINT32_MAX)
+                ret->replica = places[ret->replica];
+}
+
+bool pool_reserve(struct pool *pool, unsigned int worker, int replica, bool is_retry, nsec now)
+{
+        struct pool_replica *r = &pool->replicas[replica];
+        int64_t tripped = atomic_load(&r->tripped);
+        uint32_t capacity = r->capacity;
+
+        if (tripped &&
+            (now < tripped || !atomic_compare_exchange_strong(&r->tripped, &tripped,
+                                                              now + (nsec)pool->settings.breaker_ms * NSEC_PER_MSEC)))
+                return false;
+        pool_count(pool, worker, replica, POOL_INFLIGHT, 1);
+        if (!capacity || is_retry || r->load[POOL_INFLIGHT] <= (int64_t)capacity)
+                return true;
+        pool_count(pool, worker, replica, POOL_INFLIGHT, -1);
+        return false;
+}
+
+bool pool_failed(struct pool *pool, int replica, bool is_refused, nsec now)
+{
+        struct pool_replica *r = &pool->replicas[replica];
+        uint32_t n = atomic_fetch_add(&r->failures, 1) + 1;
+
+        atomic_fetch_add(&r->failed, 1);
+        if (!is_refused && n < pool->settings.breaker_failures)
+                return false;
+        if (atomic_exchange(&r->tripped, now + (nsec)pool->settings.breaker_ms * NSEC_PER_MSEC))
+                return false;
+        atomic_fetch_add(&pool->serial, 1);
+        return true;
+}
+
+void pool_worked(struct pool *pool, int replica)
+{
+        struct pool_replica *r = &pool->replicas[replica];
+
+        if (atomic_load_explicit(&r->failures, memory_order_relaxed))
+                atomic_store(&r->failures, 0);
+        if (atomic_load_explicit(&r->tripped, memory_order_relaxed) && atomic_exchange(&r->tripped, 0))
+                atomic_fetch_add(&pool->serial, 1);
+}
+
+bool pool_may_retry(struct pool *pool)
+{
+        if (atomic_fetch_sub(&pool->budget, 1000) >= 1000) {
+                atomic_fetch_add(&pool->retries, 1);
+                return true;
+        }
+        atomic_fetch_add(&pool->budget, 1000);
+        return false;
+}
+
+void pool_earn(struct pool *pool)
+{
+        if (atomic_load_explicit(&pool->budget, memory_order_relaxed) < BUDGET_MAX)
+                atomic_fetch_add(&pool->budget, pool->settings.retry_permille);
+}
+
+void pool_measure(struct pool_histogram *histogram, nsec span)
+{
+        nsec usec = span > 0 ? span / NSEC_PER_USEC : 0;
+        size_t i = 0;
+
+        while (i < POOL_BUCKETS && usec > POOL_BOUNDS_USEC[i])
+                i++;
+        atomic_fetch_add_explicit(&histogram->count[i], 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&histogram->sum_usec, (uint64_t)usec, memory_order_relaxed);
+}
