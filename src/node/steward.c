@@ -5,21 +5,22 @@
 #define ROUND (250 * NSEC_PER_MSEC)
 #define SILENT (BOARD_SILENT_MSEC * NSEC_PER_MSEC)
 
-struct gate_wish steward_wish(const struct steward *steward, unsigned int device)
-{
-        const struct board_device *on = &steward->board->devices[device];
-
-        if (on->is_let_on)
-                return (struct gate_wish){ 0 };
-        return (struct gate_wish){ .is_off = on->is_off, .slice = on->slice };
-}
-
 /* Nobody wishes: S2, S3. Before the first beat there is nothing to follow. */
 static bool is_alone(const struct steward *steward, nsec now)
 {
         nsec beat = steward->board->beat;
 
         return steward->is_orphan || !beat || now - beat > SILENT;
+}
+
+/* A daemon that has just begun to beat is followed at once, also before this thread has noticed. */
+struct gate_wish steward_wish(const struct steward *steward, unsigned int device)
+{
+        const struct board_device *on = &steward->board->devices[device];
+
+        if (on->is_let_on && is_alone(steward, clock_now()))
+                return (struct gate_wish){ 0 };
+        return (struct gate_wish){ .is_off = on->is_off, .slice = on->slice };
 }
 
 /* ---- off and on ---------------------------------------------------------------------------------- */

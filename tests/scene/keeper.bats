@@ -143,8 +143,7 @@ END
 @test "the board has the tenant's books and channels, and is empty again after it" {
         lessor_start
         runner_start -- "$load_" -t 1 sync
-        wait_for has_channels
-        [ "$(number n_compute)" -eq 8 ]
+        wait_for board_has n_compute 8
         [ "$(number held)" -gt 1000000 ]
         wait_for board_has n_processes 1
         wait "$runner"
