@@ -101,9 +101,9 @@ static struct tenant *tenant_new(const struct pace *pace, const struct pace_tena
                                    .cap = from->cap,
                                    .class = from->class,
                                    .kick_after = KICK_FIRST };
-        tenant->closed = tenant->used = tenant->device->used;
+        tenant->closed = tenant->used = tenant->billed = tenant->device->used;
         for (size_t i = 0; i < PACE_TICKS; i++)
-                tenant->used_at[i] = tenant->used;
+                tenant->billed_at[i] = tenant->billed;
         /* Of a daemon that is no more: what it left off is off until we have said otherwise. */
         tenant->is_off = tenant->device->is_off;
         return tenant;
@@ -180,7 +180,7 @@ int pace_remove(struct pace *pace, uint64_t id, nsec *ret_used)
                 leave(pace, tenant);
         }
         if (ret_used)
-                *ret_used = tenant->used;
+                *ret_used = tenant->billed;
         (void)tenant_free(tenant);
         pace_wake(pace);
         return 0;
@@ -229,7 +229,7 @@ static void row_of(const struct pace *pace, const struct tenant *tenant, struct 
                                   .share = tenant->share,
                                   .cap = tenant->cap,
                                   .class = tenant->class,
-                                  .used = tenant->used,
+                                  .used = tenant->billed,
                                   .started_at = tenant->started_at,
                                   .slice = tenant->device->slice,
                                   .n_turns = tenant->n_turns,

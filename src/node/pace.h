@@ -44,7 +44,7 @@ struct pace_row {
         uint64_t id;
         permille share, cap;
         enum turns_class class;
-        nsec used;         /* metered since the tenant began */
+        nsec used;         /* metered since the tenant began, less what it was on the device without work */
         permille granted;  /* metered, of the latest second */
         permille promised; /* what its share entitled it to in that second, as far as it wanted */
         nsec started_at;   /* when the device last took it on, clock_now; 0: never */

@@ -52,9 +52,13 @@ struct tenant {
         enum turns_class class;
         struct pace_channels channels;
 
-        nsec closed; /* metered, of intervals that are over */
-        nsec used;   /* with the open one, as of metered_until; never falls */
-        nsec owed;   /* what its share entitled it to, ever */
+        nsec closed;             /* metered, of intervals that are over */
+        nsec used;               /* with the open one, as of metered_until; never falls. What the turns go by */
+        nsec idle;               /* of that, on the device without work: pace_tally.c */
+        nsec trim;               /* thought idle at the end of the latest interval */
+        nsec trim_sign, came_at; /* the latest launch then; when it came on since, 0: not yet */
+        nsec billed;             /* used less idle; never falls. What everybody else goes by */
+        nsec owed;               /* what its share entitled it to, ever */
         nsec started_at;
         uint64_t n_turns;
         bool wants;
@@ -68,7 +72,7 @@ struct tenant {
         bool has_failed, was_let_on;
         nsec retry_at;
 
-        nsec used_at[PACE_TICKS], owed_at[PACE_TICKS]; /* at pace->ticks */
+        nsec billed_at[PACE_TICKS], owed_at[PACE_TICKS]; /* at pace->ticks */
 };
 
 /* Channels that a tenant left behind, to be let on. */

@@ -2,12 +2,57 @@
  * What the meter says, attributed. A context's number is that of its group's first channel, which the tenant's
  * board has; a context that is not (or no more) on a board is known by the process that made its client, which is
  * the tenant's keeper. One context at a time is on the device, so who comes on ends who was, also without a record.
+ *
+ * Who is on the device need not work: a context that is alone stays. So where launches can be seen, the end of an
+ * interval without a sign of work is held back from what is billed (QUIET after the latest sign), until it is known:
+ * who comes on again without a new launch had been at work, in a long kernel; who comes with one, or never, was idle.
  */
 #include "node/pace_inside.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define QUIET (2 * NSEC_PER_MSEC)
+
+/* ---- idle time ------------------------------------------------------------------------------- */
+
+static nsec quiet_part(const struct tenant *tenant, nsec since, nsec until)
+{
+        nsec sign = tenant->device->launched_at, looked_at = tenant->device->looked_at;
+        nsec from = (sign > since ? sign : since) + QUIET;
+
+        if (!tenant->device->can_watch || tenant->device->n_pending)
+                return 0;
+        until = until < looked_at ? until : looked_at; /* what was not looked at is taken for work */
+        return until > from ? until - from : 0;
+}
+
+/* `late`: it cannot wait for the next look. */
+static void judge_trim(struct tenant *tenant, bool is_late)
+{
+        if (!tenant->trim || !tenant->came_at || (!is_late && tenant->device->looked_at <= tenant->came_at))
+                return;
+        if (tenant->device->launched_at != tenant->trim_sign)
+                tenant->idle += tenant->trim;
+        tenant->trim = 0;
+}
+
+static void bill(const struct pace *pace, struct tenant *tenant)
+{
+        nsec billed;
+
+        judge_trim(tenant, false);
+        billed = tenant->used - tenant->idle - tenant->trim;
+        if (pace->is_taken && pace->resident == tenant)
+                billed -= quiet_part(tenant, pace->taken_at, pace->state.metered_until);
+        if (billed <= tenant->billed)
+                return;
+        tenant->billed = billed;
+        tenant->device->used = billed;
+}
+
+/* ---- intervals ------------------------------------------------------------------------------- */
 
 static struct tenant *by_keeper(const struct pace *pace, uint32_t pid)
 {
@@ -33,9 +78,13 @@ static void close_interval(struct pace *pace, nsec at)
 
         if (!pace->is_taken)
                 return;
-        if (tenant)
+        if (tenant) {
                 tenant->closed += at - pace->taken_at;
-        else
+                judge_trim(tenant, true);
+                tenant->trim = quiet_part(tenant, pace->taken_at, at);
+                tenant->trim_sign = tenant->device->launched_at;
+                tenant->came_at = 0;
+        } else
                 pace->state.foreign_used += at - pace->taken_at;
         pace->busy_used += at - pace->taken_at;
         pace->is_taken = false;
@@ -63,7 +112,7 @@ static void open_interval(struct pace *pace, const struct meter_record *record)
         pace->state.n_switches++;
         if (!pace->resident)
                 return;
-        pace->resident->started_at = record->at;
+        pace->resident->started_at = pace->resident->came_at = record->at;
         pace->resident->n_turns++;
         kick_heard(pace->resident, record->at);
 }
@@ -93,10 +142,8 @@ void tally_until(struct pace *pace, nsec until)
 
                 if (tenant == resident && pace->state.metered_until > pace->taken_at)
                         used += pace->state.metered_until - pace->taken_at;
-                if (used <= tenant->used)
-                        continue;
-                tenant->used = used;
-                tenant->device->used = used;
+                tenant->used = used > tenant->used ? used : tenant->used;
+                bill(pace, tenant);
         }
 }
 
@@ -180,7 +227,7 @@ void tally_second(struct pace *pace, nsec now)
         if (pace->is_taken && pace->state.metered_until > pace->taken_at)
                 pace->busy_at[at] += pace->state.metered_until - pace->taken_at;
         for (size_t i = 0; i < pace->n_tenants; i++) {
-                pace->tenants[i]->used_at[at] = pace->tenants[i]->used;
+                pace->tenants[i]->billed_at[at] = pace->tenants[i]->billed;
                 pace->tenants[i]->owed_at[at] = pace->tenants[i]->owed;
         }
         pace->n_ticks++;
@@ -199,7 +246,7 @@ void tally_rates(const struct pace *pace, const struct tenant *tenant, struct pa
         size_t first = pace->n_ticks < PACE_TICKS ? 0 : pace->n_ticks % PACE_TICKS;
         nsec span = pace->n_ticks ? pace->ticks[last] - pace->ticks[first] : 0;
 
-        ret->granted = part(tenant->used_at[last] - tenant->used_at[first], span);
+        ret->granted = part(tenant->billed_at[last] - tenant->billed_at[first], span);
         ret->promised = part(tenant->owed_at[last] - tenant->owed_at[first], span);
 }
 

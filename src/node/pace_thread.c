@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SHORTEST (100 * NSEC_PER_USEC)   /* a turn at most that often, whatever the policy says */
-#define WATCH_LEAST NSEC_PER_MSEC        /* between two looks at a tenant's rings: 8 us of a keeper each */
-#define WATCH_EACH (NSEC_PER_MSEC / 4)   /* more, for each tenant: all looks together stay below 4 % of a core */
-#define WATCH_ALONE (50 * NSEC_PER_MSEC) /* nobody waits for what it leaves */
+#define SHORTEST (100 * NSEC_PER_USEC)  /* a turn at most that often, whatever the policy says */
+#define WATCH_LEAST NSEC_PER_MSEC       /* between two looks at a tenant's rings: 8 us of a keeper each */
+#define WATCH_EACH (NSEC_PER_MSEC / 4)  /* more, for each tenant: all looks together stay below 4 % of a core */
+#define WATCH_ALONE (5 * NSEC_PER_MSEC) /* nobody waits for what it leaves, but idle time is not billed */
 
 /* ---- the meter ------------------------------------------------------------------------------- */
 

@@ -240,6 +240,39 @@ static void an_idle_tenant_that_is_alone_is_not_charged_for_ever(void **state)
         guest_end(&a);
 }
 
+/* Where launches are seen, idle time is not charged for at all; a long kernel is, to its end. */
+static void idle_time_is_told_from_a_long_kernel(void **state)
+{
+        struct rig *rig = *state;
+        struct pace *pace = start(rig);
+        struct board_device *device;
+        struct guest a;
+
+        guest_begin(&a, rig, 1);
+        device = &a.board->devices[0];
+        device->can_watch = 1;
+        join(pace, &a);
+        for (int round = 0; round < 2; round++) {
+                launch(&a, 20000);
+                device->launched_at = clock_now();
+                for (int i = 0; i < 150; i++) { /* of 20 ms of work, and idle */
+                        device->looked_at = clock_now();
+                        (void)usleep(1000);
+                }
+        }
+        /* The first kernel's end was without a sign, and so is held back; the kick found nobody at work. */
+        assert_true(row_of(pace, 1).used < 60 * NSEC_PER_MSEC);
+        launch(&a, 400000);
+        device->launched_at = clock_now();
+        for (int i = 0; i < 450; i++) {
+                device->looked_at = clock_now();
+                (void)usleep(1000);
+        }
+        assert_true(row_of(pace, 1).used > 250 * NSEC_PER_MSEC);
+        assert_null(pace_stop(pace));
+        guest_end(&a);
+}
+
 static void a_tenant_on_the_device_when_we_start_is_noticed(void **state)
 {
         struct rig *rig = *state;
@@ -402,6 +435,7 @@ int main(void)
                 RIG_TEST(who_leaves_is_let_on_and_so_are_all_in_the_end),
                 RIG_TEST(the_board_of_a_dead_daemon_is_taken_up),
                 RIG_TEST(an_idle_tenant_that_is_alone_is_not_charged_for_ever),
+                RIG_TEST(idle_time_is_told_from_a_long_kernel),
                 RIG_TEST(a_tenant_on_the_device_when_we_start_is_noticed),
                 RIG_TEST(signs_of_work_reach_the_policy),
                 RIG_TEST(a_lost_device_is_told_once_and_nothing_hangs),
