@@ -12,7 +12,6 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/text.h"
-#include "base/when.h"
 #include "gate/gate.h"
 #include "gate/probe.h"
 #include "node/http.h"
@@ -20,7 +19,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,124 +29,10 @@
 #include <sys/stat.h>
 
 enum {
-        OPTION_DIR = 256,
-        OPTION_LISTEN,
-        OPTION_OVERCOMMIT,
-        OPTION_PERIOD,
-        OPTION_POLICY,
-        OPTION_STATE,
-
         EXIT_USAGE = 2,
         TIDY_SEC = 3600,
         FILES_WANTED = 16384, /* several descriptors per tenant */
 };
-
-#define DEFAULT_DIR "/run/sublet"
-#define DEFAULT_STATE "/var/lib/sublet/sublet.db"
-
-static const struct option options[] = {
-        { "dir", required_argument, NULL, OPTION_DIR },
-        { "listen", required_argument, NULL, OPTION_LISTEN },
-        { "overcommit", no_argument, NULL, OPTION_OVERCOMMIT },
-        { "period", required_argument, NULL, OPTION_PERIOD },
-        { "policy", required_argument, NULL, OPTION_POLICY },
-        { "state", required_argument, NULL, OPTION_STATE },
-        { "help", no_argument, NULL, 'h' },
-        { 0 },
-};
-
-static const char usage[] =
-        "usage: sublet daemon [OPTION...]\n"
-        "Leases the GPUs of this machine: admits tenants, shares GPU time, keeps accounts, answers questions.\n"
-        "\n"
-        "  --dir DIR           its sockets (default: $SUBLET_DIR, or /run/sublet)\n"
-        "  --state FILE        leases, usage and events (default: /var/lib/sublet/sublet.db, or DIR/sublet.db\n"
-        "                      where another directory was named)\n"
-        "  --policy NAME       how GPU time is shared: auto (default), slices, turns, strict, none\n"
-        "  --period TIME       in which turns go round: 10ms to 1s (default: chosen from the tenants)\n"
-        "  --overcommit        lease more memory than there is; tenants may then be refused below their quota\n"
-        "  --listen ADDR:PORT  answer questions (no orders) over TCP, to whoever can reach it (default: off)\n"
-        "  -h, --help          this text\n"
-        "\n"
-        "Tenants go on when the daemon ends, and a new daemon takes up where it stopped.\n";
-
-/* ---- settings ---------------------------------------------------------------------------------- */
-
-static int copy(char *to, size_t room, const char *what, const char *text, struct err *err)
-{
-        if ((size_t)snprintf(to, room, "%s", text) >= room || !*text)
-                return err_say(err, -EINVAL, "%s %s: a path of 1 to %zu bytes", what, text, room - 1);
-        return 0;
-}
-
-static int parse_period(struct settings *settings, const char *text, struct err *err)
-{
-        nsec period;
-
-        if (duration_parse(text, &period) < 0 || period < 10 * NSEC_PER_MSEC || period > NSEC_PER_SEC)
-                return err_say(err, -EINVAL, "--period %s: a time from 10ms to 1s", text);
-        settings->turns.period = period;
-        return 0;
-}
-
-static int parse_option(struct settings *settings, int option, const char *word, struct err *err)
-{
-        switch (option) {
-        case OPTION_DIR:
-                return copy(settings->dir, sizeof(settings->dir), "--dir", optarg, err);
-        case OPTION_LISTEN:
-                settings->listen = optarg;
-                return 0;
-        case OPTION_OVERCOMMIT:
-                settings->overcommits = true;
-                return 0;
-        case OPTION_PERIOD:
-                return parse_period(settings, optarg, err);
-        case OPTION_POLICY:
-                if (turns_policy_parse(optarg, &settings->turns.policy) < 0)
-                        return err_say(err, -EINVAL, "--policy %s: auto, slices, turns, strict or none", optarg);
-                return 0;
-        case OPTION_STATE:
-                return copy(settings->state, sizeof(settings->state), "--state", optarg, err);
-        case 'h':
-                return 1;
-        case ':':
-                return err_say(err, -EINVAL, "%s needs a value", word);
-        default:
-                return err_say(err, -EINVAL, "unknown option %s ('sublet daemon --help')", word);
-        }
-}
-
-static int choose_places(struct settings *settings, struct err *err)
-{
-        const char *named = getenv("SUBLET_DIR");
-        bool is_default = !settings->dir[0] && !(named && *named);
-
-        if (!settings->dir[0] &&
-            copy(settings->dir, sizeof(settings->dir), "SUBLET_DIR", is_default ? DEFAULT_DIR : named, err) < 0)
-                return -EINVAL;
-        if (!settings->state[0])
-                (void)snprintf(settings->state, sizeof(settings->state), is_default ? DEFAULT_STATE : "%s/sublet.db",
-                               settings->dir);
-        return 0;
-}
-
-/* 0; 1: help was asked for; -EINVAL. */
-static int parse(struct settings *settings, int argc, char **argv, struct err *err)
-{
-        int option, r;
-
-        opterr = 0;
-        optind = 1;
-        while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-                r = parse_option(settings, option, argv[optind - 1], err);
-                if (r)
-                        return r;
-        }
-        if (optind < argc)
-                return err_say(err, -EINVAL, "'%s' is one word too many ('sublet daemon --help')", argv[optind]);
-        return choose_places(settings, err);
-}
 
 /* ---- devices ----------------------------------------------------------------------------------- */
 
@@ -335,7 +219,10 @@ static int make_absolute(char *path, size_t room, struct err *err)
 
         if (!whole)
                 return err_set(err, -errno, "looking for %s", path);
-        return copy(path, room, "--dir", whole, err);
+        if (strlen(whole) >= room)
+                return err_say(err, -ENAMETOOLONG, "--dir %s: at most %zu bytes", whole, room - 1);
+        (void)snprintf(path, room, "%s", whole);
+        return 0;
 }
 
 static int prepare_places(struct settings *settings, int *ret_lock, struct err *err)
@@ -511,10 +398,10 @@ int daemon_main(int argc, char **argv)
                 return EXIT_FAILURE;
         daemon->uid = geteuid();
         daemon->since = clock_realtime();
-        r = parse(&daemon->settings, argc, argv, &err);
+        r = settings_parse(&daemon->settings, argc, argv, &err);
         daemon->tenants.overcommits = daemon->settings.overcommits;
         if (r == 1)
-                (void)fputs(usage, stdout);
+                (void)fputs(settings_usage, stdout);
         else if (r == 0)
                 r = run(daemon, &err) < 0 ? -EIO : 0;
         else

@@ -34,6 +34,11 @@ struct settings {
         bool overcommits;
 };
 
+extern const char settings_usage[];
+
+/* 0; 1: help was asked for; -EINVAL. */
+int settings_parse(struct settings *settings, int argc, char **argv, struct err *err);
+
 struct device {
         struct daemon *daemon;
         unsigned int index;

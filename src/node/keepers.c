@@ -338,50 +338,6 @@ int keepers_return(struct daemon *daemon, struct message *hello, int socket, pid
         return r;
 }
 
-int keepers_set(struct tenant *tenant)
-{
-        json_t *body = message_new("set"), *mem = json_object();
-        int r;
-
-        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++) {
-                char index[16];
-
-                (void)snprintf(index, sizeof(index), "%u", i);
-                if (tenant->lease.devices[i].is_granted)
-                        (void)json_object_set_new(mem, index, json_integer((json_int_t)tenant->lease.devices[i].quota));
-        }
-        (void)json_object_set_new(body, "serial", json_integer((json_int_t)tenant->set_asked + 1));
-        (void)json_object_set_new(body, "mem", mem);
-        (void)json_object_set_new(body, "share", json_integer(tenant->lease.share));
-        (void)json_object_set_new(body, "cap", json_integer(tenant->lease.cap));
-        (void)json_object_set_new(body, "class", json_string(turns_class_name(tenant->lease.class)));
-        r = message_send(tenant->source.fd, body, NULL, 0);
-        if (r != MESSAGE_OK)
-                return r < 0 ? r : -EAGAIN;
-        tenant->set_asked++;
-        return 0;
-}
-
-int keepers_end(struct tenant *tenant)
-{
-        int r = tenant->source.fd < 0 ? -ENOTCONN : message_send(tenant->source.fd, message_new("end"), NULL, 0);
-
-        return r <= 0 ? r : -EAGAIN;
-}
-
-void keepers_tell(struct tenant *tenant, const struct event *event)
-{
-        json_t *body = message_new("event");
-
-        (void)json_object_set_new(body, "name", json_string(event->name));
-        (void)json_object_set_new(body, "level", json_string(event->level));
-        (void)json_object_set_new(body, "text", json_string(event->detail));
-        if (tenant->source.fd < 0)
-                json_decref(body);
-        else
-                (void)message_send(tenant->source.fd, body, NULL, 0);
-}
-
 /* ---- those who are awaited --------------------------------------------------------------------- */
 
 static void look_after(struct daemon *daemon, struct tenant *tenant)

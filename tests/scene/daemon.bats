@@ -188,6 +188,7 @@ END
         wait_for happened KEEPER_DIED one
         wait_for eval '[ "$("$sublet" ps -q)" = two ]'
         [ "$(of two state)" = running ]
+        kill "${supervisors[0]}" # its command lives on without driver calls, until somebody ends it
 }
 
 @test "a second daemon is refused, leftovers are not in the way, and a stopped one leaves no socket" {
