@@ -58,10 +58,11 @@ static void balance(struct turns *turns)
                         turns->seats[i].owed -= sum * (nsec)turns->seats[i].weight / weights;
 }
 
-/* R4. A turn that is otherwise long enough is taken also when little is left of it. */
+/* R4. A turn that is otherwise about long enough is taken also when little is left of it: a share of 5 % that
+ * came every other round made rounds of 86 and 104 ms, and nobody's share over 100 ms was right. */
 static bool is_worth(const struct turns *turns, const struct seat *seat, uint32_t weight)
 {
-        return seat->turn >= (part(turns->period, weight) > TURN_LEAST ? TURN_LEAST / 2 : TURN_LEAST);
+        return seat->turn >= (part(turns->period, weight) > TURN_LEAST / 5 * 4 ? TURN_LEAST / 2 : TURN_LEAST);
 }
 
 static void round_begin(struct turns *turns)

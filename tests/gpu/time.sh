@@ -392,6 +392,8 @@ resnet_rows() {
         resnet d "$sublet" run -q --name d --mem 16G --share 50 --
         answers c 1 && answers d 1 || return
         "$sublet" set c class=normal >> "$log" 2>&1
+        order c sync 16 3
+        line "ResNet-50 b16, the other idle" ours "b16 $(answer c img_s) img/s" - - -
         both c d sync 16 6
         line "ResNet-50 b16 x 2" ours "$sum img/s" - - "$(calc "$sum / $alone16")"
         check "two synchronous ResNet-50: at least 100 % of one alone ($sum of $alone16 img/s)" "$(is "$sum" '>=' "$alone16")"
