@@ -67,7 +67,7 @@ static json_t *replica_json(const struct pool *pool, int i)
 
         if (!pool_read(pool, i, &says))
                 return NULL;
-        is_tripped = says.state == PICK_UP && pool_state(pool, i, now) == PICK_DOWN;
+        is_tripped = says.state == PICK_UP && r->tripped; /* also while one is let through to try */
         return json_pack(
                 "{ss ss so ss sI si si si si si sb sI sI sf sf sI sI sI sI si ss}", "name", says.name, "address",
                 says.address, "models", models_json(&says), "state", is_tripped ? "down" : STATES[says.state], "rate",

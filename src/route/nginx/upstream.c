@@ -26,12 +26,20 @@ static int client_left(ngx_http_request_t *r)
         return r->connection->error || r->headers_out.status == NGX_HTTP_CLIENT_CLOSED_REQUEST;
 }
 
+/* The answer broke off. nginx has begun to pass it on, so it does not call that a failed peer. */
+static int broke_off(ngx_peer_connection_t *pc, ngx_http_upstream_t *u)
+{
+        ngx_event_t *read = pc->connection ? pc->connection->read : NULL;
+
+        return read && (read->error || (read->eof && u->length > 0));
+}
+
 static void free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 {
         sublet_ctx_t *ctx = data;
         ngx_http_request_t *r = ctx->request;
 
-        if (ctx->at >= 0 && state & NGX_PEER_FAILED && !client_left(r)) {
+        if (ctx->at >= 0 && (state & NGX_PEER_FAILED || broke_off(pc, r->upstream)) && !client_left(r)) {
                 if (pool_failed(ctx->pool, ctx->at, !r->upstream->request_sent, clock_now()))
                         sublet_ring();
                 ctx->asks.tried |= 1ull << ctx->at;

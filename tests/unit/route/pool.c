@@ -1,0 +1,236 @@
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "route/pool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+        SIZE = 16 << 20,
+};
+
+static struct pool *pool;
+static nsec now = 1000 * NSEC_PER_SEC;
+
+static int set_up(void **state)
+{
+        void *memory = aligned_alloc(64, SIZE);
+
+        *state = memory;
+        memset(memory, 0, SIZE);
+        return memory && pool_init(memory, SIZE, 7, &pool) == 0 ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+        free(*state);
+        return 0;
+}
+
+static int add(const char *name, const char *model, enum pick_state state, uint32_t capacity)
+{
+        struct pool_says says = { .rate = 20000, .state = state, .capacity = capacity, .wake_ms = 5000, .hold = true };
+
+        strcpy(says.name, name);
+        if (*model) {
+                strcpy(says.models[0], model);
+                says.n_models = 1;
+        }
+        return pool_set(pool, &says, now);
+}
+
+static struct pool_request asks(const char *model)
+{
+        return (struct pool_request){ .tokens = 1000, .model = pool_model_hash(model, strlen(model)), .wanted = -1 };
+}
+
+static struct pick decide(const char *model)
+{
+        struct pool_request request = asks(model);
+        struct pick verdict;
+
+        pool_decide(pool, &request, 0, now, &verdict);
+        return verdict;
+}
+
+static void a_request_goes_to_a_replica_of_its_model(void **state)
+{
+        int b;
+
+        (void)state;
+        (void)add("a", "x", PICK_UP, 0);
+        b = add("b", "y", PICK_UP, 0);
+        for (int i = 0; i < 10; i++)
+                assert_int_equal(decide("y").replica, b);
+        assert_int_equal(decide("z").action, PICK_REFUSE);
+        assert_false(pool_serves(pool, pool_model_hash("z", 1)));
+}
+
+static void a_capacity_is_exact(void **state)
+{
+        int a = add("a", "", PICK_UP, 2);
+
+        (void)state;
+        assert_true(pool_reserve(pool, 0, a, false, now));
+        assert_true(pool_reserve(pool, 1, a, false, now));
+        assert_false(pool_reserve(pool, 2, a, false, now));
+        assert_int_equal(pool_load(pool, a, POOL_INFLIGHT), 2);
+        assert_int_equal(decide("m").action, PICK_HOLD);
+        pool_count(pool, 0, a, POOL_INFLIGHT, -1);
+        assert_int_equal(decide("m").action, PICK_SEND);
+}
+
+static void what_a_dead_worker_had_in_flight_is_taken_back_and_nothing_else(void **state)
+{
+        int a = add("a", "", PICK_UP, 0);
+
+        (void)state;
+        pool_count(pool, 3, a, POOL_INFLIGHT, 5);
+        pool_count(pool, 4, a, POOL_INFLIGHT, 2);
+        pool_count(pool, 3, POOL_ALL, POOL_INFLIGHT, 9);
+        pool_count(pool, 3, a, POOL_WANTED_WORK, 900);
+        pool_worker_new(pool, 3);
+        assert_int_equal(pool_load(pool, a, POOL_INFLIGHT), 2);
+        assert_int_equal(pool_load(pool, a, POOL_WANTED_WORK), 0);
+        assert_int_equal(pool_load(pool, POOL_ALL, POOL_INFLIGHT), 0);
+}
+
+static void a_replica_that_refuses_is_out_until_one_try_succeeds(void **state)
+{
+        int a = add("a", "", PICK_UP, 0);
+
+        (void)state;
+        assert_true(pool_failed(pool, a, true, now));
+        assert_false(pool_failed(pool, a, true, now)); /* known */
+        assert_int_equal(decide("m").action, PICK_REFUSE);
+        now += 6 * NSEC_PER_SEC;
+        assert_int_equal(decide("m").action, PICK_SEND);
+        assert_true(pool_reserve(pool, 0, a, false, now)); /* the one that tries ... */
+        assert_int_equal(decide("m").action, PICK_REFUSE);
+        assert_false(pool_reserve(pool, 1, a, false, now));
+        pool_worked(pool, a);
+        assert_int_equal(decide("m").action, PICK_SEND);
+}
+
+static void failures_count_only_in_a_row(void **state)
+{
+        int a = add("a", "", PICK_UP, 0);
+
+        (void)state;
+        for (int i = 0; i < 10; i++) {
+                assert_false(pool_failed(pool, a, false, now));
+                assert_false(pool_failed(pool, a, false, now));
+                pool_worked(pool, a);
+        }
+        assert_false(pool_failed(pool, a, false, now));
+        assert_false(pool_failed(pool, a, false, now));
+        assert_true(pool_failed(pool, a, false, now));
+}
+
+static void retries_have_a_budget(void **state)
+{
+        int n = 0;
+
+        (void)state;
+        while (pool_may_retry(pool))
+                n++;
+        assert_int_equal(n, 10);
+        for (int i = 0; i < 100; i++)
+                pool_earn(pool);
+        for (n = 0; pool_may_retry(pool);)
+                n++;
+        assert_int_equal(n, 10);
+}
+
+static void what_is_cached_is_found_until_it_is_forgotten(void **state)
+{
+        int a = add("a", "", PICK_UP, 0);
+        uint64_t chain[20];
+        struct pool_request request = asks("m");
+        struct pick verdict;
+
+        (void)state;
+        (void)add("b", "", PICK_UP, 0);
+        for (size_t i = 0; i < ARRAY_SIZE(chain); i++)
+                chain[i] = (i + 1) * 0x9e3779b97f4a7c15u;
+        request.chain = chain;
+        request.n_blocks = ARRAY_SIZE(chain);
+        request.tokens = 4000;
+        index_put(pool->index, (unsigned int)a, chain, ARRAY_SIZE(chain));
+        pool_decide(pool, &request, 0, now, &verdict);
+        assert_int_equal(verdict.replica, a);
+        assert_int_equal(verdict.matched, (8 * 256 + 12 * 1024) / 4);
+        pool_forget(pool, a, now);
+        pool_decide(pool, &request, 0, now, &verdict);
+        assert_int_equal(verdict.matched, 0);
+        for (int i = 0; i < 1000; i++)
+                pool_tick(pool);
+        pool_decide(pool, &request, 0, now, &verdict);
+        assert_int_equal(verdict.matched, 0);
+        assert_int_equal(index_count(pool->index, (unsigned int)a), 0);
+}
+
+static void a_place_is_given_again_when_nothing_is_left_there(void **state)
+{
+        char name[8];
+        int a = add("a", "", PICK_UP, 0);
+
+        (void)state;
+        for (int i = 1; i < POOL_REPLICAS; i++) {
+                (void)snprintf(name, sizeof(name), "r%d", i);
+                assert_true(add(name, "", PICK_UP, 0) >= 0);
+        }
+        assert_int_equal(add("one-more", "", PICK_UP, 0), -ENOSPC);
+        pool_count(pool, 0, a, POOL_INFLIGHT, 1);
+        pool_remove(pool, a);
+        assert_int_equal(pool_find(pool, "a"), -1);
+        for (int i = 0; i < 1000; i++)
+                pool_tick(pool);
+        assert_int_equal(add("one-more", "", PICK_UP, 0), -ENOSPC);
+        pool_count(pool, 0, a, POOL_INFLIGHT, -1);
+        assert_int_equal(add("one-more", "", PICK_UP, 0), a);
+}
+
+static void a_sleeper_is_woken_unless_it_is_not_to_be(void **state)
+{
+        struct pool_says says = { .name = "a", .state = PICK_ASLEEP, .wake_ms = 100, .hold = true };
+
+        (void)state;
+        (void)pool_set(pool, &says, now);
+        assert_int_equal(decide("m").action, PICK_WAKE);
+        says.hold = false;
+        (void)pool_set(pool, &says, now);
+        assert_int_equal(decide("m").action, PICK_REFUSE);
+}
+
+static void too_little_memory_is_refused(void **state)
+{
+        struct pool *none = NULL;
+
+        (void)state;
+        assert_int_equal(pool_init(pool, 4096, 1, &none), -ENOSPC);
+        assert_null(none);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                TEST(a_request_goes_to_a_replica_of_its_model),
+                TEST(a_capacity_is_exact),
+                TEST(what_a_dead_worker_had_in_flight_is_taken_back_and_nothing_else),
+                TEST(a_replica_that_refuses_is_out_until_one_try_succeeds),
+                TEST(failures_count_only_in_a_row),
+                TEST(retries_have_a_budget),
+                TEST(what_is_cached_is_found_until_it_is_forgotten),
+                TEST(a_place_is_given_again_when_nothing_is_left_there),
+                TEST(a_sleeper_is_woken_unless_it_is_not_to_be),
+                TEST(too_little_memory_is_refused),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
