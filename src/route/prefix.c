@@ -44,6 +44,11 @@ void prefix_text(struct prefix *prefix, const void *text, size_t size)
         const unsigned char *at = text;
 
         prefix->size += size;
+        if (prefix->n_filled + size < PREFIX_SMALL) { /* most runs are short */
+                memcpy(prefix->block + prefix->n_filled, text, size);
+                prefix->n_filled += (uint32_t)size;
+                return;
+        }
         while (size && prefix->n_blocks < PREFIX_BLOCKS) {
                 uint32_t whole = block_size(prefix), n = whole - prefix->n_filled;
 

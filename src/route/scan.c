@@ -127,8 +127,8 @@ static void key_done(struct scan *scan)
         scan->place = in == TOKENS ? TOKENS : IGNORED;
         scan->action = in == TOKENS ? TEXT : SKIP;
         for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-                if (keys[i].place == in && strlen(keys[i].name) == scan->n_key &&
-                    !memcmp(keys[i].name, scan->key, scan->n_key)) {
+                if (keys[i].place == in && scan->n_key && keys[i].name[0] == scan->key[0] &&
+                    strlen(keys[i].name) == scan->n_key && !memcmp(keys[i].name, scan->key, scan->n_key)) {
                         scan->place = keys[i].below;
                         scan->action = keys[i].action;
                 }
@@ -341,20 +341,43 @@ static int structure(struct scan *scan, char c)
 
 /* ---- strings ------------------------------------------------------------------------------------------ */
 
-/* Bytes up to the next quote, backslash or control character; eight at a time. */
-static size_t plain(const char *text, size_t size)
+typedef uint8_t vector __attribute__((vector_size(16), may_alias, aligned(1)));
+
+/* The high bit of each byte that is a quote, a backslash or a control character; above the first such byte, of
+ * others too. */
+static uint64_t special(uint64_t x)
 {
         const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
+        uint64_t quote = x ^ ones * '"', slash = x ^ ones * '\\';
+
+        return (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((x - ones * 0x20) & ~x)) & highs;
+}
+
+static bool has_special(const char *text)
+{
+        const vector x = *(const vector *)text;
+        union {
+                vector bytes;
+                uint64_t words[2];
+        } hit = { .bytes = (vector)((x == '"') | (x == '\\') | (x < 0x20)) };
+
+        return hit.words[0] | hit.words[1];
+}
+
+/* Bytes up to the next quote, backslash or control character. */
+static size_t plain(const char *text, size_t size)
+{
         size_t n = 0;
 
+        while (n + sizeof(vector) <= size && !has_special(text + n))
+                n += sizeof(vector);
         for (; n + 8 <= size; n += 8) {
-                uint64_t x, quote, slash;
+                uint64_t x, found;
 
                 memcpy(&x, text + n, 8);
-                quote = x ^ ones * '"';
-                slash = x ^ ones * '\\';
-                if ((((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((x - ones * 0x20) & ~x)) & highs)
-                        break;
+                found = special(x); /* little endian: the first byte is the lowest */
+                if (found)
+                        return n + (size_t)__builtin_ctzll(found) / 8;
         }
         while (n < size && text[n] != '"' && text[n] != '\\' && (unsigned char)text[n] >= 0x20)
                 n++;
@@ -451,16 +474,44 @@ static int unicode(struct scan *scan, char c)
 
 /* ---- bytes ------------------------------------------------------------------------------------------------ */
 
-/* How many bytes were used; those of a string at once. */
+/* The character that \n, \" and their like stand for; 0: another escape. */
+static char short_escape(char c)
+{
+        switch (c) {
+        case '"':
+        case '\\':
+        case '/':
+                return c;
+        case 'n':
+                return '\n';
+        case 't':
+                return '\t';
+        default:
+                return 0;
+        }
+}
+
+/* How many bytes were used; those of a string at once, with the common escapes in it. */
 static size_t string(struct scan *scan, const char *at, size_t size)
 {
-        size_t n = plain(at, size);
+        size_t n = 0;
 
-        if (n) {
+        while (n < size && !scan->failed) {
+                size_t run = plain(at + n, size - n);
+                char c;
+
+                if (run && flush_surrogate(scan) == SCAN_OK)
+                        (void)take_text(scan, at + n, run);
+                n += run;
+                c = size - n >= 2 && at[n] == '\\' ? short_escape(at[n + 1]) : 0;
+                if (!c)
+                        break;
                 if (flush_surrogate(scan) == SCAN_OK)
-                        (void)take_text(scan, at, n);
-                return n;
+                        (void)take_text(scan, &c, 1);
+                n += 2;
         }
+        if (n || scan->failed)
+                return n;
         if (*at == '\\') {
                 scan->state = ESCAPE;
         } else if (*at == '"') {
