@@ -124,7 +124,7 @@ static int read_service(const char *file, size_t index, const json_t *service, s
 {
         static const char *const trusts[] = { "team", "tenant", "untrusted" };
         static const char *const bursts[] = { "steady", "bursty", "rare" };
-        char number[24];
+        char number[32];
         struct place place = { file, number, err };
         unsigned int trust = PLAN_TEAM, burst = PLAN_STEADY;
         int r;
