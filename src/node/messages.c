@@ -38,7 +38,7 @@ int message_send(int socket, json_t *body, const int *fds, size_t n_fds)
                 memcpy(CMSG_DATA(&control.header), fds, sizeof(int) * n_fds);
         }
         do
-                n = sendmsg(socket, &packet, MSG_NOSIGNAL);
+                n = sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT);
         while (n < 0 && errno == EINTR);
         if (n >= 0)
                 return MESSAGE_OK;
@@ -88,11 +88,11 @@ static int receive(int socket, char *text, struct message *message, size_t *ret_
         while (n < 0 && errno == EINTR);
         if (n < 0 && errno == EAGAIN)
                 return MESSAGE_E_NONE;
-        if (n == 0 || (n < 0 && errno == ECONNRESET))
-                return MESSAGE_E_CLOSED;
         if (n < 0)
-                return -errno;
-        take_fds(&packet, message);
+                return errno == ECONNRESET ? MESSAGE_E_CLOSED : -errno;
+        take_fds(&packet, message); /* also of an empty packet, which looks like the end */
+        if (n == 0)
+                return MESSAGE_E_CLOSED;
         *ret_size = (size_t)n;
         return packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EPROTO : MESSAGE_OK;
 }

@@ -45,8 +45,8 @@ struct message {
 /* A body to which fields may be added; NULL: no memory. */
 json_t *message_new(const char *type);
 
-/* Sends, and drops `body` in any case (NULL: -ENOMEM). fds stay the caller's. Never raises SIGPIPE.
- * MESSAGE_OK; MESSAGE_E_NONE (would block); MESSAGE_E_CLOSED; -EMSGSIZE; -errno. */
+/* Sends, and drops `body` in any case (NULL: -ENOMEM). fds stay the caller's. Never raises SIGPIPE, and
+ * never waits, whatever the socket does: the peer may be stopped. MESSAGE_OK; MESSAGE_E_NONE (would block); MESSAGE_E_CLOSED; -EMSGSIZE; -errno. */
 int message_send(int socket, json_t *body, const int *fds, size_t n_fds);
 
 /* Waits if the socket does. On MESSAGE_OK *ret is the caller's until message_done. -EPROTO: it was no message

@@ -133,6 +133,47 @@ static struct message_request some_request(void)
                                          .audit_ms = 250 };
 }
 
+/* The number that the next descriptor will have: larger if one was left open. */
+static int next_fd(void)
+{
+        _cleanup_(closep) int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        return fd;
+}
+
+static void descriptors_of_an_empty_packet_are_closed(void **state)
+{
+        _cleanup_(pair_done) struct pair pair = pair_new();
+        char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = { 0 };
+        struct cmsghdr *header = (struct cmsghdr *)control;
+        struct iovec nothing = { NULL, 0 };
+        struct msghdr packet = {
+                .msg_iov = &nothing, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+        };
+        int before = next_fd();
+        struct message message;
+
+        (void)state;
+        *header = (struct cmsghdr){ CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS };
+        memcpy(CMSG_DATA(header), &pair.a, sizeof(int));
+        assert_int_equal(sendmsg(pair.a, &packet, 0), 0);
+        assert_int_equal(message_receive(pair.b, &message), MESSAGE_E_CLOSED);
+        assert_int_equal(next_fd(), before);
+}
+
+static void a_peer_that_does_not_read_is_not_waited_for(void **state)
+{
+        int fds[2], r = MESSAGE_OK;
+
+        (void)state;
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0); /* a socket that waits */
+        for (int i = 0; i < 100000 && r == MESSAGE_OK; i++)
+                r = message_send(fds[0], message_new("event"), NULL, 0);
+        assert_int_equal(r, MESSAGE_E_NONE);
+        closep(&fds[0]);
+        closep(&fds[1]);
+}
+
 static void a_request_comes_back_as_it_was_sent(void **state)
 {
         struct message_request was = some_request(), is = { 0 };
@@ -269,6 +310,8 @@ int main(void)
                 cmocka_unit_test(what_is_no_message_is_skipped_and_the_next_is_read),
                 cmocka_unit_test(more_than_a_packet_is_refused_on_both_sides),
                 cmocka_unit_test(descriptors_of_what_is_no_message_are_closed),
+                cmocka_unit_test(descriptors_of_an_empty_packet_are_closed),
+                cmocka_unit_test(a_peer_that_does_not_read_is_not_waited_for),
                 cmocka_unit_test(a_request_comes_back_as_it_was_sent),
                 cmocka_unit_test(what_an_older_peer_does_not_send_keeps_its_default),
                 cmocka_unit_test(a_field_out_of_range_is_named),
