@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "gate/gate.h"
+#include "node/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,8 +46,8 @@ static struct door {
         bool is_keepers;
         struct loop_source source;
 } doors[] = {
-        { .name = "tenant.sock", .mode = 0666 },
-        { .name = "keeper.sock", .mode = 0600, .is_keepers = true },
+        { .name = "tenant.sock", .mode = 0666, .source = { .fd = -1 } },
+        { .name = "keeper.sock", .mode = 0600, .is_keepers = true, .source = { .fd = -1 } },
 };
 
 /* The lease of a visitor who leaves before its command runs returns. */
@@ -141,6 +142,8 @@ static void on_listener(struct visitor *visitor, struct message *message)
 
         if (listener < 0 || !visitor->tenant)
                 (void)err_say(&err, r, "a listener belongs behind a granted lease");
+        else if (!keeper_is_listener(listener)) /* before a process is started for it */
+                (void)err_say(&err, r, "what was sent as the tenant's listener is none");
         else
                 r = keepers_start(visitor->daemon, visitor->tenant, listener, visitor->source.fd, &err);
         if (r < 0)
@@ -212,6 +215,8 @@ static void on_knock(struct loop_source *source, uint32_t events)
         struct visitor *visitor;
 
         (void)events;
+        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
+                loop_drop(daemon->loop, source); /* who waits there would wake us without end; until the next tick */
         if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0 || !may_come(daemon, door, &who))
                 return;
         visitor = calloc(1, sizeof(*visitor));
@@ -238,6 +243,9 @@ void doors_tick(struct daemon *daemon)
                 if (now - v->since > PATIENCE_SEC * NSEC_PER_SEC)
                         show_out(v);
         }
+        for (size_t i = 0; i < ARRAY_SIZE(doors); i++)
+                if (!doors[i].source.is_added && doors[i].source.fd >= 0)
+                        (void)loop_add(daemon->loop, &doors[i].source, EPOLLIN);
 }
 
 /* A socket of ours, in place of what a daemon before us left. */

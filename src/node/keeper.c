@@ -136,17 +136,6 @@ static int find_cards(struct keeper *keeper, struct err *err)
         return r < 0 ? err_set(err, r, "asking the driver for its cards") : 0;
 }
 
-/* What a user sent as a listener may be any descriptor; we would wait for ever for its end. */
-static int check_listener(struct err *err)
-{
-        char path[32], link[64] = { 0 };
-
-        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", KEEPER_FD_LISTENER);
-        if (readlink(path, link, sizeof(link) - 1) < 0 || strcmp(link, "anon_inode:seccomp notify") != 0)
-                return err_say(err, -EBADF, "what was sent as the tenant's listener is none");
-        return 0;
-}
-
 /* A service stop signals everybody; a keeper stays with its tenant. Nobody can be told of a broken stderr. */
 static void ignore_signals(void)
 {
@@ -343,6 +332,7 @@ int keeper_main(int argc, char **argv)
         static struct keeper keeper; /* large */
         struct err err = { 0 };
         nsec start = clock_now();
+        bool is_listener;
         int r;
 
         keeper.dir = directory_of(argc, argv);
@@ -353,10 +343,10 @@ int keeper_main(int argc, char **argv)
         lock_init(&keeper.talk_lock, LOCK_TALK);
         keeper.daemon = KEEPER_FD_DAEMON;
         keeper.run = fcntl(KEEPER_FD_RUN, F_GETFD) < 0 ? -1 : KEEPER_FD_RUN;
-        r = check_listener(&err); /* of ourselves: later not even we may look */
+        is_listener = keeper_is_listener(KEEPER_FD_LISTENER); /* later not even we may look at ourselves */
         harden();
-        if (r == 0)
-                r = prepare(&keeper, &err);
+        r = is_listener ? prepare(&keeper, &err) :
+                          err_say(&err, -EBADF, "what was sent as the tenant's listener is none");
         if (r < 0) {
                 talk_failed(&keeper, err.text);
                 (void)fprintf(stderr, "sublet: %s\n", err.text);

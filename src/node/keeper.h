@@ -32,3 +32,7 @@ struct keeper_start {
  * waited for (SIGCHLD). 0; -errno.
  */
 int keeper_spawn(const struct keeper_start *start, pid_t *ret_process, struct err *err);
+
+/* Whether a descriptor of ours is a filter's listener: a user may send any, and a keeper would wait for ever for its
+ * end. */
+bool keeper_is_listener(int fd);

@@ -8,8 +8,17 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+
+bool keeper_is_listener(int fd)
+{
+        char path[32], link[64] = { 0 };
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        return readlink(path, link, sizeof(link) - 1) > 0 && !strcmp(link, "anon_inode:seccomp notify");
+}
 
 /* The lease as a file at its beginning. Or -errno. */
 static int lease_file(const struct message_lease *lease)

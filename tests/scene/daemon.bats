@@ -116,6 +116,50 @@ END
         [ "$(find /proc/"$daemon"/fd | wc -l)" -lt 64 ]
 }
 
+@test "what is no listener starts no keeper" {
+        daemon_start
+        python3 - "$SUBLET_DIR/tenant.sock" << 'END'
+import json, os, select, socket, sys
+for i in range(50):
+        s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        s.connect(sys.argv[1])
+        s.send(json.dumps({"v": 1, "type": "lease", "tenant": "x", "named": True, "mem": "1G", "command": "x"}).encode())
+        assert json.loads(s.recv(65536))["type"] == "granted"
+        socket.send_fds(s, [b'{"v":1,"type":"listener"}'], [(s.fileno(), 0, select.epoll().fileno(), os.memfd_create("x"))[i % 4]])
+        answer = json.loads(s.recv(65536))
+        assert answer["type"] == "refused" and "listener" in answer["text"], answer
+        assert s.recv(65536) == b""
+END
+        [ "$(api /v1/devices | jq '.[0].leased_bytes')" -eq 0 ]
+        run ! happened GATE_FAILED
+        [ -z "$(pgrep -P "$daemon")" ]
+}
+
+@test "without a descriptor left the daemon waits instead of spinning, and goes on when there is one" {
+        local limit spent
+        daemon_start
+        limit=$(prlimit --pid "$daemon" --nofile -o SOFT --noheadings)
+        prlimit --pid "$daemon" --nofile="$(($(find "/proc/$daemon/fd" | wc -l) + 4)):"
+        python3 - "$SUBLET_DIR/tenant.sock" << 'END' 3>&- &
+import socket, sys, time
+held = []
+for i in range(20):
+        held.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        held[-1].connect(sys.argv[1])
+time.sleep(60)
+END
+        local crowd=$!
+        sleep 0.5
+        spent=$(awk '{ print $14 + $15 }' "/proc/$daemon/stat")
+        sleep 2
+        spent=$(($(awk '{ print $14 + $15 }' "/proc/$daemon/stat") - spent))
+        kill "$crowd"
+        prlimit --pid "$daemon" --nofile="$limit:"
+        echo "$spent ticks in 2 s"
+        [ "$spent" -lt 50 ]
+        lodger one --mem 1G -- sleep 60
+}
+
 # ---- changes --------------------------------------------------------------------------------------
 
 @test "a change is in force when the answer comes, and that is within 10 ms" {
