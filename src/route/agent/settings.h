@@ -1,0 +1,115 @@
+/*
+ * What an operator set: the file of `sublet route`, checked. What stands in it is settings.def.
+ *
+ * Every text that comes into nginx's configuration is checked here: none can end a directive or begin a variable.
+ *
+ * Pure but for settings_read. Threads: any.
+ */
+#pragma once
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct err;
+
+enum {
+        SETTINGS_REPLICAS = 64,
+        SETTINGS_MODELS = 16,
+        SETTINGS_KEYS = 256,
+        SETTINGS_SERVICES = 8,
+        SETTINGS_LIST = 8,
+        SETTINGS_WORD = 128,
+        SETTINGS_PATH = 256,
+        SETTINGS_TEXT = 512,
+        SETTINGS_NAME = 64,
+};
+
+struct settings_list {
+        size_t n;
+        char at[SETTINGS_LIST][SETTINGS_WORD];
+};
+
+enum wake_kind {
+        WAKE_NONE,
+        WAKE_ENGINE,  /* vLLM's sleep mode: it forgets its cache */
+        WAKE_DAEMON,  /* suspended as a tenant: it keeps its cache */
+        WAKE_COMMAND, /* it does not run; a command starts it */
+};
+
+struct wake {
+        enum wake_kind kind;
+        char command[SETTINGS_TEXT];
+};
+
+struct settings_models {
+        size_t n;
+        char at[SETTINGS_MODELS][SETTINGS_WORD];
+};
+
+/* Rows OF_REPLICA. */
+struct replica_settings {
+        struct settings_models models;
+        char tenant[SETTINGS_WORD];
+        unsigned int share; /* permille; 0: not said */
+        uint64_t rate;
+        uint32_t capacity, kv_tokens;
+        struct wake wake;
+        char sleep[SETTINGS_TEXT];
+        nsec sleep_after, wake_time;
+        bool hold, is_draining;
+};
+
+struct settings_replica {
+        char name[SETTINGS_NAME], address[SETTINGS_WORD]; /* "HOST:PORT" or "unix:PATH" */
+        struct replica_settings is;
+};
+
+struct settings_pace {
+        uint32_t n; /* requests per second or minute; 0: no bound */
+        bool is_per_minute;
+};
+
+struct settings_key {
+        char name[SETTINGS_NAME], key[SETTINGS_PATH];
+        struct settings_pace pace;
+        uint32_t burst;
+};
+
+struct settings_service {
+        char service[SETTINGS_WORD], name_space[SETTINGS_WORD], port[SETTINGS_WORD], api[SETTINGS_TEXT];
+        char token[SETTINGS_PATH], ca[SETTINGS_PATH];
+        struct replica_settings is;
+};
+
+struct settings {
+        struct settings_list listen, tls_listen, metrics, daemons;
+        char certificate[SETTINGS_PATH], certificate_key[SETTINGS_PATH], log[SETTINGS_PATH], health[SETTINGS_PATH];
+        char policy[SETTINGS_WORD], user[SETTINGS_WORD];
+        uint32_t workers, queue, breaker, health_failures;
+        unsigned int retries; /* permille */
+        nsec hold, breaker_time, read_timeout, drain, health_every, health_timeout, scrape;
+        bytes body, zone, log_size;
+
+        struct replica_settings defaults;
+        size_t n_replicas, n_keys, n_services;
+        struct settings_replica replicas[SETTINGS_REPLICAS];
+        struct settings_key keys[SETTINGS_KEYS];
+        struct settings_service services[SETTINGS_SERVICES];
+};
+
+/* name is for messages. 0; -EINVAL with what is wrong where. */
+int settings_parse(const char *name, const json_t *file, struct settings *ret, struct err *err);
+
+/* From a file; also -errno. *ret is the caller's (free). */
+int settings_read(const char *path, struct settings **ret, struct err *err);
+
+void settings_print(FILE *to); /* all rows, for people */
+
+/* May it be the name of a replica? 1 to 63 of letters, digits, "_ . : -". */
+bool settings_is_name(const char *text);
