@@ -3,6 +3,7 @@
 #include "cli/verbs.h"
 #include "node/verbs.h"
 #include "plan/verbs.h"
+#include "route/verbs.h"
 #include "sim/verbs.h"
 
 #include <stdio.h>

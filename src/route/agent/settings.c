@@ -82,17 +82,18 @@ static int read_name(const struct place *place, const json_t *value, void *to, s
 {
         const char *text = json_string_value(value);
 
-        if (!text || (*text && !settings_is_name(text)) || put(to, size, text) < 0)
+        if (!text || (*text && !route_settings_is_name(text)) || put(to, size, text) < 0)
                 return refuse(place, "a name of 1 to 63 letters, digits and _ . : - is needed");
         return 0;
 }
 
 static int read_key(const struct place *place, const json_t *value, void *to, size_t size)
 {
+        static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~+/=-";
         const char *text = json_string_value(value);
 
-        if (!text || (*text && strlen(text) < 8) || !is_plain(text) || put(to, size, text) < 0)
-                return refuse(place, "8 to 255 characters, without blanks, quotes, or any of ; { } $ # \\");
+        if (!text || (*text && strlen(text) < 8) || text[strspn(text, allowed)] || put(to, size, text) < 0)
+                return refuse(place, "8 to 255 letters, digits and . _ ~ + / = - are needed");
         return 0;
 }
 
@@ -391,7 +392,7 @@ static int read_object(struct place *place, const json_t *object, const struct r
 
 /* ---- the file ------------------------------------------------------------------------------------------------ */
 
-bool settings_is_name(const char *text)
+bool route_settings_is_name(const char *text)
 {
         static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.:-";
         size_t n = strspn(text, allowed);
@@ -496,7 +497,7 @@ static int check(struct place *place, const struct settings *settings)
         return 0;
 }
 
-int settings_parse(const char *name, const json_t *file, struct settings *ret, struct err *err)
+int route_settings_parse(const char *name, const json_t *file, struct settings *ret, struct err *err)
 {
         struct place place = { .file = name, .err = err };
         const json_t *defaults = json_object_get(file, "defaults");
@@ -521,7 +522,7 @@ static void unref(json_t **value)
         json_decref(*value);
 }
 
-int settings_read(const char *path, struct settings **ret, struct err *err)
+int route_settings_read(const char *path, struct settings **ret, struct err *err)
 {
         _cleanup_(unref) json_t *file = NULL;
         _cleanup_(freep) struct settings *settings = malloc(sizeof(*settings));
@@ -529,7 +530,7 @@ int settings_read(const char *path, struct settings **ret, struct err *err)
 
         if (!settings)
                 return err_set(err, -ENOMEM, "reading %s", path);
-        if ((r = conf_read(path, &file, err)) < 0 || (r = settings_parse(path, file, settings, err)) < 0)
+        if ((r = conf_read(path, &file, err)) < 0 || (r = route_settings_parse(path, file, settings, err)) < 0)
                 return r;
         *ret = TAKE(settings);
         return 0;
@@ -543,7 +544,7 @@ static void print_rows(FILE *to, const char *title, const struct row *rows)
                               rows->preset, *rows->preset ? "]" : "");
 }
 
-void settings_print(FILE *to)
+void route_settings_print(FILE *to)
 {
         print_rows(to, "The file (YAML); defaults in brackets:", rows_top);
         print_rows(to, "replicas: a list of", rows_listed);

@@ -3,7 +3,7 @@
  *
  * Every text that comes into nginx's configuration is checked here: none can end a directive or begin a variable.
  *
- * Pure but for settings_read. Threads: any.
+ * Pure but for route_settings_read. Threads: any.
  */
 #pragma once
 
@@ -104,12 +104,12 @@ struct settings {
 };
 
 /* name is for messages. 0; -EINVAL with what is wrong where. */
-int settings_parse(const char *name, const json_t *file, struct settings *ret, struct err *err);
+int route_settings_parse(const char *name, const json_t *file, struct settings *ret, struct err *err);
 
 /* From a file; also -errno. *ret is the caller's (free). */
-int settings_read(const char *path, struct settings **ret, struct err *err);
+int route_settings_read(const char *path, struct settings **ret, struct err *err);
 
-void settings_print(FILE *to); /* all rows, for people */
+void route_settings_print(FILE *to); /* all rows, for people */
 
 /* May it be the name of a replica? 1 to 63 of letters, digits, "_ . : -". */
-bool settings_is_name(const char *text);
+bool route_settings_is_name(const char *text);

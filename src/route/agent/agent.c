@@ -1,0 +1,427 @@
+#include "route/agent/agent.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum {
+        FILE_MSEC =
+                500, /* how often the file is looked at; a ConfigMap changes by a symbolic link, which inotify misses */
+};
+
+#define MODULE "ngx_http_sublet_module.so"
+
+void agent_due(struct agent *agent, nsec at)
+{
+        if (at < agent->next)
+                agent->next = at;
+}
+
+void agent_say(const struct agent *agent, const char *format, ...)
+{
+        char text[1024];
+        va_list arguments;
+
+        (void)agent;
+        va_start(arguments, format);
+        (void)vsnprintf(text, sizeof(text), format, arguments);
+        va_end(arguments);
+        text[strcspn(text, "\n")] = '\0';
+        (void)fprintf(stderr, "sublet route: %s\n", text);
+}
+
+/* ---- replicas ------------------------------------------------------------------------------------------------ */
+
+/* The module wants numbers. A name is asked for when it is read; that may take as long as the resolver likes. */
+static void resolve(struct agent *agent, struct fleet_replica *replica)
+{
+        struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG }, *found = NULL;
+        char host[SETTINGS_WORD], number[NI_MAXHOST], *colon;
+        bool is_6;
+        int r;
+
+        (void)snprintf(replica->numeric, sizeof(replica->numeric), "%s", replica->address);
+        if (!strncmp(replica->address, "unix:", 5) || *replica->address == '[')
+                return;
+        (void)snprintf(host, sizeof(host), "%s", replica->address);
+        colon = strrchr(host, ':');
+        *colon = '\0';
+        r = getaddrinfo(host, NULL, &hints, &found);
+        if (r == 0)
+                r = getnameinfo(found->ai_addr, found->ai_addrlen, number, sizeof(number), NULL, 0, NI_NUMERICHOST);
+        is_6 = r == 0 && found->ai_family == AF_INET6;
+        if (found)
+                freeaddrinfo(found);
+        if (r != 0 || snprintf(replica->numeric, sizeof(replica->numeric), is_6 ? "[%s]:%s" : "%s:%s", number,
+                               colon + 1) >= (int)sizeof(replica->numeric)) {
+                agent_say(agent, "replica %s: %s: %s", replica->name, host, gai_strerror(r));
+                replica->numeric[0] = '\0';
+        }
+}
+
+struct fleet_replica *agent_replica(struct agent *agent, const char *name, const char *address, int origin,
+                                    const struct replica_settings *is)
+{
+        struct fleet_replica *replica = fleet_find(&agent->fleet, name);
+
+        if (!replica) {
+                replica = fleet_add(&agent->fleet, name);
+                if (!replica) {
+                        agent_say(agent, "replica %s: there are %d already", name, FLEET_MAX);
+                        return NULL;
+                }
+                replica->agent = agent;
+        }
+        if (replica->is_listed && replica->origin != origin)
+                return NULL; /* the other source had the name first */
+        if (strcmp(replica->address, address)) {
+                replica->health = FLEET_UNKNOWN;
+                replica->has_models = replica->has_engine = replica->knows_sleep = false;
+                replica->must_forget = replica->told != NULL;
+                replica->probe_at = agent->now;
+                (void)snprintf(replica->address, sizeof(replica->address), "%s", address);
+                resolve(agent, replica);
+        }
+        replica->origin = origin;
+        replica->is = *is;
+        replica->is_listed = true;
+        return replica;
+}
+
+void agent_unlist(struct agent *agent, int origin)
+{
+        for (size_t i = 0; i < agent->fleet.n; i++)
+                if (agent->fleet.at[i]->origin == origin)
+                        agent->fleet.at[i]->is_listed = false;
+}
+
+void agent_forget(struct agent *agent, struct fleet_replica *replica)
+{
+        struct fetch_call *calls[] = { replica->probe, replica->scrape, replica->ask, replica->tell, replica->order };
+
+        for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+                fetch_cancel(agent->fetch, calls[i]);
+        fleet_remove(&agent->fleet, replica);
+}
+
+static void list_file(struct agent *agent)
+{
+        const struct settings *settings = agent->settings;
+
+        agent_unlist(agent, FLEET_FILE);
+        for (size_t i = 0; i < settings->n_replicas; i++)
+                (void)agent_replica(agent, settings->replicas[i].name, settings->replicas[i].address, FLEET_FILE,
+                                    &settings->replicas[i].is);
+}
+
+/* ---- the file ------------------------------------------------------------------------------------------------ */
+
+static void stamp(const char *path, long long ret[static 3])
+{
+        struct stat st = { 0 };
+
+        (void)stat(path, &st);
+        ret[0] = (long long)st.st_ino;
+        ret[1] = (long long)st.st_size;
+        ret[2] = (long long)st.st_mtim.tv_sec * NSEC_PER_SEC + st.st_mtim.tv_nsec;
+}
+
+static int apply_tls(const struct agent *agent, struct settings *settings, struct err *err)
+{
+        const char *tls = agent->options->tls, *colon = tls ? strchr(tls, ':') : NULL;
+
+        if (!tls)
+                return 0;
+        if (!colon || colon == tls || !colon[1] || strlen(tls) >= SETTINGS_PATH)
+                return err_say(err, -EINVAL, "--tls: CERTIFICATE:KEY, please: two PEM files");
+        (void)snprintf(settings->certificate, sizeof(settings->certificate), "%.*s", (int)(colon - tls), tls);
+        (void)snprintf(settings->certificate_key, sizeof(settings->certificate_key), "%s", colon + 1);
+        return 0;
+}
+
+/* nginx reads paths from its own directory; ours are from where the agent was started. */
+static int absolute(char *path, size_t size, struct err *err)
+{
+        char *found;
+        int n;
+
+        if (!*path || *path == '/' || !strcmp(path, "off"))
+                return 0;
+        found = realpath(path, NULL);
+        if (!found)
+                return err_set(err, -errno, "%s", path);
+        n = snprintf(path, size, "%s", found);
+        free(found);
+        return n > 0 && (size_t)n < size ? 0 : err_say(err, -ENAMETOOLONG, "%s...: too long", path);
+}
+
+static int read_settings(struct agent *agent, struct settings **ret, struct err *err)
+{
+        _cleanup_(freep) struct settings *settings = NULL;
+        int r = route_settings_read(agent->options->config, &settings, err);
+
+        if (r < 0 || (r = apply_tls(agent, settings, err)) < 0 ||
+            (r = absolute(settings->certificate, SETTINGS_PATH, err)) < 0 ||
+            (r = absolute(settings->certificate_key, SETTINGS_PATH, err)) < 0)
+                return r;
+        *ret = TAKE(settings);
+        return 0;
+}
+
+/* A file that is wrong changes nothing. */
+static void reread(struct agent *agent)
+{
+        struct settings *before = agent->settings, *fresh = NULL;
+        struct err err = { 0 };
+
+        if (read_settings(agent, &fresh, &err) < 0) {
+                agent_say(agent, "%s; going on as before", err.text);
+                return;
+        }
+        agent->settings = fresh;
+        if (process_reload(agent, &err) < 0) {
+                agent->settings = before;
+                free(fresh);
+                agent_say(agent, "%s; going on as before", err.text);
+                return;
+        }
+        agent->knows_settings = false;
+        list_file(agent);
+        if (memcmp(before->services, fresh->services, sizeof(fresh->services)) && kube_set(agent, &err) < 0)
+                agent_say(agent, "%s", err.text);
+        if (memcmp(&before->daemons, &fresh->daemons, sizeof(fresh->daemons)))
+                tenants_set(agent);
+        free(before);
+        agent_say(agent, "%s was read again", agent->options->config);
+}
+
+static void watch_file(struct agent *agent)
+{
+        long long now[3];
+
+        if (agent->now >= agent->file_at) {
+                agent->file_at = agent->now + FILE_MSEC * NSEC_PER_MSEC;
+                stamp(agent->options->config, now);
+                if (memcmp(now, agent->file_stamp, sizeof(now))) {
+                        memcpy(agent->file_stamp, now, sizeof(now));
+                        reread(agent);
+                }
+        }
+        agent_due(agent, agent->file_at);
+}
+
+/* ---- set-up -------------------------------------------------------------------------------------------------- */
+
+static int find_module(struct agent *agent, struct err *err)
+{
+        static const char *const beside[] = { "/route/nginx/" MODULE, "/../lib/nginx/modules/" MODULE };
+        const char *given = agent->options->module;
+        char self[PATH_MAX] = "", path[PATH_MAX + 64];
+        char *slash;
+
+        if (given)
+                (void)snprintf(agent->module, sizeof(agent->module), "%s", given);
+        if (given)
+                return access(given, R_OK) == 0 ? absolute(agent->module, sizeof(agent->module), err) :
+                                                  err_set(err, -errno, "%s", given);
+        if (readlink("/proc/self/exe", self, sizeof(self) - 1) > 0 && (slash = strrchr(self, '/')) != NULL)
+                *slash = '\0';
+        for (size_t i = 0; i < ARRAY_SIZE(beside); i++) {
+                (void)snprintf(path, sizeof(path), "%s%s", self, beside[i]);
+                if (access(path, R_OK) == 0 && strlen(path) < sizeof(agent->module)) {
+                        memcpy(agent->module, path, strlen(path) + 1);
+                        return 0;
+                }
+        }
+        (void)snprintf(agent->module, sizeof(agent->module), "/usr/lib/nginx/modules/" MODULE);
+        if (access(agent->module, R_OK) == 0)
+                return 0;
+        return err_say(err, -ENOENT,
+                       "%s is neither beside this program nor in /usr/lib/nginx/modules: name it with --module",
+                       MODULE);
+}
+
+static int make_dir(const char *path, mode_t mode, struct err *err)
+{
+        if (mkdir(path, mode) < 0 && errno != EEXIST)
+                return err_set(err, -errno, "making %s", path);
+        return 0;
+}
+
+static int make_dirs(struct agent *agent, struct err *err)
+{
+        char path[SETTINGS_PATH + 16];
+        char *found;
+        int r, fd;
+
+        if ((r = make_dir(agent->options->dir, 0755, err)) < 0)
+                return r;
+        found = realpath(agent->options->dir, NULL);
+        if (!found || strlen(found) > 90 || strpbrk(found, " ;{}\"'\\$#")) { /* the socket in it has 107 bytes */
+                free(found);
+                return err_say(err, -EINVAL,
+                               "%s: too long for a socket's directory, or with characters that nginx reads otherwise",
+                               agent->options->dir);
+        }
+        (void)snprintf(agent->dir, sizeof(agent->dir), "%s", found);
+        free(found);
+        (void)snprintf(path, sizeof(path), "%s/tmp", agent->dir);
+        if ((r = make_dir(path, 0755, err)) < 0)
+                return r;
+        (void)snprintf(path, sizeof(path), "%s/api", agent->dir); /* nginx makes its sockets for everybody */
+        if ((r = make_dir(path, 0700, err)) < 0)
+                return r;
+        (void)snprintf(agent->api, sizeof(agent->api), "unix:%s/api/api.sock", agent->dir);
+        (void)snprintf(path, sizeof(path), "%s/lock", agent->dir);
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600); /* held until the process ends */
+        if (fd < 0)
+                return err_set(err, -errno, "opening %s", path);
+        if (!agent->options->is_check && flock(fd, LOCK_EX | LOCK_NB) < 0)
+                return err_say(err, -EBUSY, "another 'sublet route' works in %s: end it, or choose another with --dir",
+                               agent->dir);
+        return 0;
+}
+
+static int open_signals(struct agent *agent, struct err *err)
+{
+        sigset_t set;
+
+        (void)sigemptyset(&set);
+        (void)sigaddset(&set, SIGTERM);
+        (void)sigaddset(&set, SIGINT);
+        (void)sigaddset(&set, SIGHUP);
+        (void)sigaddset(&set, SIGCHLD);
+        (void)signal(SIGPIPE, SIG_IGN);
+        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0 ||
+            (agent->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC)) < 0)
+                return err_set(err, -errno, "receiving signals");
+        return 0;
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------------ */
+
+static void reap(struct agent *agent)
+{
+        pid_t pid;
+        int status;
+
+        while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+                if (pid == agent->nginx)
+                        process_ended(agent, status);
+                else
+                        rest_reaped(agent, pid, status);
+        }
+}
+
+static void end(struct agent *agent)
+{
+        agent_say(agent, agent->is_ending ? "ending now" : "ending when what is under way has ended; once more: now");
+        process_end(agent, agent->is_ending);
+        agent->is_ending = true;
+}
+
+static void read_signals(struct agent *agent)
+{
+        struct signalfd_siginfo info;
+
+        while (read(agent->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+                if (info.ssi_signo == SIGCHLD)
+                        reap(agent);
+                else if (info.ssi_signo == SIGHUP)
+                        reread(agent);
+                else
+                        end(agent);
+        }
+}
+
+static void tick(struct agent *agent)
+{
+        agent->now = clock_now();
+        agent->next = agent->now + NSEC_PER_SEC;
+        process_tick(agent);
+        if (agent->is_ending)
+                return;
+        watch_file(agent);
+        kube_tick(agent);
+        tenants_tick(agent);
+        care_tick(agent);
+        rest_tick(agent);
+        tell_tick(agent);
+}
+
+static int loop(struct agent *agent, struct err *err)
+{
+        int r;
+
+        while (!agent->is_ending || agent->nginx) {
+                tick(agent);
+                r = fetch_wait(agent->fetch, agent->signals, agent->next);
+                if (r < 0)
+                        return err_set(err, r, "waiting");
+                agent->now = clock_now();
+                read_signals(agent);
+        }
+        return 0;
+}
+
+static int set_up(struct agent *agent, struct err *err)
+{
+        int r;
+
+        agent->serial = -1;
+        stamp(agent->options->config, agent->file_stamp);
+        if ((r = read_settings(agent, &agent->settings, err)) < 0 || (r = find_module(agent, err)) < 0 ||
+            (r = make_dirs(agent, err)) < 0 || (r = open_signals(agent, err)) < 0)
+                return r;
+        if ((r = fetch_new(&agent->fetch)) < 0)
+                return err_set(err, r, "starting");
+        agent->now = clock_now();
+        return 0;
+}
+
+static void tear_down(struct agent *agent)
+{
+        kube_done(agent);
+        while (agent->fleet.n)
+                agent_forget(agent, agent->fleet.at[0]);
+        agent->fetch = fetch_free(agent->fetch);
+        if (agent->signals >= 0)
+                (void)close(agent->signals);
+        free(agent->settings);
+        free(agent->conf);
+        free(agent);
+}
+
+int agent_run(const struct agent_options *options, struct err *err)
+{
+        struct agent *agent = calloc(1, sizeof(*agent));
+        int r;
+
+        if (!agent)
+                return err_set(err, -ENOMEM, "starting");
+        agent->options = options;
+        agent->signals = -1;
+        r = set_up(agent, err);
+        if (r == 0) {
+                list_file(agent);
+                tenants_set(agent);
+                r = kube_set(agent, err);
+        }
+        if (r == 0)
+                r = process_start(agent, err);
+        if (r == 0 && !options->is_check)
+                r = loop(agent, err);
+        tear_down(agent);
+        return r;
+}

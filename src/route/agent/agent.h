@@ -1,0 +1,108 @@
+/*
+ * `sublet route CONFIG`: keeps nginx running with our module, and the module knowing what is true of the replicas.
+ *
+ *      agent.c     set-up, the loop, the file, signals
+ *      process.c   nginx: start, adopt, reload, end; the request log
+ *      tell.c      the module's API: what it says, what it is told
+ *      care.c      health, models and metrics of each replica
+ *      rest.c      waking and putting to sleep
+ *      tenants.c   what Sublet daemons know of them
+ *      kube.c      endpoints of Kubernetes services
+ *
+ * One thread, one loop: every part has a tick, which looks at what is due, starts calls, and says with agent_due when
+ * it wants to be ticked again. Answers write down what was found.
+ */
+#pragma once
+
+#include "route/agent/fetch.h"
+#include "route/agent/fleet.h"
+#include "route/agent/settings.h"
+
+#include <sys/types.h>
+
+struct err;
+struct kube;
+
+struct agent_options {
+        const char *config, *dir, *module, *tls; /* tls: "CERT:KEY" */
+        bool is_check;                           /* only look whether all is well */
+};
+
+struct agent_daemon {
+        struct agent *agent;
+        char base[SETTINGS_WORD];
+        struct fetch_call *call;
+        nsec at;
+        bool is_silent;
+};
+
+struct agent {
+        const struct agent_options *options;
+        struct settings *settings;
+        struct fetch *fetch;
+        struct fleet fleet;
+        nsec now, next;
+        int signals; /* signalfd */
+        bool is_ending, must_end;
+
+        char dir[SETTINGS_PATH], module[SETTINGS_PATH], api[SETTINGS_PATH + 32];
+        pid_t nginx;
+        bool is_adopted;
+        unsigned int n_starts;
+        nsec start_at, started_at, log_at;
+        char *conf; /* text of nginx.conf that nginx runs with */
+
+        char epoch[40];
+        long long serial;
+        bool has_state, knows_settings;
+        struct fetch_call *state, *setting;
+        nsec state_at;
+
+        struct agent_daemon daemons[SETTINGS_LIST];
+        size_t n_daemons;
+        struct kube *kubes[SETTINGS_SERVICES];
+
+        nsec file_at;
+        long long file_stamp[3];
+};
+
+int agent_run(const struct agent_options *options, struct err *err);
+
+void agent_due(struct agent *agent, nsec at);
+void agent_say(const struct agent *agent, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Names a replica that a source has; it is made if it is new. NULL: there are too many (said). */
+struct fleet_replica *agent_replica(struct agent *agent, const char *name, const char *address, int origin,
+                                    const struct replica_settings *is);
+void agent_unlist(struct agent *agent, int origin);                    /* before naming them again */
+void agent_forget(struct agent *agent, struct fleet_replica *replica); /* cancels its calls, removes it */
+
+/* process.c */
+int process_start(struct agent *agent, struct err *err); /* configuration, test, start or adopt */
+int process_reload(struct agent *agent, struct err *err);
+void process_ended(struct agent *agent, int status); /* nginx was reaped */
+void process_end(struct agent *agent, bool is_now);
+void process_tick(struct agent *agent);
+int process_spawn(char *const argv[], char *const env[], pid_t *ret);
+
+/* tell.c */
+void tell_tick(struct agent *agent);
+
+/* care.c */
+void care_tick(struct agent *agent);
+
+/* rest.c */
+void rest_tick(struct agent *agent);
+void rest_reaped(struct agent *agent, pid_t pid, int status);
+void rest_wanted(struct agent *agent, struct fleet_replica *replica); /* a request waits for it */
+
+/* tenants.c */
+void tenants_set(struct agent *agent);
+void tenants_tick(struct agent *agent);
+int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend,
+                  void (*done)(void *context, const struct fetch_answer *answer));
+
+/* kube_watch.c */
+int kube_set(struct agent *agent, struct err *err);
+void kube_tick(struct agent *agent);
+void kube_done(struct agent *agent);

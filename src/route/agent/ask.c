@@ -1,0 +1,212 @@
+#include "route/agent/ask.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "route/agent/fetch.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+        LOGS = 4,
+        ID_MAX = 64,
+};
+
+static void unref(json_t **value)
+{
+        json_decref(*value);
+}
+
+static void closep_file(FILE **file)
+{
+        if (*file)
+                (void)fclose(*file);
+}
+
+static const char *text(const json_t *object, const char *name)
+{
+        const char *value = json_string_value(json_object_get(object, name));
+
+        return value ? value : "";
+}
+
+static long long number(const json_t *object, const char *name)
+{
+        return (long long)json_number_value(json_object_get(object, name));
+}
+
+/* ---- state --------------------------------------------------------------------------------------------------- */
+
+struct state {
+        json_t *root;
+        int code;
+        bool is_done;
+};
+
+static void on_state(void *context, const struct fetch_answer *answer)
+{
+        struct state *state = context;
+
+        state->is_done = true;
+        state->code = answer->code;
+        if (answer->code == 0 && answer->status == 200)
+                state->root = json_loads(answer->text, 0, NULL);
+}
+
+static int ask_state(const char *dir, json_t **ret, struct err *err)
+{
+        struct state state = { 0 };
+        struct fetch *fetch = NULL;
+        char base[FETCH_URL];
+        struct fetch_ask ask = { .method = "GET",
+                                 .base = base,
+                                 .path = "/v1/state",
+                                 .limit = 5 * NSEC_PER_SEC,
+                                 .done = on_state,
+                                 .context = &state };
+        int r = fetch_new(&fetch);
+
+        (void)snprintf(base, sizeof(base), "unix:%s/api/api.sock", dir);
+        if (r == 0)
+                r = fetch_start(fetch, &ask, NULL);
+        while (r == 0 && !state.is_done)
+                r = fetch_wait(fetch, -1, clock_now() + NSEC_PER_SEC);
+        (void)fetch_free(fetch);
+        if (r < 0)
+                return err_set(err, r, "asking the router");
+        if (!state.root)
+                return err_say(err, -ECONNREFUSED,
+                               "no router answers at %s: start it with 'sublet route CONFIG', or name its --dir", dir);
+        *ret = state.root;
+        return 0;
+}
+
+static void print_replica(const json_t *is)
+{
+        const json_t *models = json_object_get(is, "models");
+        const char *down_for = text(is, "down_for"), *model = json_string_value(json_array_get(models, 0));
+        size_t n = json_array_size(models);
+
+        (void)printf("%-24s %-9s %8lld %6lld %10lld %10lld %4lld%% %9lld %7lld  %s%s\n", text(is, "name"),
+                     !strcmp(down_for, "failures") ? "failing" : text(is, "state"), number(is, "inflight"),
+                     number(is, "wanted"), number(is, "backlog"), number(is, "rate_now"),
+                     number(is, "kv_permille") / 10, number(is, "sent"), number(is, "failed"), model ? model : "(all)",
+                     n > 1 ? ", ..." : "");
+}
+
+int route_state(const char *dir, bool is_json, struct err *err)
+{
+        _cleanup_(unref) json_t *root = NULL;
+        const json_t *list;
+        int r = ask_state(dir, &root, err);
+
+        if (r < 0)
+                return r;
+        if (is_json) {
+                (void)json_dumpf(root, stdout, JSON_INDENT(2));
+                (void)putchar('\n');
+                return 0;
+        }
+        list = json_object_get(root, "replicas");
+        (void)printf("%-24s %-9s %8s %6s %10s %10s %5s %9s %7s  %s\n", "REPLICA", "STATE", "INFLIGHT", "HELD",
+                     "BACKLOG", "RATE", "KV", "SENT", "FAILED", "MODELS");
+        for (size_t i = 0; i < json_array_size(list); i++)
+                print_replica(json_array_get(list, i));
+        (void)printf("%lld held in all; policy %s\n", number(root, "held"),
+                     text(json_object_get(root, "settings"), "policy"));
+        return 0;
+}
+
+/* ---- explain ------------------------------------------------------------------------------------------------- */
+
+static const struct {
+        const char *reason, *sentence;
+} REASONS[] = {
+        { "only", "it was the only one that could take it" },
+        { "cache", "the most of the prompt was cached there, and that outweighed its load" },
+        { "load", "another had more of the prompt cached, but was busier or slower: there it would have taken longer" },
+        { "rate", "nothing of the prompt was cached anywhere: this one would answer first" },
+        { "policy", "the policy looks at neither load nor cache" },
+        { "full", "every better one was at capacity" },
+        { "asleep", "it slept, and was the best even so: it was woken" },
+        { "none", "no replica of this model was up" },
+        { "invalid_json", "its body is no JSON object; no replica has seen it" },
+        { "model_required", "its body names no model; no replica has seen it" },
+        { "model_not_found", "no replica serves this model" },
+        { "queue_full", "all replicas were busy, and as many requests as may were held already" },
+        { "no_replica", "no replica of this model was available" },
+        { "deadline", "no replica became free within the time that a request is held" },
+        { "replica_failed", "the replica failed before it answered, and no retry helped" },
+};
+
+static const char *sentence(const char *reason)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(REASONS); i++)
+                if (!strcmp(REASONS[i].reason, reason))
+                        return REASONS[i].sentence;
+        return *reason ? reason : "the router did not choose: it answered by itself";
+}
+
+static void print_line(const json_t *is)
+{
+        const char *replica = text(is, "replica"), *first = text(is, "first_ms");
+
+        (void)printf("%s  %s %s  from %s%s%s\n", text(is, "time"), text(is, "method"), text(is, "path"),
+                     text(is, "client"), *text(is, "key") ? ", key " : "", text(is, "key"));
+        (void)printf("  model %s, prompt about %s tokens%s\n", *text(is, "model") ? text(is, "model") : "(none)",
+                     *text(is, "prompt") ? text(is, "prompt") : "0",
+                     !strcmp(text(is, "stream"), "1") ? ", streamed" : "");
+        if (*replica)
+                (void)printf("  sent to %s: %s\n", replica, sentence(text(is, "reason")));
+        else
+                (void)printf("  sent to nobody: %s\n", sentence(text(is, "reason")));
+        if (*replica)
+                (void)printf("  %s of its tokens were expected to be cached there; first byte expected after %s ms\n",
+                             *text(is, "matched") ? text(is, "matched") : "0", text(is, "expected_ms"));
+        if (*text(is, "held_ms"))
+                (void)printf("  held %s ms, first byte after %s%s, %d %s, decided in %s us\n", text(is, "held_ms"),
+                             first, strcmp(first, "-") && *first ? " ms" : "", atoi(text(is, "tries")),
+                             atoi(text(is, "tries")) == 1 ? "try" : "tries", text(is, "decision_us"));
+        (void)printf("  status %lld after %.3f s, %lld bytes%s%s\n", number(is, "status"),
+                     json_number_value(json_object_get(is, "seconds")), number(is, "bytes"),
+                     number(is, "status") == 499 ? ": the client left" : "", "");
+        if (strchr(text(is, "upstream"), ','))
+                (void)printf("  tried: %s, which answered %s\n", text(is, "upstream"), text(is, "upstream_status"));
+}
+
+/* 0: printed; -ENOENT: not in this file. */
+static int look_in(const char *path, const char *id)
+{
+        _cleanup_(closep_file) FILE *from = fopen(path, "re");
+        _cleanup_(freep) char *line = NULL;
+        size_t room = 0;
+
+        while (from && getline(&line, &room, from) > 0) {
+                _cleanup_(unref) json_t *is = strstr(line, id) ? json_loads(line, 0, NULL) : NULL;
+
+                if (is && !strcmp(text(is, "id"), id)) {
+                        print_line(is);
+                        return 0;
+                }
+        }
+        return -ENOENT;
+}
+
+int route_explain(const char *dir, const char *log, const char *id, struct err *err)
+{
+        char path[1024];
+
+        if (!*id || strlen(id) > ID_MAX)
+                return err_say(err, -EINVAL, "the X-Request-Id of an answer, please");
+        (void)snprintf(path, sizeof(path), "%s%s", log ? log : dir, log ? "" : "/requests.log");
+        for (int i = 0; i <= LOGS; i++) {
+                char aside[1040];
+
+                (void)snprintf(aside, sizeof(aside), i ? "%s.%d" : "%s", path, i);
+                if (look_in(aside, id) == 0)
+                        return 0;
+        }
+        return err_say(err, -ENOENT, "no request %s in %s (nor in those put aside)", id, path);
+}

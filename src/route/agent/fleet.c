@@ -1,0 +1,138 @@
+#include "route/agent/fleet.h"
+
+#include "base/cleanup.h"
+
+#include <string.h>
+
+enum {
+        WHOLE = 1000, /* permille */
+        KV_STEP = 20, /* permille; finer would only be noise for the module */
+};
+
+struct fleet_replica *fleet_find(const struct fleet *fleet, const char *name)
+{
+        for (size_t i = 0; i < fleet->n; i++)
+                if (!strcmp(fleet->at[i]->name, name))
+                        return fleet->at[i];
+        return NULL;
+}
+
+struct fleet_replica *fleet_add(struct fleet *fleet, const char *name)
+{
+        struct fleet_replica *replica = fleet->n < FLEET_MAX ? calloc(1, sizeof(*replica)) : NULL;
+
+        if (!replica)
+                return NULL;
+        (void)snprintf(replica->name, sizeof(replica->name), "%s", name);
+        replica->is_ready = true;
+        fleet->at[fleet->n++] = replica;
+        return replica;
+}
+
+void fleet_remove(struct fleet *fleet, struct fleet_replica *replica)
+{
+        for (size_t i = 0; i < fleet->n; i++)
+                if (fleet->at[i] == replica) {
+                        fleet->at[i] = fleet->at[--fleet->n];
+                        break;
+                }
+        json_decref(replica->told);
+        json_decref(replica->telling);
+        free(replica);
+}
+
+static bool knows_models(const struct fleet_replica *replica)
+{
+        return replica->is.models.n > 0 || replica->has_models;
+}
+
+enum state {
+        STATE_UP,
+        STATE_ASLEEP,
+        STATE_DRAINING,
+        STATE_DOWN,
+};
+
+/* The first row that holds. */
+static enum state decide(const struct fleet_replica *replica, const char **ret_why)
+{
+        const struct {
+                bool holds;
+                enum state state;
+                const char *why;
+        } rows[] = {
+                { replica->is.is_draining, STATE_DRAINING, "the file says so" },
+                { replica->is_terminating, STATE_DRAINING, "its pod is terminating" },
+                { !*replica->numeric, STATE_DOWN, "its address has no number now" },
+                { replica->is_suspended, STATE_ASLEEP, "suspended by the daemon" },
+                { replica->sleep == FLEET_WAKING, STATE_ASLEEP, "waking" },
+                { replica->sleep != FLEET_AWAKE, STATE_ASLEEP, "asleep" },
+                { !replica->is_ready, STATE_DOWN, "its pod is not ready" },
+                { replica->health == FLEET_ILL && replica->is.wake.kind == WAKE_COMMAND, STATE_ASLEEP,
+                  "it does not run" },
+                { replica->health == FLEET_ILL, STATE_DOWN, "it does not answer" },
+                { replica->health == FLEET_UNKNOWN, STATE_DOWN, "not asked yet" },
+                { replica->is.wake.kind == WAKE_ENGINE && !replica->knows_sleep, STATE_DOWN, "not asked yet" },
+                { !knows_models(replica), STATE_DOWN, "its models are not known yet" },
+                { true, STATE_UP, "" },
+        };
+        size_t i = 0;
+
+        while (!rows[i].holds)
+                i++;
+        *ret_why = rows[i].why;
+        return rows[i].state;
+}
+
+const char *fleet_state(const struct fleet_replica *replica)
+{
+        static const char *const names[] = { "up", "asleep", "draining", "down" };
+        const char *why;
+
+        return names[decide(replica, &why)];
+}
+
+const char *fleet_why(const struct fleet_replica *replica)
+{
+        const char *why;
+
+        (void)decide(replica, &why);
+        return why;
+}
+
+const char *fleet_tenant(const struct fleet_replica *replica)
+{
+        return *replica->is.tenant ? replica->is.tenant : replica->name;
+}
+
+static json_t *models_json(const struct settings_models *models)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < models->n; i++)
+                (void)json_array_append_new(list, json_string(models->at[i]));
+        return list;
+}
+
+static json_int_t rate_of(const struct fleet_replica *replica)
+{
+        unsigned int share = replica->is_tenant && replica->share ? replica->share : replica->is.share;
+
+        return (json_int_t)(replica->is.rate * (share ? share : WHOLE) / WHOLE);
+}
+
+json_t *fleet_says(const struct fleet_replica *replica)
+{
+        const struct scrape *engine = &replica->engine;
+        nsec wake = replica->wake_took ? replica->wake_took : replica->is.wake_time;
+        uint32_t kv = replica->has_engine ? (scrape_kv_permille(engine) + KV_STEP / 2) / KV_STEP * KV_STEP : 0;
+        uint32_t tokens = replica->is.kv_tokens ? replica->is.kv_tokens : scrape_kv_tokens(engine);
+        bool can_wake = replica->is.wake.kind != WAKE_NONE;
+
+        return json_pack("{ss so ss sI sI sI sI sI sI sb}", "address", replica->numeric, "models",
+                         models_json(replica->is.models.n ? &replica->is.models : &replica->found), "state",
+                         fleet_state(replica), "rate", rate_of(replica), "capacity", (json_int_t)replica->is.capacity,
+                         "kv_tokens", (json_int_t)tokens, "kv_permille", (json_int_t)(kv > WHOLE ? WHOLE : kv),
+                         "waiting", (json_int_t)(replica->has_engine ? scrape_waiting(engine) : 0), "wake_ms",
+                         (json_int_t)(wake / NSEC_PER_MSEC), "hold", replica->is.hold && can_wake);
+}

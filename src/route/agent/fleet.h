@@ -1,0 +1,96 @@
+/*
+ * The replicas as the agent knows them, and what the module should be told of each: a pure function of what is
+ * known (fleet_says). Who finds something out writes it here and nothing else; who talks to the module compares
+ * what it should know with what it was told last. So a restarted nginx, a lost answer and a changed file are one case.
+ *
+ * Threads: the agent's one.
+ */
+#pragma once
+
+#include "base/clock.h"
+#include "route/agent/scrape.h"
+#include "route/agent/settings.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct agent;
+struct fetch_call;
+
+enum fleet_health {
+        FLEET_UNKNOWN, /* not asked yet */
+        FLEET_WELL,
+        FLEET_ILL,
+};
+
+enum fleet_sleep {
+        FLEET_AWAKE,
+        FLEET_FALLING, /* the module was told, the engine not yet */
+        FLEET_ASLEEP,
+        FLEET_WAKING,
+};
+
+enum {
+        FLEET_FILE = -1, /* origin: the file; else the index of a Kubernetes service */
+        FLEET_MAX = SETTINGS_REPLICAS,
+};
+
+struct fleet_replica {
+        struct agent *agent;
+        char name[SETTINGS_NAME], address[SETTINGS_WORD];
+        char numeric[SETTINGS_WORD]; /* what the module connects to; empty: the name has no address now */
+        struct replica_settings is;
+        int origin;
+        bool is_listed; /* its source still names it */
+        bool is_ready;  /* Kubernetes says so; in a file: always */
+        bool is_terminating;
+
+        enum fleet_health health;
+        unsigned int n_failures;
+        bool was_gone; /* nobody was there: whoever answers next has an empty cache */
+        struct settings_models found;
+        bool has_models, has_engine;
+        struct scrape engine;
+        nsec probe_at, scrape_at, models_at;
+
+        bool is_tenant, is_suspended;
+        unsigned int share; /* permille, of its daemon */
+        int daemon;
+
+        enum fleet_sleep sleep;
+        bool knows_sleep, is_ordered; /* whether the engine sleeps was asked; the order of now was taken */
+        nsec sleep_since, wake_took, wake_again, sleep_at; /* wake_again: not before */
+        pid_t command;                                     /* that wakes it or puts it to sleep; 0: none */
+
+        /* What the module said last. */
+        bool is_tripped;
+        nsec tripped_at, forgive_at;
+        unsigned int n_trips;
+        long long inflight, wanted, sent;
+        nsec idle_since;
+
+        bool must_forget;
+        json_t *told, *telling;
+        nsec tell_at;
+        struct fetch_call *probe, *scrape, *ask, *tell, *order;
+};
+
+struct fleet {
+        size_t n;
+        struct fleet_replica *at[FLEET_MAX];
+};
+
+struct fleet_replica *fleet_find(const struct fleet *fleet, const char *name);
+
+/* NULL: no memory, or there are FLEET_MAX. */
+struct fleet_replica *fleet_add(struct fleet *fleet, const char *name);
+void fleet_remove(struct fleet *fleet, struct fleet_replica *replica); /* its calls are the caller's to cancel */
+
+const char *fleet_state(const struct fleet_replica *replica); /* "up", "asleep", "draining", "down" */
+const char *fleet_why(const struct fleet_replica *replica);   /* for people; why it is not up */
+
+/* What the module should know of it: the body of PUT /v1/replicas/NAME. The caller's; NULL: no memory. */
+json_t *fleet_says(const struct fleet_replica *replica);
+
+const char *fleet_tenant(const struct fleet_replica *replica);

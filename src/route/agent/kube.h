@@ -1,0 +1,34 @@
+/*
+ * What the Kubernetes API says of a service's endpoints: EndpointSlice (discovery.k8s.io/v1), and the older
+ * Endpoints (v1) where there is no other. It comes from the network: any JSON.
+ *
+ * Pure. Threads: any.
+ */
+#pragma once
+
+#include "route/agent/settings.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+enum {
+        KUBE_ENDPOINTS = SETTINGS_REPLICAS,
+};
+
+struct kube_endpoint {
+        char name[SETTINGS_NAME]; /* of its pod; else its address */
+        char address[SETTINGS_WORD];
+        bool is_ready, is_terminating;
+};
+
+struct kube_slice {
+        char name[SETTINGS_PATH];
+        size_t n;
+        struct kube_endpoint at[KUBE_ENDPOINTS];
+};
+
+/* port: its name, its number, or "" for the first. False: this is no slice. What has no such port, or
+ * is no IP address, is left out. */
+bool kube_read(const json_t *object, const char *port, struct kube_slice *ret);
+
+const char *kube_version(const json_t *object); /* metadata.resourceVersion; NULL: none */

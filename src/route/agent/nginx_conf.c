@@ -1,0 +1,210 @@
+/*
+ * Why each line is there: /v1/... is read whole before a replica is chosen, so client_body_buffer_size is the
+ * limit of a body (only what a request announces is allocated; nothing goes through a file). Answers are not
+ * buffered: slow readers would grow files by gigabytes. Idle connections to replicas end after 3 s, because
+ * engines close theirs after 5 s, and who reuses must be the shorter one. POST is retried only where nothing was
+ * answered yet; the module bounds how often. A map's plain strings ignore case, hence keys as expressions.
+ */
+#include "route/agent/nginx_conf.h"
+
+#include <string.h>
+
+static const char log_format[] =
+        "        log_format sublet escape=json "
+        "'{\"time\":\"$time_iso8601\",\"id\":\"$request_id\",\"client\":\"$remote_addr\","
+        "\"key\":\"$sublet_key\",'\n"
+        "                "
+        "'\"method\":\"$request_method\",\"path\":\"$uri\",\"status\":$status,\"bytes\":$body_bytes_sent,"
+        "\"seconds\":$request_time,'\n"
+        "                '\"model\":\"$sublet_model\",\"replica\":\"$sublet_replica\",\"reason\":\"$sublet_reason\","
+        "\"prompt\":\"$sublet_prompt\",\"matched\":\"$sublet_matched\",'\n"
+        "                "
+        "'\"held_ms\":\"$sublet_wait_ms\",\"first_ms\":\"$sublet_first_ms\",\"expected_ms\":\"$sublet_expected_ms\","
+        "\"tries\":\"$sublet_tries\",\"stream\":\"$sublet_stream\",'\n"
+        "                '\"decision_us\":\"$sublet_decision_us\",\"session\":\"$sublet_session\","
+        "\"upstream\":\"$upstream_addr\",\"upstream_status\":\"$upstream_status\"}';\n";
+
+static const char proxy[] =
+        "                        proxy_pass http://pool;\n"
+        "                        proxy_http_version 1.1;\n"
+        "                        proxy_set_header Connection \"\";\n"
+        "                        proxy_set_header Host $host;\n"
+        "                        proxy_set_header X-Request-Id $request_id;\n"
+        "                        proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;\n"
+        "                        proxy_buffering off;\n"
+        "                        proxy_connect_timeout 1s;\n"
+        "                        proxy_send_timeout 60s;\n"
+        "                        proxy_socket_keepalive on;\n"
+        "                        proxy_next_upstream error timeout http_502 http_503 non_idempotent;\n"
+        "                        proxy_next_upstream_tries 3;\n"
+        "                        proxy_next_upstream_timeout 30s;\n";
+
+static long long whole_msec(nsec span)
+{
+        return span / NSEC_PER_MSEC;
+}
+
+static void write_main(FILE *to, const struct settings *settings, const struct nginx_place *place)
+{
+        (void)fprintf(to,
+                      "# Written by 'sublet route'. Change its file, not this one.\nload_module \"%s\";\ndaemon off;\n",
+                      place->module);
+        if (place->is_root)
+                (void)fprintf(to, "user %s;\n", settings->user);
+        if (settings->workers)
+                (void)fprintf(to, "worker_processes %u;\n", settings->workers);
+        else
+                (void)fputs("worker_processes auto;\n", to);
+        (void)fprintf(
+                to,
+                "worker_rlimit_nofile 65536;\nworker_shutdown_timeout %lldms;\npcre_jit on;\npid \"%s/nginx.pid\";\n"
+                "error_log \"%s/error.log\" warn;\nevents {\n        worker_connections 16384;\n}\n",
+                whole_msec(settings->drain), place->dir, place->dir);
+}
+
+/* "a.b" as an expression that is only itself. */
+static void write_literal(FILE *to, const char *text)
+{
+        for (; *text; text++)
+                (void)fprintf(to, *text == '.' || *text == '+' ? "[%c]" : "%c", *text);
+}
+
+static void write_keys(FILE *to, const struct settings *settings)
+{
+        (void)fputs("        map $http_authorization $sublet_key {\n                default \"\";\n", to);
+        for (size_t i = 0; i < settings->n_keys; i++) {
+                (void)fputs("                \"~^[Bb]earer +", to);
+                write_literal(to, settings->keys[i].key);
+                (void)fprintf(to, "$\" \"%s\";\n", settings->keys[i].name);
+        }
+        (void)fputs("        }\n", to);
+        for (size_t i = 0; i < settings->n_keys; i++) {
+                const struct settings_key *key = &settings->keys[i];
+
+                if (!key->pace.n)
+                        continue;
+                (void)fprintf(to,
+                              "        map $sublet_key $sublet_limit_%zu {\n                default \"\";\n"
+                              "                \"~^",
+                              i);
+                write_literal(to, key->name);
+                (void)fprintf(
+                        to,
+                        "$\" 1;\n        }\n        limit_req_zone $sublet_limit_%zu zone=key_%zu:32k rate=%ur/%s;\n",
+                        i, i, key->pace.n, key->pace.is_per_minute ? "m" : "s");
+        }
+}
+
+static void write_limits(FILE *to, const struct settings *settings)
+{
+        for (size_t i = 0; i < settings->n_keys; i++) {
+                if (!settings->keys[i].pace.n)
+                        continue;
+                (void)fprintf(to, "                limit_req zone=key_%zu", i);
+                if (settings->keys[i].burst)
+                        (void)fprintf(to, " burst=%u nodelay", settings->keys[i].burst);
+                (void)fputs(";\n", to);
+        }
+}
+
+static void write_listens(FILE *to, const struct settings_list *list, const char *options)
+{
+        for (size_t i = 0; i < list->n; i++)
+                (void)fprintf(to, "                listen %s%s;\n", list->at[i], options);
+}
+
+static void write_door(FILE *to, const struct settings *settings)
+{
+        if (settings->n_keys)
+                (void)fputs("                        if ($sublet_key = \"\") {\n                                return "
+                            "401;\n"
+                            "                        }\n",
+                            to);
+}
+
+static void write_clients(FILE *to, const struct settings *settings)
+{
+        (void)fputs("        server {\n", to);
+        write_listens(to, &settings->listen, "");
+        if (*settings->certificate) {
+                write_listens(to, &settings->tls_listen, " ssl http2");
+                (void)fprintf(to,
+                              "                ssl_certificate \"%s\";\n                ssl_certificate_key \"%s\";\n"
+                              "                ssl_protocols TLSv1.2 TLSv1.3;\n"
+                              "                ssl_session_cache shared:tls:4m;\n",
+                              settings->certificate, settings->certificate_key);
+        }
+        write_limits(to, settings);
+        (void)fputs(
+                "                limit_req_status 429;\n                add_header X-Request-Id $request_id always;\n"
+                "                error_page 400 401 403 404 405 413 414 429 500 502 503 504 @error;\n"
+                "                location @error {\n                        sublet_error;\n                }\n"
+                "                location = /health {\n                        access_log off;\n"
+                "                        return 200 \"ok\\n\";\n                }\n"
+                "                location = /v1/models {\n",
+                to);
+        write_door(to, settings);
+        (void)fputs("                        sublet_models pool;\n                }\n                location / {\n",
+                    to);
+        write_door(to, settings);
+        (void)fputs("                        sublet_route pool;\n", to);
+        (void)fputs(proxy, to);
+        (void)fprintf(to, "                        proxy_read_timeout %lldms;\n", whole_msec(settings->read_timeout));
+        if (settings->n_keys) /* they are ours, not the replicas' */
+                (void)fputs("                        proxy_set_header Authorization \"\";\n", to);
+        (void)fputs("                }\n        }\n", to);
+}
+
+static void write_ours(FILE *to, const struct settings *settings, const struct nginx_place *place)
+{
+        (void)fprintf(
+                to,
+                "        server {\n                listen \"unix:%s/api/api.sock\";\n                access_log off;\n"
+                "                location / {\n                        sublet_api pool;\n                }\n        "
+                "}\n",
+                place->dir);
+        if (!settings->metrics.n)
+                return;
+        (void)fputs("        server {\n", to);
+        write_listens(to, &settings->metrics, "");
+        (void)fputs("                access_log off;\n                location = /metrics {\n"
+                    "                        sublet_api pool;\n                }\n"
+                    "                location / {\n                        return 404;\n                }\n        }\n",
+                    to);
+}
+
+static void write_http(FILE *to, const struct settings *settings, const struct nginx_place *place)
+{
+        static const char *const temporary[] = { "client_body", "proxy", "fastcgi", "uwsgi", "scgi" };
+        bytes body = settings->body;
+
+        (void)fprintf(to,
+                      "        sublet_zone pool %llu;\n        upstream pool {\n                sublet pool;\n"
+                      "                keepalive 64;\n                keepalive_timeout 3s;\n"
+                      "                keepalive_requests 100000;\n        }\n"
+                      "        client_max_body_size %llu;\n        client_body_buffer_size %llu;\n"
+                      "        http2_max_concurrent_streams 1024;\n        map_hash_bucket_size 512;\n"
+                      "        large_client_header_buffers 4 16k;\n"
+                      "        keepalive_requests 100000;\n        server_tokens off;\n        gzip off;\n",
+                      (unsigned long long)settings->zone, (unsigned long long)body, (unsigned long long)body);
+        for (size_t i = 0; i < sizeof(temporary) / sizeof(temporary[0]); i++)
+                (void)fprintf(to, "        %s_temp_path \"%s/tmp/%s\";\n", temporary[i], place->dir, temporary[i]);
+}
+
+void nginx_conf_write(FILE *to, const struct settings *settings, const struct nginx_place *place)
+{
+        write_main(to, settings, place);
+        (void)fputs("http {\n", to);
+        (void)fputs(log_format, to);
+        if (!strcmp(settings->log, "off"))
+                (void)fputs("        access_log off;\n", to);
+        else if (*settings->log)
+                (void)fprintf(to, "        access_log \"%s\" sublet;\n", settings->log);
+        else
+                (void)fprintf(to, "        access_log \"%s/requests.log\" sublet;\n", place->dir);
+        write_http(to, settings, place);
+        write_keys(to, settings);
+        write_clients(to, settings);
+        write_ours(to, settings, place);
+        (void)fputs("}\n", to);
+}

@@ -1,0 +1,292 @@
+/*
+ * nginx as our child. It outlives us: if the agent is killed, requests go on, and the next agent of the same
+ * directory adopts what it finds. It is never started on a configuration that `nginx -t` refuses.
+ */
+#include "route/agent/agent.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "route/agent/nginx_conf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum {
+        STEADY_SECONDS = 10, /* who ran so long is started again at once */
+        LOG_SECONDS = 5,
+        LOGS = 4,
+};
+
+#define NGINX "/usr/sbin/nginx"
+
+int process_spawn(char *const argv[], char *const env[], pid_t *ret)
+{
+        posix_spawnattr_t attributes;
+        sigset_t none;
+        int r;
+
+        (void)sigemptyset(&none);
+        if (posix_spawnattr_init(&attributes) != 0)
+                return -ENOMEM;
+        (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+        (void)posix_spawnattr_setsigmask(&attributes, &none); /* ours are blocked */
+        r = posix_spawn(ret, argv[0], NULL, &attributes, argv, env);
+        (void)posix_spawnattr_destroy(&attributes);
+        return -r;
+}
+
+static int spawn_nginx(const struct agent *agent, const char *conf, bool is_test, pid_t *ret)
+{
+        char program[] = NGINX, p[] = "-p", c[] = "-c", e[] = "-e", t[] = "-t", q[] = "-q", log[SETTINGS_PATH + 16];
+        char stderr_[] = "stderr";
+        char *argv[] = { program,
+                         p,
+                         (char *)(uintptr_t)agent->dir,
+                         c,
+                         (char *)(uintptr_t)conf,
+                         e,
+                         is_test ? stderr_ : log,
+                         is_test ? t : NULL,
+                         q,
+                         NULL };
+
+        (void)snprintf(log, sizeof(log), "%s/error.log", agent->dir);
+        return process_spawn(argv, environ, ret);
+}
+
+/* ---- the configuration --------------------------------------------------------------------------------------- */
+
+static char *make_conf(const struct agent *agent)
+{
+        struct nginx_place place = { agent->dir, agent->module, geteuid() == 0 };
+        char *text = NULL;
+        size_t size = 0;
+        FILE *to = open_memstream(&text, &size);
+
+        if (!to)
+                return NULL;
+        nginx_conf_write(to, agent->settings, &place);
+        if (fclose(to) != 0) {
+                free(text);
+                return NULL;
+        }
+        return text;
+}
+
+static int write_file(const char *path, const char *text, struct err *err)
+{
+        _cleanup_(closep) int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        size_t size = strlen(text);
+
+        if (fd < 0)
+                return err_set(err, -errno, "writing %s", path);
+        if (write(fd, text, size) != (ssize_t)size)
+                return err_say(err, -EIO, "writing %s: it does not take all of it", path);
+        return 0;
+}
+
+static int test_conf(const struct agent *agent, const char *path, struct err *err)
+{
+        int status = 0, r;
+        pid_t pid;
+
+        r = spawn_nginx(agent, path, true, &pid);
+        if (r < 0)
+                return err_set(err, r, "starting %s (install nginx)", NGINX);
+        while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+                ;
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+                return err_say(err, -EINVAL, "nginx does not take the configuration; it says why above (%s)", path);
+        return 0;
+}
+
+/* Writes, tests and puts in place. *ret_is_new: it differs from what nginx runs with. */
+static int put_conf(struct agent *agent, bool *ret_is_new, struct err *err)
+{
+        char fresh[SETTINGS_PATH + 32], path[SETTINGS_PATH + 32];
+        _cleanup_(freep) char *text = make_conf(agent);
+        int r;
+
+        *ret_is_new = false;
+        if (!text)
+                return err_set(err, -ENOMEM, "writing nginx's configuration");
+        if (agent->conf && !strcmp(agent->conf, text))
+                return 0;
+        (void)snprintf(fresh, sizeof(fresh), "%s/nginx.conf.new", agent->dir);
+        (void)snprintf(path, sizeof(path), "%s/nginx.conf", agent->dir);
+        if ((r = write_file(fresh, text, err)) < 0 || (r = test_conf(agent, fresh, err)) < 0)
+                return r;
+        if (agent->options->is_check)
+                return 0;
+        if (rename(fresh, path) < 0)
+                return err_set(err, -errno, "writing %s", path);
+        free(agent->conf);
+        agent->conf = TAKE(text);
+        *ret_is_new = true;
+        return 0;
+}
+
+/* ---- one that runs already ----------------------------------------------------------------------------------- */
+
+/* A process of that number which was started with our file. */
+static bool is_ours(const struct agent *agent, pid_t pid)
+{
+        char path[64], line[1024] = "", conf[SETTINGS_PATH + 32];
+        _cleanup_(closep) int fd = -1;
+        ssize_t n;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+        (void)snprintf(conf, sizeof(conf), "%s/nginx.conf", agent->dir);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+        return n > 0 && memmem(line, (size_t)n, conf, strlen(conf)) != NULL;
+}
+
+static pid_t find_running(const struct agent *agent)
+{
+        char path[SETTINGS_PATH + 32], text[32] = "";
+        _cleanup_(closep) int fd = -1;
+        uint64_t pid = 0;
+
+        (void)snprintf(path, sizeof(path), "%s/nginx.pid", agent->dir);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+                return 0;
+        text[strcspn(text, "\n")] = '\0';
+        if (number_parse(text, &pid) < 0 || pid < 2 || pid > INT32_MAX || !is_ours(agent, (pid_t)pid))
+                return 0;
+        return (pid_t)pid;
+}
+
+/* Sockets that a killed nginx left behind would keep the next one from listening. */
+static void unlink_sockets(const struct agent *agent)
+{
+        const struct settings_list *lists[] = { &agent->settings->listen, &agent->settings->tls_listen,
+                                                &agent->settings->metrics };
+
+        (void)unlink(agent->api + strlen("unix:"));
+        for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+                for (size_t j = 0; j < lists[i]->n; j++)
+                        if (!strncmp(lists[i]->at[j], "unix:", 5))
+                                (void)unlink(lists[i]->at[j] + 5);
+}
+
+static int start(struct agent *agent, struct err *err)
+{
+        char path[SETTINGS_PATH + 32];
+        int r;
+
+        unlink_sockets(agent);
+        (void)snprintf(path, sizeof(path), "%s/nginx.conf", agent->dir);
+        r = spawn_nginx(agent, path, false, &agent->nginx);
+        if (r < 0)
+                return err_set(err, r, "starting %s", NGINX);
+        agent->is_adopted = false;
+        agent->started_at = agent->now;
+        agent->has_state = false;
+        agent->state_at = agent->now;
+        return 0;
+}
+
+int process_start(struct agent *agent, struct err *err)
+{
+        bool is_new;
+        int r = put_conf(agent, &is_new, err);
+
+        if (r < 0 || agent->options->is_check)
+                return r;
+        agent->nginx = find_running(agent);
+        if (!agent->nginx)
+                return start(agent, err);
+        agent->is_adopted = true;
+        agent->started_at = agent->now;
+        agent_say(agent, "nginx runs already (process %d) and is taken over", (int)agent->nginx);
+        (void)kill(agent->nginx, SIGHUP);
+        return 0;
+}
+
+int process_reload(struct agent *agent, struct err *err)
+{
+        bool is_new;
+        int r = put_conf(agent, &is_new, err);
+
+        if (r < 0 || !is_new)
+                return r;
+        agent_say(agent, "nginx is reloaded");
+        if (agent->nginx)
+                (void)kill(agent->nginx, SIGHUP);
+        return 0;
+}
+
+void process_ended(struct agent *agent, int status)
+{
+        nsec pause = NSEC_PER_SEC / 10 << (agent->n_starts < 6 ? agent->n_starts : 6);
+
+        agent->nginx = 0;
+        agent->has_state = false;
+        if (agent->is_ending)
+                return;
+        if (agent->now - agent->started_at > STEADY_SECONDS * NSEC_PER_SEC)
+                agent->n_starts = 0;
+        agent->n_starts++;
+        agent->start_at = agent->now + pause;
+        agent_say(agent, "nginx ended (%s %d) and is started again", WIFSIGNALED(status) ? "signal" : "status",
+                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+void process_end(struct agent *agent, bool is_now)
+{
+        if (agent->nginx)
+                (void)kill(agent->nginx, is_now ? SIGTERM : SIGQUIT);
+}
+
+/* ---- now and then -------------------------------------------------------------------------------------------- */
+
+static void rotate(struct agent *agent)
+{
+        char log[SETTINGS_PATH + 32], from[SETTINGS_PATH + 48], to[SETTINGS_PATH + 48];
+        struct stat st;
+
+        if (!strcmp(agent->settings->log, "off") || !agent->nginx)
+                return;
+        if (*agent->settings->log)
+                (void)snprintf(log, sizeof(log), "%s", agent->settings->log);
+        else
+                (void)snprintf(log, sizeof(log), "%s/requests.log", agent->dir);
+        if (stat(log, &st) < 0 || (bytes)st.st_size < agent->settings->log_size)
+                return;
+        for (int i = LOGS - 1; i >= 1; i--) {
+                (void)snprintf(from, sizeof(from), "%s.%d", log, i);
+                (void)snprintf(to, sizeof(to), "%s.%d", log, i + 1);
+                (void)rename(from, to);
+        }
+        (void)snprintf(to, sizeof(to), "%s.1", log);
+        if (rename(log, to) == 0)
+                (void)kill(agent->nginx, SIGUSR1);
+}
+
+void process_tick(struct agent *agent)
+{
+        struct err err = { 0 };
+
+        if (agent->is_adopted && agent->nginx && !is_ours(agent, agent->nginx))
+                process_ended(agent, 0); /* not our child: nobody tells us */
+        if (!agent->nginx && !agent->is_ending) {
+                if (agent->now < agent->start_at)
+                        agent_due(agent, agent->start_at);
+                else if (start(agent, &err) < 0) {
+                        agent_say(agent, "%s", err.text);
+                        agent->start_at = agent->now + NSEC_PER_SEC;
+                }
+        }
+        if (agent->now >= agent->log_at) {
+                agent->log_at = agent->now + LOG_SECONDS * NSEC_PER_SEC;
+                rotate(agent);
+        }
+}

@@ -1,0 +1,163 @@
+/*
+ * What Sublet daemons know of the replicas: the share of a GPU that each has now, and whether it is suspended. A
+ * replica that is on several devices is as fast as its smallest share. A daemon that does not answer leaves
+ * everything as it was: a wrong share is learned around, a vanished one would be a jump.
+ */
+#include "route/agent/agent.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+        EVERY_MSEC = 500,
+        WAKING_MSEC = 50,
+};
+
+static unsigned int share_of(const json_t *tenant)
+{
+        const json_t *devices = json_object_get(tenant, "devices");
+        json_int_t least = json_integer_value(json_object_get(tenant, "share_permille"));
+
+        for (size_t i = 0; i < json_array_size(devices); i++) {
+                json_int_t share = json_integer_value(json_object_get(json_array_get(devices, i), "share_permille"));
+
+                if (share > 0 && (!least || share < least))
+                        least = share;
+        }
+        return least > 0 && least <= 1000 ? (unsigned int)least : 0;
+}
+
+static bool is_suspended(const json_t *tenant)
+{
+        const char *state = json_string_value(json_object_get(tenant, "state"));
+
+        return json_is_true(json_object_get(tenant, "suspended")) || (state && !strcmp(state, "suspended"));
+}
+
+static const json_t *find(const json_t *tenants, const char *name)
+{
+        for (size_t i = 0; i < json_array_size(tenants); i++) {
+                const json_t *tenant = json_array_get(tenants, i);
+                const char *is = json_string_value(json_object_get(tenant, "tenant"));
+
+                if (is && !strcmp(is, name))
+                        return tenant;
+        }
+        return NULL;
+}
+
+static void look_at(struct agent_daemon *daemon, struct fleet_replica *replica, const json_t *tenant)
+{
+        int me = (int)(daemon - daemon->agent->daemons);
+        bool was_suspended = replica->is_suspended;
+
+        if (!tenant) {
+                if (replica->daemon == me)
+                        replica->is_tenant = replica->is_suspended = false;
+                return;
+        }
+        if (replica->is_tenant && replica->daemon != me)
+                return; /* of two daemons, the first that knew it */
+        replica->is_tenant = true;
+        replica->daemon = me;
+        replica->share = share_of(tenant);
+        replica->is_suspended = is_suspended(tenant);
+        if (was_suspended && !replica->is_suspended) {
+                replica->n_failures = 0;
+                replica->probe_at = daemon->agent->now;
+        }
+}
+
+static void on_tenants(void *context, const struct fetch_answer *answer)
+{
+        struct agent_daemon *daemon = context;
+        struct agent *agent = daemon->agent;
+        json_t *tenants = answer->code == 0 && answer->status == 200 ? json_loads(answer->text, 0, NULL) : NULL;
+
+        daemon->call = NULL;
+        if (!json_is_array(tenants)) {
+                if (!daemon->is_silent)
+                        agent_say(agent, "the daemon at %s does not answer: shares stay as they were", daemon->base);
+                daemon->is_silent = true;
+                json_decref(tenants);
+                return;
+        }
+        if (daemon->is_silent)
+                agent_say(agent, "the daemon at %s answers again", daemon->base);
+        daemon->is_silent = false;
+        for (size_t i = 0; i < agent->fleet.n; i++)
+                look_at(daemon, agent->fleet.at[i], find(tenants, fleet_tenant(agent->fleet.at[i])));
+        json_decref(tenants);
+}
+
+static bool is_anybody_waking(const struct agent *agent)
+{
+        for (size_t i = 0; i < agent->fleet.n; i++)
+                if (agent->fleet.at[i]->sleep == FLEET_WAKING && agent->fleet.at[i]->is.wake.kind == WAKE_DAEMON)
+                        return true;
+        return false;
+}
+
+void tenants_set(struct agent *agent)
+{
+        const struct settings_list *list = &agent->settings->daemons;
+
+        for (size_t i = 0; i < agent->n_daemons; i++)
+                fetch_cancel(agent->fetch, agent->daemons[i].call);
+        agent->n_daemons = list->n;
+        for (size_t i = 0; i < list->n; i++) {
+                struct agent_daemon *daemon = &agent->daemons[i];
+                bool is_dir = *list->at[i] == '/';
+                int n;
+
+                *daemon = (struct agent_daemon){ .agent = agent };
+                n = snprintf(daemon->base, sizeof(daemon->base), "%s%s%s", is_dir ? "unix:" : "", list->at[i],
+                             is_dir ? "/sublet.sock" : "");
+                if (n < 0 || (size_t)n >= sizeof(daemon->base))
+                        agent_say(agent, "daemons: %s is too long", list->at[i]);
+        }
+}
+
+void tenants_tick(struct agent *agent)
+{
+        nsec every = (is_anybody_waking(agent) ? WAKING_MSEC : EVERY_MSEC) * NSEC_PER_MSEC;
+
+        for (size_t i = 0; i < agent->n_daemons; i++) {
+                struct agent_daemon *daemon = &agent->daemons[i];
+                const struct fetch_ask ask = { .method = "GET",
+                                               .base = daemon->base,
+                                               .path = "/v1/tenants",
+                                               .limit = 5 * NSEC_PER_SEC,
+                                               .done = on_tenants,
+                                               .context = daemon };
+
+                if (daemon->call)
+                        continue;
+                if (daemon->at > agent->now + every)
+                        daemon->at = agent->now + every;
+                if (agent->now < daemon->at) {
+                        agent_due(agent, daemon->at);
+                        continue;
+                }
+                daemon->at = agent->now + every;
+                (void)fetch_start(agent->fetch, &ask, &daemon->call);
+        }
+}
+
+int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend,
+                  void (*done)(void *context, const struct fetch_answer *answer))
+{
+        char path[FETCH_URL];
+        struct fetch_ask ask = { .method = "PATCH",
+                                 .path = path,
+                                 .body = is_suspend ? "{\"suspended\":true}" : "{\"suspended\":false}",
+                                 .limit = 60 * NSEC_PER_SEC,
+                                 .done = done,
+                                 .context = replica };
+
+        if (!replica->is_tenant || (size_t)replica->daemon >= agent->n_daemons)
+                return -ENOENT;
+        ask.base = agent->daemons[replica->daemon].base;
+        (void)snprintf(path, sizeof(path), "/v1/tenants/%s", fleet_tenant(replica));
+        return fetch_start(agent->fetch, &ask, &replica->order);
+}

@@ -1,0 +1,4 @@
+/* The verbs whose work is done in this room; see src/verbs.def. */
+#pragma once
+
+int route_main(int argc, char **argv);
