@@ -51,6 +51,7 @@ static void affinity_does_not_collapse_when_not_all_prefixes_fit_everywhere(void
 static void affinity_does_not_collapse_when_capacity_binds(void **state)
 {
         assert_true(simulate(*state, "cost", 24, EQUAL).ttft_mean < 2);
+        assert_true(simulate(*state, "cost", 16, EQUAL).hit > 0.75);
         assert_true(simulate(*state, "llm-d", 24, EQUAL).ttft_mean > 10);
 }
 
