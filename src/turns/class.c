@@ -32,15 +32,31 @@ static nsec own_slice(const struct seat *seat)
         return seat->is_member ? SLICE_MEMBER : SLICE_GUEST;
 }
 
+/* Two of those that give way would cut each other into pieces shorter than a switch; one alone cannot. */
+static nsec tiny_slice(const struct turns *turns, const struct turns_view *view)
+{
+        size_t n_guests = 0;
+        bool has_members = false;
+
+        for (size_t i = 0; i < turns->n; i++) {
+                if (turns->seats[i].is_member)
+                        has_members = true; /* of whom one at a time is on */
+                else if (!is_hasty(&view->tenants[i], &turns->seats[i]))
+                        n_guests++;
+        }
+        return n_guests + has_members <= 1 ? SLICE_INSTANT : SLICE_TINY;
+}
+
 void class_set(const struct turns *turns, const struct turns_view *view, struct turns_order *orders)
 {
         bool is_hurried = has_hasty(turns, view);
+        nsec tiny = tiny_slice(turns, view);
 
         for (size_t i = 0; i < turns->n; i++) {
                 if (is_hasty(&view->tenants[i], &turns->seats[i]))
                         orders[i].slice = SLICE_LATENCY;
                 else if (is_hurried || view->tenants[i].class == TURNS_BATCH)
-                        orders[i].slice = turns->seats[i].n_groups > 1 ? SLICE_SHARED_TINY : SLICE_TINY;
+                        orders[i].slice = turns->seats[i].n_groups > 1 ? SLICE_SHARED_TINY : tiny;
                 else if (turns->policy != TURNS_POLICY_SLICES)
                         orders[i].slice = own_slice(&turns->seats[i]);
         }

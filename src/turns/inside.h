@@ -33,7 +33,8 @@ enum {
 #define SLICE_SHARED (2 * NSEC_PER_MSEC) /* of a tenant with several groups: they share its turn by slices */
 #define SLICE_SHARED_TINY NSEC_PER_MSEC
 #define SLICE_LATENCY (20 * NSEC_PER_MSEC) /* never taken off the device by a slice's end */
-#define SLICE_TINY (50 * NSEC_PER_USEC)    /* gives way: shorter gains nothing (docs/time.md) */
+#define SLICE_INSTANT (1 * NSEC_PER_USEC)  /* gives way, alone beside who is in a hurry: 40 us sooner (docs/time.md) */
+#define SLICE_TINY (50 * NSEC_PER_USEC)    /* gives way, and others do, too */
 #define SLICE_GUEST (4 * NSEC_PER_MSEC)    /* short work is not interrupted */
 #define SLICE_MEMBER (500 * NSEC_PER_USEC) /* so long may a guest wait */
 
