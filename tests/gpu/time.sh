@@ -230,30 +230,35 @@ if wants caps && [ "$ours" ]; then
 fi
 
 # ---- latency ---------------------------------------------------------------------------------------
-latency_row() { # KIND: sets p99, batch
+latency_row() { # KIND REQUEST-US PERIOD-US: sets p99, batch
         begins
         extra=(--class batch)
         [ "$1" = alone ] || tenant "$1" 60 deep 5000 -t "$seconds"
         extra=(--class latency)
-        tenant "${1/alone/default}" 40 periodic 940 -p 5000 -t "$seconds"
+        tenant "${1/alone/default}" 40 periodic "$2" -p "$3" -t "$seconds"
         extra=()
         gather 0.3
         ends
         p99=$(told "${logs[-1]}" p99_us) batch=-
         [ "$1" = alone ] || batch=$(shares rate "$work/logs/${logs[0]}" "$(told "${logs[0]}" piece_us)" "$skip")
-        line "0.94 ms every 5 ms, beside batch" "$1" "p99 $p99 us, batch $batch" - - -
+        line "$(calc "$2 / 1000") ms every $(calc "$3 / 1000") ms, beside batch" "$1" "p99 $p99 us, batch $batch" - - -
 }
 if wants latency; then
-        latency_row alone
-        p99_alone=$p99
-        latency_row default
-        batch_default=$batch
-        if [ "$ours" ]; then
-                latency_row ours
-                check "latency: p99 at most 1.10 x alone ($p99 us, alone $p99_alone)" "$(is "$p99" '<=' "$(calc "1.1 * $p99_alone")")"
-                check "latency: batch keeps 97 % of what it has by default ($batch, default $batch_default)" \
+        for request in "940 5000" "2000 10000"; do
+                # shellcheck disable=SC2086  # two numbers
+                latency_row alone $request
+                p99_alone=$p99
+                # shellcheck disable=SC2086
+                latency_row default $request
+                batch_default=$batch
+                [ "$ours" ] || continue
+                # shellcheck disable=SC2086
+                latency_row ours $request
+                check "latency, ${request% *} us: p99 at most 1.10 x alone ($p99 us, alone $p99_alone)" \
+                        "$(is "$p99" '<=' "$(calc "1.1 * $p99_alone")")"
+                check "latency, ${request% *} us: batch keeps 97 % of what it has by default ($batch, default $batch_default)" \
                         "$(is "$batch" '>=' "$(calc "0.97 * $batch_default")")"
-        fi
+        done
 fi
 
 # ---- the meter -------------------------------------------------------------------------------------
