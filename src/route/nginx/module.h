@@ -2,7 +2,8 @@
  * Inside the module: what a request carries, and who does what with it.
  *
  *      module.c     directives, shared memory, the bell, hooks
- *      request.c    body, decision, holding; the only place that gives load back (request_release)
+ *      body.c       what the request says
+ *      request.c    decision, holding; the only place that gives load back (request_release)
  *      upstream.c   the peer that was decided on; first byte
  *      answer.c     errors of the API's own shape, GET /v1/models
  *      api.c        what the agent says and asks;  metrics.c  what Prometheus asks
@@ -72,6 +73,11 @@ void sublet_queue_look(void); /* the bell rang */
 ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_retry);
 void sublet_release(sublet_ctx_t *ctx);
 void sublet_first_byte(sublet_ctx_t *ctx);
+
+void sublet_turn_away(sublet_ctx_t *ctx, enum pool_outcome outcome, const char *code);
+
+/* body.c */
+int sublet_understand(sublet_ctx_t *ctx); /* fills ctx->asks; 0: turned away */
 
 /* upstream.c */
 ngx_int_t sublet_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us);

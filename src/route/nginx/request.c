@@ -10,18 +10,11 @@
  */
 #include "route/nginx/module.h"
 
-#include "route/scan.h"
-
 enum {
-        PIECE = 64 * 1024,
         LOOKS = 32, /* requests in a row for which there is no place, before the rest is taken to have none either */
 };
 
 static ngx_queue_t held; /* by this worker */
-
-/* One request at a time is scanned, start to end. */
-static struct scan scan;
-static struct prefix prefix;
 
 /* ---- load ------------------------------------------------------------------------------------------- */
 
@@ -155,7 +148,7 @@ ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_retry)
         return NGX_AGAIN;
 }
 
-static void refuse(sublet_ctx_t *ctx, enum pool_outcome outcome, const char *code)
+void sublet_turn_away(sublet_ctx_t *ctx, enum pool_outcome outcome, const char *code)
 {
         ctx->outcome = outcome;
         ctx->refusal = code;
@@ -237,7 +230,7 @@ static void on_deadline(ngx_event_t *event)
         sublet_ctx_t *ctx = event->data;
 
         unpark(ctx);
-        refuse(ctx, POOL_LATE, "deadline");
+        sublet_turn_away(ctx, POOL_LATE, "deadline");
         on_resume(&ctx->resume);
 }
 
@@ -291,7 +284,7 @@ void sublet_queue_look(void)
                         continue;
                 }
                 if (ctx->rc == NGX_ERROR)
-                        refuse(ctx, POOL_NOBODY, "no_replica");
+                        sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
                 resume(ctx);
         }
 }
@@ -306,7 +299,7 @@ static int admit(sublet_ctx_t *ctx)
         case QUEUE_ADMIT:
                 return 1;
         case QUEUE_DISPLACE:
-                refuse(last, POOL_FULL, "queue_full");
+                sublet_turn_away(last, POOL_FULL, "queue_full");
                 resume(last);
                 return 1;
         default:
@@ -317,7 +310,7 @@ static int admit(sublet_ctx_t *ctx)
 static int hold(sublet_ctx_t *ctx)
 {
         if (!admit(ctx)) {
-                refuse(ctx, POOL_FULL, "queue_full");
+                sublet_turn_away(ctx, POOL_FULL, "queue_full");
                 return 0;
         }
         ctx->is_held = 1;
@@ -331,160 +324,19 @@ static int hold(sublet_ctx_t *ctx)
 
 /* ---- the body --------------------------------------------------------------------------------------- */
 
-static int scan_file(ngx_buf_t *b)
-{
-        static u_char piece[PIECE];
-
-        for (off_t at = b->file_pos; at < b->file_last;) {
-                size_t want_now = (size_t)ngx_min((off_t)PIECE, b->file_last - at);
-                ssize_t n = ngx_read_file(b->file, piece, want_now, at);
-
-                if (n <= 0)
-                        return SCAN_E_SHORT;
-                (void)scan_feed(&scan, piece, (size_t)n);
-                at += n;
-        }
-        return SCAN_OK;
-}
-
-static int scan_body(ngx_http_request_t *r, size_t *ret_size)
-{
-        int result = SCAN_OK;
-
-        *ret_size = 0;
-        prefix_begin(&prefix);
-        scan_begin(&scan, &prefix);
-        for (ngx_chain_t *l = r->request_body ? r->request_body->bufs : NULL; l && result == SCAN_OK; l = l->next) {
-                *ret_size += (size_t)ngx_buf_size(l->buf);
-                if (l->buf->in_file)
-                        result = scan_file(l->buf);
-                else
-                        result = scan_feed(&scan, l->buf->pos, (size_t)(l->buf->last - l->buf->pos));
-        }
-        return result == SCAN_OK ? scan_end(&scan) : result;
-}
-
-static uint64_t hash_word(const void *word, size_t size)
-{
-        return size ? pool_model_hash(word, size) : 0;
-}
-
-static int keep_chain(sublet_ctx_t *ctx)
-{
-        uint64_t *chain = ngx_palloc(ctx->request->pool, (prefix.n_blocks + 1) * sizeof(uint64_t));
-
-        if (!chain)
-                return 0;
-        ngx_memcpy(chain, prefix.chain, prefix.n_blocks * sizeof(uint64_t));
-        ctx->asks.chain = chain;
-        ctx->asks.n_blocks = prefix.n_blocks;
-        ctx->asks.tokens = (uint32_t)(prefix.size / PICK_BYTES_PER_TOKEN);
-        return 1;
-}
-
-static int keep_scan(sublet_ctx_t *ctx)
-{
-        const struct scan_word *session = scan.session.size ? &scan.session : &scan.user;
-
-        ctx->is_stream = scan.is_stream;
-        ctx->item.priority = (int32_t)ngx_max(INT32_MIN, ngx_min(INT32_MAX, scan.priority));
-        ctx->asks.model = pool_model_hash(scan.model.text, scan.model.size);
-        if (!ctx->asks.session)
-                ctx->asks.session = hash_word(session->text, session->size);
-        ctx->model.len = scan.model.size;
-        ctx->model.data = ngx_pnalloc(ctx->request->pool, scan.model.size);
-        if (!ctx->model.data)
-                return 0;
-        ngx_memcpy(ctx->model.data, scan.model.text, scan.model.size);
-        return keep_chain(ctx);
-}
-
-static int header_is(const ngx_table_elt_t *h, const char *name, size_t size)
-{
-        return h->key.len == size && ngx_strncasecmp(h->key.data, (u_char *)name, size) == 0;
-}
-
-#define HEADER_IS(h, name) header_is(h, name, sizeof(name) - 1)
-
-static void read_header(sublet_ctx_t *ctx, const ngx_table_elt_t *h)
-{
-        u_char *digits = h->value.data;
-        size_t size = h->value.len;
-        ngx_int_t n;
-
-        if (HEADER_IS(h, "X-Session-ID")) {
-                ctx->asks.session = hash_word(h->value.data, h->value.len);
-        } else if (HEADER_IS(h, "X-Sublet-Deadline-Ms")) {
-                n = ngx_atoi(digits, size);
-                if (n > 0 && (nsec)n * NSEC_PER_MSEC < ctx->item.deadline - ctx->item.arrived)
-                        ctx->item.deadline = ctx->item.arrived + (nsec)n * NSEC_PER_MSEC;
-        } else if (HEADER_IS(h, "X-Sublet-Priority") && size) {
-                int is_negative = digits[0] == '-';
-
-                n = ngx_atoi(digits + is_negative, size - (size_t)is_negative);
-                if (n != NGX_ERROR && n <= INT32_MAX)
-                        ctx->item.priority = (int32_t)(is_negative ? -n : n);
-        }
-}
-
-static void read_headers(sublet_ctx_t *ctx)
-{
-        ngx_list_part_t *part = &ctx->request->headers_in.headers.part;
-
-        for (; part; part = part->next)
-                for (ngx_uint_t i = 0; i < part->nelts; i++) {
-                        ngx_table_elt_t *h = &((ngx_table_elt_t *)part->elts)[i];
-
-                        if (h->key.data[0] == 'X' || h->key.data[0] == 'x')
-                                read_header(ctx, h);
-                }
-}
-
-/* 0: refused. */
-static int understand(sublet_ctx_t *ctx)
-{
-        size_t size;
-        int r = scan_body(ctx->request, &size);
-
-        if (!size && ctx->request->method & (NGX_HTTP_GET | NGX_HTTP_HEAD | NGX_HTTP_DELETE | NGX_HTTP_OPTIONS)) {
-                ctx->asks.model = POOL_ANY;
-                ctx->asks.chain = NULL;
-                read_headers(ctx);
-                return 1;
-        }
-        if (r != SCAN_OK) {
-                refuse(ctx, POOL_BAD, "invalid_json");
-                return 0;
-        }
-        if (!scan.has_model || !scan.model.size) {
-                refuse(ctx, POOL_BAD, "model_required");
-                return 0;
-        }
-        if (!keep_scan(ctx)) {
-                refuse(ctx, POOL_NOBODY, "no_replica");
-                return 0;
-        }
-        read_headers(ctx); /* a header is stronger than the body */
-        if (!pool_serves(ctx->pool, ctx->asks.model)) {
-                refuse(ctx, POOL_UNKNOWN, "model_not_found");
-                return 0;
-        }
-        return 1;
-}
-
 /* 0: parked, the phases go on later. */
 static int decide_or_hold(sublet_ctx_t *ctx)
 {
         nsec began = clock_now();
 
-        if (understand(ctx)) {
+        if (sublet_understand(ctx)) {
                 ctx->rc = sublet_decide(ctx, 0);
                 ctx->decision_took = clock_now() - began;
                 pool_measure(&ctx->pool->decision, ctx->decision_took);
                 if (ctx->rc == NGX_AGAIN && hold(ctx))
                         return 0;
                 if (ctx->rc == NGX_ERROR && !ctx->refusal)
-                        refuse(ctx, POOL_NOBODY, "no_replica");
+                        sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
         }
         return 1;
 }
