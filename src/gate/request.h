@@ -102,6 +102,9 @@ struct request {
 /* serve.c */
 int64_t serve_notification(struct worker *worker, const struct seccomp_notif *notification);
 
+/* act.c: from a request with its descriptor, node and address to an answer; `number` as the system call had it. */
+int serve_request(struct request *request, uint32_t number);
+
 /* perform.c: the call itself. 0 or more, or -errno; then look at request_status. */
 int perform(struct request *request);
 

@@ -1,0 +1,234 @@
+/*
+ * A driver call on its way to the handlers: our copy of it, the decision, the action. Every step that fails
+ * answers an error: nothing is let through because it was not understood. libsublet.so does the same from inside.
+ */
+#include "gate/request.h"
+
+#include "rm/numbers.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+static void tell_denied(const struct request *request)
+{
+        enum gate_event event = GATE_DENIED;
+        const struct rm_call *call = &request->call;
+
+        if (request->verdict.is_unknown)
+                event = call->kind == RM_CONTROL                               ? GATE_UNKNOWN_CONTROL :
+                        call->kind == RM_ALLOC || call->kind == RM_ALLOC_SHORT ? GATE_UNKNOWN_CLASS :
+                                                                                 GATE_UNKNOWN_REQUEST;
+        gate_tell(request->gate, event, request->process->id, "%s 0x%x: %s", rm_kind_name(call->kind),
+                  call->class_or_cmd, request->verdict.because);
+}
+
+static int serve_denied(struct request *request)
+{
+        request->gate->n_denied++;
+        tell_denied(request);
+        if (request->verdict.error)
+                return request->verdict.error;
+        return answer(request, request->verdict.status);
+}
+
+/* Every client that a call names must be the tenant's: RM checks only some of them, and with one
+ * process performing for many clients its own checks mean little (gate.h). */
+static int check_clients(struct request *request)
+{
+        const struct rm_call *call = &request->call;
+        struct gate *gate = request->gate;
+        const uint32_t *offsets;
+        size_t n = gate_client_fields(call, &offsets);
+        uint32_t stranger = 0;
+
+        if (request->verdict.action == GATE_CLIENT)
+                return 0;
+        {
+                LOCKED(&gate->ledger_lock);
+                if (call->client && !ledger_has_client(gate->ledger, call->client))
+                        stranger = call->client;
+                for (size_t i = 0; i < n && !stranger; i++) {
+                        uint32_t client = rm_get32(request->params, request->params_size, offsets[i]);
+
+                        if (client && !ledger_has_client(gate->ledger, client))
+                                stranger = client;
+                }
+        }
+        if (!stranger)
+                return 0;
+        gate_tell(gate, GATE_FOREIGN_OBJECT, request->process->id, "%s names client 0x%x", rm_kind_name(call->kind),
+                  stranger);
+        return -EACCES;
+}
+
+/* Calls that are known to take many milliseconds (measured: tests/trace, H200, 580.159.04). What
+ * takes one or two the watcher notices; giving the place away costs more than it gains there. */
+static bool is_long(const struct request *request)
+{
+        enum { LARGE = 8 * MIB };
+
+        return request->call.kind == RM_UVM_REGISTER_GPU ||
+               (request->verdict.action == GATE_HOST && request->verdict.size >= LARGE);
+}
+
+static int act(struct request *request)
+{
+        int r;
+
+        if (is_long(request))
+                reader_release(request->worker);
+
+        switch (request->verdict.action) {
+        case GATE_DENY:
+                return serve_denied(request);
+        case GATE_ACCEPT:
+                return answer(request, request->verdict.status);
+        case GATE_CONTINUE:
+                return GATE_GO_ON;
+        case GATE_CLIENT:
+                return serve_client(request);
+        case GATE_OBJECT:
+                return serve_object(request);
+        case GATE_CHARGE:
+        case GATE_HOST:
+                return serve_memory(request);
+        case GATE_FREE:
+                return serve_free(request);
+        case GATE_DUP:
+                return serve_dup(request);
+        case GATE_EXPORT:
+                return serve_export(request);
+        case GATE_IMPORT:
+                return serve_import(request);
+        case GATE_SPACE:
+                return serve_space(request);
+        case GATE_HOLD:
+                return serve_hold(request);
+        case GATE_RELEASE:
+                return serve_release(request);
+        case GATE_RANGE:
+        case GATE_POOL:
+                return serve_range(request);
+        case GATE_VIEW:
+                return serve_view(request);
+        case GATE_SHARE:
+                if (!request->gate->options.ipc_host)
+                        return answer(request, RM_STATUS_OK);
+                r = perform(request);
+                return r < 0 ? r : reply(request, r);
+        case GATE_PERFORM:
+                r = perform(request);
+                return r < 0 ? r : reply(request, r);
+        case GATE_SCHEDULE:
+                return serve_schedule(request);
+        case GATE_UNWRAP:
+        case GATE_LOOK:
+                break;
+        }
+        return -EINVAL;
+}
+
+/*
+ * UVM_MAP_EXTERNAL has room for 256 attributes and almost always uses one: the unused ones are not
+ * read from the tenant, and zero in our copy.
+ */
+static int copy_map_external(struct request *request, uint32_t size)
+{
+        enum { HEAD = 24 + 4 * 36 };
+        uint32_t count_at = request->gate->options.layout.uvm_map_external_client_at - 12;
+        struct iovec ours[2] = { { request->block, HEAD }, { request->block + count_at, size - count_at } };
+        struct iovec theirs[2] = {
+                { (void *)(uintptr_t)request->address, HEAD },
+                { (void *)(uintptr_t)(request->address + count_at), size - count_at },
+        };
+
+        memset(request->block + HEAD, 0, count_at - HEAD);
+        if (process_vm_readv(request->thread, ours, 2, theirs, 2, 0) != (ssize_t)(HEAD + size - count_at))
+                return -EFAULT;
+        if (rm_get64(request->block, size, count_at) <= 4)
+                return 0;
+        return remote_read(request->thread, request->block, request->address, size);
+}
+
+static int copy_block(struct request *request, enum rm_kind kind, uint32_t size)
+{
+        if (kind == RM_UVM_MAP_EXTERNAL)
+                return copy_map_external(request, size);
+        return remote_read(request->thread, request->block, request->address, size);
+}
+
+/* Of a control that is answered without a call the parameters are not looked at. */
+static bool needs_params(const struct rm_layout *layout, const struct request *request)
+{
+        struct gate_verdict verdict;
+
+        if (!request->call.params || request->call.kind != RM_CONTROL)
+                return request->call.params;
+        gate_decide(layout, &request->call, request->block, NULL, 0, &verdict);
+        return verdict.action != GATE_ACCEPT && verdict.action != GATE_DENY;
+}
+
+/* G1: from here on only our copies count. */
+static int copy_call(struct request *request, enum rm_kind kind, uint32_t number, uint32_t size)
+{
+        const struct rm_layout *layout = &request->gate->options.layout;
+        int r;
+
+        if (size > GATE_BLOCK_MAX)
+                return -EINVAL;
+        r = copy_block(request, kind, size);
+        if (r < 0)
+                return r;
+        if (rm_decode(layout, kind, number, request->block, size, &request->call) != RM_OK)
+                return -EINVAL;
+        request->params_size = needs_params(layout, request) ? rm_params_size(layout, &request->call) : 0;
+        if (kind == RM_XFER || kind == RM_EVENT_DATA)
+                request->params_size = 0; /* `params` is another block, or a place for the reply */
+        if (request->params_size > GATE_PARAMS_MAX)
+                return -EINVAL;
+        r = remote_read(request->thread, request->params, request->call.params, request->params_size);
+        memcpy(request->was_block, request->block, size);
+        memcpy(request->was_params, request->params, request->params_size);
+        return r;
+}
+
+/* The driver runs the inner request on the inner block; one level only (rm-abi 1.1). */
+static int unwrap(struct request *request)
+{
+        uint32_t nr = request->call.class_or_cmd, size = request->call.params_size;
+
+        if (nr == RM_NR_XFER || nr > 0xff || size > GATE_BLOCK_MAX)
+                return -EINVAL;
+        request->address = request->call.params;
+        return serve_request(request, size << 16 | 'F' << 8 | nr);
+}
+
+int serve_request(struct request *request, uint32_t number)
+{
+        const struct rm_layout *layout = &request->gate->options.layout;
+        enum rm_kind kind;
+        uint32_t size;
+        int r;
+
+        r = rm_request_find(layout, request->node, number, &kind, &size);
+        if (r != RM_OK) {
+                request->gate->n_denied++;
+                gate_tell(request->gate, GATE_UNKNOWN_REQUEST, request->process->id, "request 0x%x on %s", number,
+                          request->node == RM_NODE_UVM ? "nvidia-uvm" : "nvidia");
+                return request->node == RM_NODE_UVM ? -ENOTTY : -EINVAL;
+        }
+        r = copy_call(request, kind, number, size);
+        if (r < 0)
+                return r == -EPERM || r == -ESRCH ? -EPERM : r;
+        gate_decide(layout, &request->call, request->block, request->params, request->params_size, &request->verdict);
+        if (request->verdict.action == GATE_UNWRAP)
+                return unwrap(request);
+        if (check_clients(request) < 0) {
+                request->gate->n_denied++;
+                return request->call.status_at == UINT32_MAX ? -EPERM : answer(request, RM_STATUS_INVALID_CLIENT);
+        }
+        if (!request_is_alive(request))
+                return -EINTR; /* nobody is there to hear it */
+        return act(request);
+}
