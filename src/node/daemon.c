@@ -273,22 +273,28 @@ static int watch_signals(void)
         return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* By this the keepers see that we live. */
-static void beat_all(void *context)
+void daemon_beat(struct daemon *daemon)
 {
-        struct daemon *daemon = context;
         nsec now = clock_now();
 
+        if (now - daemon->beat_at < BOARD_BEAT_MSEC * NSEC_PER_MSEC / 2)
+                return;
+        daemon->beat_at = now;
         for (struct tenant *t = daemon->tenants.first; t; t = t->next)
                 if (t->board)
                         t->board->beat = now;
+}
+
+static void beat_too(void *context)
+{
+        daemon_beat(context);
 }
 
 static void on_beat(struct loop_timer *timer)
 {
         struct daemon *daemon = timer->context;
 
-        beat_all(daemon);
+        daemon_beat(daemon);
         keepers_tick(daemon);
         doors_tick(daemon);
         http_wake(daemon->http);
@@ -377,7 +383,7 @@ static int run(struct daemon *daemon, struct err *err)
             (r = prepare_places(&daemon->settings, &lock, err)) < 0 || (r = find_devices(daemon, err)) < 0 ||
             (r = store_open(daemon->settings.state, &daemon->store, err)) < 0)
                 return r;
-        store_on_progress(daemon->store, beat_all, daemon);
+        store_on_progress(daemon->store, beat_too, daemon);
         daemon->event_id = store_event_last(daemon->store);
         r = loop_new(&daemon->loop);
         if (r < 0)

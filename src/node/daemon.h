@@ -79,6 +79,8 @@ struct daemon {
         unsigned int n_devices;
         struct tenants tenants;
 
+        nsec beat_at; /* clock_now */
+
         struct loop *loop;
         struct store *store;
         struct http *http;
@@ -105,6 +107,9 @@ void device_lose(struct device *device);
 /* After a lease was put, changed or taken: shares are divided anew, and what has changed is told to the pace
  * and written on the boards. */
 void daemon_divide(struct daemon *daemon);
+
+/* Tells the keepers that we live, if it is time to. The loop does, and whatever may keep the loop for long. */
+void daemon_beat(struct daemon *daemon);
 
 /* ---- admit.c */
 

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "node/api.h"
+#include "node/peers.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -21,7 +22,7 @@
 #include <sys/un.h>
 
 enum {
-        CONNECTIONS_MAX = 1024,
+        CONNECTIONS_MAX = PEERS_MAX, /* of a listener */
         IDLE_SEC = 30,
         BLOCK = 32 * 1024, /* of a stream */
         PUMP_MAX = 32,
@@ -40,6 +41,7 @@ struct http {
         struct listener listeners[2];
         size_t n_listeners;
         struct call *calls;
+        struct peers peers; /* of the socket */
         struct loop_timer timer;
         char socket_path[128], host[256]; /* host: what --listen named, without its port */
 };
@@ -58,24 +60,53 @@ struct call {
 
 /* ---- who asks ---------------------------------------------------------------------------------- */
 
-static bool know_peer(struct call *call)
+static bool uid_of(struct MHD_Connection *connection, uid_t *ret)
 {
-        const union MHD_ConnectionInfo *info =
-                MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        uid_t daemon_uid = call->http->daemon->uid;
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         struct ucred who;
         socklen_t size = sizeof(who);
 
+        if (!info || getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
+                return false;
+        *ret = who.uid;
+        return true;
+}
+
+static bool sees_all(const struct http *http, uid_t uid)
+{
+        return uid == 0 || uid == http->daemon->uid;
+}
+
+static bool know_peer(struct call *call)
+{
         if (call->is_tcp) {
                 call->request.may_only_ask = call->request.sees_all = true;
                 call->request.uid = (uid_t)-1;
                 return true;
         }
-        if (!info || getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
+        if (!uid_of(call->connection, &call->request.uid))
                 return false;
-        call->request.uid = who.uid;
-        call->request.sees_all = who.uid == 0 || who.uid == daemon_uid;
+        call->request.sees_all = sees_all(call->http, call->request.uid);
         return true;
+}
+
+/* Who has too many connections hangs up before it has asked. */
+static void on_connection(void *context, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode code)
+{
+        struct listener *listener = context;
+        struct http *http = listener->http;
+        uid_t uid;
+
+        if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+                peers_go(&http->peers, *state);
+                *state = NULL;
+                return;
+        }
+        if (listener->is_tcp || !uid_of(connection, &uid) ||
+            peers_come(&http->peers, uid, sees_all(http, uid), (struct peer **)state))
+                return;
+        (void)shutdown(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, SHUT_RDWR);
 }
 
 /* A page of another's must not get at us by a name of its own that it points here. Addresses and our own names are fine. */
@@ -223,6 +254,7 @@ static void answer(struct call *call, const char *url, const char *method)
                           host);
         else
                 api_answer(call->http->daemon, &call->request, &call->response);
+        daemon_beat(call->http->daemon); /* many who ask at once must not look like our death */
 }
 
 /* libmicrohttpd calls this with the head, with each piece of the body, at its end, and again after a suspension. */
@@ -310,6 +342,7 @@ static void on_woken(struct loop_timer *timer)
         for (struct call *call = http->calls; call; call = call->next) {
                 if (!call->is_suspended || !may_go_on(call))
                         continue;
+                daemon_beat(http->daemon);
                 call->is_suspended = false;
                 MHD_resume_connection(call->connection);
         }
@@ -336,6 +369,7 @@ static int listen_on(struct http *http, int fd, bool is_tcp, struct err *err)
         listener->is_tcp = is_tcp;
         listener->server = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_call, listener,
                                             MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, on_done, NULL,
+                                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, listener,
                                             MHD_OPTION_CONNECTION_LIMIT, (unsigned int)CONNECTIONS_MAX,
                                             MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)IDLE_SEC, MHD_OPTION_END);
         if (!listener->server) {

@@ -281,10 +281,47 @@ END
         run ! grep -q of-4002 <(as_user 4001 curl -sS --unix-socket "$SUBLET_DIR/sublet.sock" http://x/metrics)
         as_user 4001 "$sublet" set of-4001 mem=2G
         [ "$(of of-4001 quota_bytes) $(of of-4002 quota_bytes)" = "$((2048 * MIB)) $((1024 * MIB))" ]
-        run as_user 4001 python3 -c "import socket; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect('$SUBLET_DIR/keeper.sock')"
-        [ "$status" -ne 0 ]
+        python3 - "$SUBLET_DIR" << 'END'
+import os, socket, sys
+os.setresuid(4001, 4001, 4001)
+socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1] + "/tenant.sock")
+try:
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1] + "/keeper.sock")
+        sys.exit("let in as a keeper")
+except PermissionError:
+        pass
+END
         as_user 4002 "$sublet" end of-4002
         wait_for eval '[ "$("$sublet" ps -q)" = of-4001 ]'
+}
+
+@test "a user who takes every connection keeps nobody else out" {
+        [ "$(id -u)" -eq 0 ] || skip "needs root to become somebody else"
+        chmod -R a+rwX "$machine"
+        setpriv --reuid 4001 --regid 4001 --clear-groups test -x "$sublet" || skip "other users cannot reach $sublet"
+        daemon_start
+        python3 - "$SUBLET_DIR" "$machine/crowded" << 'END' 3>&- &
+import os, resource, socket, sys, time
+os.setresuid(4001, 4001, 4001)
+resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))
+held = []
+for name, kind, n in (("sublet.sock", socket.SOCK_STREAM, 1100), ("tenant.sock", socket.SOCK_SEQPACKET, 600)):
+        for i in range(n):
+                held.append(socket.socket(socket.AF_UNIX, kind))
+                held[-1].settimeout(2)
+                held[-1].connect(sys.argv[1] + "/" + name)
+                if kind == socket.SOCK_STREAM and i % 2:
+                        held[-1].send(b"GET /v1/events?follow=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+open(sys.argv[2], "w").close()
+time.sleep(60)
+END
+        local crowd=$!
+        wait_for test -e "$machine/crowded"
+        timeout 5 "$sublet" ps
+        as_user 4002 timeout 5 "$sublet" ps
+        as_user 4002 timeout 5 "$sublet" run --mem 1G -- true
+        kill "$crowd"
+        wait_for as_user 4001 timeout 5 "$sublet" ps
 }
 
 @test "over TCP questions are answered and orders are not, and a foreign name is refused" {
