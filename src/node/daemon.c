@@ -196,7 +196,7 @@ static int lock_directory(const char *dir, int *ret_fd, struct err *err)
         char path[128], said[32] = "";
 
         (void)snprintf(path, sizeof(path), "%s/lock", dir);
-        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
         if (fd < 0)
                 return err_set(err, -errno, "opening %s", path);
         if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
@@ -225,6 +225,23 @@ static int make_absolute(char *path, size_t room, struct err *err)
         return 0;
 }
 
+/* Whoever may write to it could put another's file in the place of ours, or its own sockets. */
+static int check_directory(const char *dir, struct err *err)
+{
+        struct stat is;
+
+        if (stat(dir, &is) < 0)
+                return err_set(err, -errno, "looking for %s", dir);
+        if (!S_ISDIR(is.st_mode))
+                return err_say(err, -ENOTDIR, "%s is no directory: choose another --dir", dir);
+        if (is.st_uid != 0 && is.st_uid != geteuid())
+                return err_say(err, -EPERM, "%s belongs to user %u: choose a --dir of your own", dir, is.st_uid);
+        if (is.st_mode & S_IWOTH || (is.st_mode & S_IWGRP && is.st_gid != getegid()))
+                return err_say(err, -EPERM, "others may write to %s: 'chmod go-w %s', or choose another --dir", dir,
+                               dir);
+        return 0;
+}
+
 static int prepare_places(struct settings *settings, int *ret_lock, struct err *err)
 {
         char parent[sizeof(settings->state)];
@@ -233,7 +250,8 @@ static int prepare_places(struct settings *settings, int *ret_lock, struct err *
 
         (void)umask(0022);
         if ((r = make_directory(settings->dir, 0755, err)) < 0 ||
-            (r = make_absolute(settings->dir, sizeof(settings->dir), err)) < 0)
+            (r = make_absolute(settings->dir, sizeof(settings->dir), err)) < 0 ||
+            (r = check_directory(settings->dir, err)) < 0)
                 return r;
         (void)snprintf(parent, sizeof(parent), "%s", settings->state);
         slash = strrchr(parent, '/');

@@ -247,6 +247,24 @@ END
         [ "$(find "$SUBLET_DIR" -type s | wc -l)" -eq 0 ]
 }
 
+@test "a directory that others could put files into is refused, and nobody's file is written through a link" {
+        echo precious > "$machine/precious"
+        mkdir "$machine/open" && chmod 777 "$machine/open"
+        run on "$sublet" daemon --dir "$machine/open"
+        [ "$status" -eq 1 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"chmod go-w"* ]]
+        mkdir "$machine/linked"
+        ln -s "$machine/precious" "$machine/linked/lock"
+        run on "$sublet" daemon --dir "$machine/linked"
+        [ "$status" -eq 1 ] && [ "${#lines[@]}" -eq 1 ]
+        [ "$(cat "$machine/precious")" = precious ]
+        run on "$sublet" daemon --dir "$machine/precious"
+        [ "$status" -eq 1 ] && [[ $output == *"is no directory"* ]]
+        [ "$(id -u)" -eq 0 ] || return 0
+        mkdir "$machine/theirs" && chown 4001 "$machine/theirs"
+        run on "$sublet" daemon --dir "$machine/theirs"
+        [ "$status" -eq 1 ] && [[ $output == *"belongs to user 4001"* ]]
+}
+
 @test "bad use is one line and exit code 2" {
         local order
         for order in "--period 5ms" "--period x" "--policy best" "--dir" "more" "--nonsense"; do
