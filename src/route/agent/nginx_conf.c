@@ -9,6 +9,10 @@
 
 #include <string.h>
 
+enum {
+        CONNECTIONS = 16384, /* of a worker: a client and a replica each */
+};
+
 static const char log_format[] =
         "        log_format sublet escape=json "
         "'{\"time\":\"$time_iso8601\",\"id\":\"$request_id\",\"client\":\"$remote_addr\","
@@ -55,11 +59,11 @@ static void write_main(FILE *to, const struct settings *settings, const struct n
                 (void)fprintf(to, "worker_processes %u;\n", settings->workers);
         else
                 (void)fputs("worker_processes auto;\n", to);
-        (void)fprintf(
-                to,
-                "worker_rlimit_nofile 65536;\nworker_shutdown_timeout %lldms;\npcre_jit on;\npid \"%s/nginx.pid\";\n"
-                "error_log \"%s/error.log\" warn;\nevents {\n        worker_connections 16384;\n}\n",
-                whole_msec(settings->drain), place->dir, place->dir);
+        (void)fprintf(to,
+                      "worker_rlimit_nofile %u;\nworker_shutdown_timeout %lldms;\npcre_jit on;\npid \"%s/nginx.pid\";\n"
+                      "error_log \"%s/error.log\" warn;\nevents {\n        worker_connections %u;\n}\n",
+                      place->files, whole_msec(settings->drain), place->dir, place->dir,
+                      place->files < CONNECTIONS ? place->files : CONNECTIONS);
 }
 
 /* "a.b" as an expression that is only itself. */

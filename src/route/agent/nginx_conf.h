@@ -13,6 +13,7 @@ struct nginx_place {
         const char *dir;    /* absolute; pid, log, temporary files, api/api.sock */
         const char *module; /* ngx_http_sublet_module.so */
         bool is_root;       /* workers run as settings.user */
+        unsigned int files; /* descriptors that a worker may have */
 };
 
 /* Writes the whole of it. What the stream says (ferror) is the caller's to look at. */

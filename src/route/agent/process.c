@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -21,6 +22,7 @@ enum {
         STEADY_SECONDS = 10, /* who ran so long is started again at once */
         LOG_SECONDS = 5,
         LOGS = 4,
+        FILES_MAX = 65536,
 };
 
 #define NGINX "/usr/sbin/nginx"
@@ -62,9 +64,18 @@ static int spawn_nginx(const struct agent *agent, const char *conf, bool is_test
 
 /* ---- the configuration --------------------------------------------------------------------------------------- */
 
+static unsigned int most_files(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_max > FILES_MAX)
+                return FILES_MAX;
+        return (unsigned int)limit.rlim_max;
+}
+
 static char *make_conf(const struct agent *agent)
 {
-        struct nginx_place place = { agent->dir, agent->module, geteuid() == 0 };
+        struct nginx_place place = { agent->dir, agent->module, geteuid() == 0, most_files() };
         char *text = NULL;
         size_t size = 0;
         FILE *to = open_memstream(&text, &size);
