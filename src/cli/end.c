@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "cli/ask.h"
-#include "cli/flags.h"
+#include "ask/ask.h"
+#include "ask/flags.h"
 
 #include <stdio.h>
 

@@ -4,9 +4,9 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/when.h"
-#include "cli/ask.h"
+#include "ask/ask.h"
 #include "cli/field.h"
-#include "cli/flags.h"
+#include "ask/flags.h"
 #include "cli/lines.h"
 
 #include <errno.h>

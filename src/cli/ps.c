@@ -5,9 +5,9 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "base/when.h"
-#include "cli/ask.h"
+#include "ask/ask.h"
 #include "cli/field.h"
-#include "cli/flags.h"
+#include "ask/flags.h"
 #include "cli/table.h"
 
 #include <locale.h>

@@ -8,9 +8,9 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "base/when.h"
-#include "cli/ask.h"
+#include "ask/ask.h"
 #include "cli/field.h"
-#include "cli/flags.h"
+#include "ask/flags.h"
 
 #include <errno.h>
 #include <locale.h>

@@ -7,10 +7,10 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/when.h"
-#include "cli/ask.h"
+#include "ask/ask.h"
 #include "cli/crowd.h"
 #include "cli/field.h"
-#include "cli/flags.h"
+#include "ask/flags.h"
 #include "cli/frame.h"
 #include "cli/screen.h"
 

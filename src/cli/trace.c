@@ -5,8 +5,8 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "base/when.h"
-#include "cli/ask.h"
-#include "cli/flags.h"
+#include "ask/ask.h"
+#include "ask/flags.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "cli/ask.h"
+#include "ask/ask.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-#include "cli/ask.h"
+#include "ask/ask.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"

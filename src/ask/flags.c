@@ -1,4 +1,4 @@
-#include "cli/flags.h"
+#include "ask/flags.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"

@@ -1,7 +1,7 @@
 #include "said.h"
 
 #include "base/clock.h"
-#include "cli/flags.h"
+#include "ask/flags.h"
 
 #include <stdbool.h>
 #include <string.h>
