@@ -80,6 +80,10 @@ struct gate_options {
         bool ipc_host;    /* objects of other tenants may be duped, and are charged here too */
         bool keep_totals; /* do not virtualise: for measuring the gate itself */
 
+        /* Whether a client that is not the tenant's is the MPS server's, which lends its group and its mailboxes
+         * to its clients (objects.c). Any thread, with no lock held; may ask the driver. NULL: nobody lends. */
+        bool (*lends)(void *context, uint32_t client);
+
         /* Called from any thread, not at once with itself; detail is valid during the call. */
         void (*event)(void *context, enum gate_event event, pid_t process, const char *detail);
         void *event_context;
@@ -89,6 +93,7 @@ struct gate_options {
          *      channel  one has come or gone, before the tenant is told; one at a time, in the order of the driver
          *      wish     what holds now; asked after `channel`, and again after a call that follows it (board.h)
          *      books    quotas or processes may have changed; at once with itself
+         * (`lends` has the same context.)
          */
         void (*channel)(void *context, const struct gate_channel *channel, bool is_new);
         struct gate_wish (*wish)(void *context, unsigned int device);

@@ -169,7 +169,7 @@ int serve_free(struct request *request)
  * tenant's memory may be named, and is charged here too, at the size the driver then tells.
  * Source of the defect: rs_server.c serverCopyResource, 580.142, 590.48.01, 595.45.04; read, not run.
  */
-static uint32_t check_dup(struct request *request, bool *ret_is_foreign)
+static uint32_t check_dup(struct request *request, bool is_lent, bool *ret_is_foreign)
 {
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
@@ -179,7 +179,7 @@ static uint32_t check_dup(struct request *request, bool *ret_is_foreign)
         if (call->parent != call->client && ledger_get(gate->ledger, call->client, call->parent, &object) != LEDGER_OK)
                 return RM_STATUS_OBJECT_NOT_FOUND;
         if (*ret_is_foreign)
-                return gate->options.ipc_host ? RM_STATUS_OK : RM_STATUS_INSUFFICIENT_PERMISSIONS;
+                return gate->options.ipc_host || is_lent ? RM_STATUS_OK : RM_STATUS_INSUFFICIENT_PERMISSIONS;
         if (call->source_object != call->source_client &&
             ledger_get(gate->ledger, call->source_client, call->source_object, &object) != LEDGER_OK)
                 return RM_STATUS_OBJECT_NOT_FOUND;
@@ -227,6 +227,57 @@ static uint32_t charge_foreign(struct request *request, struct ledger_object *ob
         return RM_STATUS_OK;
 }
 
+/*
+ * What an MPS server lends. Its clients make their channels in its group, of which they dup a handle, and talk to it
+ * through two pieces of its memory, 2 MiB each: that and nothing else is let through. Memory is charged as it is
+ * with ipc_host; a group holds none. Measured: H200, 580.159.04, what libcuda and nvidia-cuda-mps-server say.
+ */
+static bool is_lent(struct request *request)
+{
+        struct gate *gate = request->gate;
+        bool is_ours;
+
+        if (!gate->options.lends)
+                return false;
+        {
+                LOCKED(&gate->ledger_lock);
+                is_ours = ledger_has_client(gate->ledger, request->call.source_client);
+        }
+        return !is_ours && gate->options.lends(gate->options.node_context, request->call.source_client);
+}
+
+/* Only a group has a number (4 bytes). */
+static bool is_group(struct request *request, const struct ledger_object *object)
+{
+        const struct gate_driver *driver = &request->gate->options.driver;
+        uint8_t block[32] = { 0 }, number[4] = { 0 };
+
+        rm_put32(block, sizeof(block), 0, object->client);
+        rm_put32(block, sizeof(block), 4, object->handle);
+        rm_put32(block, sizeof(block), 8, 0xa06c0106);
+        rm_put64(block, sizeof(block), 16, (uintptr_t)number);
+        rm_put32(block, sizeof(block), 24, sizeof(number));
+        return driver->ioctl(driver->context, request->fd, 3u << 30 | 32u << 16 | 'F' << 8 | RM_NR_CONTROL, block) >=
+                       0 &&
+               rm_get32(block, sizeof(block), 28) == RM_STATUS_OK;
+}
+
+static uint32_t take_lent(struct request *request, struct ledger_object *object, struct charge *ret)
+{
+        enum { MAILBOX = 2 * MIB };
+        bytes size = ask_size(request, object->client, object->handle);
+
+        if (size && size <= MAILBOX)
+                return charge_foreign(request, object, ret);
+        if (!size && is_group(request, object)) {
+                object->class_number = RM_CLASS_GROUP;
+                return RM_STATUS_OK;
+        }
+        (void)perform_free(request, object->client, object->handle);
+        gate_tell(request->gate, GATE_FOREIGN_OBJECT, request->process->id, "an object of the MPS server's, not lent");
+        return RM_STATUS_INSUFFICIENT_PERMISSIONS;
+}
+
 int serve_dup(struct request *request)
 {
         struct gate *gate = request->gate;
@@ -234,15 +285,15 @@ int serve_dup(struct request *request)
         _cleanup_(charge_drop) struct charge charge = { 0 };
         _cleanup_(order_drop) struct order order = { 0 };
         struct ledger_object to = { call->client, call->parent, 0, 0, -1 };
+        bool is_from_server = is_lent(request), is_foreign;
         struct ledger_entry *entry = NULL;
         uint32_t refused;
-        bool is_foreign;
         int r;
 
         order = order_take(gate, call->client, call->source_client);
         {
                 LOCKED(&gate->ledger_lock);
-                refused = check_dup(request, &is_foreign);
+                refused = check_dup(request, is_from_server, &is_foreign);
                 if (refused == RM_STATUS_OK && ledger_entry_new(gate->ledger, &entry) < 0)
                         refused = RM_STATUS_INSUFFICIENT_RESOURCES;
         }
@@ -255,7 +306,8 @@ int serve_dup(struct request *request)
         if (r >= 0 && request_status(request) == RM_STATUS_OK) {
                 to.handle = new_handle(request);
                 if (is_foreign)
-                        refused = charge_foreign(request, &to, &charge);
+                        refused = is_from_server ? take_lent(request, &to, &charge) :
+                                                   charge_foreign(request, &to, &charge);
         } else {
                 refused = RM_STATUS_INVALID_ARGUMENT;
         }
