@@ -33,19 +33,19 @@ static const char *or_null(const char *text)
 }
 
 /* Who names no size gets what nobody has leased: alone, that is the whole card. */
-static int give_the_rest(const struct daemon *daemon, struct lease *lease, struct err *err)
+static int give_the_rest(const struct daemon *daemon, const char *mode, struct lease *lease, struct err *err)
 {
         for (unsigned int i = 0; i < lease->n_devices; i++) {
-                bytes leased = tenants_leased(&daemon->tenants, i, NULL), total = lease->devices[i].total;
+                bytes free = tenants_free(&daemon->tenants, i, mode, NULL);
 
                 if (!lease->devices[i].is_granted || daemon->tenants.overcommits)
                         continue;
-                if (leased >= total)
+                if (!free)
                         return err_say(err, -ENOSPC,
                                        "all memory of device %u is leased; end or shrink a tenant ('sublet ps', "
                                        "'sublet set')",
                                        i);
-                lease->devices[i].quota.size = total - leased;
+                lease->devices[i].quota.size = free;
         }
         return 0;
 }
@@ -64,7 +64,7 @@ static int fill(struct daemon *daemon, const struct message_request *request, st
         r = grant_apply(&grant, lease, err);
         if (r < 0)
                 return r == -ERANGE ? -ENOSPC : -EINVAL;
-        if (!request->mem[0] && (r = give_the_rest(daemon, lease, err)) < 0)
+        if (!request->mem[0] && (r = give_the_rest(daemon, ret->mode, lease, err)) < 0)
                 return r;
         message_lease_fill(lease, ret);
         return 0;
@@ -72,9 +72,9 @@ static int fill(struct daemon *daemon, const struct message_request *request, st
 
 static int check_mode(const char *mode, struct err *err)
 {
-        if (!*mode || !strcmp(mode, "time"))
+        if (!*mode || !strcmp(mode, "time") || !strcmp(mode, "spatial"))
                 return 0;
-        return err_say(err, -EINVAL, "mode '%s' is not offered by this daemon: time", mode);
+        return err_say(err, -EINVAL, "mode '%s' is not offered by this daemon: time, spatial", mode);
 }
 
 /* What gives a tenant more than its lease, or looks at it less often, is the operator's to say. */
@@ -114,7 +114,11 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
         if ((r = tenants_name(&daemon->tenants, request, lease.tenant, err)) != 0)
                 return errno_of(r);
         (void)snprintf(lease.command, sizeof(lease.command), "%s", request->command);
+        if (request->mode[0])
+                (void)snprintf(lease.mode, sizeof(lease.mode), "%s", request->mode);
         if ((r = fill(daemon, request, &lease, err)) < 0)
+                return r;
+        if (mps_is_spatial(&lease) && (r = mps_check(daemon, &lease, err)) < 0)
                 return r;
         if ((r = tenants_fit(&daemon->tenants, &lease, NULL, err)) != 0)
                 return errno_of(r);

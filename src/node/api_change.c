@@ -83,6 +83,10 @@ static int change_key(const struct daemon *daemon, const char *key, const json_t
 {
         if (!strcmp(key, "mem"))
                 return change_mem(daemon, value, lease, err);
+        if (mps_is_spatial(lease))
+                return err_say(err, -EINVAL,
+                               "%.20s of a tenant of --mode spatial is set when it starts: its CUDA context has it",
+                               key);
         if (!strcmp(key, "share_permille")) /* 0, null: an equal part of what nobody was promised */
                 return change_permille(key, value, 0, &lease->share, err);
         if (!strcmp(key, "cap_permille") && json_is_null(value)) {

@@ -38,7 +38,7 @@ static json_t *device_json(struct daemon *daemon, struct device *device)
                 (json_int_t)tenants_leased(&daemon->tenants, device->index, NULL), "held_bytes", (json_int_t)held,
                 "share_permille", (int)tenants_promised(&daemon->tenants, device->index, NULL), "busy_permille",
                 (int)paced->busy, "foreign_permille", (int)paced->foreign, "policy",
-                turns_policy_name(daemon->settings.turns.policy), "mode", "time", "state",
+                turns_policy_name(daemon->settings.turns.policy), "mode", tenants_mode(&daemon->tenants, device->index, NULL), "state",
                 device->is_lost ? "lost" : "ok", "period_ns", (json_int_t)paced->turns.period, "has_meter",
                 (int)paced->has_meter, "switches", (json_int_t)paced->n_switches, "lost_records",
                 (json_int_t)paced->n_lost, "tenants", (json_int_t)tenants_count(&daemon->tenants, device->index));

@@ -314,6 +314,7 @@ static void on_beat(struct loop_timer *timer)
 
         daemon_beat(daemon);
         keepers_tick(daemon);
+        mps_tick(daemon);
         doors_tick(daemon);
         http_wake(daemon->http);
 }
@@ -347,6 +348,7 @@ static int serve(struct daemon *daemon, struct err *err)
                         return r;
         (void)watch_start(daemon, &daemon->watch); /* without NVML there are no Xids; the pace sees a lost device */
         keepers_recover(daemon);
+        mps_adopt(daemon);
         if ((r = doors_open(daemon, err)) < 0 || (r = http_open(daemon, &daemon->http, err)) < 0)
                 return r;
         r = loop_add(daemon->loop, &source, EPOLLIN);
@@ -372,6 +374,7 @@ static void end(struct daemon *daemon)
         daemon->http = http_close(daemon->http);
         doors_close(daemon);
         daemon->watch = watch_stop(daemon->watch);
+        mps_leave(daemon);
         keepers_leave(daemon);
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
                 loop_drop(daemon->loop, &daemon->devices[i].source);

@@ -16,6 +16,7 @@
 #include "gpu/backend.h"
 #include "gpu/find.h"
 #include "node/loop.h"
+#include "node/mps.h"
 #include "node/pace.h"
 #include "node/tenants.h"
 
@@ -44,6 +45,7 @@ struct device {
         unsigned int index;
         struct gpu_device info;
         struct pace *pace;
+        struct mps mps;
         struct loop_source source; /* its events */
         bool is_lost;
         uint64_t n_lost; /* records, in all */

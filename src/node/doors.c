@@ -28,6 +28,7 @@ enum {
         VISITORS_MAX = 512,
         VISITORS_PER_USER = 64,
         PATIENCE_SEC = 60,
+        READY_SEC = 8, /* run waits 10 for the answer */
 };
 
 struct visitor {
@@ -37,6 +38,7 @@ struct visitor {
         struct ucred who;
         bool is_keeper;
         struct tenant *tenant; /* admitted, not started */
+        bool is_waiting;       /* admitted, and told when the device is ready for it */
         nsec since;
 };
 
@@ -104,9 +106,48 @@ static void grant(struct visitor *visitor)
 {
         json_t *body = message_new("granted");
 
+        json_t *env = json_object();
+
         (void)json_object_set_new(body, "tenant", json_string(visitor->tenant->lease.tenant));
-        (void)json_object_set_new(body, "env", json_object());
+        if (mps_is_spatial(&visitor->tenant->lease))
+                mps_environment(visitor->daemon, &visitor->tenant->lease, env);
+        (void)json_object_set_new(body, "env", env);
         (void)message_send(visitor->source.fd, body, NULL, 0);
+}
+
+/* An MPS server has to be there before its client. Not answered yet: NULL; why not: a text; else "". */
+static const char *is_ready(const struct visitor *visitor)
+{
+        const struct daemon *daemon = visitor->daemon;
+
+        if (!mps_is_spatial(&visitor->tenant->lease))
+                return "";
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                if (!tenant_has(visitor->tenant, i) || mps_is_ready(daemon, i))
+                        continue;
+                if (daemon->devices[i].mps.failure[0])
+                        return daemon->devices[i].mps.failure;
+                return clock_now() - visitor->tenant->state_since > READY_SEC * NSEC_PER_SEC ?
+                               "nvidia-cuda-mps-control does not get ready; its log is in DIR/mps" :
+                               NULL;
+        }
+        return "";
+}
+
+static void answer(struct visitor *visitor)
+{
+        const char *why = is_ready(visitor);
+
+        visitor->is_waiting = !why;
+        if (!why)
+                return;
+        if (!*why) {
+                grant(visitor);
+                return;
+        }
+        refuse(visitor, -EPERM, why);
+        withdraw(visitor->daemon, visitor->tenant);
+        visitor->tenant = NULL;
 }
 
 static void on_lease(struct visitor *visitor, const struct message *message)
@@ -130,7 +171,8 @@ static void on_lease(struct visitor *visitor, const struct message *message)
                 return;
         }
         daemon_divide(visitor->daemon);
-        grant(visitor);
+        mps_tick(visitor->daemon);
+        answer(visitor);
 }
 
 /* The keeper has its own copies; the tenant is its from here on. */
@@ -140,7 +182,7 @@ static void on_listener(struct visitor *visitor, struct message *message)
         struct err err = { 0 };
         int r = -EINVAL;
 
-        if (listener < 0 || !visitor->tenant)
+        if (listener < 0 || !visitor->tenant || visitor->is_waiting)
                 (void)err_say(&err, r, "a listener belongs behind a granted lease");
         else if (!keeper_is_listener(listener)) /* before a process is started for it */
                 (void)err_say(&err, r, "what was sent as the tenant's listener is none");
@@ -240,6 +282,8 @@ void doors_tick(struct daemon *daemon)
 
         for (struct visitor *v = daemon->visitors, *next; v; v = next) {
                 next = v->next;
+                if (v->is_waiting)
+                        answer(v);
                 if (now - v->since > PATIENCE_SEC * NSEC_PER_SEC)
                         show_out(v);
         }

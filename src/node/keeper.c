@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "gate/probe.h"
+#include "node/mps.h"
 #include "node/settle.h"
 
 #include <errno.h>
@@ -81,6 +82,17 @@ static void on_channel(void *context, const struct gate_channel *channel, bool i
                 board_channel_drop(keeper->board, channel->client, channel->handle);
         keeper->steward.has_changed = true;
         steward_wake(&keeper->steward);
+}
+
+/* Of the devices that it leases only: another device's server is nobody to it. */
+static bool on_lends(void *context, uint32_t client)
+{
+        const struct keeper *keeper = context;
+
+        for (unsigned int i = 0; i < keeper->lease.n_devices; i++)
+                if (keeper->lease.devices[i].is_granted && mps_lends(keeper->dir, i, &keeper->driver, client))
+                        return true;
+        return false;
 }
 
 static struct gate_wish on_wish(void *context, unsigned int device)
@@ -209,6 +221,7 @@ static int start_gate(struct keeper *keeper, struct err *err)
                                         .event_context = keeper,
                                         .channel = on_channel,
                                         .wish = on_wish,
+                                        .lends = mps_is_spatial(&keeper->terms) ? on_lends : NULL,
                                         .books = on_books,
                                         .node_context = keeper };
         int r = gate_new(&options, KEEPER_FD_LISTENER, &keeper->gate);

@@ -62,6 +62,8 @@ static void finish(struct daemon *daemon, struct tenant *tenant)
 
 static void join_pace(struct daemon *daemon, struct tenant *tenant)
 {
+        if (mps_is_spatial(&tenant->lease))
+                return; /* its channels are the server's group's: one cannot be turned off alone */
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
                 struct pace_tenant row = { .id = tenant->lease.id,
                                            .board = tenant->board,

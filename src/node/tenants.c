@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "base/when.h"
+#include "node/mps.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -15,9 +16,23 @@ bool tenant_has(const struct tenant *tenant, unsigned int device)
         return tenant->lease.devices[device].is_granted;
 }
 
+/* An older lease says nothing. */
+static const char *mode_name(const char *mode)
+{
+        return *mode ? mode : "time";
+}
+
+const char *tenants_mode(const struct tenants *tenants, unsigned int device, const struct tenant *but)
+{
+        for (const struct tenant *t = tenants->first; t; t = t->next)
+                if (t != but && tenant_has(t, device))
+                        return mode_name(t->lease.mode);
+        return "time";
+}
+
 bytes tenants_leased(const struct tenants *tenants, unsigned int device, const struct tenant *but)
 {
-        bytes sum = 0;
+        bytes sum = strcmp(tenants_mode(tenants, device, but), "spatial") ? 0 : MPS_RESERVE;
 
         for (const struct tenant *t = tenants->first; t; t = t->next)
                 if (t != but && tenant_has(t, device))
@@ -44,11 +59,20 @@ unsigned int tenants_count(const struct tenants *tenants, unsigned int device)
         return n;
 }
 
-static int fit_memory(const struct tenants *tenants, unsigned int device, bytes quota, const struct tenant *but,
-                      struct err *err)
+bytes tenants_free(const struct tenants *tenants, unsigned int device, const char *mode, const struct tenant *but)
 {
-        bytes leased = tenants_leased(tenants, device, but), total = tenants->totals[device];
-        bytes free = leased < total ? total - leased : 0;
+        bytes taken = tenants_leased(tenants, device, but), total = tenants->totals[device];
+
+        if (!strcmp(mode, "spatial") && strcmp(tenants_mode(tenants, device, but), "spatial"))
+                taken += MPS_RESERVE; /* the first: its server is to come */
+        return taken < total ? total - taken : 0;
+}
+
+static int fit_memory(const struct tenants *tenants, unsigned int device, const struct message_lease *lease,
+                      const struct tenant *but, struct err *err)
+{
+        bytes quota = lease->devices[device].quota, total = tenants->totals[device];
+        bytes free = tenants_free(tenants, device, lease->mode, but);
         char wanted[BYTES_TEXT], left[BYTES_TEXT];
 
         if (quota > total)
@@ -77,6 +101,21 @@ static int fit_share(const struct tenants *tenants, unsigned int device, permill
                        permille_format(share, wanted), device, permille_format(free, left));
 }
 
+/* The groups of tenants that take turns are switched; those of an MPS server's clients are one group. */
+static int fit_mode(const struct tenants *tenants, unsigned int device, const char *mode, const struct tenant *but,
+                    struct err *err)
+{
+        const char *there = tenants_mode(tenants, device, but);
+
+        if (!strcmp(there, mode_name(mode)) || tenants_count(tenants, device) == (but && tenant_has(but, device)))
+                return 0;
+        return err_say(
+                err, TENANTS_E_NO_ROOM,
+                "device %u is shared by tenants of --mode %s now, and --mode %s does not go beside that: ask for "
+                "another device, or wait until they have ended ('sublet ps')",
+                device, there, mode_name(mode));
+}
+
 static int fit_device(const struct tenants *tenants, unsigned int device, const struct message_lease *lease,
                       const struct tenant *but, struct err *err)
 {
@@ -87,7 +126,9 @@ static int fit_device(const struct tenants *tenants, unsigned int device, const 
         if (!but && tenants_count(tenants, device) >= TENANTS_PER_DEVICE)
                 return err_say(err, TENANTS_E_NO_ROOM, "device %u has %d tenants, and no more can be served", device,
                                TENANTS_PER_DEVICE);
-        r = fit_memory(tenants, device, lease->devices[device].quota, but, err);
+        if ((r = fit_mode(tenants, device, lease->mode, but, err)))
+                return r;
+        r = fit_memory(tenants, device, lease, but, err);
         return r ? r : fit_share(tenants, device, lease->share, but, err);
 }
 

@@ -85,8 +85,14 @@ enum {
 
 /* What the devices' tenants were promised; `but`: leave this one out (NULL: nobody). */
 bytes tenants_leased(const struct tenants *tenants, unsigned int device, const struct tenant *but);
+
+/* What a lease in that mode could still have. */
+bytes tenants_free(const struct tenants *tenants, unsigned int device, const char *mode, const struct tenant *but);
 permille tenants_promised(const struct tenants *tenants, unsigned int device, const struct tenant *but);
 unsigned int tenants_count(const struct tenants *tenants, unsigned int device);
+
+/* How the device is shared by its tenants: "time", "spatial"; "time" when it has none. */
+const char *tenants_mode(const struct tenants *tenants, unsigned int device, const struct tenant *but);
 
 /* Whether a lease fits beside the others; `but` is the tenant whose lease it replaces. err says what does not, and
  * what is free. 0; TENANTS_E_NO_ROOM; TENANTS_E_DEVICE_LOST. */

@@ -21,7 +21,8 @@
  *
  * Prints one line of name=value words:
  *      pieces, piece_us, clock (device|host), seconds, kernels, event_ms (CUDA events around all of it),
- *      p50_us, p99_us, max_us (periodic and sync: launch to done)
+ *      p50_us, p99_us, max_us (periodic and sync: launch to done), blocks (of a kernel: one per multiprocessor that
+ *      it may use)
  */
 #define _GNU_SOURCE
 #include "burn.h"
@@ -327,9 +328,10 @@ static void report(struct load *load, const char *mode, float event_ms)
         }
         qsort(load->latencies, load->n_latencies, sizeof *load->latencies, compare);
         printf("name=%s mode=%s pieces=%zu piece_us=%.3f clock=%s seconds=%.4f kernels=%zu event_ms=%.3f "
-               "n=%zu p50_us=%.1f p99_us=%.1f max_us=%.1f\n",
+               "n=%zu p50_us=%.1f p99_us=%.1f max_us=%.1f blocks=%d\n",
                load->name, mode, n, piece, is_device ? "device" : "host", now() - load->begin, load->n_kernels,
-               (double)event_ms, load->n_latencies, latency(load, 0.5), latency(load, 0.99), latency(load, 1));
+               (double)event_ms, load->n_latencies, latency(load, 0.5), latency(load, 0.99), latency(load, 1),
+               load->blocks);
         (void)fflush(stdout);
 }
 

@@ -417,9 +417,14 @@ if wants resnet && [ "$has_torch" ]; then resnet_rows; fi
 
 # ---- spatial (MPS) -------------------------------------------------------------------------------------
 if wants spatial && [ "$ours" ] && [ -z "${SUBLET_SIM:-}" ]; then
+        # Side by side both run all the time, each on its own multiprocessors: work is kernels times their blocks.
         extra=(--mode spatial)
         row ours "spatial 70:30, deep" "70 deep 770" "30 deep 770"
         extra=()
+        work70=$(calc "$(told "${logs[0]}" kernels) * $(told "${logs[0]}" blocks)")
+        work30=$(calc "$(told "${logs[1]}" kernels) * $(told "${logs[1]}" blocks)")
+        got=$(calc "100 * $work70 / ($work70 + $work30)")
+        line "spatial 70:30, work" ours "$got %" - - -
         check "spatial 70:30: within 3 points over all ($got)" \
                 "$([ "$(is "${got%%,*}" '>=' 67)" ] && is "${got%%,*}" '<=' 73)"
         if [ "$has_torch" ] && [ "$alone1" ]; then

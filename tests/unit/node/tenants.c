@@ -186,6 +186,51 @@ static void a_mode_that_is_not_offered_is_refused(void **state)
         assert_int_equal(daemon->tenants.n, 0);
 }
 
+static void a_device_is_shared_in_time_or_in_space_and_never_both(void **state)
+{
+        struct daemon *daemon = *state;
+        struct message_lease lease = lease_of(1, 0);
+        struct tenant *a = fake_tenant_put(daemon, "a", 1, 10, 0);
+        struct err err = { 0 };
+
+        (void)snprintf(lease.mode, sizeof(lease.mode), "spatial");
+        assert_int_equal(tenants_fit(&daemon->tenants, &lease, NULL, &err), TENANTS_E_NO_ROOM);
+        assert_non_null(strstr(err.text, "--mode spatial does not go beside"));
+        assert_int_equal(tenants_fit(&daemon->tenants, &lease, a, &err), 0);
+        (void)snprintf(a->lease.mode, sizeof(a->lease.mode), "spatial");
+        assert_int_equal(tenants_fit(&daemon->tenants, &lease, NULL, &err), 0);
+        lease.mode[0] = '\0';
+        assert_int_equal(tenants_fit(&daemon->tenants, &lease, NULL, &err), TENANTS_E_NO_ROOM);
+}
+
+static void the_server_of_tenants_in_space_has_memory_too(void **state)
+{
+        struct message_request request = { .command = "x", .mode = "spatial", .gpus = "0", .cap = TURNS_WHOLE };
+        struct daemon *daemon = *state;
+        struct tenant *tenant;
+        struct err err = { 0 };
+
+        assert_int_equal(admit(daemon, &request, 0, &tenant, &err), 0);
+        assert_int_equal(tenant->lease.devices[0].quota, 100 * GIB - MPS_RESERVE);
+        assert_int_equal(tenants_leased(&daemon->tenants, 0, NULL), 100 * GIB);
+}
+
+static void tenants_in_space_lease_one_device_and_have_no_class(void **state)
+{
+        struct message_request request = { .command = "x", .mem = "1G", .mode = "spatial", .cap = TURNS_WHOLE };
+        struct daemon *daemon = *state;
+        struct tenant *tenant;
+        struct err err = { 0 };
+
+        if (daemon->n_devices > 1)
+                assert_int_equal(admit(daemon, &request, 0, &tenant, &err), -EINVAL);
+        (void)snprintf(request.gpus, sizeof(request.gpus), "0");
+        request.class = TURNS_LATENCY;
+        assert_int_equal(admit(daemon, &request, 0, &tenant, &err), -EINVAL);
+        request.class = TURNS_NORMAL;
+        assert_int_equal(admit(daemon, &request, 0, &tenant, &err), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -201,6 +246,9 @@ int main(void)
                 TEST(only_root_gives_more_than_a_lease),
                 TEST(only_root_opens_a_tenant_to_others),
                 TEST(a_mode_that_is_not_offered_is_refused),
+                TEST(a_device_is_shared_in_time_or_in_space_and_never_both),
+                TEST(the_server_of_tenants_in_space_has_memory_too),
+                TEST(tenants_in_space_lease_one_device_and_have_no_class),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
