@@ -13,9 +13,9 @@
  */
 #pragma once
 
+#include "base/loop.h"
 #include "gpu/backend.h"
 #include "gpu/find.h"
-#include "node/loop.h"
 #include "node/mps.h"
 #include "node/pace.h"
 #include "node/tenants.h"

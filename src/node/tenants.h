@@ -14,7 +14,7 @@
 
 #include "lease/lease.h"
 #include "node/board.h"
-#include "node/loop.h"
+#include "base/loop.h"
 #include "node/messages.h"
 
 #include <stdbool.h>

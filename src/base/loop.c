@@ -1,4 +1,4 @@
-#include "node/loop.h"
+#include "base/loop.h"
 
 #include "base/cleanup.h"
 

@@ -1,5 +1,5 @@
 /*
- * The daemon's one loop: descriptors and timers. A source may be dropped from any callback, its own and
+ * A loop over descriptors and timers: the one of the daemon, and of the device plugin. A source may be dropped from any callback, its own and
  * another's of the same round included.
  *
  * Threads: one.

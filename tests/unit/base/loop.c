@@ -1,7 +1,7 @@
 /* The loop: whoever is dropped is not called any more, whenever that happens. */
 #include "unit.h"
 
-#include "node/loop.h"
+#include "base/loop.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
