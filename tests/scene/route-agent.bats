@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # `sublet route`: Debian's nginx with our module, kept running and told by our agent.
+# shellcheck disable=SC2030,SC2031,SC2154  # each test is a subshell; what route.bash sets
 bats_require_minimum_version 1.5.0
 load route.bash
 
@@ -432,6 +433,10 @@ replica_tcp() {
         run -2 "$sublet" route --check --dir "$dir/run" "$dir/config.yaml"
         [[ $output == *'health: one word, please'* ]]
         configure
+        # every setting stands in the manual
+        for key in $("$sublet" route --settings | sed -n 's/^  \([a-z_]*\)  .*/\1/p'); do
+                grep -q "^| \`$key\` " "$BATS_TEST_DIRNAME/../../docs/router.md" || { echo "$key"; false; }
+        done
         run -0 "$sublet" route --check --dir "$dir/run" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml"
         [ ! -e "$dir/run/nginx.conf" ]
 }

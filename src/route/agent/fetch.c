@@ -21,6 +21,7 @@ struct fetch_call {
 struct fetch {
         CURLM *multi;
         struct fetch_call *calls;
+        bool is_inside; /* curl: its handles must not be taken out then */
 };
 
 int fetch_new(struct fetch **ret)
@@ -65,12 +66,12 @@ struct fetch *fetch_free(struct fetch *fetch)
         return NULL;
 }
 
-/* curl's handles must not be taken out within their own callbacks: fetch_wait does it. */
 void fetch_cancel(struct fetch *fetch, struct fetch_call *call)
 {
-        (void)fetch;
-        if (call)
+        if (call && fetch->is_inside)
                 call->is_cancelled = true;
+        else if (call)
+                call_free(fetch, call);
 }
 
 static int more(struct fetch_call *call, const char *data, size_t size)
@@ -227,18 +228,30 @@ static void drop_cancelled(struct fetch *fetch)
         }
 }
 
+static int perform(struct fetch *fetch)
+{
+        int running = 0;
+        CURLMcode code;
+
+        fetch->is_inside = true;
+        code = curl_multi_perform(fetch->multi, &running);
+        fetch->is_inside = false;
+        drop_cancelled(fetch);
+        return code == CURLM_OK ? 0 : -EIO;
+}
+
 int fetch_wait(struct fetch *fetch, int fd, nsec until)
 {
         struct curl_waitfd extra = { .fd = fd, .events = CURL_WAIT_POLLIN };
         nsec left = until - clock_now();
-        int running = 0, n = 0;
+        int n = 0;
         CURLMsg *message;
 
-        if (curl_multi_perform(fetch->multi, &running) != CURLM_OK)
+        if (perform(fetch) < 0)
                 return -EIO;
         if (curl_multi_poll(fetch->multi, &extra, 1, left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1, &n) != CURLM_OK)
                 return -EIO;
-        if (curl_multi_perform(fetch->multi, &running) != CURLM_OK)
+        if (perform(fetch) < 0)
                 return -EIO;
         while ((message = curl_multi_info_read(fetch->multi, &n)) != NULL) {
                 struct fetch_call *call = NULL;
@@ -248,6 +261,5 @@ int fetch_wait(struct fetch *fetch, int fd, nsec until)
                 (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&call);
                 finish(fetch, call, message->data.result);
         }
-        drop_cancelled(fetch);
         return 0;
 }

@@ -222,6 +222,14 @@ int process_start(struct agent *agent, struct err *err)
         return 0;
 }
 
+/* A worker that is to go would find our long question still open. */
+static void stop_asking(struct agent *agent)
+{
+        fetch_cancel(agent->fetch, agent->state);
+        agent->state = NULL;
+        agent->state_at = agent->now + NSEC_PER_SEC / 10;
+}
+
 int process_reload(struct agent *agent, struct err *err)
 {
         bool is_new;
@@ -230,6 +238,7 @@ int process_reload(struct agent *agent, struct err *err)
         if (r < 0 || !is_new)
                 return r;
         agent_say(agent, "nginx is reloaded");
+        stop_asking(agent);
         if (agent->nginx)
                 (void)kill(agent->nginx, SIGHUP);
         return 0;
@@ -253,6 +262,7 @@ void process_ended(struct agent *agent, int status)
 
 void process_end(struct agent *agent, bool is_now)
 {
+        stop_asking(agent);
         if (agent->nginx)
                 (void)kill(agent->nginx, is_now ? SIGTERM : SIGQUIT);
 }
