@@ -175,6 +175,17 @@ teardown() {
         [ "$(of b state)" = '"up"' ]
 }
 
+@test "a replica that came back is not blamed for connections that its predecessor had" {
+        replica a
+        put a
+        for i in 1 2 3 4 5 6; do code "$(chat "hi $i" 20)" > /dev/null & clients[i]=$!; done
+        wait "${clients[@]}"
+        kill -9 "${pid_of[a]}"
+        replica a
+        for i in 1 2 3 4; do [ "$(code "$(chat "hi $i" 1)")" = 200 ]; done
+        [ "$(of a failed)" -eq 0 ]
+}
+
 @test "a replica that is killed under load loses only what it had begun to answer" {
         replica a --scale 20
         replica b --scale 20

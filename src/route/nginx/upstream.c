@@ -34,22 +34,33 @@ static int broke_off(ngx_peer_connection_t *pc, ngx_http_upstream_t *u)
         return read && (read->error || (read->eof && u->length > 0));
 }
 
+/* A connection kept from before had been closed by the replica when it was used again: that says nothing of the
+ * replica. nginx does not count this try either. */
+static int was_stale(ngx_peer_connection_t *pc, ngx_http_upstream_t *u, ngx_uint_t state)
+{
+        return state & NGX_PEER_FAILED && pc->cached && !u->headers_in.status_n &&
+               !(pc->connection && pc->connection->read->timedout);
+}
+
 static void free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
 {
         sublet_ctx_t *ctx = data;
         ngx_http_request_t *r = ctx->request;
+        int is_stale = was_stale(pc, r->upstream, state);
 
-        if (ctx->at >= 0 && (state & NGX_PEER_FAILED || broke_off(pc, r->upstream)) && !client_left(r)) {
+        if (is_stale || client_left(r)) {
+                ; /* nothing is learned */
+        } else if (ctx->at >= 0 && (state & NGX_PEER_FAILED || broke_off(pc, r->upstream))) {
                 if (pool_failed(ctx->pool, ctx->at, !r->upstream->request_sent, clock_now()))
                         sublet_ring();
                 ctx->asks.tried |= 1ull << ctx->at;
-        } else if (ctx->at >= 0 && !client_left(r)) {
+        } else if (ctx->at >= 0) {
                 pool_worked(ctx->pool, ctx->at);
         }
         sublet_release(ctx);
         if (pc->tries)
                 pc->tries--;
-        if (pc->tries && state & NGX_PEER_FAILED && !pool_may_retry(ctx->pool))
+        if (pc->tries && state & NGX_PEER_FAILED && !is_stale && !pool_may_retry(ctx->pool))
                 pc->tries = 0;
 }
 
