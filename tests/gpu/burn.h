@@ -9,8 +9,7 @@
  * run ahead and its log would tell of work that is not done yet. At most BURN_LOG_MAX - 1 are written; launches
  * that share a log must be in one stream. The simulator knows `burn` by name and takes its cost from `rounds`; it writes no log.
  */
-#ifndef BURN_H
-#define BURN_H
+#pragma once
 
 enum {
         BURN_LOG_MAX = 1 << 20, /* words; also in the text below */
@@ -45,5 +44,3 @@ static const char burn_ptx[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
                                "        setp.eq.f32 %p2, %f3, 0f00000000; @%p2 st.global.f32 [%d1], %f3;\n"
                                "        ret;\n"
                                "}\n";
-
-#endif

@@ -131,7 +131,8 @@ static void small_shares_come_in_every_round(void **state)
 {
         (void)state;
         model_init(&model, &turns_seen);
-        deep(200), deep(200), deep(150), deep(150), deep(100), sync_of(2 * MSEC, 100), sync_of(100 * USEC, 50), sync_of(2 * MSEC, 50);
+        deep(200), deep(200), deep(150), deep(150), deep(100), sync_of(2 * MSEC, 100), sync_of(100 * USEC, 50),
+                sync_of(2 * MSEC, 50);
         model_run(&model);
         expect_shares(10, 30);
         model_done(&model);
