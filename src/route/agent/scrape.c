@@ -53,12 +53,18 @@ static const struct metric *find(struct span name)
         return NULL;
 }
 
+/* strchr finds the NUL too. */
+static bool is_any(char c, const char *any)
+{
+        return c && strchr(any, c);
+}
+
 /* Takes from the line what precedes any of the characters, or all of it. */
 static struct span take_until(struct span *line, const char *any)
 {
         struct span taken = { line->at, 0 };
 
-        while (taken.size < line->size && !strchr(any, line->at[taken.size]))
+        while (taken.size < line->size && !is_any(line->at[taken.size], any))
                 taken.size++;
         line->at += taken.size;
         line->size -= taken.size;
@@ -94,7 +100,7 @@ static bool number(struct span span, double *ret)
 /* "name=\"value\"", with what is behind it; an escaped character is part of the value. */
 static bool take_label(struct span *line, struct span *ret_name, struct span *ret_value)
 {
-        while (line->size && strchr(" ,", *line->at))
+        while (line->size && is_any(*line->at, " ,"))
                 (void)take_char(line, *line->at);
         *ret_name = take_until(line, "=}");
         if (!take_char(line, '=') || !take_char(line, '"'))
@@ -124,7 +130,7 @@ static bool take_labels(struct span *line, const struct metric *metric, double *
                         return false;
                 if (metric->label_b && is_name(name, metric->label_b) && !number(value, ret_b))
                         return false;
-                while (line->size && strchr(" ,", *line->at))
+                while (line->size && is_any(*line->at, " ,"))
                         (void)take_char(line, *line->at);
         }
         return true;
@@ -138,7 +144,7 @@ static bool parse_line(struct span line, struct scrape *scrape)
 
         if (!metric || !take_labels(&line, metric, &a, &b))
                 return false;
-        while (line.size && strchr(" \t", *line.at))
+        while (line.size && is_any(*line.at, " \t"))
                 (void)take_char(&line, *line.at);
         if (!number(take_until(&line, " \t\r"), &value))
                 return false;

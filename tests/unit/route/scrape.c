@@ -83,6 +83,7 @@ static void what_is_no_line_is_skipped(void **state)
         assert_int_equal(parse("", &s), SCRAPE_E_NOTHING);
         assert_int_equal(parse("<html>not found</html>", &s), SCRAPE_E_NOTHING);
         assert_int_equal(parse("vllm:num_requests_waiting{a=\"", &s), SCRAPE_E_NOTHING);
+        assert_int_equal(scrape_parse("a\0b\nvllm:num_requests_waiting 1\n", 31, &s), SCRAPE_OK);
         assert_int_equal(parse("vllm:num_requests_waiting NaN\nvllm:num_requests_waiting -1\n", &s), SCRAPE_E_NOTHING);
         assert_int_equal(parse("vllm:num_requests_waiting\n}{ 4\nvllm:num_requests_waiting 1\n", &s), SCRAPE_OK);
         assert_int_equal(scrape_waiting(&s), 1);
