@@ -120,17 +120,27 @@ said() {
         [ "$(code "$(chat hi 1)")" = 404 ]
 }
 
-@test "a killed nginx comes back and knows everything" {
-        replica a --instant
+@test "a killed nginx comes back on its port and knows everything; what was under way goes on" {
+        replica a
         listed a 'capacity: 9'
+        port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
         configure
+        sed -i "1s|.*|listen: ['unix:$dir/http', 127.0.0.1:$port]|" "$dir/config.yaml"
         agent_start
         until_ is up state a
+        epoch=$(api /v1/state | jq -r .epoch)
+        post "$(chat hi 100 ',"stream":true')" > "$dir/stream" &
+        stream=$!
+        until_ test -s "$dir/stream"
         kill -9 "$(cat "$dir/run/nginx.pid")"
         until_ said 'nginx ended \(signal 9\)'
+        until_ eval '[ "$(api /v1/state | jq -r .epoch)" != "$epoch" ]'
         until_ is up state a
         [ "$(of a capacity)" = 9 ]
-        until_ is 200 code "$(chat hi 1)"
+        [ "$(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/v1/chat/completions" -d "$(chat hi 1)")" = 200 ]
+        [ "$(code "$(chat hi 1)")" = 200 ]
+        wait "$stream"
+        grep -q DONE "$dir/stream"
 }
 
 @test "the agent dies and requests go on; the next one takes over without a break" {

@@ -188,6 +188,14 @@ static void unlink_sockets(const struct agent *agent)
                                 (void)unlink(lists[i]->at[j] + 5);
 }
 
+/* A worker that is to go would find our long question still open. */
+static void stop_asking(struct agent *agent)
+{
+        fetch_cancel(agent->fetch, agent->state);
+        agent->state = NULL;
+        agent->state_at = agent->now + NSEC_PER_SEC / 10;
+}
+
 static int start(struct agent *agent, struct err *err)
 {
         char path[SETTINGS_PATH + 32];
@@ -222,14 +230,6 @@ int process_start(struct agent *agent, struct err *err)
         return 0;
 }
 
-/* A worker that is to go would find our long question still open. */
-static void stop_asking(struct agent *agent)
-{
-        fetch_cancel(agent->fetch, agent->state);
-        agent->state = NULL;
-        agent->state_at = agent->now + NSEC_PER_SEC / 10;
-}
-
 int process_reload(struct agent *agent, struct err *err)
 {
         bool is_new;
@@ -248,8 +248,11 @@ void process_ended(struct agent *agent, int status)
 {
         nsec pause = NSEC_PER_SEC / 10 << (agent->n_starts < 6 ? agent->n_starts : 6);
 
+        if (agent->nginx > 1) /* a killed master leaves its workers, and they the ports; they finish what they have */
+                (void)kill(-agent->nginx, SIGQUIT);
         agent->nginx = 0;
         agent->has_state = false;
+        stop_asking(agent);
         if (agent->is_ending)
                 return;
         if (agent->now - agent->started_at > STEADY_SECONDS * NSEC_PER_SEC)
