@@ -1,6 +1,7 @@
 /* The program: a table of verbs. Only this file sees every room. */
 #include "base/cleanup.h"
 #include "cli/verbs.h"
+#include "kube/verbs.h"
 #include "node/verbs.h"
 #include "plan/verbs.h"
 #include "route/verbs.h"

@@ -15,6 +15,7 @@ enum lock_rank {
         LOCK_EVENTS,    /* a gate's counters and its log of events; a leaf */
         LOCK_TALK,      /* a keeper's sockets; a leaf */
         LOCK_PACE,      /* of one device: its tenants, what is metered, what is ordered */
+        LOCK_CLUSTER,   /* what the extender knows of the cluster, and its idle API clients; a leaf */
         LOCK_TRACE,     /* of one device: the ring of spans; a leaf */
         LOCK_RANKS,
 };

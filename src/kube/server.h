@@ -1,0 +1,55 @@
+/*
+ * The HTTP side of extender and webhook: a call in, an answer out, on a thread per connection, because an answer may
+ * wait for the API server. With TLS, the certificate's files are looked at every few seconds and taken anew when they
+ * change; connections under way end with the old one.
+ *
+ * Threads: the handler is called on many at once.
+ */
+#pragma once
+
+#include "base/clock.h"
+
+#include <stddef.h>
+
+struct err;
+struct server;
+
+enum {
+        SERVER_BODY = 64 << 20, /* a filter call with 5,000 whole nodes has some 30 MB */
+        SERVER_CONNECTIONS = 256,
+};
+
+struct server_call {
+        const char *method, *path; /* without the query; borrowed */
+        const char *body;          /* ends with a NUL that is not counted */
+        size_t size;
+};
+
+struct server_answer {
+        unsigned int status; /* 0 is 200 */
+        const char *type;    /* static; NULL is application/json */
+        char *body;          /* the server's once returned: from malloc */
+        size_t size;
+};
+
+struct server_settings {
+        const char *listen;               /* "127.0.0.1:12345", "[::]:443", ":443"; port 0: any. Or "unix:/path" */
+        const char *cert_file, *key_file; /* PEM; NULL both: no TLS */
+        void (*handle)(void *context, const struct server_call *call, struct server_answer *answer);
+        void *context;
+};
+
+/* 0; -errno, and err says it. *ret_port: where it listens (0 for a unix socket). */
+int server_new(const struct server_settings *settings, struct server **ret, unsigned int *ret_port, struct err *err);
+struct server *server_free(struct server *server); /* waits for calls under way */
+
+/* Takes the certificate anew if its files have changed. 1: it did; 0; -errno: it stays with the old one. */
+int server_refresh(struct server *server, struct err *err);
+
+/* Until SIGINT or SIGTERM, which must have been blocked by server_block_signals before any thread was started; `each` is
+ * called every `period`. */
+void server_block_signals(void);
+void server_wait(void (*each)(void *context), void *context, nsec period);
+
+/* Sets the answer. text: copied; a failure to copy is a 500. */
+void server_say(struct server_answer *answer, unsigned int status, const char *type, const char *text);

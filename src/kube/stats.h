@@ -1,0 +1,26 @@
+/*
+ * What the extender counts of its calls, and how it says that to Prometheus (text 0.0.4).
+ *
+ * Threads: any; every figure by itself.
+ */
+#pragma once
+
+#include "base/clock.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+enum stats_verb { STATS_FILTER, STATS_PRIORITIZE, STATS_BIND, STATS_PREEMPT, STATS_INSPECT, STATS_VERBS };
+
+enum {
+        STATS_BUCKETS = 10,
+};
+
+struct stats {
+        struct {
+                atomic_ulong n, n_failed, sum_usec, buckets[STATS_BUCKETS];
+        } verbs[STATS_VERBS];
+};
+
+void stats_count(struct stats *stats, enum stats_verb verb, nsec took, int is_failure);
+void stats_write(struct stats *stats, FILE *to);

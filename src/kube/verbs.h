@@ -1,0 +1,4 @@
+/* The verbs of this room. */
+#pragma once
+
+int extender_main(int argc, char **argv);
