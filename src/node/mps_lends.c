@@ -32,8 +32,8 @@ static bool read_text(const char *path, char *to, size_t room)
         return true;
 }
 
-/* Of /proc/PROCESS/stat: the parent (field 4) and the start (22), behind the name, which may hold anything. */
-static bool stat_of(pid_t process, pid_t *ret_parent, uint64_t *ret_begun)
+/* Of /proc/PROCESS/stat, if its name begins so: the parent (field 4) and the start (22), behind the name, which may hold anything. */
+static bool stat_of(pid_t process, const char *name, pid_t *ret_parent, uint64_t *ret_begun)
 {
         char path[64], text[1024];
         unsigned long long begun = 0;
@@ -42,6 +42,8 @@ static bool stat_of(pid_t process, pid_t *ret_parent, uint64_t *ret_begun)
 
         (void)snprintf(path, sizeof(path), "/proc/%d/stat", process);
         if (!read_text(path, text, sizeof(text)) || !(at = strrchr(text, ')')))
+                return false;
+        if (!strchr(text, '(') || strncmp(strchr(text, '(') + 1, name, strlen(name)) != 0)
                 return false;
         if (sscanf(at + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &parent,
                    &begun) != 2 ||
@@ -57,7 +59,7 @@ uint64_t mps_begun(pid_t process)
         uint64_t begun = 0;
         pid_t parent;
 
-        return process > 0 && stat_of(process, &parent, &begun) ? begun : 0;
+        return process > 0 && stat_of(process, "", &parent, &begun) ? begun : 0;
 }
 
 pid_t mps_server(pid_t control)
@@ -70,7 +72,7 @@ pid_t mps_server(pid_t control)
         while (dir && control > 0 && (entry = readdir(dir))) {
                 pid_t process = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
 
-                if (process > 0 && stat_of(process, &parent, &begun) && parent == control)
+                if (process > 0 && stat_of(process, "nvidia-cuda-mps", &parent, &begun) && parent == control)
                         return process;
         }
         return 0;

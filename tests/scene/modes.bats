@@ -1,0 +1,126 @@
+#!/usr/bin/env bats
+# Tenants side by side (--mode spatial). A peer stands for NVIDIA's MPS; on a real card tests/gpu/time.sh uses the real one.
+bats_require_minimum_version 1.5.0
+load machine
+load daemon
+
+setup() {
+        machine_start --memory 64G
+        old_path=$PATH
+        export PATH=$BATS_TEST_DIRNAME/../peers/mps:$PATH
+}
+
+teardown() {
+        node_end
+        export PATH=$old_path
+        machine_end
+}
+
+spatial() { # NAME [OPTION...] -- COMMAND...
+        on "$sublet" run -q --name "$@"
+}
+
+# lives NAME: its keeper is there, so it outlives the daemon
+lives() { [ "$(of "$1" state)" = running ]; }
+control() { cut -d' ' -f1 "$SUBLET_DIR/mps/0/control"; }
+in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
+
+@test "a tenant in space has its pipe and its part of the card before it starts" {
+        daemon_start
+        run -0 spatial a --mode spatial --mem 1G --share 30 -- sh -c 'ls "$CUDA_MPS_PIPE_DIRECTORY/control" && echo "$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"'
+        [ "${lines[0]}" = "$SUBLET_DIR/mps/0/pipe/control" ]
+        [ "${lines[1]}" = 30.0 ]
+        run -0 spatial a --mode spatial --mem 1G -- sh -c 'echo "$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"'
+        [ "$output" = 100.0 ]
+}
+
+@test "an MPS client gets what its server lends, and nothing else of anybody's" {
+        daemon_start
+        lodger other --mode spatial --mem 1G -- nvidia-cuda-mps-control client wait
+        wait_for grep -q client= "$machine/other"
+        neighbour=$(value client "$(cat "$machine/other")")
+        run -0 --separate-stderr spatial a --mode spatial --mem 1G -- nvidia-cuda-mps-control client "$neighbour" 0x5c000041
+        echo "$output"
+        [ "$(value group "$output")" = 0x0 ]
+        [ "$(value mailbox "$output")" = 0x0 ]
+        [ "$(value other "$output")" != 0x0 ]
+        [ "$(value stranger "$output")" != 0x0 ]
+        wait_for eval '"$sublet" events a | grep -q FOREIGN_OBJECT'
+}
+
+@test "a tenant in time gets nothing of an MPS server" {
+        daemon_start
+        mkdir "$machine/pipe"
+        on env CUDA_MPS_PIPE_DIRECTORY="$machine/pipe" nvidia-cuda-mps-control -f 3>&- & peer=$!
+        wait_for [ -S "$machine/pipe/control" ]
+        run -0 --separate-stderr on env CUDA_MPS_PIPE_DIRECTORY="$machine/pipe" "$sublet" run -q --name a --mem 1G -- nvidia-cuda-mps-control client
+        on env CUDA_MPS_PIPE_DIRECTORY="$machine/pipe" nvidia-cuda-mps-control <<< quit
+        wait "$peer"
+        [ "$(value group "$output")" != 0x0 ]
+        [ "$(value mailbox "$output")" != 0x0 ]
+}
+
+@test "a card is shared in time or in space, and the other is refused with the next step" {
+        daemon_start
+        lodger a --mode spatial --mem 1G -- sleep 60
+        wait_for lives a
+        in_space
+        run spatial b --mem 1G -- true
+        [ "$status" -ne 0 ]
+        [[ $output == *"device 0 is shared by tenants of --mode spatial now"* ]]
+        run "$sublet" set a share=20
+        [[ $output == *"set when it starts"* ]]
+        "$sublet" set a mem=2G
+        "$sublet" end a
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        run -0 spatial b --mem 1G -- true
+}
+
+@test "the control daemon outlives the daemon, and ends with its last tenant under the next" {
+        daemon_start
+        lodger a --mode spatial --mem 1G -- sleep 60
+        wait_for lives a
+        first=$(control)
+        daemon_end KILL
+        kill -0 "$first"
+        daemon_start
+        wait_for in_space
+        lodger b --mode spatial --mem 1G -- sleep 60
+        wait_for lives b
+        [ "$(control)" = "$first" ]
+        "$sublet" end a b
+        wait_for eval '! kill -0 "$first"'
+        wait_for eval '[ ! -e "$SUBLET_DIR/mps/0/control" ]'
+}
+
+@test "a control daemon that dies is started again, and its tenants are told" {
+        daemon_start
+        lodger a --mode spatial --mem 1G -- nvidia-cuda-mps-control client wait
+        wait_for grep -q client= "$machine/a"
+        first=$(control)
+        kill -9 "$first"
+        wait_for eval '"$sublet" events --json | jq -e "select(.name == \"MPS_FAULT\" and .tenant == \"a\")"'
+        wait_for eval '[ -e "$SUBLET_DIR/mps/0/control" ] && [ "$(control)" != "$first" ]'
+        wait_for eval 'kill -0 "$(control)"'
+}
+
+@test "a server that dies takes its clients with it, and each is named" {
+        daemon_start
+        lodger a --mode spatial --mem 1G -- nvidia-cuda-mps-control client wait
+        lodger b --mode spatial --mem 1G -- nvidia-cuda-mps-control client wait
+        wait_for grep -q client= "$machine/b"
+        sleep 1.2 # it is looked for once a second
+        pkill -9 -P "$(control)"
+        wait_for eval '[ "$("$sublet" events --json | jq -r "select(.name == \"MPS_FAULT\").tenant" | sort -u | grep -c "^[ab]$")" = 2 ]'
+}
+
+@test "without the program a request in space is refused in one line" {
+        export PATH=$old_path
+        ! command -v nvidia-cuda-mps-control || skip "this machine has it"
+        daemon_start
+        run spatial a --mode spatial --mem 1G -- true
+        [ "$status" -ne 0 ]
+        [[ $output == *"nvidia-cuda-mps-control: No such file or directory"* ]]
+        [ "${#lines[@]}" -eq 1 ]
+        [ -z "$("$sublet" ps -q)" ]
+}
