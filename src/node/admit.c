@@ -74,7 +74,8 @@ static int check_mode(const char *mode, struct err *err)
 {
         if (!*mode || !strcmp(mode, "time") || !strcmp(mode, "spatial"))
                 return 0;
-        return err_say(err, -EINVAL, "mode '%s' is not offered by this daemon: time, spatial", mode);
+        return err_say(err, -EINVAL, "mode '%s' is not offered by this daemon: ask for time or spatial (docs/modes.md)",
+                       mode);
 }
 
 /* What gives a tenant more than its lease, or looks at it less often, is the operator's to say. */
