@@ -1,4 +1,5 @@
 /* The verbs of this room. */
 #pragma once
 
+int device_plugin_main(int argc, char **argv);
 int extender_main(int argc, char **argv);

@@ -1,0 +1,228 @@
+#!/usr/bin/env bats
+# The device plugin between a real daemon and a kubelet that is gRPC's own library (tests/peers/kubelet.py).
+bats_require_minimum_version 1.5.0
+
+memory=sublet.dev/gpu-mem
+share=sublet.dev/gpu-share
+first=GPU-7375626c-6574-4073-806d-000000000000
+second=GPU-7375626c-6574-4073-806d-000000000001
+
+setup() {
+        source "$BATS_TEST_DIRNAME/machine.bash"
+        source "$BATS_TEST_DIRNAME/daemon.bash"
+        supervisors=()
+        machine_start --gpus 2 --memory 16G
+        daemon_start
+        folder=$machine/kubelet
+        mkdir "$folder"
+        coproc kubelet { exec "$BATS_TEST_DIRNAME/../peers/kubelet.py" "$folder" 2> "$machine/kubelet.said" 3>&-; }
+        kubelet_process=$kubelet_PID
+        exec {to}>&"${kubelet[1]}" {from}<&"${kubelet[0]}"
+        read -r -t 20 answer <&"$from"
+        [ "$answer" = ready ]
+        plugin=''
+}
+
+teardown() {
+        [ -z "$plugin" ] || plugin_end
+        kill "$kubelet_process" 2> /dev/null || true
+        node_end
+        machine_end
+}
+
+plugin_start() {
+        "$sublet" device-plugin --kubelet "$folder" "$@" < /dev/null > "$machine/plugin" 2>&1 3>&- &
+        plugin=$!
+}
+
+plugin_end() {
+        kill "$plugin" 2> /dev/null || true
+        wait "$plugin" 2> /dev/null || true
+        plugin=''
+}
+
+# ask COMMAND...: of the kubelet; its line is $answer
+ask() {
+        echo "$*" >&"$to"
+        read -r -t 30 answer <&"$from"
+        echo "$*: $answer"
+}
+
+# lists RESOURCE "TOTAL HEALTHY": kubelet has heard that, sooner or later
+lists() {
+        local i
+        for ((i = 0; i < 600; i++)); do
+                ask list "$1" > /dev/null
+                [ "$answer" = "$2" ] && return 0
+                sleep 0.05
+        done
+        echo "$1: $answer, not $2"
+        cat "$machine/plugin"
+        return 1
+}
+
+@test "memory, share and number of the devices are what kubelet counts" {
+        plugin_start
+        for resource in $memory $share sublet.dev/gpu-count; do
+                ask wait $resource
+                [ "$answer" = ok ]
+        done
+        lists $memory '32 32'
+        lists $share '200 200'
+        lists sublet.dev/gpu-count '2 2'
+        [ "$(stat -c %a "$folder/sublet.dev_gpu-mem.sock")" = 600 ]
+}
+
+@test "an allocation says how much, and of which device" {
+        plugin_start --inject cdi,nodes
+        ask wait $memory
+        ask wait $share
+        ask allocate $memory $second-_-0 $second-_-7
+        [[ $answer = *env:SUBLET_MEM=2147483648* ]]
+        [[ $answer = *env:SUBLET_DEVICE=$second* && $answer = *env:NVIDIA_VISIBLE_DEVICES=$second\ * ]]
+        [[ $answer = *annotation:sublet.dev/mem-bytes=2147483648* && $answer = *annotation:sublet.dev/device=$second* ]]
+        [[ $answer = *cdi:sublet.dev/gpu=$second* && $answer = *node:/dev/nvidia1=* && $answer != */dev/nvidia0* ]]
+        ask allocate $share $first-_-3 $first-_-4 $first-_-5
+        [[ $answer = *annotation:sublet.dev/share-permille=30* ]]
+}
+
+@test "what this node does not have, or has twice, or has on two devices, is not allocated" {
+        plugin_start
+        ask wait $memory
+        ask allocate $memory GPU-nobody-_-1
+        [[ $answer = 'error NOT_FOUND'*"nothing that this node has"* ]]
+        ask allocate $memory $first-_-16
+        [[ $answer = 'error NOT_FOUND'* ]]
+        ask allocate $memory $first-_-1 $first-_-1
+        [[ $answer = 'error INVALID_ARGUMENT'*twice* ]]
+        ask allocate $memory $first-_-1 $second-_-1
+        [[ $answer = 'error FAILED_PRECONDITION'*several* ]]
+        ask allocate $memory $first-_-1
+        [[ $answer = *SUBLET_MEM=1073741824* ]]
+}
+
+@test "where the extender places, ids are an amount and any of them will do" {
+        plugin_start --placed
+        ask wait $memory
+        ask allocate $memory $first-_-1 $second-_-1
+        [[ $answer = *SUBLET_MEM=2147483648* && $answer != *SUBLET_DEVICE* && $answer != *sublet.dev/device* ]]
+}
+
+@test "memory is packed on the device that has least left, and enough" {
+        plugin_start
+        ask wait $memory
+        ask ids $memory 20 12 # all but four of the second
+        ask prefer $memory 4 $answer
+        [ "$answer" = "$second-_-0 $second-_-1 $second-_-2 $second-_-3" ]
+        ask ids $memory 20 12
+        ask prefer $memory 5 $answer
+        [[ $answer = "$first-_-0 "*"$first-_-4" ]]
+}
+
+@test "a kubelet that begins anew finds the plugin again, and so does one from before 1.26" {
+        plugin_start
+        ask wait $memory
+        for ((n = 2; n <= 4; n++)); do
+                ask restart
+                ask wait $memory $n
+                [ "$answer" = ok ]
+                lists $memory '32 32'
+        done
+        ask authority $memory
+        [ "$answer" = 4 ]
+}
+
+@test "a plugin that begins anew registers again" {
+        plugin_start
+        ask wait $memory
+        plugin_end
+        [ ! -e "$folder/sublet.dev_gpu-mem.sock" ]
+        plugin_start
+        ask wait $memory 2
+        lists $memory '32 32'
+}
+
+@test "the daemon's restart is not seen; its absence makes everything unhealthy, and its return healthy" {
+        plugin_start
+        ask wait $memory
+        daemon_end TERM
+        daemon_start
+        sleep 3
+        ask lists $memory
+        [ "$answer" = 1 ]
+        daemon_end TERM
+        lists $memory '32 0'
+        ask allocate $memory $first-_-1
+        [[ $answer = 'error UNAVAILABLE'*daemon* ]]
+        ask prestart $memory $first-_-1
+        [[ $answer = 'error UNAVAILABLE'* ]]
+        daemon_start
+        lists $memory '32 32'
+        ask prestart $memory $first-_-1
+        [ "$answer" = ok ]
+}
+
+@test "every call is answered: unknown, garbage, too large" {
+        plugin_start
+        ask wait $memory
+        ask call $memory Nothing
+        [[ $answer = 'error UNIMPLEMENTED'* ]]
+        for method in Allocate GetPreferredAllocation PreStartContainer; do
+                ask call $memory $method ffffff
+                [[ $answer = 'error INVALID_ARGUMENT'* ]]
+        done
+        ask lists $memory
+        [ "$answer" = 1 ]
+}
+
+@test "gpushare's words: its resources, and its variables in the container" {
+        plugin_start --aliyun
+        ask wait aliyun.com/gpu-mem
+        ask wait aliyun.com/gpu-count
+        lists aliyun.com/gpu-count '2 2'
+        ask allocate aliyun.com/gpu-mem $second-_-1 $second-_-2
+        [[ $answer = *ALIYUN_COM_GPU_MEM_CONTAINER=2* && $answer = *ALIYUN_COM_GPU_MEM_IDX=1* ]]
+        [[ $answer = *ALIYUN_COM_GPU_MEM_DEV=16* ]]
+        [ ! -e "$folder/sublet.dev_gpu-mem.sock" ]
+}
+
+@test "plain seats are spread over the devices, and MPS gets its pipe and its bounds" {
+        plugin_start --seats 4
+        ask wait nvidia.com/gpu.shared
+        lists nvidia.com/gpu.shared '8 8'
+        ask prefer nvidia.com/gpu.shared 2
+        [ "$answer" = "$first-_-0 $second-_-0" ]
+        ask allocate nvidia.com/gpu.shared $first-_-0
+        [ "$answer" = "env:NVIDIA_VISIBLE_DEVICES=$first" ]
+        plugin_end
+        plugin_start --seats 4 --mps /run/mps --seats-name example.com/gpu
+        ask wait example.com/gpu
+        ask allocate example.com/gpu $second-_-1
+        [[ $answer = *env:CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=25* && $answer = *env:CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=4096M* ]]
+        [[ $answer = *env:CUDA_MPS_PIPE_DIRECTORY=/run/mps* && $answer = *mount:/run/mps=/run/mps* ]]
+}
+
+@test "a unit that makes more ids than kubelet takes is refused, with one that would do" {
+        plugin_start --unit 1M # 32768 ids are few enough
+        ask wait $memory
+        lists $memory '32768 32768'
+        plugin_end
+        node_end
+        machine_end
+        machine_start --gpus 2 --memory 140G
+        daemon_start
+        folder=$machine/kubelet
+        mkdir "$folder"
+        run -1 timeout 20 "$sublet" device-plugin --kubelet "$folder" --unit 1M
+        [[ $output = *'4 MiB'*'try a unit of 8 MiB'* ]]
+}
+
+@test "bad use is refused in one line" {
+        run -2 "$sublet" device-plugin --unit 1000
+        [[ $output = *'--unit 1000'* ]]
+        run -2 "$sublet" device-plugin --mps /run/mps
+        [[ $output = *seats* ]]
+        run -2 "$sublet" device-plugin --inject everything
+        run -1 "$sublet" device-plugin --kubelet "$machine/nowhere"
+        [[ $output = *"kubelet's folder"* ]]
+}
