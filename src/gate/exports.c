@@ -148,6 +148,56 @@ static int exchange(struct request *request, uint64_t file, bool is_export)
         return r < 0 ? r : reply(request, r);
 }
 
+/* All of it or nothing: what does not fit goes back to the driver, and what came with it. */
+static int charge_imports(struct request *request, const struct form *form, struct ledger_entry **entries, uint32_t n)
+{
+        struct gate *gate = request->gate;
+
+        for (uint32_t i = 0; i < n; i++) {
+                struct ledger_object to = { request->call.client, field(request, form->parent_at),
+                                            field(request, form->objects_at + 4 * i), RM_CLASS_VIDEO_MEMORY, -1 };
+                struct charge charge = { 0 };
+
+                if (charge_foreign(request, &to, &charge) == RM_STATUS_OK) {
+                        LOCKED(&gate->ledger_lock);
+                        ledger_put(gate->ledger, entries[i], &to, TAKE(charge));
+                        continue;
+                }
+                for (uint32_t k = i + 1; k < n; k++)
+                        (void)perform_free(request, to.client, field(request, form->objects_at + 4 * k));
+                for (uint32_t k = 0; k < i; k++) {
+                        uint32_t handle = field(request, form->objects_at + 4 * k);
+
+                        (void)perform_free(request, to.client, handle);
+                        LOCKED(&gate->ledger_lock);
+                        ledger_free(gate->ledger, to.client, handle);
+                }
+                give_back(gate, entries + i, n - i);
+                return -ENOMEM;
+        }
+        return 0;
+}
+
+/* From a descriptor that somebody else exported to, where that is allowed. */
+static int import_foreign(struct request *request)
+{
+        struct form form = form_of(request->call.class_or_cmd);
+        struct ledger_entry *entries[OBJECTS_MAX];
+        uint32_t n = count(request, &form);
+        _cleanup_(order_drop) struct order order = { 0 };
+        int r;
+
+        if (reserve(request->gate, entries, n) < 0)
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        order = order_take(request->gate, request->call.client, request->call.client);
+        r = perform(request);
+        if (r < 0 || request_status(request) != RM_STATUS_OK)
+                give_back(request->gate, entries, n);
+        else if (charge_imports(request, &form, entries, n) < 0)
+                return answer(request, RM_STATUS_NO_MEMORY);
+        return r < 0 ? r : reply(request, r);
+}
+
 int serve_export(struct request *request)
 {
         uint64_t file;
@@ -167,6 +217,8 @@ int serve_import(struct request *request)
         file = file_named(request, false, &r);
         if (r < 0)
                 return r;
+        if (!file && request->gate->options.imports)
+                return import_foreign(request);
         if (!file) {
                 gate_tell(request->gate, GATE_FOREIGN_OBJECT, request->process->id,
                           "import from a descriptor that no process of the tenant exported to");

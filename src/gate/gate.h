@@ -77,7 +77,8 @@ struct gate_options {
         nsec audit_period;   /* between two comparisons with the driver's figure; 0: a second */
         struct rm_layout layout;
         struct gate_driver driver;
-        bool ipc_host;    /* objects of other tenants may be duped, and are charged here too */
+        bool ipc_host; /* objects of other tenants may be duped, and are charged here too */
+        bool imports;  /* memory of a descriptor that this gate exported nothing to may come in, and is charged here */
         bool keep_totals; /* do not virtualise: for measuring the gate itself */
 
         /* Whether a client that is not the tenant's is the MPS server's, which lends its group and its mailboxes

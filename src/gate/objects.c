@@ -206,8 +206,7 @@ static bytes ask_size(struct request *request, uint32_t client, uint32_t handle)
         return (bytes)rm_get32(entry, sizeof(entry), 4) * 4 * KIB;
 }
 
-/* The memory of another tenant, now ours as well: charged, or handed back. */
-static uint32_t charge_foreign(struct request *request, struct ledger_object *object, struct charge *ret)
+uint32_t charge_foreign(struct request *request, struct ledger_object *object, struct charge *ret)
 {
         struct gate *gate = request->gate;
         struct ledger_object parent;

@@ -166,6 +166,9 @@ void gate_tell(struct gate *gate, enum gate_event event, pid_t process, const ch
  * QUOTA_E_FULL (told). */
 int take_memory(struct request *request, int device, bytes size, struct charge *ret);
 
+/* objects.c: memory of somebody else, now ours as well: charged, or handed back. A status. */
+uint32_t charge_foreign(struct request *request, struct ledger_object *object, struct charge *ret);
+
 /* audit.c: compares the books with the driver's figure when it is time. */
 void audit_figures(struct gate *gate, nsec now);
 
