@@ -326,6 +326,14 @@ HOOK ssize_t lgetxattr(const char *path, const char *name, void *value, size_t s
         return syscall(SYS_lgetxattr, redirect(path, buffer, sizeof(buffer)), name, value, size);
 }
 
+/* For libsublet.so, which has to know a node when it sees one and knows no simulator: enum rm_node. */
+int sublet_sim_node(int fd, uint32_t *ret_minor);
+
+HOOK int sublet_sim_node(int fd, uint32_t *ret_minor)
+{
+        return machine[0] ? (int)sim_node(NULL, fd, ret_minor) : (int)RM_NODE_OTHER;
+}
+
 /* ---- ioctl ----------------------------------------------------------------------------------- */
 
 HOOK int ioctl(int fd, unsigned long request, ...)
