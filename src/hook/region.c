@@ -100,8 +100,7 @@ static int take_slot(struct region_seat *seat)
         return REGION_E_SLOTS;
 }
 
-/* What dead processes held goes back. */
-static void reclaim(struct region_seat *seat)
+void region_settle(struct region_seat *seat)
 {
         for (size_t i = 0; i < REGION_SLOTS; i++) {
                 struct region_slot *slot = &seat->region->slots[i];
@@ -186,25 +185,50 @@ bytes region_held(const struct region *region, unsigned int kind)
         return sum;
 }
 
-int region_take(struct region_seat *seat, unsigned int kind, bytes size, bytes quota)
+static void raise_to(_Atomic bytes *mark, bytes size)
 {
-        if (size > quota) {
-                (void)atomic_fetch_add(&seat->region->n_refused[kind], 1);
+        bytes now = *mark;
+
+        while (now < size && !atomic_compare_exchange_weak(mark, &now, size))
+                ;
+}
+
+int region_try(struct region_seat *seat, unsigned int kind, bytes size, bytes quota)
+{
+        if (size > quota)
                 return REGION_E_FULL;
-        }
         for (int i = 0; i < TRIES; i++) {
+                bytes held;
+
                 (void)atomic_fetch_add(&seat->slot->held[kind], size);
-                if (region_held(seat->region, kind) <= quota)
+                held = region_held(seat->region, kind);
+                if (held <= quota) {
+                        if (held > seat->region->peak[kind]) { /* dead processes are no peak */
+                                region_settle(seat);
+                                held = region_held(seat->region, kind);
+                        }
+                        raise_to(&seat->region->peak[kind], held);
                         return REGION_OK;
+                }
                 (void)atomic_fetch_sub(&seat->slot->held[kind], size);
                 if (i == 0)
-                        reclaim(seat);
+                        region_settle(seat);
                 if (region_held(seat->region, kind) > quota - size)
                         break;       /* really full */
                 (void)sched_yield(); /* somebody else tried at the same time */
         }
-        (void)atomic_fetch_add(&seat->region->n_refused[kind], 1);
         return REGION_E_FULL;
+}
+
+int region_take(struct region_seat *seat, unsigned int kind, bytes size, bytes quota)
+{
+        int r = region_try(seat, kind, size, quota);
+
+        if (r != REGION_E_FULL)
+                return r;
+        (void)atomic_fetch_add(&seat->region->n_refused[kind], 1);
+        raise_to(&seat->region->largest_refused[kind], size);
+        return r;
 }
 
 void region_drop(struct region_seat *seat, unsigned int kind, bytes size)

@@ -9,7 +9,8 @@
  *          time the later one sees both, so the sum of what is kept is never over;
  *      R3  a slot belongs to who holds the write lock on its byte of the file (an open file description lock): the
  *          kernel drops it when the process is gone, at whatever instruction, in whatever pid namespace. The
- *          descriptor has a high number, so at exit the driver's are closed before it;
+ *          descriptor has a high number, so at exit the driver's are closed before it. A fork inherits both: what
+ *          the parent holds stays charged as long as a child can keep it;
  *      R4  a slot without a lock is a dead process's: whoever needs room locks it, empties it, unlocks it.
  * Two that together would be over may refuse each other; they look again a few times before they say so.
  *
@@ -45,7 +46,9 @@ struct region_slot {
 struct region {
         char magic[8];
         uint32_t version, size;
-        _Atomic uint64_t n_refused[REGION_KINDS];
+        _Atomic uint64_t n_refused[REGION_KINDS]; /* for people, as the two that follow */
+        _Atomic bytes peak[REGION_KINDS];
+        _Atomic bytes largest_refused[REGION_KINDS];
         struct region_slot slots[REGION_SLOTS];
 };
 
@@ -69,6 +72,9 @@ int region_join_again(struct region_seat *seat);
 void region_leave(struct region_seat *seat); /* gives back what the slot holds */
 
 int region_take(struct region_seat *seat, unsigned int kind, bytes size, bytes quota);
+int region_try(struct region_seat *seat, unsigned int kind, bytes size, bytes quota); /* a refusal is not counted */
 void region_drop(struct region_seat *seat, unsigned int kind, bytes size);
 
 bytes region_held(const struct region *region, unsigned int kind); /* by all processes */
+
+void region_settle(struct region_seat *seat); /* what dead processes held goes back now */

@@ -42,6 +42,7 @@ enum {
         OPTION_MODE,
         OPTION_NAME,
         OPTION_NO_DAEMON,
+        OPTION_PRELOAD,
         OPTION_REPORT,
         OPTION_SHARE,
 };
@@ -62,6 +63,7 @@ static const struct option options[] = {
         { "mode", required_argument, NULL, OPTION_MODE },
         { "name", required_argument, NULL, OPTION_NAME },
         { "no-daemon", no_argument, NULL, OPTION_NO_DAEMON },
+        { "preload", no_argument, NULL, OPTION_PRELOAD },
         { "quiet", no_argument, NULL, 'q' },
         { "report", required_argument, NULL, OPTION_REPORT },
         { "share", required_argument, NULL, OPTION_SHARE },
@@ -85,6 +87,7 @@ static const char usage[] =
         "  --class=latency|normal|batch how it shares: comes on at once, or gives way\n"
         "  --mode=time|spatial          takes turns (default), or shares the card through MPS (docs/modes.md)\n"
         "  --no-daemon                  only the quota, though a daemon is there\n"
+        "  --preload                    quota kept inside the program by libsublet.so, not supervised (no daemon)\n"
         "  --dir DIR                    where the daemon's sockets are (default: $SUBLET_DIR or /run/sublet)\n"
         "  --name NAME                  the tenant's name (default: the command's)\n"
         "  --json                       the summary as one line of JSON\n"
@@ -186,6 +189,9 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
                 case OPTION_NO_DAEMON:
                         run->is_alone = true;
                         break;
+                case OPTION_PRELOAD:
+                        run->is_preload = run->is_alone = true;
+                        break;
                 case OPTION_REPORT:
                         run->report_path = optarg;
                         break;
@@ -279,15 +285,27 @@ static int check_ptrace(struct err *err)
                        level);
 }
 
+int run_prepare_lease(struct run *run, struct err *err)
+{
+        int r = find_cards(run, err);
+
+        return r < 0 ? r : grant_apply(&run->grant, &run->lease, err);
+}
+
 static int prepare(struct run *run, struct sock_fprog *filter, bool *ret_has_daemon, struct err *err)
 {
         int r;
 
+        if (run->is_preload) {
+                r = run_has_daemon(run, ret_has_daemon, err);
+                if (r == 0)
+                        r = gpu_backend_find(&run->backend, err);
+                return r < 0 ? r : run_prepare_lease(run, err);
+        }
         if ((r = filter_check(err)) < 0 || (r = check_ptrace(err)) < 0 ||
             (r = run_has_daemon(run, ret_has_daemon, err)) < 0 || (r = gpu_backend_find(&run->backend, err)) < 0)
                 return r;
-        if (!*ret_has_daemon &&
-            ((r = find_cards(run, err)) < 0 || (r = grant_apply(&run->grant, &run->lease, err)) < 0))
+        if (!*ret_has_daemon && (r = run_prepare_lease(run, err)) < 0)
                 return r;
         r = filter_build(&run->backend.layout, filter);
         return r < 0 ? err_set(err, r, "writing the filter") : 0;
@@ -323,7 +341,7 @@ void run_print_report(struct run *run, json_t *report, int code, nsec elapsed)
                 (void)fclose(to);
 }
 
-static void print_report(struct run *run, int code, nsec elapsed)
+void run_print_books(struct run *run, int code, nsec elapsed)
 {
         struct report what = { .tenant = run->lease.tenant, .lease = &run->lease };
         json_t *report;
@@ -352,7 +370,7 @@ static int supervise(struct run *run, const struct sock_fprog *filter, struct er
                 return err_set(err, signals, "watching signals");
         r = spawn_tenant(run->argv, filter, 0, &run->child, &listener, &code, err);
         if (r == SPAWN_E_ENDED) {
-                print_report(run, code, clock_now() - start);
+                run_print_books(run, code, clock_now() - start);
                 return code;
         }
         if (r < 0)
@@ -373,7 +391,7 @@ static int supervise(struct run *run, const struct sock_fprog *filter, struct er
         code = wait_for_command(run, signals);
         spawn_end_all();
         settle(run->gate, &run->lease);
-        print_report(run, code, clock_now() - start);
+        run_print_books(run, code, clock_now() - start);
         run->gate = gate_free(run->gate);
         return code;
 }
@@ -397,7 +415,9 @@ int run_main(int argc, char **argv)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
                 return EXIT_USAGE;
         }
-        r = has_daemon ? run_with_daemon(&run, &filter, &err) : supervise(&run, &filter, &err);
+        r = run.is_preload ? run_preloaded(&run, &err) :
+            has_daemon     ? run_with_daemon(&run, &filter, &err) :
+                             supervise(&run, &filter, &err);
         free(filter.filter);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);

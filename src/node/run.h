@@ -23,6 +23,7 @@ struct run {
         /* Of the daemon. */
         const char *dir; /* --dir, SUBLET_DIR or the default */
         bool is_alone;   /* --no-daemon */
+        bool is_preload; /* --preload: not under supervision, with libsublet.so inside */
         permille share;  /* 0: not given */
         permille cap;    /* 0: not given */
         const char *class, *mode;
@@ -50,3 +51,10 @@ int run_watch_signals(void);
 
 /* One that has come. True: the command has ended, *ret_code is what a shell calls it. */
 bool run_take_signal(int signals, pid_t child, int *ret_code);
+
+/* run_preload.c: the command with libsublet.so in it; nobody supervises it. 0 or more: the exit code; -errno. */
+int run_preloaded(struct run *run, struct err *err);
+
+/* Its cards and its quotas without a daemon. 0; -errno. */
+int run_prepare_lease(struct run *run, struct err *err);
+void run_print_books(struct run *run, int code, nsec elapsed);
