@@ -21,15 +21,17 @@ struct group {
         int device;      /* of the lease */
         pid_t process;   /* who made it, and at what descriptor: there SET_TIMESLICE works */
         int theirs;
-        bool is_scheduled; /* a channel that joins it may run at once */
-        nsec slice;        /* set by us; 0: the driver's own */
-        nsec own;          /* what the driver's own is; 0: not asked yet */
+        bool is_scheduled;        /* a channel that joins it may run at once */
+        uint32_t scheduled_until; /* the channels before this one, by their order, were there when it was scheduled */
+        nsec slice;               /* set by us; 0: the driver's own */
+        nsec own;                 /* what the driver's own is; 0: not asked yet */
 };
 
 struct channel {
         struct gate_channel is;
         uint32_t userd; /* handle of the memory where its positions stand; 0: none, or it has gone */
         uint64_t userd_at;
+        bool is_scheduled; /* by itself */
 };
 
 struct channels {

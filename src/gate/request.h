@@ -153,6 +153,9 @@ uint32_t steer_reserve(struct request *request);
 void steer_begun(struct request *request, const struct ledger_object *object);
 void steer_placed(struct request *request, const struct ledger_object *object);
 
+/* A group may run from now on: if the wish is «off», it is off when this returns. */
+void steer_follow(struct gate *gate, int device, uint32_t client, uint32_t group);
+
 /* Objects have gone; class_number of what was freed, or RM_CLASS_CLIENT. */
 void steer_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint32_t handle);
 

@@ -217,38 +217,15 @@ static void follow_wish(struct gate *gate, int device, const struct channel *cha
         }
 }
 
-/* GPFIFO_SCHEDULE of a group or a channel: from here on it may run. */
-int serve_schedule(struct request *request)
+void steer_follow(struct gate *gate, int device, uint32_t client, uint32_t group)
 {
-        struct gate *gate = request->gate;
-        const struct rm_call *call = &request->call;
         _cleanup_(freep) struct channel *channels = NULL;
-        struct ledger_object object = { 0 };
-        struct group *group;
-        uint32_t handle;
-        int device = -1, r = perform(request);
         ssize_t n;
 
-        if (r < 0 || request_status(request) != RM_STATUS_OK)
-                return r < 0 ? r : reply(request, r);
-        {
-                LOCKED(&gate->ledger_lock);
-                (void)ledger_get(gate->ledger, call->client, call->object, &object);
-        }
-        handle = is_group(object.class_number) ? object.handle : object.parent;
-        {
-                LOCKED(&gate->channels.lock);
-                group = channels_group(&gate->channels, call->client, handle);
-                if (group) {
-                        group->is_scheduled = true;
-                        device = group->device;
-                }
-        }
-        if (wish_of(gate, device).is_off) {
-                n = channels_copy(&gate->channels, device, call->client, handle, &channels);
-                follow_wish(gate, device, channels, n > 0 ? (size_t)n : 0);
-        }
-        return reply(request, r);
+        if (!wish_of(gate, device).is_off)
+                return;
+        n = channels_copy(&gate->channels, device, client, group, &channels);
+        follow_wish(gate, device, channels, n > 0 ? (size_t)n : 0);
 }
 
 /* ---- slices -------------------------------------------------------------------------------------- */

@@ -113,6 +113,22 @@ work_of() {
         settles b granted_permille 430 570
 }
 
+@test "a tenant that schedules its groups or sets its slice without end has its share and no more" {
+        local preload=$machine_preload mode
+        for mode in schedule slice; do
+                rm -rf "$machine/barrier"
+                machine_preload=$plain/tests/gpu/libsublet-cheat.so:$preload
+                SUBLET_CHEAT=$mode worker "$mode" 60 deep --share 30
+                machine_preload=$preload
+                worker b 60 deep --share 70
+                go 2.5
+                settles "$mode" granted_permille 230 370
+                settles b granted_permille 630 770
+                "$sublet" end "$mode" b
+                wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        done
+}
+
 @test "the trace shows who was on the device, who was kept off, and the calls for that" {
         worker a 5 deep --share 50
         worker b 5 deep --share 50

@@ -50,7 +50,7 @@ struct fake {
         bytes card; /* how much there is */
         bytes held, most_held;
         bytes granule; /* memory comes in multiples of this */
-        atomic_uint n_calls, n_timeslices;
+        atomic_uint n_calls, n_timeslices, n_schedules;
         atomic_int delay_ms;  /* of an allocation of memory */
         atomic_uint n_inside; /* allocations that wait */
 };
@@ -218,6 +218,10 @@ static inline uint32_t fake_control(struct fake *fake, uint8_t *block)
                 return RM_STATUS_OK;
         case RM_GET_PID_INFO:
                 rm_put64(params, size, 24, fake->held);
+                return RM_STATUS_OK;
+        case 0xa06c0101: /* GPFIFO_SCHEDULE of a group, and of a channel */
+        case 0xa06f0103:
+                fake->n_schedules++;
                 return RM_STATUS_OK;
         case RM_SET_TIMESLICE:
                 fake->n_timeslices++;

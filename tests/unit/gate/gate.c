@@ -294,6 +294,48 @@ static void a_tenant_does_not_steer(void **state)
         assert_int_equal(stats.n_denied, 2);
 }
 
+static uint32_t channel_of(const struct handles *h, uint32_t parent, uint32_t handle)
+{
+        const struct rm_layout layout = layout_of(580, 159, 4);
+        uint8_t params[512] = { 0 };
+
+        return alloc(h->ctl, h->client, parent, &handle, 0xc86f, params, layout.channel_params_size);
+}
+
+static void schedule(void)
+{
+        struct handles h = start(2), group = h, channel = h;
+        uint8_t params[20] = { 0 }, on[3] = { 1 }, off[3] = { 0 };
+
+        group.subdevice = 0x5c000010;
+        channel.subdevice = 0x5c000011;
+        NEED(control(&group, h.client, 0xa06c0101, on, 3) != RM_STATUS_OK); /* it is not there */
+        rm_put32(params, sizeof(params), 12, 1);
+        NEED(alloc(h.ctl, h.client, h.device, &group.subdevice, RM_CLASS_GROUP, params, 20) == RM_STATUS_OK);
+        NEED(channel_of(&h, group.subdevice, channel.subdevice) == RM_STATUS_OK);
+        for (int i = 0; i < 100; i++) { /* one call of the driver's: 1 */
+                NEED(control(&group, h.client, 0xa06c0101, on, 3) == RM_STATUS_OK);
+                NEED(control(&group, h.client, 0xa06c0101, off, 3) == RM_STATUS_OK);
+                NEED(control(&channel, h.client, 0xa06f0103, on, 3) == RM_STATUS_OK);
+        }
+        for (uint32_t i = 0; i < 2; i++) { /* a channel that came later: 2, 3 */
+                channel.subdevice = 0x5c000020 + i;
+                NEED(channel_of(&h, group.subdevice, channel.subdevice) == RM_STATUS_OK);
+                NEED(control(i ? &group : &channel, h.client, i ? 0xa06c0101 : 0xa06f0103, on, 3) == RM_STATUS_OK);
+                NEED(control(&group, h.client, 0xa06c0101, on, 3) == RM_STATUS_OK);
+        }
+        NEED(channel_of(&h, h.device, 0x5c000030) != RM_STATUS_OK); /* without a group none is made */
+}
+
+static void what_is_scheduled_is_not_scheduled_again(void **state)
+{
+        struct rig *rig = *state;
+
+        begin(rig, schedule);
+        assert_int_equal(finish(rig, NULL), 0);
+        assert_int_equal(rig->fake->n_schedules, 3);
+}
+
 static void reach_out(void)
 {
         struct handles h = start(2);
@@ -598,6 +640,7 @@ int main(void)
                 gate_test(a_tenant_takes_its_quota_and_not_a_byte_more),
                 gate_test(a_tenant_sees_its_quota),
                 gate_test(a_tenant_does_not_steer),
+                gate_test(what_is_scheduled_is_not_scheduled_again),
                 gate_test(what_is_somebody_elses_is_out_of_reach),
                 gate_test(strange_descriptors_and_addresses_are_refused),
                 gate_test(what_the_driver_refuses_costs_nothing),
