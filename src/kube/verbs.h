@@ -3,3 +3,4 @@
 
 int device_plugin_main(int argc, char **argv);
 int extender_main(int argc, char **argv);
+int webhook_main(int argc, char **argv);
