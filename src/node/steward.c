@@ -55,7 +55,15 @@ static void set_slice(struct steward *steward, unsigned int device)
 
         on->n_slice_failed = gate_slice(steward->gate, device, slice);
         on->slice_set = slice;
-        steward->devices[device].is_retry = on->n_slice_failed;
+        steward->devices[device].retry_at = on->n_slice_failed ? clock_now() + ROUND : 0;
+}
+
+/* A tenant that hides its descriptor makes the search for it long: it is not searched at each turn. */
+static bool is_retry_due(const struct steward *steward, unsigned int device)
+{
+        nsec at = steward->devices[device].retry_at;
+
+        return at && clock_now() >= at;
 }
 
 /* ---- signs of work ------------------------------------------------------------------------------- */
@@ -98,7 +106,7 @@ static nsec attend(struct steward *steward, unsigned int device, bool is_alone_n
                 let_on(steward, device);
         else if (!is_alone_now && on->is_let_on)
                 follow_again(steward, device);
-        if (has_changed || steward->devices[device].is_retry || on->slice_set != steward_wish(steward, device).slice)
+        if (has_changed || is_retry_due(steward, device) || on->slice_set != steward_wish(steward, device).slice)
                 set_slice(steward, device);
         return look_if_due(steward, device, is_alone_now);
 }

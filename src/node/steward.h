@@ -33,7 +33,7 @@ struct steward {
         /* Of the thread. */
         struct {
                 nsec looked_at;
-                bool is_retry; /* a slice could not be set */
+                nsec retry_at; /* a slice could not be set; 0: all could */
         } devices[LEASE_DEVICES_MAX];
 };
 
