@@ -16,7 +16,7 @@ struct extend {
 /* ExtenderArgs in; ExtenderFilterResult, HostPriorityList, ExtenderPreemptionResult out. What cannot be read is an Error
  * (filter), or an empty answer. */
 json_t *extend_filter(const struct extend *extend, const json_t *args);
-json_t *extend_prioritize(const struct extend *extend, const json_t *args);
+char *extend_prioritize(const struct extend *extend, const json_t *args); /* as text, from malloc */
 json_t *extend_preempt(const struct extend *extend, const json_t *args);
 
 /* gpushare's inspect: of one node, or of all (NULL), in units of memory. */

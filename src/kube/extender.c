@@ -173,6 +173,22 @@ static void ask(struct extender *e, const struct server_call *call, enum stats_v
         stats_count(&e->stats, verb, clock_now() - began, !said);
 }
 
+static void prioritize(struct extender *e, const struct server_call *call, struct server_answer *answer)
+{
+        nsec began = clock_now();
+        json_t *args = json_loadb(call->body, call->size, 0, NULL);
+
+        if (args && is_ready(e)) {
+                LOCKED(&e->lock);
+                answer->body = extend_prioritize(&e->extend, args);
+        }
+        json_decref(args);
+        answer->size = answer->body ? strlen(answer->body) : 0;
+        stats_count(&e->stats, STATS_PRIORITIZE, clock_now() - began, !answer->body);
+        if (!answer->body)
+                server_say(answer, 503, NULL, "{\"Error\":\"not JSON, not ready, or another extender decides\"}");
+}
+
 static int bind_args(struct extender *e, const json_t *args, struct err *err)
 {
         const struct bind_request request = { json_string_value(json_object_get(args, "PodName")),
@@ -302,7 +318,7 @@ static bool post(struct extender *e, const struct server_call *call, const char 
         if (!strcmp(path, "/filter"))
                 ask(e, call, STATS_FILTER, extend_filter, answer);
         else if (!strcmp(path, "/prioritize"))
-                ask(e, call, STATS_PRIORITIZE, extend_prioritize, answer);
+                prioritize(e, call, answer);
         else if (!strcmp(path, "/preempt"))
                 ask(e, call, STATS_PREEMPT, extend_preempt, answer);
         else if (!strcmp(path, "/bind"))

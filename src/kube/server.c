@@ -19,6 +19,7 @@
 enum {
         IDLE_SEC = 120,
         STACK = 512 * 1024,
+        ROOM = 512 * 1024, /* of a connection: the names of 5,000 nodes at once */
         PEM_MAX = 1 << 20,
         UNIX_PREFIX = 5,
 };
@@ -164,7 +165,8 @@ static int begin(struct server *server, char *cert, char *key, struct err *err)
         server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_call, server, MHD_OPTION_LISTEN_SOCKET, server->fd,
                                           MHD_OPTION_NOTIFY_COMPLETED, on_done, NULL, MHD_OPTION_CONNECTION_LIMIT,
                                           (unsigned int)SERVER_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
-                                          (unsigned int)IDLE_SEC, MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK,
+                                          (unsigned int)IDLE_SEC, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)ROOM,
+                                          MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK,
                                           cert ? MHD_OPTION_ARRAY : MHD_OPTION_END, tls, MHD_OPTION_END);
         return server->daemon ? 0 :
                                 err_say(err, -EIO, "the HTTP server does not start%s",

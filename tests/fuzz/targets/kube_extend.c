@@ -34,11 +34,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         json_t *events = json_loadb((const char *)data, first, 0, NULL), *one, *said[4],
                *args = end ? json_loadb((const char *)end + 1, size - first - 1, 0, NULL) : NULL;
         struct extend extend = { .cluster.unit = GIB };
+        char *text;
         size_t i;
 
         json_array_foreach(events, i, one) feed(&extend.cluster, one);
         said[0] = extend_filter(&extend, args);
-        said[1] = extend_prioritize(&extend, args);
+        text = extend_prioritize(&extend, args);
+        said[1] = json_loads(text, 0, NULL);
+        free(text);
         said[2] = extend_preempt(&extend, args);
         said[3] = extend_inspect(&extend, NULL);
         require(json_is_array(json_object_get(said[0], "NodeNames")) && json_is_array(said[1]));
