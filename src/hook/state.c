@@ -189,8 +189,11 @@ __attribute__((constructor)) static void look(void)
 {
         static struct page page;
         int saved = errno;
+        struct stat st;
 
         if (page_read(PAGE_FD, &page) == 0)
                 uvm_major = page.uvm_major;
+        else if (stat("/dev/nvidia-uvm", &st) == 0 && S_ISCHR(st.st_mode))
+                uvm_major = major(st.st_rdev); /* H1 is for it, too */
         errno = saved;
 }
