@@ -35,8 +35,10 @@ static void help(FILE *to)
 
 int main(int argc, char **argv)
 {
-        const char *name = argc > 1 ? argv[1] : "";
+        const char *name = argc > 1 ? argv[1] : "", *slash = argc ? strrchr(argv[0], '/') : NULL;
 
+        if (argc && !strcmp(slash ? slash + 1 : argv[0], "kubectl-sublet"))
+                return kubectl_main(argc, argv);
         if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
                 help(stdout);
                 return 0;

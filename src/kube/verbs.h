@@ -3,4 +3,5 @@
 
 int device_plugin_main(int argc, char **argv);
 int extender_main(int argc, char **argv);
+int kubectl_main(int argc, char **argv);
 int webhook_main(int argc, char **argv);
