@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The device plugin between a real daemon and a kubelet that is gRPC's own library (tests/peers/kubelet.py).
+# shellcheck disable=SC2086,SC2119  # lists of ids; daemon_start without options
 bats_require_minimum_version 1.5.0
 
 memory=sublet.dev/gpu-mem

@@ -49,7 +49,7 @@ static void on_late(struct loop_timer *timer)
 {
         struct peer *peer = timer->context;
 
-        assert(!"the server neither answers nor ends");
+        assert(!peer->loop); /* the server neither answers nor ends */
         loop_stop(peer->loop);
 }
 
