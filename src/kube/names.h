@@ -27,6 +27,14 @@
  */
 #define ANNOTATION_DEVICES "sublet.dev/devices"
 
+/*
+ * On a container, by kubelet, from the device plugin's Allocate; no pod can write them. What was allocated: the device is there only where the
+ * plugin chose it (without --placed). Runtimes hand them on where they are told to (containerd: container_annotations).
+ */
+#define ANNOTATION_CONTAINER_MEMORY "sublet.dev/mem-bytes"
+#define ANNOTATION_CONTAINER_DEVICE "sublet.dev/device" /* uuid */
+#define ANNOTATION_CONTAINER_SHARE "sublet.dev/share-permille"
+
 /* gpushare's, on a pod. */
 #define ANNOTATION_ALIYUN_INDEX "ALIYUN_COM_GPU_MEM_IDX"
 #define ANNOTATION_ALIYUN_POD "ALIYUN_COM_GPU_MEM_POD"

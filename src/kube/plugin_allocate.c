@@ -214,10 +214,10 @@ static int grant_memory(struct grant *grant, const struct plugin_resource *resou
                 return err_say(err, -EBUSY, "no GPU of this node has %zu of %s free (what is free is on several)", n,
                                resource->name);
         env(grant, "SUBLET_MEM", "%llu", memory);
-        annotate(grant, "sublet.dev/mem-bytes", "%llu", memory);
+        annotate(grant, ANNOTATION_CONTAINER_MEMORY, "%llu", memory);
         if (!ways->is_placed) {
                 env(grant, "SUBLET_DEVICE", "%s", device->uuid);
-                annotate(grant, "sublet.dev/device", "%s", device->uuid);
+                annotate(grant, ANNOTATION_CONTAINER_DEVICE, "%s", device->uuid);
         }
         if (resource->is_aliyun)
                 env(grant, "ALIYUN_COM_GPU_MEM_CONTAINER", "%zu", n);
@@ -263,7 +263,7 @@ static int grant_container(struct grant *grant, const struct plugin_resource *re
                 return grant_memory(grant, resource, node, ways, amounts, asked->n_ids, err);
         case PLUGIN_SHARE: /* of the device that its memory is on; which percents these are means nothing */
                 env(grant, "SUBLET_SHARE", "%zu%%", asked->n_ids);
-                annotate(grant, "sublet.dev/share-permille", "%zu", asked->n_ids * 10);
+                annotate(grant, ANNOTATION_CONTAINER_SHARE, "%zu", asked->n_ids * 10);
                 return asked->n_ids <= 100 ? 0 : err_say(err, -EBUSY, "%s: a GPU has 100 percent", resource->name);
         case PLUGIN_SEATS:
         case PLUGIN_MPS:
