@@ -15,6 +15,7 @@ setup() {
         for verb in daemon device-plugin extender webhook; do
                 grep -qE "^ +- $verb$" "$BATS_TEST_TMPDIR/all.yaml"
                 "$build/src/sublet" "$verb" --help > "$BATS_TEST_TMPDIR/$verb"
+                # shellcheck disable=SC2013  # options have no blanks
                 for option in $(awk -v v="$verb" '/- args:|args:/ { on = 0 } $0 ~ "^ +- " v "$" { on = 1; next } on && /^ +- --/ { sub(/=.*/, "", $2); print $2 } !/^ +- / { on = 0 }' "$BATS_TEST_TMPDIR/all.yaml"); do
                         grep -q -e "$option\b" "$BATS_TEST_TMPDIR/$verb" || { echo "$verb has no $option"; return 1; }
                 done
