@@ -170,7 +170,9 @@ END
                 api /v1/tenants/one -X PATCH -d "{\"mem\":\"$((2 + i % 5))G\",\"share_permille\":$((100 + i))}" \
                         -o /dev/null -w '%{time_total}\n'
         done > "$machine/times"
-        sort -n "$machine/times" | awk '{ t[NR] = $1 } END { print "median", t[int(NR / 2)], "90th", t[int(NR * 0.9)]; exit t[int(NR * 0.9)] > 0.010 }'
+        local bound=0.010
+        [ "$build" = "$plain" ] || bound=0.040 # what a sanitizer takes is not the daemon's
+        sort -n "$machine/times" | awk -v bound=$bound '{ t[NR] = $1 } END { print "median", t[int(NR / 2)], "90th", t[int(NR * 0.9)]; exit t[int(NR * 0.9)] > bound }'
         api /v1/tenants/one -X PATCH -d '{"mem":"3G"}' | jq -e '.notes == []'
         touch "$machine/go"
         wait_for grep -q total_mib "$machine/one"
