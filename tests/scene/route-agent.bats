@@ -128,6 +128,7 @@ said() {
         sed -i "1s|.*|listen: ['unix:$dir/http', 127.0.0.1:$port]|" "$dir/config.yaml"
         agent_start
         until_ is up state a
+        # shellcheck disable=SC2034 # used below, by eval
         epoch=$(api /v1/state | jq -r .epoch)
         post "$(chat hi 100 ',"stream":true')" > "$dir/stream" &
         stream=$!
