@@ -8,6 +8,7 @@
 
 enum {
         GPU_DEVICES_MAX = 32,
+        GPU_INSTANCES_MAX = 16, /* of a device in MIG mode: an H200 has at most 7 */
 };
 
 struct gpu_device {
@@ -25,6 +26,17 @@ struct gpu_device {
 /* *ret_n devices. 0; -ENODEV; -errno. */
 int gpu_find(const struct gpu_backend *backend, struct gpu_device ret[static GPU_DEVICES_MAX], unsigned int *ret_n,
              struct err *err);
+
+/* A part of a device in MIG mode that the operator has made: what CUDA_VISIBLE_DEVICES can name. */
+struct gpu_instance {
+        char uuid[64];         /* "MIG-..." */
+        uint32_t gpu, compute; /* ids of its GPU instance and of its compute instance in that */
+        bytes memory;          /* the GPU instance's: its compute instances share it */
+};
+
+/* The instances of the device of that UUID, as NVML tells them now: *ret_n, 0 without MIG mode. 0; -ENOTSUP: no NVML here,
+ * or one too old for MIG. Blocks: starts NVML if nobody in this process has. */
+int gpu_instances(const char *uuid, struct gpu_instance ret[static GPU_INSTANCES_MAX], unsigned int *ret_n);
 
 /* Waits at most `timeout_ms` for an Xid or a lost device (NVML events). 1: *ret_device, *ret_xid; 0: nothing;
  * -ENOTSUP; -errno. Thread: one. */

@@ -17,6 +17,8 @@ enum {
         CLASS_DEVICELESS = 0x90ce,
         CLASS_EVENT_BUFFER = 0x90cd,
         CLASS_DISPLAY = 0x73,
+        CLASS_GPU_INSTANCE = 0xc637,
+        CLASS_COMPUTE_INSTANCE = 0xc638,
         CLASS_ADDRESS_SPACE = 0x90f1,
         DOORBELL_SIZE = 64 * 1024, /* of a user mode object; libcuda maps it whole */
         POLICY_REVOKE = 1,
@@ -90,6 +92,23 @@ static uint32_t event_alloc(struct machine *machine, struct object *object, cons
         return SIM_STATUS_INVALID_EVENT;
 }
 
+/* A subscription to a MIG instance, which the parameters name; its capability (a descriptor at 8) is not looked at.
+ * Source: clc637.h, clc638.h. */
+static uint32_t instance_alloc(const struct machine *machine, const struct object *object, const struct part *params)
+{
+        uint32_t id = rm_get32(params->data, params->size, 0);
+
+        if (object->class_number == CLASS_COMPUTE_INSTANCE)
+                return object->parent->class_number != CLASS_GPU_INSTANCE ? SIM_STATUS_INVALID_PARENT :
+                       id                                                 ? RM_STATUS_INVALID_ARGUMENT :
+                                                                            RM_STATUS_OK;
+        if (object->parent->class_number != RM_CLASS_SUBDEVICE)
+                return SIM_STATUS_INVALID_PARENT;
+        if (object->gpu->index != 0 || !machine->options.n_instances)
+                return RM_STATUS_NOT_SUPPORTED;
+        return id < 1 || id > machine->options.n_instances ? RM_STATUS_INVALID_ARGUMENT : RM_STATUS_OK;
+}
+
 /* 0xc361, 0xc461, ...: the doorbell page. */
 static bool is_user_mode(uint32_t class_number)
 {
@@ -127,6 +146,9 @@ static uint32_t object_make(struct machine *machine, struct ask *ask, struct obj
         case CLASS_ADDRESS_SPACE:
                 rm_put64(params->data, params->size, 8, 0x1fffffffb000000); /* its size */
                 return RM_STATUS_OK;
+        case CLASS_GPU_INSTANCE:
+        case CLASS_COMPUTE_INSTANCE:
+                return instance_alloc(machine, object, params);
         case CLASS_DISPLAY:
                 return RM_STATUS_NOT_SUPPORTED; /* a card without one */
         default:

@@ -176,8 +176,14 @@ static uint32_t fact(enum fact_list list, uint32_t index)
 /* n@0, then pairs of index and datum. */
 uint32_t method_card_info(struct method_call *call)
 {
+        enum {
+                PARTITIONS = 0x2a, /* 1: MIG mode is on, 2: off */
+        };
+        bool has_mig = call->gpu->index == 0 && call->machine->options.n_instances;
+
         for (size_t i = 0; i < get(call, 0) && 8 + 8 * i < call->params->size; i++)
-                put(call, 8 + 8 * i, fact(FACTS_CARD, get(call, 4 + 8 * i)));
+                put(call, 8 + 8 * i,
+                    has_mig && get(call, 4 + 8 * i) == PARTITIONS ? 1 : fact(FACTS_CARD, get(call, 4 + 8 * i)));
         return RM_STATUS_OK;
 }
 

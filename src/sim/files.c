@@ -47,6 +47,19 @@ __attribute__((format(printf, 3, 4))) static int make_file(const char *directory
         return n < 0 ? -EIO : 0;
 }
 
+/* For the simulated NVML and libcuda, a line each: ids of GPU and compute instance, bytes, UUID. A driver has no such file. */
+static int make_instances(const struct machine_options *options)
+{
+        char text[INSTANCES_MAX * 96] = "", uuid[UUID_TEXT];
+        size_t n = 0;
+
+        gpu_uuid_format(0, uuid);
+        for (unsigned int i = 0; i < options->n_instances; i++)
+                n += (size_t)snprintf(text + n, sizeof(text) - n, "%u 0 %llu MIG-%.24s%012u\n", i + 1,
+                                      (unsigned long long)options->instances[i], uuid + 4, i + 1);
+        return make_file(options->directory, "proc/driver/nvidia/gpus/0000:01:00.0/instances", "%s", text);
+}
+
 static int make_gpu(const char *directory, unsigned int index)
 {
         char name[80], uuid[UUID_TEXT];
@@ -101,6 +114,8 @@ int machine_files_make(const struct machine_options *options)
                               "DeviceFileGID: 0\nDeviceFileMode: 438\nRmProfilingAdminOnly: 1\n");
         for (unsigned int i = 0; i < options->n_gpus && !r; i++)
                 r = make_gpu(directory, i);
+        if (!r && options->n_instances)
+                r = make_instances(options);
         return r;
 }
 

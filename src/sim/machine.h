@@ -36,6 +36,7 @@
 enum {
         GPUS_MAX = 32,
         ENGINES = 2, /* run lists of a card: graphics and compute; all copy engines together */
+        INSTANCES_MAX = 7,
 };
 
 /* Results that only the simulator gives. Source: nvstatuscodes.h. */
@@ -170,6 +171,9 @@ struct machine_options {
         bytes reserved;        /* of that, what the driver keeps and no heap has */
         char release[32];      /* "580.159.04"; of an unknown one the ABI is MACHINE_RELEASE's */
         const char *directory; /* NULL: no log, no files */
+        bytes instances
+                [INSTANCES_MAX];  /* MIG instances of card 0, by their memory; number i has GPU instance id i + 1 */
+        unsigned int n_instances; /* 0: MIG mode is off */
 };
 
 #define MACHINE_RELEASE "580.159.04"

@@ -55,11 +55,30 @@ static const char usage[] = "usage: sublet sim [OPTION...] [--] COMMAND [ARGUMEN
                             "\n"
                             "  --gpus N          how many, 1 to 32 (1)\n"
                             "  --memory SIZE     video memory of each (143771M)\n"
+                            "  --mig SIZE,...    card 0 is in MIG mode, with an instance of each size\n"
                             "  --driver VERSION  release of the driver that it plays (" MACHINE_RELEASE ")\n"
                             "  --dir DIR         make the machine in this directory, and leave it there; it must be "
                             "short\n"
                             "  --realistic-time  steering takes as long as on an H200\n"
                             "  --fault NAME=N    what goes wrong:\n";
+
+static int parse_instances(struct plan *plan, const char *text, struct err *err)
+{
+        struct machine_options *machine = &plan->machine;
+        char copy[256], *rest = copy, *item;
+
+        machine->n_instances = 0;
+        if (snprintf(copy, sizeof(copy), "%s", text) >= (int)sizeof(copy))
+                return err_say(err, -EINVAL, "--mig has at most %d sizes", INSTANCES_MAX);
+        while ((item = strsep(&rest, ","))) {
+                if (machine->n_instances == INSTANCES_MAX)
+                        return err_say(err, -EINVAL, "--mig has at most %d sizes", INSTANCES_MAX);
+                if (bytes_parse(item, 0, &machine->instances[machine->n_instances]) < 0)
+                        return err_say(err, -EINVAL, "--mig is a list of sizes such as 10G,20G, not '%s'", text);
+                machine->n_instances++;
+        }
+        return 0;
+}
 
 static int parse_directory(struct plan *plan, const char *text, struct err *err)
 {
@@ -115,6 +134,8 @@ static int parse_option(struct plan *plan, int option, const char *text, struct 
                 if (bytes_parse(text, 0, &plan->machine.memory) < 0 || plan->machine.memory > 1024 * GIB)
                         return err_say(err, -EINVAL, "--memory is a size such as 24G, at most 1024G, not '%s'", text);
                 return 0;
+        case 'i':
+                return parse_instances(plan, text, err);
         case 'r':
                 return parse_release(plan, text, err);
         case 'd':
@@ -132,15 +153,11 @@ static int parse_option(struct plan *plan, int option, const char *text, struct 
 static int parse(int argc, char **argv, struct plan *plan, struct err *err)
 {
         static const struct option options[] = {
-                { "gpus", required_argument, NULL, 'g' },
-                { "memory", required_argument, NULL, 'm' },
-                { "mem", required_argument, NULL, 'm' },
-                { "driver", required_argument, NULL, 'r' },
-                { "dir", required_argument, NULL, 'd' },
-                { "fault", required_argument, NULL, 'f' },
-                { "realistic-time", no_argument, NULL, 't' },
-                { "help", no_argument, NULL, 'h' },
-                { 0 },
+                { "gpus", required_argument, NULL, 'g' },   { "memory", required_argument, NULL, 'm' },
+                { "mem", required_argument, NULL, 'm' },    { "mig", required_argument, NULL, 'i' },
+                { "driver", required_argument, NULL, 'r' }, { "dir", required_argument, NULL, 'd' },
+                { "fault", required_argument, NULL, 'f' },  { "realistic-time", no_argument, NULL, 't' },
+                { "help", no_argument, NULL, 'h' },         { 0 },
         };
         int option, r;
 

@@ -7,6 +7,7 @@
 #include "rm/numbers.h"
 #include "sim/cuda/state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,6 +68,20 @@ static int by_place(const void *a, const void *b)
         return (p > q) - (p < q);
 }
 
+/* "MIG-...": one instance at most is seen, on the card that has them (sublet sim --mig). */
+static bool is_instance(const char *uuid)
+{
+        FILE *file = fopen("/proc/driver/nvidia/gpus/0000:01:00.0/instances", "re");
+        char is[64];
+        bool found = false;
+
+        while (file && !found && fscanf(file, "%*u %*u %*u %63s", is) == 1)
+                found = !strcmp(is, uuid);
+        if (file)
+                (void)fclose(file);
+        return found;
+}
+
 /* CUDA_VISIBLE_DEVICES: "1,0": the list ends at the first word that is not a device. NULL: all. */
 static bool is_chosen(const char *visible, uint32_t index, uint32_t *ret_rank)
 {
@@ -75,6 +90,10 @@ static bool is_chosen(const char *visible, uint32_t index, uint32_t *ret_rank)
         *ret_rank = index;
         if (!visible)
                 return true;
+        if (!strncmp(visible, "MIG-", 4)) {
+                *ret_rank = 0;
+                return index == 0 && is_instance(visible);
+        }
         while (*visible) {
                 char *end;
                 unsigned long wanted = strtoul(visible, &end, 10);

@@ -197,11 +197,14 @@ nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int len
 nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *uuid, unsigned int length)
 {
         LOCKED_NVML;
+        const struct nvml_instance *instance = nvml_instance_of(device);
         char text[41];
-        nvmlReturn_t r = nvml_enter(device);
+        nvmlReturn_t r = instance ? NVML_SUCCESS : nvml_enter(device);
 
         if (r != NVML_SUCCESS)
                 return r;
+        if (instance)
+                return nvml_put_text(instance->uuid, uuid, length);
         nvml_uuid_format(device->uuid, text);
         return nvml_put_text(text, uuid, length);
 }
@@ -310,9 +313,14 @@ static nvmlReturn_t memory_of(nvmlDevice_t device, nvmlMemory_v2_t *ret)
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 {
         LOCKED_NVML;
+        const struct nvml_instance *instance = nvml_instance_of(device);
         nvmlMemory_v2_t figures;
-        nvmlReturn_t r = memory_of(device, &figures);
+        nvmlReturn_t r = NVML_SUCCESS;
 
+        if (instance) /* who holds what of it is not told apart */
+                figures = (nvmlMemory_v2_t){ .total = instance->memory, .free = instance->memory };
+        else
+                r = memory_of(device, &figures);
         if (r != NVML_SUCCESS)
                 return r;
         if (!memory)

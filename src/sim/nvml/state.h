@@ -20,13 +20,27 @@ struct nvmlDevice_st {
         uint8_t uuid[16];
 };
 
+enum {
+        NVML_INSTANCES = 7,
+};
+
+/* A handle, too: programs pass its address where a device goes. */
+struct nvml_instance {
+        struct nvmlDevice_st handle; /* first; its device is the card */
+        unsigned int gpu, compute;
+        unsigned long long memory;
+        char uuid[64];
+};
+
 struct nvml {
         struct nv nv;
         char release[64];
         unsigned int n_init; /* nvmlInit nests */
         struct nvmlDevice_st device[NV_CARDS];
         unsigned int n_devices;
-        uint32_t next; /* number of the next handle */
+        uint32_t next;                                 /* number of the next handle */
+        struct nvml_instance instance[NVML_INSTANCES]; /* of device 0 */
+        unsigned int n_instances;
 };
 
 extern struct nvml nvml; /* under the lock */
@@ -41,6 +55,9 @@ nvmlReturn_t nvml_check(void); /* NVML_ERROR_UNINITIALIZED */
 
 /* A device that a program named, attached; its sequence is libnvidia-ml's. */
 nvmlReturn_t nvml_enter(nvmlDevice_t device);
+
+/* NULL: the handle is no MIG instance's. */
+const struct nvml_instance *nvml_instance_of(nvmlDevice_t device);
 
 /* "GPU-cc075878-..." */
 void nvml_uuid_format(const uint8_t uuid[16], char text[static 41]);
