@@ -61,4 +61,13 @@ size_t gate_client_fields(const struct rm_call *call, const uint32_t **ret_offse
 /* Offset of a descriptor number in the parameters that the driver looks up, or UINT32_MAX. */
 uint32_t gate_params_fd(const struct rm_call *call);
 
+/*
+ * Whether a MIG subscription (class 0xc637 on a subdevice, 0xc638 on a 0xc637) names the instance of the lease. `parent` is
+ * what it is to hang on. RM_STATUS_OK, also for other classes; else what the driver says of an instance that is not there.
+ */
+struct lease;
+struct ledger_object;
+uint32_t gate_check_instance(const struct lease *lease, uint32_t class_number, const void *params, size_t params_size,
+                             const struct ledger_object *parent);
+
 const char *gate_action_name(enum gate_action action);

@@ -90,6 +90,16 @@ static uint32_t check_channel(const struct request *request)
         return RM_STATUS_OK;
 }
 
+static uint32_t check_instance(const struct request *request)
+{
+        const struct rm_call *call = &request->call;
+        struct ledger_object parent = { .device = -1 };
+
+        (void)ledger_get(request->gate->ledger, call->client, call->parent, &parent);
+        return gate_check_instance(request->gate->lease, call->class_or_cmd, request->params, request->params_size,
+                                   &parent);
+}
+
 int serve_object(struct request *request)
 {
         struct gate *gate = request->gate;
@@ -97,7 +107,7 @@ int serve_object(struct request *request)
         struct ledger_object object = { call->client, call->parent, 0, call->class_or_cmd, -1 };
         _cleanup_(order_drop) struct order order = { 0 };
         struct ledger_entry *entry = NULL;
-        uint32_t refused = RM_STATUS_OK;
+        uint32_t refused = RM_STATUS_OK, not_its_own = RM_STATUS_OK;
         bool is_made;
         int r;
 
@@ -110,6 +120,8 @@ int serve_object(struct request *request)
         {
                 LOCKED(&gate->ledger_lock);
                 refused = check_channel(request);
+                if (refused == RM_STATUS_OK)
+                        refused = not_its_own = check_instance(request);
                 if (refused == RM_STATUS_OK && ledger_entry_new(gate->ledger, &entry) < 0)
                         refused = RM_STATUS_INSUFFICIENT_RESOURCES;
         }
@@ -117,6 +129,8 @@ int serve_object(struct request *request)
                 LOCKED(&gate->ledger_lock);
                 ledger_entry_free(gate->ledger, entry);
         }
+        if (not_its_own != RM_STATUS_OK)
+                gate_tell(gate, GATE_FOREIGN_OBJECT, request->process->id, "a MIG instance that is not the lease's");
         if (refused != RM_STATUS_OK)
                 return answer(request, refused);
         r = perform(request);

@@ -97,7 +97,7 @@ static uint8_t *number_field(struct request *request, uint32_t *ret_size, uint32
                 *ret_at = request->call.fd_at;
                 return request->block;
         }
-        if (request->call.kind == RM_CONTROL)
+        if (request->call.kind == RM_CONTROL || request->call.kind == RM_ALLOC || request->call.kind == RM_ALLOC_SHORT)
                 in_params = gate_params_fd(&request->call);
         *ret_size = request->params_size;
         *ret_at = in_params;

@@ -23,6 +23,10 @@ struct lease_device {
         uint32_t minor;    /* N of /dev/nvidiaN */
         bytes total;       /* what the card has, as memory info would say */
         struct quota quota;
+        struct {
+                bool is_one;           /* the tenant is on a MIG instance */
+                uint32_t gpu, compute; /* the driver's ids of it: no others may be named */
+        } mig;
 };
 
 struct lease {

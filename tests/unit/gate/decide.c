@@ -1,6 +1,8 @@
 #include "gate/call.h"
 
 #include "base/cleanup.h"
+#include "lease/lease.h"
+#include "lease/ledger.h"
 
 #include <errno.h>
 
@@ -567,6 +569,43 @@ static void every_action_has_a_name_of_its_own(void **state)
         assert_string_equal(gate_action_name((enum gate_action)(GATE_LOOK + 1)), "?");
 }
 
+static uint32_t subscribes(const struct lease *lease, uint32_t class_number, uint32_t id, uint32_t parent, int device)
+{
+        struct ledger_object on = { .class_number = parent, .device = device };
+        uint8_t params[16] = { 0 };
+
+        rm_put32(params, sizeof(params), 0, id);
+        return gate_check_instance(lease, class_number, params, sizeof(params), &on);
+}
+
+static void a_tenant_subscribes_to_the_instance_of_its_lease_and_no_other(void **state)
+{
+        enum { GPU = 0xc637, COMPUTE = 0xc638, ALL = 0xfffffffe /* NVC637_DEVICE_PROFILING_SWIZZID */ };
+        struct lease lease = { .n_devices = 2 };
+        const uint32_t on = RM_CLASS_SUBDEVICE;
+        uint8_t few[12] = { 0 };
+
+        (void)state;
+        lease.devices[0].is_granted = lease.devices[1].is_granted = true;
+        assert_int_equal(subscribes(&lease, GPU, 0, on, 0), RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        lease.devices[1].mig.is_one = true;
+        lease.devices[1].mig.gpu = 3;
+        lease.devices[1].mig.compute = 1;
+        assert_int_equal(subscribes(&lease, GPU, 3, on, 1), RM_STATUS_OK);
+        assert_int_equal(subscribes(&lease, COMPUTE, 1, GPU, 1), RM_STATUS_OK);
+        assert_int_equal(subscribes(&lease, GPU, 3, on, 0), RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        assert_int_equal(subscribes(&lease, GPU, 3, on, -1), RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        assert_int_equal(subscribes(&lease, GPU, 1, on, 1), RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        assert_int_equal(subscribes(&lease, GPU, ALL, on, 1), RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        assert_int_equal(subscribes(&lease, COMPUTE, 3, GPU, 1), RM_STATUS_INSUFFICIENT_PERMISSIONS);
+        assert_int_equal(subscribes(&lease, COMPUTE, 1, on, 1), RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(subscribes(&lease, GPU, 3, RM_CLASS_CLIENT, 1), RM_STATUS_INVALID_ARGUMENT);
+        assert_int_equal(gate_check_instance(&lease, GPU, few, sizeof(few),
+                                             &(struct ledger_object){ .class_number = on, .device = 1 }),
+                         RM_STATUS_INVALID_PARAM_STRUCT);
+        assert_int_equal(subscribes(&lease, RM_CLASS_GROUP, 9, on, 0), RM_STATUS_OK);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -593,6 +632,7 @@ int main(void)
                 cmocka_unit_test(clients_in_parameters_are_found),
                 cmocka_unit_test(descriptors_in_parameters_are_found),
                 cmocka_unit_test(every_action_has_a_name_of_its_own),
+                cmocka_unit_test(a_tenant_subscribes_to_the_instance_of_its_lease_and_no_other),
         };
 
         return cmocka_run_group_tests_name("gate/decide", tests, NULL, NULL);
