@@ -23,7 +23,7 @@ static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "\n"
                             "MEMORY is what the tenant holds, of its quota. GPU is its part of the device's time in\n"
                             "the last second, SHARE what it is entitled to, CAP what it never exceeds; a * behind\n"
-                            "GPU: it waits for its turn.\n";
+                            "GPU: it waits for its turn. A DEVICE with a UUID: its MIG instance there.\n";
 
 struct ps {
         const char *dir;
@@ -33,7 +33,8 @@ struct ps {
 static void row(struct table *table, const json_t *tenant, const json_t *device, nsec now)
 {
         char held[BYTES_TEXT], quota[BYTES_TEXT], memory[2 * BYTES_TEXT + 4], gpu[WHEN_TEXT + 2], share[WHEN_TEXT],
-                cap[WHEN_TEXT], up[WHEN_TEXT], index[24], processes[24];
+                cap[WHEN_TEXT], up[WHEN_TEXT], index[96], processes[24];
+        const char *instance = field_text(device, "instance");
         unsigned int cap_permille = (unsigned int)field_permille(device, "cap_permille");
         nsec since = field_moment(tenant, "since");
 
@@ -41,7 +42,8 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
                        bytes_format(field_number(device, "quota_bytes"), quota));
         (void)snprintf(gpu, sizeof(gpu), "%.1f%%%s", field_permille(device, "granted_permille") / 10,
                        field_is(device, "waiting") ? "*" : "");
-        (void)snprintf(index, sizeof(index), "%llu", (unsigned long long)field_number(device, "index"));
+        (void)snprintf(index, sizeof(index), "%llu%s%.64s", (unsigned long long)field_number(device, "index"),
+                       *instance ? " " : "", instance);
         (void)snprintf(processes, sizeof(processes), "%llu", (unsigned long long)field_number(tenant, "processes"));
         table_row(table, field_text(tenant, "tenant"), index, memory, gpu,
                   permille_format((unsigned int)field_permille(device, "share_permille"), share),

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "node/grant.h"
+#include "node/mig.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -64,7 +65,7 @@ static int fill(struct daemon *daemon, const struct message_request *request, st
         r = grant_apply(&grant, lease, err);
         if (r < 0)
                 return r == -ERANGE ? -ENOSPC : -EINVAL;
-        if (!request->mem[0] && (r = give_the_rest(daemon, ret->mode, lease, err)) < 0)
+        if (!request->mem[0] && !mig_is(ret) && (r = give_the_rest(daemon, ret->mode, lease, err)) < 0)
                 return r;
         message_lease_fill(lease, ret);
         return 0;
@@ -72,10 +73,10 @@ static int fill(struct daemon *daemon, const struct message_request *request, st
 
 static int check_mode(const char *mode, struct err *err)
 {
-        if (!*mode || !strcmp(mode, "time") || !strcmp(mode, "spatial"))
+        if (!*mode || !strcmp(mode, "time") || !strcmp(mode, "spatial") || !strcmp(mode, "mig"))
                 return 0;
-        return err_say(err, -EINVAL, "mode '%s' is not offered by this daemon: ask for time or spatial (docs/modes.md)",
-                       mode);
+        return err_say(err, -EINVAL,
+                       "mode '%s' is not offered by this daemon: ask for time, spatial or mig (docs/modes.md)", mode);
 }
 
 /* What gives a tenant more than its lease, or looks at it less often, is the operator's to say. */
@@ -121,6 +122,11 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                 return r;
         if (mps_is_spatial(&lease) && (r = mps_check(daemon, &lease, err)) < 0)
                 return r;
+        if (mig_is(&lease)) {
+                mig_look(daemon);
+                if ((r = mig_place(daemon, &lease, request->mem[0], err)) < 0)
+                        return r;
+        }
         if ((r = tenants_fit(&daemon->tenants, &lease, NULL, err)) != 0)
                 return errno_of(r);
         r = tenants_put(&daemon->tenants, &lease, &tenant);

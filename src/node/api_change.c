@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/when.h"
 #include "gate/gate.h"
+#include "node/mig.h"
 #include "node/store.h"
 
 #include <errno.h>
@@ -87,6 +88,8 @@ static int change_key(const struct daemon *daemon, const char *key, const json_t
                 return err_say(err, -EINVAL,
                                "%.20s of a tenant of --mode spatial is set when it starts: its CUDA context has it",
                                key);
+        if (mig_is(lease))
+                return err_say(err, -EINVAL, "%.20s: a tenant of --mode mig has multiprocessors of its own", key);
         if (!strcmp(key, "share_permille")) /* 0, null: an equal part of what nobody was promised */
                 return change_permille(key, value, 0, &lease->share, err);
         if (!strcmp(key, "cap_permille") && json_is_null(value)) {

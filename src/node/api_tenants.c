@@ -11,7 +11,7 @@ static json_t *device_json(const struct tenant *tenant, const struct device *dev
         const struct board_device *board = tenant->board ? &tenant->board->devices[device->index] : NULL;
         const struct pace_row *row = device_row(device, tenant);
 
-        return json_pack("{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I}", "index",
+        return json_pack("{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?}", "index",
                          (int)device->index, "quota_bytes", (json_int_t)tenant->lease.devices[device->index].quota,
                          "held_bytes", (json_int_t)(board ? board->held : 0), "peak_bytes",
                          (json_int_t)(board ? board->peak : 0), "refused", (json_int_t)(board ? board->n_refused : 0),
@@ -19,7 +19,8 @@ static json_t *device_json(const struct tenant *tenant, const struct device *dev
                          (json_int_t)(board ? board->used : 0), "granted_permille", row ? (int)row->granted : 0,
                          "promised_permille", row ? (int)row->promised : 0, "waiting", row ? (int)row->is_waiting : 0,
                          "is_off", board ? (int)board->is_off : 0, "slice_ns",
-                         (json_int_t)(board ? board->slice_set : 0));
+                         (json_int_t)(board ? board->slice_set : 0), "instance",
+                         tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL);
 }
 
 json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)

@@ -46,6 +46,8 @@ struct device {
         struct gpu_device info;
         struct pace *pace;
         struct mps mps;
+        struct gpu_instance instances[GPU_INSTANCES_MAX]; /* as of the latest mig_look */
+        unsigned int n_instances;
         struct loop_source source; /* its events */
         bool is_lost;
         uint64_t n_lost; /* records, in all */

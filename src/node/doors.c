@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "gate/gate.h"
 #include "node/keeper.h"
+#include "node/mig.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -111,6 +112,8 @@ static void grant(struct visitor *visitor)
         (void)json_object_set_new(body, "tenant", json_string(visitor->tenant->lease.tenant));
         if (mps_is_spatial(&visitor->tenant->lease))
                 mps_environment(visitor->daemon, &visitor->tenant->lease, env);
+        if (mig_is(&visitor->tenant->lease))
+                mig_environment(&visitor->tenant->lease, env);
         (void)json_object_set_new(body, "env", env);
         (void)message_send(visitor->source.fd, body, NULL, 0);
 }

@@ -12,6 +12,7 @@
 #include "gate/gate.h"
 #include "node/http.h"
 #include "node/keeper.h"
+#include "node/mig.h"
 #include "node/store.h"
 
 #include <errno.h>
@@ -62,8 +63,8 @@ static void finish(struct daemon *daemon, struct tenant *tenant)
 
 static void join_pace(struct daemon *daemon, struct tenant *tenant)
 {
-        if (mps_is_spatial(&tenant->lease))
-                return; /* its channels are the server's group's: one cannot be turned off alone */
+        if (mps_is_spatial(&tenant->lease) || mig_is(&tenant->lease))
+                return; /* one of the server's group cannot be turned off alone; an instance is its own */
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
                 struct pace_tenant row = { .id = tenant->lease.id,
                                            .board = tenant->board,

@@ -138,6 +138,9 @@ int message_lease_apply(const struct message_lease *from, struct lease *lease)
                         return -ENODEV;
                 lease->devices[i].is_granted = from->devices[i].is_granted;
                 lease->devices[i].quota.size = from->devices[i].quota;
+                lease->devices[i].mig.is_one = from->devices[i].is_granted && from->mig.uuid[0];
+                lease->devices[i].mig.gpu = from->mig.gpu;
+                lease->devices[i].mig.compute = from->mig.compute;
         }
         lease->host.size = from->host;
         lease->managed = from->managed;
@@ -157,19 +160,28 @@ static json_t *devices_new(const struct message_lease *lease)
         return devices;
 }
 
+static json_t *mig_new(const struct message_lease *lease)
+{
+        if (!lease->mig.uuid[0])
+                return json_null();
+        return json_pack("{s:s, s:I, s:I, s:I}", "uuid", lease->mig.uuid, "gpu", (json_int_t)lease->mig.gpu, "compute",
+                         (json_int_t)lease->mig.compute, "bytes", (json_int_t)lease->mig.memory);
+}
+
 json_t *message_lease_new(const struct message_lease *lease)
 {
         json_t *devices = devices_new(lease);
 
         if (!devices)
                 return NULL;
-        return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I}", "id",
+        return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I, s:o}", "id",
                          (json_int_t)lease->id, "tenant", lease->tenant, "command", lease->command, "mode", lease->mode,
                          "owner", (json_int_t)lease->owner, "since", (json_int_t)lease->since, "share",
                          (int)lease->share, "cap", (int)lease->cap, "class", turns_class_name(lease->class), "ipc_host",
                          lease->ipc_host, "audit_ms", (json_int_t)lease->audit_ms, "devices", devices, "host_bytes",
                          (json_int_t)lease->host, "managed", managed_names[lease->managed], "groups_max",
-                         (json_int_t)lease->groups_max, "channels_max", (json_int_t)lease->channels_max);
+                         (json_int_t)lease->groups_max, "channels_max", (json_int_t)lease->channels_max, "mig",
+                         mig_new(lease));
 }
 
 static bool copy_devices(const json_t *devices, struct message_lease *to)
@@ -218,6 +230,19 @@ static bool copy_limits(const json_t *body, struct message_lease *to)
                copy_u32(body, "channels_max", &to->channels_max) && copy_u32(body, "owner", &to->owner);
 }
 
+/* A lease of mode mig without an instance would be one of the whole device. */
+static bool copy_mig(const json_t *body, struct message_lease *to)
+{
+        const json_t *mig = json_object_get(body, "mig");
+        int64_t memory = message_number(mig, "bytes", -1);
+
+        if (strcmp(to->mode, "mig") != 0)
+                return true;
+        to->mig.memory = (bytes)memory;
+        return memory >= 0 && copy_text(mig, "uuid", to->mig.uuid, sizeof(to->mig.uuid)) && to->mig.uuid[0] &&
+               copy_u32(mig, "gpu", &to->mig.gpu) && copy_u32(mig, "compute", &to->mig.compute);
+}
+
 int message_lease_parse(const json_t *body, struct message_lease *ret)
 {
         struct message_lease lease = {
@@ -231,7 +256,7 @@ int message_lease_parse(const json_t *body, struct message_lease *ret)
             !copy_text(body, "mode", lease.mode, sizeof(lease.mode)) ||
             !copy_permille(body, "share", 0, &lease.share) || !copy_permille(body, "cap", TURNS_WHOLE, &lease.cap) ||
             !copy_class(body, &lease.class) || !copy_audit(body, &lease.audit_ms) || !copy_limits(body, &lease) ||
-            !copy_devices(json_object_get(body, "devices"), &lease))
+            !copy_mig(body, &lease) || !copy_devices(json_object_get(body, "devices"), &lease))
                 return -EINVAL;
         *ret = lease;
         return 0;

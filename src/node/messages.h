@@ -102,6 +102,11 @@ struct message_lease {
                 bool is_granted;
                 bytes quota;
         } devices[LEASE_DEVICES_MAX]; /* by PCI bus order; cards themselves the keeper finds */
+        struct {
+                char uuid[64]; /* of mode mig: the instance on the only device; "": none */
+                uint32_t gpu, compute;
+                bytes memory;
+        } mig;
         bytes host;
         enum lease_managed managed;
         uint32_t groups_max, channels_max;

@@ -85,7 +85,7 @@ static const char usage[] =
         "  --share PERCENT              GPU time that it gets whenever it wants it (needs 'sublet daemon')\n"
         "  --cap PERCENT                GPU time that it never exceeds\n"
         "  --class=latency|normal|batch how it shares: comes on at once, or gives way\n"
-        "  --mode=time|spatial          takes turns (default), or shares the card through MPS (docs/modes.md)\n"
+        "  --mode=time|spatial|mig      takes turns (default), shares the card through MPS, or has a MIG instance\n"
         "  --no-daemon                  only the quota, though a daemon is there\n"
         "  --preload                    quota kept inside the program by libsublet.so, not supervised (no daemon)\n"
         "  --dir DIR                    where the daemon's sockets are (default: $SUBLET_DIR or /run/sublet)\n"

@@ -3,6 +3,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "base/when.h"
+#include "node/mig.h"
 #include "node/mps.h"
 
 #include <ctype.h>
@@ -75,6 +76,9 @@ static int fit_memory(const struct tenants *tenants, unsigned int device, const 
         bytes free = tenants_free(tenants, device, lease->mode, but);
         char wanted[BYTES_TEXT], left[BYTES_TEXT];
 
+        if (mig_is(lease) && quota > lease->mig.memory)
+                return err_say(err, TENANTS_E_NO_ROOM, "%s is more than the tenant's MIG instance has (%s)",
+                               bytes_format(quota, wanted), bytes_format(lease->mig.memory, left));
         if (quota > total)
                 return err_say(err, TENANTS_E_NO_ROOM, "%s is more than device %u has (%s)",
                                bytes_format(quota, wanted), device, bytes_format(total, left));

@@ -91,7 +91,7 @@ bytes tenants_free(const struct tenants *tenants, unsigned int device, const cha
 permille tenants_promised(const struct tenants *tenants, unsigned int device, const struct tenant *but);
 unsigned int tenants_count(const struct tenants *tenants, unsigned int device);
 
-/* How the device is shared by its tenants: "time", "spatial"; "time" when it has none. */
+/* How the device is shared by its tenants: "time", "spatial", "mig"; "time" when it has none. */
 const char *tenants_mode(const struct tenants *tenants, unsigned int device, const struct tenant *but);
 
 /* Whether a lease fits beside the others; `but` is the tenant whose lease it replaces. err says what does not, and

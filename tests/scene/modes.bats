@@ -124,3 +124,105 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         [ "${#lines[@]}" -eq 1 ]
         [ -z "$("$sublet" ps -q)" ]
 }
+
+# ---- MIG: on a machine whose card 0 has instances. The simulator's NVML tells them; no real card in MIG mode was there.
+
+mig_machine() { # [OPTION...]
+        machine_end
+        machine_start --memory 64G --gpus 2 --mig 20G,10G,10G "$@"
+        daemon_start
+}
+
+# What a client of the driver's gets that subscribes to instances (GPU, COMPUTE)...: the driver's answers, in words
+subscriber=$BATS_TEST_DIRNAME/../peers/mig/subscribe
+
+@test "a lease on MIG gets the smallest free instance that holds it, and its memory" {
+        mig_machine
+        lodger a --mode mig -- sleep 60
+        [ "$(of a quota_bytes)" -eq $((10 * 1024 * MIB)) ]
+        [ "$(of a mode)" = mig ]
+        [ "$(of a index)" = 0 ]
+        lodger b --mode mig --mem 12G -- sleep 60
+        [ "$(of b quota_bytes)" -eq $((12 * 1024 * MIB)) ]
+        lodger c --mode mig --mem 1G -- sleep 60
+        [ "$("$sublet" ps --json | jq -r '.[].devices[0].instance' | grep '^MIG-' | sort -u | wc -l)" -eq 3 ]
+        "$sublet" ps | grep -q "0 $(of c instance)"
+}
+
+@test "the command on an instance sees that one, and no more memory than its lease" {
+        mig_machine
+        run -0 spatial a --mode mig --mem 2G -- sh -c 'echo "$CUDA_VISIBLE_DEVICES $NVIDIA_VISIBLE_DEVICES"'
+        [[ $output =~ ^(MIG-[0-9a-f-]{36})\ (MIG-[0-9a-f-]{36})$ ]]
+        [ "${BASH_REMATCH[1]}" = "${BASH_REMATCH[2]}" ]
+        run -0 spatial a --mode mig --mem 2G -- "$families" meminfo
+        [ "$(value total_mib "$output")" -eq 2048 ]
+}
+
+@test "what no free instance holds is refused in one line that says what is free" {
+        mig_machine
+        lodger a --mode mig --mem 12G -- sleep 60
+        run spatial b --mode mig --mem 12G -- true
+        [ "$status" -ne 0 ]
+        [ "${#lines[@]}" -eq 1 ]
+        [[ $output == *"free are: 10 GiB on device 0, 10 GiB on device 0;"* ]]
+        run spatial b --mode mig --gpu 1 -- true
+        [[ $output == *"no MIG instance is there"* ]]
+        run spatial b --mode mig --share 30 -- true
+        [[ $output == *"has its own: leave them out"* ]]
+        run spatial b --mem 1G --gpu 0 -- true
+        [[ $output == *"--mode time does not go beside that"* ]]
+        run -0 spatial b --mem 1G --gpu 1 -- true
+}
+
+@test "an instance is taken under the next daemon, and free when its tenant has ended" {
+        mig_machine
+        lodger a --mode mig --mem 12G -- sleep 60
+        wait_for lives a
+        was=$(of a instance)
+        daemon_end KILL
+        daemon_start
+        wait_for lives a
+        [ "$(of a instance)" = "$was" ]
+        run spatial b --mode mig --mem 12G -- true
+        [ "$status" -ne 0 ]
+        "$sublet" end a
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]'
+        run -0 spatial b --mode mig --mem 12G -- sh -c 'echo "$CUDA_VISIBLE_DEVICES"'
+        [ "$output" = "$was" ]
+}
+
+@test "memory of a tenant on MIG is set up to its instance's, and nothing else of it" {
+        mig_machine
+        lodger a --mode mig --mem 1G -- sleep 60
+        wait_for lives a
+        "$sublet" set a mem=10G
+        [ "$(of a quota_bytes)" -eq $((10 * 1024 * MIB)) ]
+        run "$sublet" set a mem=11G
+        [ "$status" -ne 0 ]
+        [[ $output == *"more than the tenant's MIG instance has (10 GiB)"* ]]
+        run "$sublet" set a share=30
+        [[ $output == *"has multiprocessors of its own"* ]]
+}
+
+@test "a tenant subscribes to the instance of its lease, and to no other" {
+        mig_machine
+        lodger a --mode mig --mem 12G -- sleep 60 # the instance 1
+        run -0 --separate-stderr spatial b --mode mig --mem 1G -- "$subscriber"
+        echo "$output"
+        [ "$(value gpu1 "$output")" = 0x1b ] # INSUFFICIENT_PERMISSIONS
+        [ "$(value gpu2 "$output")" = 0x0 ]
+        [ "$(value compute0 "$output")" = 0x0 ]
+        [ "$(value compute1 "$output")" = 0x1b ]
+        [ "$(value gpu3 "$output")" = 0x1b ]
+        [ "$(value config "$output")" = 0x1b ]
+        wait_for eval '"$sublet" events b | grep -q FOREIGN_OBJECT'
+}
+
+@test "a tenant without a lease on MIG cannot subscribe" {
+        mig_machine
+        run -0 --separate-stderr spatial a --mem 1G --gpu 0 -- "$subscriber"
+        echo "$output"
+        [ "$(value gpu1 "$output")" = 0x1b ]
+        [ "$(value gpu2 "$output")" = 0x1b ]
+        [ "$(value gpu3 "$output")" = 0x1b ]
+}

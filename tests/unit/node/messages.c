@@ -302,6 +302,35 @@ static void a_lease_that_lacks_something_is_refused(void **state)
         assert_int_equal(message_lease_parse(NULL, &is), -EINVAL);
 }
 
+static void a_lease_on_mig_names_its_instance(void **state)
+{
+        struct message_lease was = { .tenant = "a",
+                                     .mode = "mig",
+                                     .cap = 1000,
+                                     .host = 1,
+                                     .groups_max = 1,
+                                     .channels_max = 1,
+                                     .mig = { .uuid = "MIG-a", .gpu = 5, .compute = 1, .memory = 10 * GIB } },
+                             is;
+        struct lease lease = { .n_devices = 2 };
+        json_t *body;
+
+        (void)state;
+        was.devices[1].is_granted = true;
+        body = message_lease_new(&was);
+        assert_int_equal(message_lease_parse(body, &is), 0);
+        assert_string_equal(is.mig.uuid, "MIG-a");
+        assert_int_equal(is.mig.memory, 10 * GIB);
+        assert_int_equal(message_lease_apply(&is, &lease), 0);
+        assert_false(lease.devices[0].mig.is_one);
+        assert_true(lease.devices[1].mig.is_one);
+        assert_int_equal(lease.devices[1].mig.gpu, 5);
+        assert_int_equal(lease.devices[1].mig.compute, 1);
+        (void)json_object_del(body, "mig"); /* would be one of the whole device */
+        assert_int_equal(message_lease_parse(body, &is), -EINVAL);
+        json_decref(body);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -317,6 +346,7 @@ int main(void)
                 cmocka_unit_test(a_field_out_of_range_is_named),
                 cmocka_unit_test(a_lease_comes_back_as_it_was_granted),
                 cmocka_unit_test(a_lease_that_lacks_something_is_refused),
+                cmocka_unit_test(a_lease_on_mig_names_its_instance),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "node/fake_daemon.h"
 
 #include "base/err.h"
+#include "node/mig.h"
 
 #include <stdio.h>
 
@@ -231,6 +232,96 @@ static void tenants_in_space_lease_one_device_and_have_no_class(void **state)
         assert_int_equal(admit(daemon, &request, 0, &tenant, &err), 0);
 }
 
+static void put_instances(struct daemon *daemon)
+{
+        static const struct gpu_instance first[] = { { "MIG-a", 1, 0, 20 * GIB }, { "MIG-b", 5, 0, 10 * GIB } },
+                                         second[] = { { "MIG-c", 1, 0, 5 * GIB }, { "MIG-d", 1, 1, 5 * GIB } };
+
+        memcpy(daemon->devices[0].instances, first, sizeof(first));
+        memcpy(daemon->devices[1].instances, second, sizeof(second));
+        daemon->devices[0].n_instances = daemon->devices[1].n_instances = 2;
+}
+
+static struct message_lease mig_lease(bytes gib, bool on_second)
+{
+        struct message_lease lease = lease_of(gib, 0);
+
+        (void)snprintf(lease.mode, sizeof(lease.mode), "mig");
+        lease.devices[1] = lease.devices[0];
+        lease.devices[1].is_granted = on_second;
+        return lease;
+}
+
+static void the_smallest_free_instance_that_holds_it_is_leased(void **state)
+{
+        struct message_lease any = mig_lease(100, true), first = mig_lease(100, false), large = mig_lease(8, true);
+        struct daemon *daemon = *state;
+        struct err err = { 0 };
+
+        put_instances(daemon);
+        assert_int_equal(mig_place(daemon, &any, false, &err), 0);
+        assert_string_equal(any.mig.uuid, "MIG-c");
+        assert_false(any.devices[0].is_granted);
+        assert_int_equal(any.devices[1].quota, 5 * GIB);
+        assert_int_equal(mig_place(daemon, &first, false, &err), 0);
+        assert_string_equal(first.mig.uuid, "MIG-b");
+        assert_int_equal(first.mig.gpu, 5);
+        assert_int_equal(mig_place(daemon, &large, true, &err), 0);
+        assert_string_equal(large.mig.uuid, "MIG-b");
+        assert_int_equal(large.devices[0].quota, 8 * GIB);
+        assert_false(large.devices[1].is_granted);
+        large.devices[0].quota = 11 * GIB;
+        assert_int_equal(tenants_fit(&daemon->tenants, &large, NULL, &err), TENANTS_E_NO_ROOM);
+}
+
+static void a_gpu_instance_has_one_tenant(void **state)
+{
+        struct message_lease one = mig_lease(1, true), two = one, three = one, four = one;
+        struct daemon *daemon = *state;
+        struct tenant *tenant;
+        struct err err = { 0 };
+
+        put_instances(daemon);
+        assert_int_equal(mig_place(daemon, &one, true, &err), 0);
+        assert_int_equal(tenants_put(&daemon->tenants, &one, &tenant), 0);
+        assert_int_equal(mig_place(daemon, &two, true, &err), 0);
+        assert_string_equal(two.mig.uuid, "MIG-b"); /* not d: it shares memory with c; not c's number on device 0 */
+        assert_int_equal(tenants_put(&daemon->tenants, &two, &tenant), 0);
+        assert_int_equal(mig_place(daemon, &three, true, &err), 0);
+        assert_string_equal(three.mig.uuid, "MIG-a");
+        assert_int_equal(tenants_put(&daemon->tenants, &three, &tenant), 0);
+        assert_int_equal(mig_place(daemon, &four, true, &err), -ENOSPC);
+        assert_non_null(strstr(err.text, "all MIG instances are taken"));
+}
+
+static void what_no_free_instance_holds_is_refused_with_what_is_free(void **state)
+{
+        struct message_lease lease = mig_lease(21, false);
+        struct daemon *daemon = *state;
+        struct err err = { 0 };
+
+        assert_int_equal(mig_place(daemon, &lease, true, &err), -ENOSPC);
+        assert_non_null(strstr(err.text, "no MIG instance is there"));
+        put_instances(daemon);
+        assert_int_equal(mig_place(daemon, &lease, true, &err), -ENOSPC);
+        assert_non_null(strstr(err.text, "free are: 20 GiB on device 0, 10 GiB on device 0;"));
+}
+
+static void an_instance_has_no_share_cap_or_class(void **state)
+{
+        struct message_lease share = mig_lease(1, true), cap = share, class = share;
+        struct daemon *daemon = *state;
+        struct err err = { 0 };
+
+        put_instances(daemon);
+        share.share = 300;
+        cap.cap = 500;
+        class.class = TURNS_LATENCY;
+        assert_int_equal(mig_place(daemon, &share, true, &err), -EINVAL);
+        assert_int_equal(mig_place(daemon, &cap, true, &err), -EINVAL);
+        assert_int_equal(mig_place(daemon, &class, true, &err), -EINVAL);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -249,6 +340,10 @@ int main(void)
                 TEST(a_device_is_shared_in_time_or_in_space_and_never_both),
                 TEST(the_server_of_tenants_in_space_has_memory_too),
                 TEST(tenants_in_space_lease_one_device_and_have_no_class),
+                TEST(the_smallest_free_instance_that_holds_it_is_leased),
+                TEST(a_gpu_instance_has_one_tenant),
+                TEST(what_no_free_instance_holds_is_refused_with_what_is_free),
+                TEST(an_instance_has_no_share_cap_or_class),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
