@@ -62,8 +62,8 @@ size_t gate_client_fields(const struct rm_call *call, const uint32_t **ret_offse
 uint32_t gate_params_fd(const struct rm_call *call);
 
 /*
- * Whether a MIG subscription (class 0xc637 on a subdevice, 0xc638 on a 0xc637) names the instance of the lease. `parent` is
- * what it is to hang on. RM_STATUS_OK, also for other classes; else what the driver says of an instance that is not there.
+ * Whether a MIG subscription (class 0xc637 on a subdevice, 0xc638 on a 0xc637) names the instance of the lease.
+ * `parent` is what it is to hang on. RM_STATUS_OK, also for other classes; else what is to be answered.
  */
 struct lease;
 struct ledger_object;

@@ -1,8 +1,8 @@
 /*
  * MIG: which instance a tenant may subscribe to. Without a subscription a client has none of a device in MIG mode.
  *
- * Parameters of both classes: id@0, descriptor of the capability@8. Source: clc637.h, clc638.h, 525 to 595; read, not run:
- * no device in MIG mode was there. The driver looks at the capability besides (perform.c gives it our duplicate).
+ * Parameters of both classes: id@0, descriptor of the capability@8. Source: clc637.h, clc638.h, 525 to 595; read, not
+ * run: no device in MIG mode was there. The driver looks at the capability besides (perform.c gives it our duplicate).
  */
 #include "gate/decide.h"
 

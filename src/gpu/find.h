@@ -34,8 +34,8 @@ struct gpu_instance {
         bytes memory;          /* the GPU instance's: its compute instances share it */
 };
 
-/* The instances of the device of that UUID, as NVML tells them now: *ret_n, 0 without MIG mode. 0; -ENOTSUP: no NVML here,
- * or one too old for MIG. Blocks: starts NVML if nobody in this process has. */
+/* The instances of the device of that UUID, as NVML tells them now: *ret_n, 0 without MIG mode. 0; -ENOTSUP: no NVML
+ * here, or one too old for MIG. Blocks: starts NVML if nobody in this process has. */
 int gpu_instances(const char *uuid, struct gpu_instance ret[static GPU_INSTANCES_MAX], unsigned int *ret_n);
 
 /* Waits at most `timeout_ms` for an Xid or a lost device (NVML events). 1: *ret_device, *ret_xid; 0: nothing;

@@ -1,4 +1,4 @@
-/* Existing MIG instances, as NVML tells them. What nvml.def asks for is needed; these calls came later and may be missing. */
+/* Existing MIG instances, as NVML tells them. What nvml.def has is needed; these calls came later and may be missing. */
 #include "gpu/find.h"
 
 #include "gpu/nvml.h"

@@ -226,3 +226,17 @@ subscriber=$BATS_TEST_DIRNAME/../peers/mig/subscribe
         [ "$(value gpu2 "$output")" = 0x1b ]
         [ "$(value gpu3 "$output")" = 0x1b ]
 }
+
+@test "tenants on MIG take no turns" {
+        mig_machine
+        for name in a b; do
+                lodger $name --mode mig --mem 1G -- "$load_program" -t 60 deep
+        done
+        lodger time --gpu 1 --mem 1G -- "$load_program" -t 60 deep # as a measure: the daemon knows its load
+        wait_for eval '[ "$(of time granted_permille)" -gt 900 ]'
+        for name in a b; do
+                [ "$(of $name granted_permille)" = 0 ]
+                [ "$(of $name is_off)" != true ]
+                [ "$(of $name slice_ns)" = 0 ]
+        done
+}
