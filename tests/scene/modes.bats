@@ -127,9 +127,9 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
 
 # ---- MIG: on a machine whose card 0 has instances. The simulator's NVML tells them; no real card in MIG mode was there.
 
-mig_machine() { # [OPTION...]
+mig_machine() {
         machine_end
-        machine_start --memory 64G --gpus 2 --mig 20G,10G,10G "$@"
+        machine_start --memory 64G --gpus 2 --mig 20G,10G,10G
         daemon_start
 }
 
