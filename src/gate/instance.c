@@ -1,8 +1,9 @@
 /*
  * MIG: which instance a tenant may subscribe to. Without a subscription a client has none of a device in MIG mode.
  *
- * Parameters of both classes: id@0, descriptor of the capability@8. Source: clc637.h, clc638.h, 525 to 595; read, not
- * run: no device in MIG mode was there. The driver looks at the capability besides (perform.c gives it our duplicate).
+ * Parameters of both classes: descriptor of the capability@0 (u64), id@8. Source: open-gpu-kernel-modules,
+ * sdk/nvidia/inc/class/clc637.h and clc638.h; read, not run: no device in MIG mode was there. The driver looks at the
+ * capability besides (perform.c gives it our duplicate).
  */
 #include "gate/decide.h"
 
@@ -20,7 +21,7 @@ uint32_t gate_check_instance(const struct lease *lease, uint32_t class_number, c
                              const struct ledger_object *parent)
 {
         bool is_compute = class_number == COMPUTE_INSTANCE;
-        uint32_t id = rm_get32(params, params_size, 0);
+        uint32_t id = rm_get32(params, params_size, 8);
         const struct lease_device *device;
 
         if (!is_compute && class_number != GPU_INSTANCE)

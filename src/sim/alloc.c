@@ -92,11 +92,11 @@ static uint32_t event_alloc(struct machine *machine, struct object *object, cons
         return SIM_STATUS_INVALID_EVENT;
 }
 
-/* A subscription to a MIG instance, which the parameters name; its capability (a descriptor at 8) is not looked at.
+/* A subscription to a MIG instance, which the parameters name; its capability (a descriptor at 0) is not looked at.
  * Source: clc637.h, clc638.h. */
 static uint32_t instance_alloc(const struct machine *machine, const struct object *object, const struct part *params)
 {
-        uint32_t id = rm_get32(params->data, params->size, 0);
+        uint32_t id = rm_get32(params->data, params->size, 8);
 
         if (object->class_number == CLASS_COMPUTE_INSTANCE)
                 return object->parent->class_number != CLASS_GPU_INSTANCE ? SIM_STATUS_INVALID_PARENT :

@@ -82,7 +82,7 @@ class Kubelet:
         self.server.stop(0).wait()
         for path in glob.glob(self.folder + '/*'):
             os.unlink(path)
-        for plugin in self.plugins.values():
+        for plugin in list(self.plugins.values()):
             plugin['channel'].close()
         self.plugins = {}
         self.begin()

@@ -574,7 +574,7 @@ static uint32_t subscribes(const struct lease *lease, uint32_t class_number, uin
         struct ledger_object on = { .class_number = parent, .device = device };
         uint8_t params[16] = { 0 };
 
-        rm_put32(params, sizeof(params), 0, id);
+        rm_put32(params, sizeof(params), 8, id);
         return gate_check_instance(lease, class_number, params, sizeof(params), &on);
 }
 
