@@ -347,7 +347,8 @@ static void look_after(struct daemon *daemon, struct tenant *tenant)
 {
         nsec waited = clock_now() - tenant->state_since;
 
-        if (tenant->state == TENANT_AWAITED && is_gone(tenant->keeper))
+        /* One that has said its last words and is gone may still wait at our door with them. */
+        if (tenant->state == TENANT_AWAITED && waited > NSEC_PER_SEC && is_gone(tenant->keeper))
                 lose(daemon, tenant);
         else if (tenant->state == TENANT_STARTED && waited > HELLO_SEC * NSEC_PER_SEC) {
                 (void)kill(tenant->keeper, SIGKILL); /* it serves nobody yet */
