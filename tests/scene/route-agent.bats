@@ -233,7 +233,7 @@ said() {
         agent_start
         until_ is up state a
         until_ is asleep state a
-        [[ $(ask a /is_sleeping) == *true* ]]
+        until_ eval '[[ $(ask a /is_sleeping) == *true* ]]' # the module hears it first
         [ "$(code "$(chat hi 1)")" = 200 ]
         until_ is asleep state a
 }
