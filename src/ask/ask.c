@@ -223,6 +223,11 @@ int ask_patch(struct ask *ask, const char *path, const json_t *body, json_t **re
         return question_json(ask, "PATCH", path, body, ret, err);
 }
 
+int ask_put(struct ask *ask, const char *path, const json_t *body, json_t **ret, struct err *err)
+{
+        return question_json(ask, "PUT", path, body, ret, err);
+}
+
 int ask_delete(struct ask *ask, const char *path, struct err *err)
 {
         _cleanup_(answer_done) struct answer answer = { 0 };

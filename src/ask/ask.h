@@ -34,6 +34,7 @@ void ask_freep(struct ask **ask);
  */
 int ask_get(struct ask *ask, const char *path, json_t **ret, struct err *err);
 int ask_patch(struct ask *ask, const char *path, const json_t *body, json_t **ret, struct err *err);
+int ask_put(struct ask *ask, const char *path, const json_t *body, json_t **ret, struct err *err);
 int ask_delete(struct ask *ask, const char *path, struct err *err);
 
 /*

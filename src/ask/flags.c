@@ -126,3 +126,14 @@ int flags_failed(const struct err *err)
         (void)fprintf(stderr, "sublet: %s\n", err->text);
         return VERB_REFUSED;
 }
+
+int flags_parse_most(int argc, char **argv, const struct flag *flags, size_t n_flags, const char *usage, int most,
+                     int *ret_code)
+{
+        int operand = flags_parse(argc, argv, flags, n_flags, usage, ret_code);
+
+        if (operand < 0 || argc - operand <= most)
+                return operand;
+        *ret_code = flags_surplus(argv[0], argv[operand + most]);
+        return -1;
+}

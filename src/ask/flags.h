@@ -31,6 +31,10 @@ struct flag {
  * help was printed (0), or what is wrong (2). */
 int flags_parse(int argc, char **argv, const struct flag *flags, size_t n_flags, const char *usage, int *ret_code);
 
+/* The same of a verb that takes `most` operands, which may be none: one too many is bad use. */
+int flags_parse_most(int argc, char **argv, const struct flag *flags, size_t n_flags, const char *usage, int most,
+                     int *ret_code);
+
 enum {
         VERB_DONE,
         VERB_REFUSED, /* the daemon did not, or is not there */

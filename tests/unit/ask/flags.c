@@ -80,6 +80,20 @@ static void help_is_no_failure(void **state)
         assert_int_equal(v.code, VERB_DONE);
 }
 
+static void one_operand_too_many_is_named(void **state)
+{
+        char verb[] = "verb", one[] = "one", two[] = "two", *argv[] = { verb, one, two, NULL }, text[256];
+        struct said err = said_begin(stderr);
+        int code = 7;
+
+        (void)state;
+        assert_int_equal(flags_parse_most(3, argv, NULL, 0, "", 2, &code), 1);
+        assert_int_equal(flags_parse_most(3, argv, NULL, 0, "", 1, &code), -1);
+        said_end(&err, stderr, text, sizeof(text));
+        assert_int_equal(code, VERB_USAGE);
+        assert_string_equal(text, "sublet: 'two' is one too many ('sublet verb --help')\n");
+}
+
 static void what_is_wrong_is_one_line_and_bad_use(void **state)
 {
         static const struct {
@@ -128,6 +142,7 @@ int main(void)
                 cmocka_unit_test(options_and_operands_may_be_mixed),
                 cmocka_unit_test(two_dashes_end_the_options),
                 cmocka_unit_test(help_is_no_failure),
+                cmocka_unit_test(one_operand_too_many_is_named),
                 cmocka_unit_test(what_is_wrong_is_one_line_and_bad_use),
                 cmocka_unit_test(a_verb_can_parse_twice),
         };

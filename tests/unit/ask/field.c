@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "cli/field.h"
+#include "ask/field.h"
 
 #include <locale.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "cli/field.h"
+#include "ask/field.h"
 
 #include <string.h>
 #include <wchar.h>
