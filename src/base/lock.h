@@ -1,13 +1,14 @@
 /*
  * Mutexes with ranks: taken downward in enum lock_rank, never upward; a debug build asserts it.
  * docs/locking.md says what each protects. No lock is held across a call into the driver, except
- * LOCK_ORDER, whose whole purpose is to keep two calls on one driver client in order.
+ * LOCK_ORDER, whose whole purpose is to keep two calls on one driver client in order, and LOCK_PARTITION above it.
  */
 #pragma once
 
 #include <pthread.h>
 
 enum lock_rank {
+        LOCK_PARTITION, /* a program's SM partitions, made and ended one at a time; held across calls of libcuda */
         LOCK_ORDER,     /* one driver client of a tenant: its tree-changing calls, one at a time */
         LOCK_PROCESSES, /* a gate's table of tenant processes */
         LOCK_CHANNELS,  /* a gate's table of channels and groups */
@@ -16,6 +17,7 @@ enum lock_rank {
         LOCK_TALK,      /* a keeper's sockets; a leaf */
         LOCK_PACE,      /* of one device: its tenants, what is metered, what is ordered */
         LOCK_CLUSTER,   /* what the extender knows of the cluster, and its idle API clients; a leaf */
+        LOCK_PODS,      /* what the device plugin knows of devices and of its node's pods; a leaf */
         LOCK_TRACE,     /* of one device: the ring of spans; a leaf */
         LOCK_RANKS,
 };

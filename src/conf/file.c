@@ -18,11 +18,6 @@ struct reader {
         struct err *err;
 };
 
-static void unref(json_t **value)
-{
-        json_decref(*value);
-}
-
 static int refuse(const struct reader *reader, const yaml_mark_t *at, const char *why)
 {
         return err_say(reader->err, -EINVAL, "%s:%zu: %s", reader->name, at->line + 1, why);
@@ -88,7 +83,7 @@ static int node(struct reader *reader, const yaml_event_t *event, json_t **ret);
 
 static int sequence(struct reader *reader, json_t **ret)
 {
-        _cleanup_(unref) json_t *list = json_array();
+        _cleanup_(json_decrefp) json_t *list = json_array();
 
         for (;;) {
                 yaml_event_t event;
@@ -139,7 +134,7 @@ static int member(struct reader *reader, const yaml_event_t *key, json_t *object
 
 static int mapping(struct reader *reader, json_t **ret)
 {
-        _cleanup_(unref) json_t *object = json_object();
+        _cleanup_(json_decrefp) json_t *object = json_object();
 
         for (;;) {
                 yaml_event_t key;
@@ -195,7 +190,7 @@ static int document(struct reader *reader, json_t **ret)
 {
         static const yaml_event_type_t before[] = { YAML_STREAM_START_EVENT, YAML_DOCUMENT_START_EVENT },
                                        after[] = { YAML_DOCUMENT_END_EVENT, YAML_STREAM_END_EVENT };
-        _cleanup_(unref) json_t *value = NULL;
+        _cleanup_(json_decrefp) json_t *value = NULL;
         yaml_event_t event;
         int r = 0;
 
