@@ -333,6 +333,52 @@ CUresult CUDAAPI cuStreamGetPriority(CUstream stream, int *priority);
 CUresult CUDAAPI cuStreamGetFlags(CUstream stream, unsigned int *flags);
 CUresult CUDAAPI cuStreamGetId(CUstream stream, unsigned long long *id);
 CUresult CUDAAPI cuStreamGetCtx(CUstream stream, CUcontext *context);
+
+/* ---- green contexts: some of the multiprocessors of a device --------------------------------- */
+
+typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
+
+typedef enum {
+        CU_DEV_RESOURCE_TYPE_INVALID = 0,
+        CU_DEV_RESOURCE_TYPE_SM = 1,
+} CUdevResourceType;
+
+typedef enum {
+        CU_GREEN_CTX_DEFAULT_STREAM = 1,
+} CUgreenCtxCreate_flags;
+
+typedef enum {
+        CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING = 1,
+        CU_DEV_SM_RESOURCE_SPLIT_MAX_POTENTIAL_CLUSTER_SIZE = 2,
+} CUdevSmResourceSplit_flags;
+
+typedef struct {
+        unsigned int smCount;
+        unsigned int minSmPartitionSize;
+        unsigned int smCoscheduledAlignment;
+} CUdevSmResource;
+
+typedef struct {
+        CUdevResourceType type;
+        unsigned char _internal_padding[92];
+        union {
+                CUdevSmResource sm;
+                unsigned char _oversize[48];
+        };
+} CUdevResource;
+
+CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type);
+CUresult CUDAAPI cuCtxGetDevResource(CUcontext context, CUdevResource *resource, CUdevResourceType type);
+CUresult CUDAAPI cuGreenCtxGetDevResource(CUgreenCtx green, CUdevResource *resource, CUdevResourceType type);
+CUresult CUDAAPI cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *n_groups, const CUdevResource *input,
+                                             CUdevResource *rest, unsigned int flags, unsigned int least);
+CUresult CUDAAPI cuDevResourceGenerateDesc(CUdevResourceDesc *desc, CUdevResource *resources, unsigned int n);
+CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice device, unsigned int flags);
+CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx green);
+CUresult CUDAAPI cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx green);
+CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx green, unsigned int flags, int priority);
+CUresult CUDAAPI cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green);
 CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode);
 CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph *graph);
 CUresult CUDAAPI cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status);

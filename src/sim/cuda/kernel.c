@@ -7,6 +7,8 @@
  * 8 such blocks at a time, so what is not a multiple of 1056 blocks rounds up; and one round cannot
  * be shorter than its chain of dependent instructions, 11 ns.
  *
+ * In a green context it has fewer multiprocessors; what a setting says is for all of them.
+ *
  * Kernels that only move memory cost their bytes at 3 TB/s. SUBLET_SIM_KERNEL_NS="name=ns,other=ns"
  * sets the cost of entries by name; a bare number is for all that are not named.
  */
@@ -39,8 +41,9 @@ static uint64_t param(const struct op *op, size_t i)
 
 /* ---- costs ----------------------------------------------------------------------------------- */
 
-static uint64_t cost_nop(const struct op *op)
+static uint64_t cost_nop(const struct op *op, uint64_t multiprocessors)
 {
+        (void)multiprocessors;
         (void)op;
         return LAUNCH_NS;
 }
@@ -50,25 +53,27 @@ static uint64_t cost_bytes(uint64_t n_words)
         return LAUNCH_NS + (uint64_t)((double)n_words * 4 / BYTES_PER_NS);
 }
 
-static uint64_t cost_fill(const struct op *op)
+static uint64_t cost_fill(const struct op *op, uint64_t multiprocessors)
 {
+        (void)multiprocessors;
         return cost_bytes(param(op, 2));
 }
 
-static uint64_t cost_stream(const struct op *op)
+static uint64_t cost_stream(const struct op *op, uint64_t multiprocessors)
 {
+        (void)multiprocessors;
         return cost_bytes(param(op, 1));
 }
 
-static uint64_t cost_burn(const struct op *op)
+static uint64_t cost_burn(const struct op *op, uint64_t multiprocessors)
 {
         const uint32_t *grid = op->kernel.grid, *block = op->kernel.block;
         uint64_t threads = (uint64_t)block[0] * block[1] * block[2], rounds = param(op, 1);
         uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
-        uint64_t resident = MULTIPROCESSORS * (uint64_t)(threads < THREADS_RESIDENT ? THREADS_RESIDENT / threads : 1);
+        uint64_t resident = multiprocessors * (uint64_t)(threads < THREADS_RESIDENT ? THREADS_RESIDENT / threads : 1);
         uint64_t waves = (blocks + resident - 1) / resident;
         uint64_t per_unit =
-                blocks < resident ? (blocks + MULTIPROCESSORS - 1) / MULTIPROCESSORS : resident / MULTIPROCESSORS;
+                blocks < resident ? (blocks + multiprocessors - 1) / multiprocessors : resident / multiprocessors;
         double round = (double)(threads * per_unit) * 4 / LANES_PER_NS;
 
         if (round < ROUND_CHAIN_NS)
@@ -192,12 +197,13 @@ static uint64_t cost_by_setting(const char *text, const char *name)
         return others;
 }
 
-uint64_t kernel_cost(const struct op *op)
+uint64_t kernel_cost(const struct op *op, uint32_t multiprocessors)
 {
+        uint32_t have = multiprocessors ? multiprocessors : MULTIPROCESSORS;
         const CUfunction function = op->kernel.function;
         uint64_t set = cost_by_setting(getenv("SUBLET_SIM_KERNEL_NS"), function->name);
 
-        if (set)
-                return set;
-        return function->duration ? function->duration : function->kernel->cost(op);
+        if (!set)
+                set = function->duration;
+        return set ? set * MULTIPROCESSORS / have : function->kernel->cost(op, have);
 }

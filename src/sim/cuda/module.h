@@ -27,12 +27,12 @@ struct CUmod_st {
 /* What the simulator can do in place of an entry. */
 struct kernel {
         const char *name;
-        uint64_t (*cost)(const struct op *op); /* ns on a device of its own */
-        CUresult (*work)(const struct op *op); /* NULL: nothing that anybody sees */
+        uint64_t (*cost)(const struct op *op, uint64_t multiprocessors); /* ns on a device of its own */
+        CUresult (*work)(const struct op *op);                           /* NULL: nothing that anybody sees */
 };
 
-const struct kernel *kernel_named(const char *name); /* never NULL: unknown ones do nothing */
-uint64_t kernel_cost(const struct op *op);
+const struct kernel *kernel_named(const char *name);                 /* never NULL: unknown ones do nothing */
+uint64_t kernel_cost(const struct op *op, uint32_t multiprocessors); /* 0: all of the device's */
 
 /* Reads all entries of PTX text. CUDA_ERROR_INVALID_PTX; nothing is left then. */
 CUresult ptx_read(const char *text, CUmodule module);

@@ -153,11 +153,12 @@ CUresult stream_depend(CUstream stream, struct mark mark)
 /* The NULL stream waits for all blocking streams, and they for it. */
 static CUresult order_with_legacy(CUstream stream)
 {
+        CUstream legacy = stream_legacy_of(stream);
         CUcontext context = stream->context;
         CUresult r = CUDA_SUCCESS;
 
-        if (stream != &context->legacy) {
-                struct mark last = context->legacy.last;
+        if (stream != legacy) {
+                struct mark last = legacy->last;
 
                 if (stream->flags & CU_STREAM_NON_BLOCKING)
                         return r;
@@ -167,9 +168,9 @@ static CUresult order_with_legacy(CUstream stream)
                 return stream_depend(stream, last);
         }
         for (CUstream s = context->streams; s && r == CUDA_SUCCESS; s = s->next)
-                if (!(s->flags & CU_STREAM_NON_BLOCKING) && s->last.queue)
+                if (s->green == stream->green && !(s->flags & CU_STREAM_NON_BLOCKING) && s->last.queue)
                         r = stream_depend(stream, s->last);
-        if (r == CUDA_SUCCESS && context->per_thread.last.queue)
+        if (r == CUDA_SUCCESS && !stream->green && context->per_thread.last.queue)
                 r = stream_depend(stream, context->per_thread.last);
         return r;
 }

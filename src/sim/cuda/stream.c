@@ -10,13 +10,16 @@
 
 CUresult stream_enter(CUstream name, CUstream *ret)
 {
+        CUgreenCtx green = green_current();
         CUcontext context;
         CUresult r = enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!name || name == CU_STREAM_LEGACY)
-                *ret = &context->legacy;
+                *ret = green ? &green->stream : &context->legacy;
+        else if (name == CU_STREAM_PER_THREAD && green)
+                return CUDA_ERROR_INVALID_HANDLE; /* as the real one answers (H200, 580.159.04) */
         else if (name == CU_STREAM_PER_THREAD)
                 *ret = &context->per_thread;
         else
@@ -24,6 +27,11 @@ CUresult stream_enter(CUstream name, CUstream *ret)
         if (!(*ret)->context || (*ret)->context->is_ended)
                 return CUDA_ERROR_INVALID_HANDLE;
         return (*ret)->context->error;
+}
+
+CUstream stream_legacy_of(CUstream stream)
+{
+        return stream->green ? &stream->green->stream : &stream->context->legacy;
 }
 
 /* ---- the backlog ----------------------------------------------------------------------------- */
@@ -68,7 +76,7 @@ static CUresult run_host(CUstream stream, const struct op *op)
                 return r; /* a host function runs only after success, a callback is told */
         library_unlock(&locked);
         if (op->host.callback)
-                op->host.callback(stream == &stream->context->legacy ? NULL : stream, r, op->host.argument);
+                op->host.callback(stream == stream_legacy_of(stream) ? NULL : stream, r, op->host.argument);
         else
                 op->host.function(op->host.argument);
         (void)library_lock();
@@ -185,16 +193,12 @@ static CUresult take_priority_memory(CUcontext context)
         return r;
 }
 
-CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+CUresult stream_new(CUcontext context, CUgreenCtx green, unsigned int flags, int priority, CUstream *stream)
 {
-        LOCKED_LIBRARY;
         _cleanup_(freep) CUstream made = NULL;
-        CUcontext context;
-        CUresult r = enter(&context);
         uint32_t status;
+        CUresult r;
 
-        if (r != CUDA_SUCCESS)
-                return r;
         if (!stream || (flags & ~(unsigned int)CU_STREAM_NON_BLOCKING))
                 return CUDA_ERROR_INVALID_VALUE;
         made = calloc(1, sizeof(*made));
@@ -208,6 +212,7 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags
                 return result_of(status);
 
         made->context = context;
+        made->green = green;
         made->flags = flags;
         made->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
         made->id = ++library.last_id + 2;
@@ -217,6 +222,15 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags
         context->streams = made;
         *stream = TAKE(made);
         return CUDA_SUCCESS;
+}
+
+CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags, int priority)
+{
+        LOCKED_LIBRARY;
+        CUcontext context;
+        CUresult r = enter(&context);
+
+        return r == CUDA_SUCCESS ? stream_new(context, green_current(), flags, priority, stream) : r;
 }
 
 CUresult CUDAAPI cuStreamCreate(CUstream *stream, unsigned int flags)
@@ -261,9 +275,9 @@ CUresult CUDAAPI cuStreamSynchronize(CUstream name)
         if (stream->capture)
                 return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         device = stream->context->device;
-        if (stream == &stream->context->legacy) /* waits for all blocking streams as well */
+        if (stream == stream_legacy_of(stream)) /* waits for all blocking streams as well */
                 for (CUstream s = stream->context->streams; s && r == CUDA_SUCCESS; s = s->next)
-                        if (!(s->flags & CU_STREAM_NON_BLOCKING))
+                        if (s->green == stream->green && !(s->flags & CU_STREAM_NON_BLOCKING))
                                 r = stream_wait(s);
         if (r == CUDA_SUCCESS)
                 r = stream_wait(stream);
@@ -382,7 +396,7 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream name, CUcontext *context)
                 return r;
         if (!context)
                 return CUDA_ERROR_INVALID_VALUE;
-        *context = stream->context;
+        *context = stream->green ? &stream->green->name : stream->context;
         return CUDA_SUCCESS;
 }
 
@@ -396,7 +410,7 @@ CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream name, CUstreamCaptureMode mode
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (stream == &stream->context->legacy)
+        if (stream == stream_legacy_of(stream))
                 return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
         if (stream->capture)
                 return CUDA_ERROR_ILLEGAL_STATE;

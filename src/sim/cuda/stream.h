@@ -93,7 +93,8 @@ struct CUstream_st {
         uint64_t group; /* UVM's */
         struct op_list backlog;
         bool has_worker;
-        CUgraph capture; /* NULL: not capturing */
+        CUgraph capture;  /* NULL: not capturing */
+        CUgreenCtx green; /* whose multiprocessors it has; NULL: all */
 };
 
 struct CUevent_st {
@@ -122,8 +123,13 @@ enum {
         QUEUE_TO_HOST = START_COMPUTE + 4,
 };
 
+/*
+ * Some of a device's multiprocessors, under a name that programs make current. Memory, modules and channels are the
+ * primary context's; streams made while it is current, and its own NULL stream, are the green one's.
+ */
 struct CUctx_st {
         struct device *device;
+        CUgreenCtx green; /* this is only a green context's name */
         struct start_context start;
         CUcontext next; /* in the library */
         bool is_primary, is_ended;
@@ -135,11 +141,34 @@ struct CUctx_st {
         unsigned int next_queue;
         struct CUstream_st legacy, per_thread;
         CUstream streams;
+        CUgreenCtx greens;
         pthread_cond_t changed; /* a backlog became shorter */
         struct chunks chunks, host_chunks, managed_chunks, array_chunks;
         struct mapping *priority; /* what the first stream with a priority cost */
         uint64_t slots[SLOTS / 64];
 };
+
+struct CUgreenCtx_st {
+        CUgreenCtx next; /* in the primary context */
+        struct CUctx_st name;
+        CUcontext primary; /* NULL: it has ended */
+        struct CUstream_st stream;
+        uint64_t group; /* UVM's, beside the stream's own */
+        struct mapping *mapping[3];
+        uint32_t first, count; /* multiprocessors */
+};
+
+/* Of the calling thread; NULL: its context is no green one. */
+CUgreenCtx green_current(void);
+void greens_end(CUcontext primary); /* their names are dead */
+
+CUresult primary_retain(struct device *device, CUcontext *ret);
+CUresult primary_release(struct device *device);
+
+CUresult stream_new(CUcontext context, CUgreenCtx green, unsigned int flags, int priority, CUstream *ret);
+
+/* The one that a stream of its kind waits for, and that waits for them. */
+CUstream stream_legacy_of(CUstream stream);
 
 /* Semaphores: { value, ns } each, in host memory that the device writes. */
 uint32_t slot_take(CUcontext context); /* 0: none left */

@@ -45,7 +45,7 @@ void op_done(struct op *op)
 static CUresult run_kernel(CUstream stream, const struct op *op)
 {
         const struct kernel *kernel = op->kernel.function->kernel;
-        CUresult r = stream_send(stream, stream->queue, kernel_cost(op), 0);
+        CUresult r = stream_send(stream, stream->queue, kernel_cost(op, stream->green ? stream->green->count : 0), 0);
 
         if (r != CUDA_SUCCESS || !kernel->work)
                 return r;

@@ -206,20 +206,25 @@ static void records_come_late_without_a_flush(void **state)
 static void what_the_card_had_no_room_for_leaves_a_gap(void **state)
 {
         struct rig *rig = *state;
-        struct reader reader = reader_open(rig, 2);
+        bool has_gap = false;
 
         (void)rig_channel(rig, GROUP, CHANNEL);
         (void)rig_channel(rig, GROUP + 1, CHANNEL + 1);
         rig_order(rig, "records-ring=1");
         rig_order(rig, "switch-cost=0");
-        run_once(rig, CHANNEL);
-        run_once(rig, CHANNEL + 1);
-        run_once(rig, CHANNEL);
-        (void)put_of(&reader);
-        run_once(rig, CHANNEL + 1);
-        (void)put_of(&reader);
-        assert_true(reader.records[SIZE + 10] > 1);
-        reader_close(&reader);
+        for (int i = 0; i < 20 && !has_gap; i++) { /* on a slow machine the card delivers in between */
+                struct reader reader = reader_open(rig, 2);
+
+                run_once(rig, CHANNEL);
+                run_once(rig, CHANNEL + 1);
+                run_once(rig, CHANNEL);
+                (void)put_of(&reader);
+                run_once(rig, CHANNEL + 1);
+                (void)put_of(&reader);
+                has_gap = reader.records[SIZE + 10] > reader.records[10] + 1;
+                reader_close(&reader);
+        }
+        assert_true(has_gap);
 }
 
 int main(void)
