@@ -26,7 +26,8 @@ static void tell_denied(const struct request *request)
 static int serve_denied(struct request *request)
 {
         request->gate->n_denied++;
-        tell_denied(request);
+        if (!request->verdict.is_quiet)
+                tell_denied(request);
         if (request->verdict.error)
                 return request->verdict.error;
         return answer(request, request->verdict.status);
@@ -124,6 +125,7 @@ static int act(struct request *request)
                 return serve_schedule(request);
         case GATE_UNWRAP:
         case GATE_LOOK:
+        case GATE_QUIET:
                 break;
         }
         return -EINVAL;

@@ -224,6 +224,10 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                 return;
         }
         *ret = (struct gate_verdict){ .action = rule->action, .status = rule->status, .because = rule->because };
+        if (ret->action == GATE_QUIET) {
+                ret->action = GATE_DENY;
+                ret->is_quiet = true;
+        }
         if (ret->action == GATE_DENY && call->status_at == UINT32_MAX)
                 ret->error = -EPERM;
         if (what == FUNCTION && ret->action == GATE_CHARGE)
@@ -281,9 +285,9 @@ uint32_t gate_params_fd(const struct rm_call *call)
 const char *gate_action_name(enum gate_action action)
 {
         static const char *const names[] = {
-                "deny",    "perform", "accept", "continue", "unwrap", "view",   "client", "object",
-                "charge",  "host",    "free",   "dup",      "export", "import", "space",  "hold",
-                "release", "range",   "pool",   "schedule", "share",  "look",
+                "deny",   "quiet",   "perform", "accept", "continue", "unwrap", "view",   "client",
+                "object", "charge",  "host",    "free",   "dup",      "export", "import", "space",
+                "hold",   "release", "range",   "pool",   "schedule", "share",  "look",
         };
 
         return (size_t)action < ARRAY_SIZE(names) ? names[action] : "?";

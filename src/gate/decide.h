@@ -10,6 +10,7 @@
 
 enum gate_action {
         GATE_DENY,     /* refused, as the driver would refuse it */
+        GATE_QUIET,    /* of a row only: a DENY that nobody is told of, for every program asks */
         GATE_PERFORM,  /* made by us, with our copy */
         GATE_ACCEPT,   /* answered OK, not made */
         GATE_CONTINUE, /* made by the tenant itself */
@@ -40,6 +41,7 @@ struct gate_verdict {
         int error;           /* of DENY: the block has no result; -errno for the system call */
         const char *because; /* static */
         bool is_unknown;     /* no row: default deny */
+        bool is_quiet;       /* of DENY: no event */
         bytes size;          /* of CHARGE and HOST: what to reserve before the call */
 };
 

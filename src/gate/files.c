@@ -96,6 +96,7 @@ uint64_t files_keep(struct files *files, int fd, bool is_space)
 {
         LOCKED(&files->lock);
         uint64_t number = find(files, fd);
+        struct stat st;
         int ours;
 
         if (number)
@@ -105,7 +106,9 @@ uint64_t files_keep(struct files *files, int fd, bool is_space)
         ours = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (ours < 0)
                 return 0;
-        files->items[files->n++] = (struct file){ .number = ++files->last, .fd = ours, .is_space = is_space };
+        files->items[files->n++] = (struct file){
+                .number = ++files->last, .fd = ours, .is_space = is_space, .inode = fstat(ours, &st) < 0 ? 0 : st.st_ino
+        };
         return files->last;
 }
 
@@ -113,6 +116,20 @@ static void drop_at(struct files *files, size_t i)
 {
         (void)close(files->items[i].fd);
         files->items[i] = files->items[--files->n];
+}
+
+bool files_have_range(struct files *files, const char *line)
+{
+        unsigned long long base, offset, inode;
+
+        if (sscanf(line, "%llx-%*x %*s %llx %*s %llu", &base, &offset, &inode) != 3 || base != offset || !inode)
+                return false;
+
+        LOCKED(&files->lock);
+        for (size_t i = 0; i < files->n; i++)
+                if (files->items[i].is_space && files->items[i].inode == inode)
+                        return true;
+        return false;
 }
 
 void files_drop(struct files *files, uint64_t number)
@@ -266,12 +283,13 @@ static bool process_has(pid_t process, const struct file *file, const struct sta
         return has;
 }
 
-static bool is_mapped_by_any(const struct file *file, bool (*is_mapped)(pid_t process))
+static bool is_mapped_by_any(struct files *files, const struct file *file,
+                             bool (*is_mapped)(struct files *files, pid_t process))
 {
         if (file->n_mappers > FILE_MAPPERS)
                 return true; /* cannot tell: keep it */
         for (unsigned int i = 0; i < file->n_mappers; i++)
-                if (is_mapped(file->mappers[i]))
+                if (is_mapped(files, file->mappers[i]))
                         return true;
         return false;
 }
@@ -298,7 +316,7 @@ static bool anybody_has(const struct file *file)
 }
 
 /* The look through /proc is done without the lock; the file is kept open by being in use. */
-static bool is_unused(struct files *files, uint64_t number, bool (*is_mapped)(pid_t process))
+static bool is_unused(struct files *files, uint64_t number, bool (*is_mapped)(struct files *files, pid_t process))
 {
         struct file file = { .fd = -1 };
         bool has;
@@ -313,7 +331,7 @@ static bool is_unused(struct files *files, uint64_t number, bool (*is_mapped)(pi
         }
         if (file.fd < 0)
                 return false;
-        has = anybody_has(&file) || is_mapped_by_any(&file, is_mapped);
+        has = anybody_has(&file) || is_mapped_by_any(files, &file, is_mapped);
         files_unuse(files, number);
         return !has;
 }
@@ -330,7 +348,8 @@ static uint64_t next_number(struct files *files, uint64_t after)
         return next;
 }
 
-uint64_t files_drop_unused(struct files *files, bool (*is_mapped)(pid_t process), bool *ret_is_space)
+uint64_t files_drop_unused(struct files *files, bool (*is_mapped)(struct files *files, pid_t process),
+                           bool *ret_is_space)
 {
         uint64_t number = 0;
 

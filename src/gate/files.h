@@ -29,6 +29,7 @@ struct file {
         pid_t mappers[FILE_MAPPERS]; /* processes that have mapped it: a mapping holds a file, too */
         unsigned int n_mappers;      /* more than FILE_MAPPERS: some were not noted */
         bool is_space;               /* a UVM VA space; else an export */
+        uint64_t inode;              /* of the node by which the tenant opened it */
 };
 
 struct files {
@@ -59,7 +60,12 @@ void files_mapped(struct files *files, uint64_t number, pid_t process);
 
 /* A file that no process but us has open or, by `is_mapped`, mapped: closed here, and its number
  * given. 0: none. Looks through /proc: not for the path of a call. */
-uint64_t files_drop_unused(struct files *files, bool (*is_mapped)(pid_t process), bool *ret_is_space);
+uint64_t files_drop_unused(struct files *files, bool (*is_mapped)(struct files *files, pid_t process),
+                           bool *ret_is_space);
+
+/* A line of /proc/PID/maps: whether it is a range of one of the spaces, whatever the tenant calls the node. UVM's ranges have
+ * their address as their offset, and the inode is the node's own, also in a container's /dev. */
+bool files_have_range(struct files *files, const char *line);
 
 size_t files_count(struct files *files);
 

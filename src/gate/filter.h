@@ -15,9 +15,16 @@
 #include "rm/layout.h"
 
 #include <linux/filter.h>
+#include <seccomp.h>
 
 /* A program for struct sock_fprog; the caller frees ->filter. 0; -errno. */
 int filter_build(const struct rm_layout *layout, struct sock_fprog *ret);
+
+/*
+ * What libseccomp made, as a program: it writes to descriptors only. The caller frees ->filter. 0; -errno; -E2BIG: more
+ * than the kernel takes.
+ */
+int filter_export(scmp_filter_ctx context, struct sock_fprog *ret);
 
 /*
  * Installs the program on the calling thread, for good and for all its children, and returns the

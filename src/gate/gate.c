@@ -13,10 +13,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 
-enum {
-        WAKE_SIGNAL = SIGURG, /* ignored by default: a thread that waits for a notification notices */
-};
-
 static void on_wake(int number)
 {
         (void)number;
@@ -29,10 +25,10 @@ static int catch_wake(void)
         sigset_t set;
 
         (void)sigemptyset(&set);
-        (void)sigaddset(&set, WAKE_SIGNAL);
+        (void)sigaddset(&set, GATE_WAKE_SIGNAL);
         (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
 
-        return sigaction(WAKE_SIGNAL, &action, NULL) < 0 ? -errno : 0;
+        return sigaction(GATE_WAKE_SIGNAL, &action, NULL) < 0 ? -errno : 0;
 }
 
 int gate_new(const struct gate_options *options, int listener, struct gate **ret)
@@ -44,23 +40,23 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
                 return -ENOMEM;
         gate->options = *options;
         gate->lease = options->lease;
-        gate->listener = listener;
-        gate->wake = -1;
+        inlets_init(gate, listener);
+        gate->wake = gate->over = -1;
         gate->processes.epoll = -1;
         gate->probe.ctl = -1;
         lock_init(&gate->ledger_lock, LOCK_LEDGER);
         lock_init(&gate->event_lock, LOCK_EVENTS);
         for (size_t i = 0; i < GATE_ORDERS; i++)
                 lock_init(&gate->orders[i], LOCK_ORDER);
+        again_init(&gate->again);
         files_init(&gate->files);
         channels_init(&gate->channels, gate->lease->channels_max, gate->lease->groups_max);
-        (void)pthread_mutex_init(&gate->reader.mutex, NULL);
-        (void)pthread_cond_init(&gate->reader.free, NULL);
         if ((r = catch_wake()) < 0 || (r = processes_init(&gate->processes)) < 0 ||
-            (r = ledger_new(&gate->ledger)) < 0 || (r = gate->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
+            (r = ledger_new(&gate->ledger)) < 0 || (r = gate->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
+            (r = gate->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
             (r = probe_init(&gate->probe, &gate->options.driver, &gate->options.layout)) < 0 ||
             (r = probe_open_granted(&gate->probe, gate->lease)) < 0) {
-                gate->listener = -1; /* still the caller's */
+                gate->inlets[0].listener = -1; /* still the caller's */
                 gate_free(gate);
                 return r;
         }
@@ -76,15 +72,15 @@ int gate_start(struct gate *gate)
                 gate->watcher = 0;
                 return -r;
         }
-        return pool_start(gate);
+        return pool_start(&gate->inlets[0]);
 }
 
 bool gate_wait(struct gate *gate, nsec timeout)
 {
-        struct pollfd listener = { gate->listener, 0, 0 };
+        struct pollfd over = { gate->over, POLLIN, 0 };
         int ms = timeout < 0 ? -1 : (int)(timeout / NSEC_PER_MSEC);
 
-        return gate->is_empty || (poll(&listener, 1, ms) == 1 && listener.revents & POLLHUP);
+        return gate->is_empty || poll(&over, 1, ms) == 1;
 }
 
 void gate_stats(struct gate *gate, struct gate_stats *ret)
@@ -167,9 +163,9 @@ void gate_kill(struct gate *gate)
         }
 }
 
-int gate_listener(const struct gate *gate)
+int gate_over(const struct gate *gate)
 {
-        return gate->listener;
+        return gate->over;
 }
 
 int gate_driver_figure(struct gate *gate, unsigned int device, bytes *ret)
@@ -200,10 +196,8 @@ static void end_threads(struct gate *gate)
         gate->is_ending = true;
         (void)eventfd_write(gate->wake, 1);
         while (gate->n_threads) {
-                (void)pthread_mutex_lock(&gate->reader.mutex);
-                (void)pthread_cond_broadcast(&gate->reader.free);
-                (void)pthread_mutex_unlock(&gate->reader.mutex);
-                (void)kill(getpid(), WAKE_SIGNAL);
+                for (size_t i = 0; i < GATE_INLETS; i++)
+                        (void)pool_end(&gate->inlets[i]);
                 (void)nanosleep(&moment, NULL);
         }
         if (gate->watcher)
@@ -216,10 +210,12 @@ struct gate *gate_free(struct gate *gate)
                 return NULL;
         if (gate->wake >= 0)
                 end_threads(gate);
-        closep(&gate->listener);
+        inlets_done(gate);
+        closep(&gate->over);
         closep(&gate->wake);
         looks_done(&gate->looks, &gate->probe);
         channels_done(&gate->channels);
+        again_done(&gate->again);
         files_done(&gate->files);
         if (gate->processes.epoll >= 0)
                 processes_done(&gate->processes);

@@ -32,6 +32,10 @@
 
 struct gate;
 
+/* A request that no driver has, on descriptor -1: only a gate answers it, with the number of its tenancy. A program below
+ * one learns so that it is (hook/attach.h). Type 'F', so that the filter sees it. */
+#define GATE_PROBE 0xc00446ffu
+
 /* The driver, or the simulator: what a gate needs of it. Threads: any, at once. */
 struct gate_driver {
         void *context;
@@ -74,12 +78,14 @@ enum gate_event {
 
 struct gate_options {
         struct lease *lease; /* the caller's; outlives the gate */
+        uint64_t tenancy;    /* its number, to be told to who asks (GATE_PROBE); 0: none */
         nsec audit_period;   /* between two comparisons with the driver's figure; 0: a second */
         struct rm_layout layout;
         struct gate_driver driver;
         bool ipc_host; /* objects of other tenants may be duped, and are charged here too */
         bool imports;  /* memory of a descriptor that this gate exported nothing to may come in, and is charged here */
-        bool keep_totals; /* do not virtualise: for measuring the gate itself */
+        bool takes_signals; /* the filter is not ours, and may let a signal interrupt a call that is decided (again.h) */
+        bool keep_totals;   /* do not virtualise: for measuring the gate itself */
 
         /* Whether a client that is not the tenant's is the MPS server's, which lends its group and its mailboxes
          * to its clients (objects.c). Any thread, with no lock held; may ask the driver. NULL: nobody lends. */
@@ -174,8 +180,12 @@ void gate_host_set(struct gate *gate, bytes size);
 /* Ends every process that has made a driver call. Any thread. */
 void gate_kill(struct gate *gate);
 
-/* Hangs up (poll, POLLHUP) when no process is left that the filter covers. Borrowed. */
-int gate_listener(const struct gate *gate);
+/* One more filter of the tenant's: of a process that was put into its container. Takes the listener over on success. Any
+ * thread. 0; -ESHUTDOWN: the last process of the tenant has gone; -EBUSY: too many at once. */
+int gate_join(struct gate *gate, int listener);
+
+/* Readable (poll, POLLIN) when no process is left that a filter of the tenant's covers. Borrowed. */
+int gate_over(const struct gate *gate);
 
 /* Ends the threads; the tenant's driver calls fail with ENOSYS from here on. NULL is fine. */
 struct gate *gate_free(struct gate *gate);

@@ -63,7 +63,7 @@ static void worker_free(struct worker *worker)
 }
 
 /* The kernel's structs may be larger than our headers'. */
-static struct worker *worker_new(struct gate *gate)
+static struct worker *worker_new(struct inlet *inlet)
 {
         struct worker *worker = calloc(1, sizeof(*worker));
         struct seccomp_notif_sizes sizes;
@@ -72,7 +72,8 @@ static struct worker *worker_new(struct gate *gate)
                 free(worker);
                 return NULL;
         }
-        worker->gate = gate;
+        worker->gate = inlet->gate;
+        worker->inlet = inlet;
         worker->generation = UINT64_MAX;
         worker->in = calloc(1, sizes.seccomp_notif + sizeof(*worker->in));
         worker->out = calloc(1, sizes.seccomp_notif_resp + sizeof(*worker->out));
@@ -88,80 +89,91 @@ static struct worker *worker_new(struct gate *gate)
 
 static void *serve(void *context);
 
-static int start_one(struct gate *gate)
+static int start_one(struct inlet *inlet)
 {
         pthread_attr_t attr;
         pthread_t thread;
         int r;
 
-        gate->n_threads++;
+        inlet->gate->n_threads++;
+        inlet->n_threads++;
         (void)pthread_attr_init(&attr);
         (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
         (void)pthread_attr_setstacksize(&attr, 512 * 1024);
-        r = pthread_create(&thread, &attr, serve, gate);
+        r = pthread_create(&thread, &attr, serve, inlet);
         (void)pthread_attr_destroy(&attr);
-        if (r)
-                gate->n_threads--;
+        if (r) {
+                inlet->n_threads--;
+                inlet->gate->n_threads--;
+        }
         return -r;
 }
 
 /* The mutex is held: nobody is the reader from here on; somebody will be. */
-static void vacate(struct gate *gate)
+static void vacate(struct inlet *inlet)
 {
-        struct reader *reader = &gate->reader;
+        struct reader *reader = &inlet->reader;
+        struct gate *gate = inlet->gate;
 
         reader->is_taken = false;
         reader->generation++;
         reader->serving_since = 0;
         if (reader->n_waiting)
                 (void)pthread_cond_signal(&reader->free);
-        else if (gate->n_threads < GATE_THREADS_MAX && !gate->is_empty && !gate->is_ending)
-                (void)start_one(gate);
+        else if (gate->n_threads < GATE_THREADS_MAX && !inlet->is_empty && !gate->is_ending)
+                (void)start_one(inlet);
 }
 
 static bool is_reader(const struct worker *worker)
 {
-        return worker->generation == worker->gate->reader.generation;
+        return worker->generation == worker->inlet->reader.generation;
 }
 
-/* Waits until this thread is the reader. False when the gate ends. */
+/* Waits until this thread is the reader. False when there is nothing more to wait for. */
 static bool reader_take(struct worker *worker)
 {
+        struct reader *reader = &worker->inlet->reader;
+        struct inlet *inlet = worker->inlet;
         struct gate *gate = worker->gate;
-        struct reader *reader = &gate->reader;
+        bool is_over;
 
         (void)pthread_mutex_lock(&reader->mutex);
         reader->n_waiting++;
-        while (reader->is_taken && !gate->is_ending)
+        while (reader->is_taken && !gate->is_ending && !inlet->is_empty)
                 (void)pthread_cond_wait(&reader->free, &reader->mutex);
         reader->n_waiting--;
-        reader->is_taken = true;
-        worker->generation = reader->generation;
+        is_over = gate->is_ending || (inlet->is_empty && reader->is_taken);
+        if (!is_over) {
+                reader->is_taken = true;
+                reader->thread = pthread_self();
+                worker->generation = reader->generation;
+        }
         (void)pthread_mutex_unlock(&reader->mutex);
-        return !gate->is_ending;
+        return !is_over;
 }
 
 void reader_release(struct worker *worker)
 {
-        struct reader *reader = &worker->gate->reader;
+        struct reader *reader = &worker->inlet->reader;
 
         if (!is_reader(worker))
                 return;
         (void)pthread_mutex_lock(&reader->mutex);
         if (is_reader(worker))
-                vacate(worker->gate);
+                vacate(worker->inlet);
         (void)pthread_mutex_unlock(&reader->mutex);
 }
 
-bool reader_watch(struct gate *gate)
+bool reader_watch(struct inlet *inlet)
 {
-        struct reader *reader = &gate->reader;
+        struct reader *reader = &inlet->reader;
         nsec since = reader->serving_since, now = clock_now();
+        struct gate *gate = inlet->gate;
 
         if (since && now - since > PATIENCE) {
                 (void)pthread_mutex_lock(&reader->mutex);
                 if (reader->serving_since == since)
-                        vacate(gate);
+                        vacate(inlet);
                 (void)pthread_mutex_unlock(&reader->mutex);
         }
         if (now - gate->last_call < 100 * NSEC_PER_MSEC)
@@ -178,7 +190,8 @@ static void start_ticking(struct gate *gate, nsec now)
                 (void)eventfd_write(gate->wake, 1);
 }
 
-static void send(struct worker *worker, int64_t value)
+/* 0; -ENOENT: nobody waits for it. */
+static int send(struct worker *worker, int64_t value)
 {
         struct gate *gate = worker->gate;
         struct seccomp_notif_resp *out = worker->out;
@@ -194,13 +207,13 @@ static void send(struct worker *worker, int64_t value)
                 out->val = value;
         }
         /* ENOENT: it was killed meanwhile; its descriptors are closing and the books follow. */
-        (void)ioctl(gate->listener, SECCOMP_IOCTL_NOTIF_SEND, out);
+        return ioctl(worker->inlet->listener, SECCOMP_IOCTL_NOTIF_SEND, out) < 0 ? -errno : 0;
 }
 
 static int receive(struct worker *worker)
 {
         memset(worker->in, 0, sizeof(*worker->in));
-        return ioctl(worker->gate->listener, SECCOMP_IOCTL_NOTIF_RECV, worker->in) < 0 ? -errno : 0;
+        return ioctl(worker->inlet->listener, SECCOMP_IOCTL_NOTIF_RECV, worker->in) < 0 ? -errno : 0;
 }
 
 static void accept_wake(void)
@@ -208,17 +221,38 @@ static void accept_wake(void)
         sigset_t set;
 
         (void)sigemptyset(&set);
-        (void)sigaddset(&set, SIGURG);
+        (void)sigaddset(&set, GATE_WAKE_SIGNAL);
         (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
 /* The last task is gone and the watcher has not looked yet: it needs the CPU more than we do. */
-static void rest_if_over(const struct gate *gate)
+static void rest_if_over(const struct inlet *inlet)
 {
-        struct pollfd fd = { gate->listener, 0, 0 };
+        struct pollfd fd = { inlet->listener, 0, 0 };
 
         if (poll(&fd, 1, 0) == 1 && fd.revents & POLLHUP)
                 (void)poll(NULL, 0, 2);
+}
+
+/* again.h. What was not performed (EINTR) is to be performed when it comes again. */
+static void serve_perhaps_again(struct worker *worker)
+{
+        struct again *again = &worker->gate->again;
+        struct again_call call;
+        int64_t value;
+        int r;
+
+        worker->left = (struct again_block){ .size = 0 };
+        if (again_waits(again, worker->in))
+                reader_release(worker); /* G4 */
+        if (!again_begin(again, &call, worker->in, worker->inlet->listener, &value))
+                value = serve_notification(worker, worker->in);
+        r = send(worker, value);
+        if (r == -ENOENT && value != GATE_GO_ON && value != -EINTR)
+                again_keep(again, worker->in, value);
+        else if (r == 0 && value >= 0)
+                again_keep_delivered(again, worker->in, value, &worker->left);
+        again_end(again, &call);
 }
 
 /* One notification. -EINTR: none; another negative errno: the listener is no more. */
@@ -230,26 +264,30 @@ static int serve_one(struct worker *worker)
 
         r = receive(worker);
         if (r == -ENOENT) { /* the caller was killed */
-                rest_if_over(gate);
+                rest_if_over(worker->inlet);
                 return -EINTR;
         }
         if (r < 0)
                 return r;
         start = clock_now();
         if (is_reader(worker))
-                gate->reader.serving_since = start;
+                worker->inlet->reader.serving_since = start;
         start_ticking(gate, start);
-        send(worker, serve_notification(worker, worker->in));
+        if (gate->options.takes_signals)
+                serve_perhaps_again(worker);
+        else
+                (void)send(worker, serve_notification(worker, worker->in));
         if (is_reader(worker))
-                gate->reader.serving_since = 0;
+                worker->inlet->reader.serving_since = 0;
         gate->busy += clock_now() - start;
         return 0;
 }
 
 static void *serve(void *context)
 {
-        struct gate *gate = context;
-        struct worker *worker = worker_new(gate);
+        struct inlet *inlet = context;
+        struct gate *gate = inlet->gate;
+        struct worker *worker = worker_new(inlet);
         int r = 0;
 
         drop_capabilities();
@@ -258,21 +296,37 @@ static void *serve(void *context)
                 if (!is_reader(worker) && !reader_take(worker))
                         break;
                 r = serve_one(worker);
-                if (r == -EINTR && gate->is_empty)
+                if (r == -EINTR && inlet->is_empty)
                         break;
         }
         if (worker) {
                 reader_release(worker);
                 worker_free(worker);
         }
-        gate->n_threads--;
+        inlet->n_threads--;
+        gate->n_threads--; /* the last that is touched */
         return NULL;
 }
 
-int pool_start(struct gate *gate)
+int pool_start(struct inlet *inlet)
 {
         __u64 flags = SYNC_WAKE_UP;
 
-        (void)ioctl(gate->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags); /* an older kernel is slower */
-        return start_one(gate);
+        (void)ioctl(inlet->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags); /* an older kernel is slower */
+        return start_one(inlet);
+}
+
+/* Kernels before 6.11 let a reader wait for what cannot come any more. */
+bool pool_end(struct inlet *inlet)
+{
+        struct reader *reader = &inlet->reader;
+
+        if (!inlet->n_threads)
+                return true;
+        (void)pthread_mutex_lock(&reader->mutex);
+        (void)pthread_cond_broadcast(&reader->free);
+        if (reader->is_taken)
+                (void)pthread_kill(reader->thread, GATE_WAKE_SIGNAL);
+        (void)pthread_mutex_unlock(&reader->mutex);
+        return false;
 }

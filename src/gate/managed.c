@@ -52,7 +52,7 @@ static int charge_all(struct request *request, const struct mapping *mapping, ui
         for (unsigned int i = 0; i < gate->lease->n_devices && r == 0; i++) {
                 if (!gate->lease->devices[i].is_granted)
                         continue;
-                r = take_memory(request, (int)i, mapping->length, &charges[n]) == QUOTA_OK ? 0 : -ENOMEM;
+                r = take_memory(request, (int)i, mapping->length, true, &charges[n]) == QUOTA_OK ? 0 : -ENOMEM;
                 if (r == 0) {
                         LOCKED(&gate->ledger_lock);
                         r = ledger_entry_new(gate->ledger, &entries[n]);

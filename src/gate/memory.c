@@ -2,12 +2,43 @@
 #include "gate/request.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "rm/numbers.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 
-int take_memory(struct request *request, int device, bytes size, struct charge *ret)
+/* How long a call waits for what has ended to come back. */
+#define WAITS (2 * NSEC_PER_SEC)
+
+/* A moment, for what has_late has seen. False: it has waited long enough, or for nobody. */
+static bool wait_a_moment(struct request *request, nsec until)
+{
+        if (clock_now() >= until || !request_is_alive(request))
+                return false;
+        reader_release(request->worker);
+        (void)poll(NULL, 0, 5);
+        return true;
+}
+
+/* Memory of processes that have ended comes back before the next is told that there is none: natively it does, before
+ * anybody hears of the end. */
+static int try_quota(struct request *request, struct quota *quota, bytes size, bool may_wait, struct charge *ret)
+{
+        nsec until = clock_now() + WAITS;
+        bool is_late;
+
+        may_wait &= size <= quota->size;
+        do {
+                is_late = may_wait && has_late(request->gate); /* first: what comes back from here on is tried for */
+                if (quota_try(quota, size, ret) == QUOTA_OK)
+                        return QUOTA_OK;
+        } while (is_late && wait_a_moment(request, until));
+        return QUOTA_E_FULL;
+}
+
+int take_memory(struct request *request, int device, bytes size, bool may_wait, struct charge *ret)
 {
         struct gate *gate = request->gate;
         struct quota *quota = &gate->lease->devices[device].quota;
@@ -22,7 +53,8 @@ int take_memory(struct request *request, int device, bytes size, struct charge *
                         break;
                 (void)poll(NULL, 0, 5); /* a range was charged so lately that it may still be mapped */
         }
-        if (ret->quota || quota_take(quota, size, ret) == QUOTA_OK)
+        if (ret->quota || try_quota(request, quota, size, may_wait, ret) == QUOTA_OK ||
+            quota_take(quota, size, ret) == QUOTA_OK)
                 return QUOTA_OK;
         gate_tell(gate, GATE_QUOTA_REFUSED, request->process->id, "%s of %s left on device %d",
                   bytes_format(size == UINT64_MAX ? 0 : size, asked), bytes_format(quota_free(quota), left), device);
@@ -34,7 +66,10 @@ static int take_host(struct request *request, bytes size, struct charge *ret)
         struct quota *quota = &request->gate->lease->host;
         char asked[BYTES_TEXT], left[BYTES_TEXT];
 
-        if (quota_take(quota, size, ret) == QUOTA_OK)
+        if (quota_try(quota, size, ret) == QUOTA_OK)
+                return QUOTA_OK;
+        (void)settle_lately(request->gate);
+        if (try_quota(request, quota, size, true, ret) == QUOTA_OK || quota_take(quota, size, ret) == QUOTA_OK)
                 return QUOTA_OK;
         gate_tell(request->gate, GATE_HOST_REFUSED, request->process->id, "%s of %s left",
                   bytes_format(size == UINT64_MAX ? 0 : size, asked), bytes_format(quota_free(quota), left));
@@ -73,6 +108,28 @@ static int take_back(struct request *request)
         return answer(request, RM_STATUS_NO_MEMORY);
 }
 
+/* The call, with the client's order held afterwards. The driver, too, may still hold memory of what has ended: then the
+ * call is made once more. */
+static int perform_in_order(struct request *request, struct order *order)
+{
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        nsec until = clock_now() + WAITS;
+        int r;
+
+        *order = order_take(gate, call->client, call->client);
+        r = perform(request);
+        if (r < 0 || request_status(request) != RM_STATUS_NO_MEMORY || !has_late(gate))
+                return r;
+        order_drop(order);
+        while (has_late(gate) && wait_a_moment(request, until))
+                ;
+        memcpy(request->block, request->was_block, call->block_size);
+        memcpy(request->params, request->was_params, request->params_size);
+        *order = order_take(gate, call->client, call->client);
+        return perform(request);
+}
+
 int serve_memory(struct request *request)
 {
         struct gate *gate = request->gate;
@@ -88,7 +145,7 @@ int serve_memory(struct request *request)
         if (device < 0)
                 return answer(request, RM_STATUS_OBJECT_NOT_FOUND);
         if (is_video)
-                r = take_memory(request, device, request->verdict.size, &charge);
+                r = take_memory(request, device, request->verdict.size, true, &charge);
         else
                 r = take_host(request, request->verdict.size, &charge);
         if (r != QUOTA_OK)
@@ -100,8 +157,7 @@ int serve_memory(struct request *request)
         if (r < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
 
-        order = order_take(gate, call->client, call->client);
-        r = perform(request);
+        r = perform_in_order(request, &order);
         if (r < 0 || request_status(request) != RM_STATUS_OK) {
                 LOCKED(&gate->ledger_lock);
                 ledger_entry_free(gate->ledger, entry);

@@ -232,8 +232,8 @@ uint32_t charge_foreign(struct request *request, struct ledger_object *object, s
                         device = parent.device;
         }
         object->class_number = RM_CLASS_VIDEO_MEMORY;
-        if (device < 0 ||
-            take_memory(request, device, ask_size(request, object->client, object->handle), ret) != QUOTA_OK) {
+        if (device < 0 || take_memory(request, device, ask_size(request, object->client, object->handle), false, ret) !=
+                                  QUOTA_OK) { /* the order is held: nobody waits */
                 (void)perform_free(request, object->client, object->handle);
                 return RM_STATUS_NO_MEMORY;
         }

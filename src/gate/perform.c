@@ -221,8 +221,36 @@ static int write_back(struct request *request)
         return process_vm_writev(request->thread, ours, n, theirs, n, 0) == (ssize_t)size ? 0 : -EFAULT;
 }
 
+static bool makes_or_ends(enum rm_kind kind)
+{
+        switch (kind) {
+        case RM_ALLOC_MEMORY:
+        case RM_FREE:
+        case RM_ALLOC_SHORT:
+        case RM_ALLOC:
+        case RM_DUP:
+        case RM_VID_HEAP:
+        case RM_MAP_MEMORY:
+        case RM_UNMAP_MEMORY:
+        case RM_MAP_DMA:
+        case RM_UNMAP_DMA:
+        case RM_REGISTER_FD:
+        case RM_ALLOC_EVENT:
+        case RM_FREE_EVENT:
+                return true;
+        default:
+                return false;
+        }
+}
+
 int reply(struct request *request, int value)
 {
+        if (request->node == RM_NODE_UVM || makes_or_ends(request->call.kind))
+                request->worker->left = (struct again_block){
+                        .at = request->address,
+                        .size = request->call.block_size < AGAIN_BLOCK ? request->call.block_size : AGAIN_BLOCK,
+                        .ours = request->block,
+                };
         return write_back(request) < 0 ? -EFAULT : value;
 }
 

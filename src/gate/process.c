@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,6 +174,20 @@ pid_t processes_reap(struct processes *processes)
         forget_threads(processes, process);
         unref(process);
         return (pid_t)event.data.u64;
+}
+
+bool processes_have_ended(struct processes *processes)
+{
+        struct pollfd ends = { processes->epoll, POLLIN, 0 };
+
+        return poll(&ends, 1, 0) == 1;
+}
+
+bool processes_know(struct processes *processes, pid_t id)
+{
+        LOCKED(&processes->lock);
+
+        return map_get(&processes->by_id, (uint64_t)id);
 }
 
 size_t processes_count(struct processes *processes)

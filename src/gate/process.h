@@ -45,6 +45,10 @@ void processes_forget_threads(struct processes *processes);
 /* One process that has ended since it was met, or 0. It is forgotten. Does not block. */
 pid_t processes_reap(struct processes *processes);
 
+/* A process has ended and is not reaped yet: true before its parent hears of it. */
+bool processes_have_ended(struct processes *processes);
+bool processes_know(struct processes *processes, pid_t id);
+
 size_t processes_count(struct processes *processes);
 
 /* What a tenant's process has at a descriptor number, as a descriptor of ours. Or -errno. */

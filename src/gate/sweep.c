@@ -31,6 +31,9 @@ enum {
 /* What a tenant that runs into its quota again and again may cost. */
 #define SETTLED_FOR (50 * NSEC_PER_MSEC)
 
+/* So long after an end the driver may be taking down what the process had. */
+#define LATE NSEC_PER_SEC
+
 /* A mapping that was let through has been made by then, or its thread waits for memory. */
 #define MAPPED_BY (20 * NSEC_PER_MSEC)
 
@@ -42,6 +45,17 @@ static size_t some_clients(struct gate *gate, uint32_t owner, size_t *i, uint32_
         size_t n = 0;
 
         while (n < CLIENTS_AT_ONCE && ledger_client_next(gate->ledger, owner, i, &clients[n], &client_owner))
+                n++;
+        return n;
+}
+
+static size_t some_owners(struct gate *gate, size_t *i, uint32_t owners[static CLIENTS_AT_ONCE])
+{
+        LOCKED(&gate->ledger_lock);
+        uint32_t client;
+        size_t n = 0;
+
+        while (n < CLIENTS_AT_ONCE && ledger_client_next(gate->ledger, 0, i, &client, &owners[n]))
                 n++;
         return n;
 }
@@ -71,11 +85,33 @@ static size_t settle_clients(struct gate *gate, uint32_t owner)
         return left;
 }
 
+/* A client is left whose process is not. */
+static bool has_orphans(struct gate *gate)
+{
+        uint32_t owners[CLIENTS_AT_ONCE];
+        size_t i = 0, n;
+
+        while ((n = some_owners(gate, &i, owners)))
+                for (size_t k = 0; k < n; k++)
+                        if (!processes_know(&gate->processes, (pid_t)owners[k]))
+                                return true;
+        return false;
+}
+
+/* In this order: the watcher is sweeping before it takes an end from those that wait, and a sweep that it ends leaves
+ * orphans where the driver is not done. Some are for good, when others have their descriptors. */
+bool has_late(struct gate *gate)
+{
+        return processes_have_ended(&gate->processes) || gate->n_sweeps ||
+               (clock_now() - gate->ended_at < LATE && has_orphans(gate));
+}
+
 struct range {
         uint64_t base, end;
 };
 
-/* By name, and by inode: a second link to the node is the node, whatever its name. */
+/* By name, and by inode: a second link to the node is the node, whatever its name. A container's nodes are its own, and
+ * files_have_range knows those. */
 static bool is_uvm(const char *line)
 {
         unsigned int major_, minor_;
@@ -90,7 +126,7 @@ static bool is_uvm(const char *line)
 }
 
 /* The ranges of UVM in a process's address space. How many, or -errno. */
-static ssize_t read_ranges(pid_t process, struct range *ranges, size_t n_room)
+static ssize_t read_ranges(struct files *files, pid_t process, struct range *ranges, size_t n_room)
 {
         char path[64], line[4352];
         size_t n = 0;
@@ -103,7 +139,7 @@ static ssize_t read_ranges(pid_t process, struct range *ranges, size_t n_room)
         while (n < n_room && fgets(line, sizeof(line), maps)) {
                 unsigned long long base, end;
 
-                if (is_uvm(line) && sscanf(line, "%llx-%llx", &base, &end) == 2)
+                if ((is_uvm(line) || files_have_range(files, line)) && sscanf(line, "%llx-%llx", &base, &end) == 2)
                         ranges[n++] = (struct range){ base, end };
         }
         (void)fclose(maps);
@@ -111,10 +147,10 @@ static ssize_t read_ranges(pid_t process, struct range *ranges, size_t n_room)
 }
 
 /* A process that maps UVM, or whose address space cannot be seen. */
-static bool has_ranges(pid_t process)
+static bool has_ranges(struct files *files, pid_t process)
 {
         struct range range;
-        ssize_t n = read_ranges(process, &range, 1);
+        ssize_t n = read_ranges(files, process, &range, 1);
 
         return n > 0 || n == -EACCES;
 }
@@ -174,7 +210,7 @@ static bool drop_unmapped(struct gate *gate, pid_t process, const struct range *
 static bool sweep_managed(struct gate *gate, pid_t process, bool is_audit)
 {
         _cleanup_(freep) struct range *ranges = malloc(RANGES_MAX * sizeof(*ranges));
-        ssize_t n = ranges ? read_ranges(process, ranges, RANGES_MAX) : -ENOMEM;
+        ssize_t n = ranges ? read_ranges(&gate->files, process, ranges, RANGES_MAX) : -ENOMEM;
 
         bool is_left;
 
@@ -242,10 +278,12 @@ size_t gate_settle(struct gate *gate)
 {
         size_t n;
 
+        gate->n_sweeps++;
         if (has_managed(gate))
                 (void)sweep_all_managed(gate, true);
         settle_files(gate);
         n = settle_clients(gate, 0);
+        gate->n_sweeps--;
         gate_books(gate);
         return n;
 }
@@ -283,22 +321,17 @@ static void audit_if_due(struct gate *gate)
         (void)sweep_all_managed(gate, true);
 }
 
-/* The listener hangs up when no task is left that the filter covers. */
-static bool is_over(struct gate *gate, short revents)
-{
-        if (!(revents & (POLLHUP | POLLERR | POLLNVAL)))
-                return false;
-        gate->is_empty = true;
-        return true;
-}
-
 /* What ended, and what is left of it. */
 static void reap(struct gate *gate, bool *is_settling)
 {
         pid_t ended;
 
-        while ((ended = processes_reap(&gate->processes)))
+        gate->n_sweeps++;
+        while ((ended = processes_reap(&gate->processes))) {
+                gate->ended_at = clock_now();
                 *is_settling |= sweep_ended(gate, ended) || files_count(&gate->files);
+        }
+        gate->n_sweeps--;
         gate_books(gate);
 }
 
@@ -327,36 +360,41 @@ static void tick(struct gate *gate, bool *is_settling, nsec *done)
         else if (files_count(&gate->files))
                 (void)sweep_all_managed(gate, true);
         /* Clients that a living process uses are no reason to ask again. */
-        if (*is_settling && now - gate->ended_at > NSEC_PER_SEC)
+        if (*is_settling && now - gate->ended_at > LATE)
                 *is_settling = false;
         *done = now;
+}
+
+static void watch_readers(struct gate *gate)
+{
+        for (size_t i = 0; i < GATE_INLETS; i++)
+                if (gate->inlets[i].listener >= 0)
+                        (void)reader_watch(&gate->inlets[i]);
 }
 
 void *watch(void *context)
 {
         struct gate *gate = context;
-        bool is_settling = false;
+        bool is_settling = false, is_clearing = false;
         nsec done = clock_now();
         eventfd_t ignored;
 
         while (!gate->is_ending) {
-                struct pollfd fds[] = { { gate->listener, 0, 0 },
-                                        { gate->processes.epoll, POLLIN, 0 },
-                                        { gate->wake, POLLIN, 0 } };
-                nfds_t from = gate->is_empty ? 1 : 0; /* a listener that hung up stays so */
-                int n = poll(fds + from, 3 - from, timeout_ms(gate, is_settling));
+                struct pollfd fds[2 + GATE_INLETS] = { { gate->processes.epoll, POLLIN, 0 },
+                                                       { gate->wake, POLLIN, 0 } };
+                size_t n_inlets = inlets_poll(gate, fds + 2);
+                int n = poll(fds, 2 + n_inlets, timeout_ms(gate, is_settling || is_clearing));
 
                 if (n < 0 && errno != EINTR)
                         break;
-                if (fds[2].revents)
-                        (void)eventfd_read(gate->wake, &ignored);
                 if (fds[1].revents)
-                        gate->ended_at = clock_now();
+                        (void)eventfd_read(gate->wake, &ignored);
                 reap(gate, &is_settling);
                 audit_if_due(gate);
-                if (!from && is_over(gate, fds[0].revents))
+                if (inlets_look(gate, fds + 2, n > 0 ? n_inlets : 0))
                         is_settling = true;
-                (void)reader_watch(gate);
+                is_clearing = inlets_clear(gate);
+                watch_readers(gate);
                 tick(gate, &is_settling, &done);
         }
         return NULL;

@@ -259,6 +259,21 @@ static void a_tenant_does_not_steer_its_time_or_anybodys(void **state)
                 assert_int_equal(control(&l, resets_and_observers[i]).action, GATE_DENY);
 }
 
+/* Not what somebody tries who has something in mind: libcuda and NVML ask at every start (tests/trace), and libcuda
+ * for interrupts to be served (seen on an H200, 580.159.04). An operator should not have to read of it. */
+static void what_every_program_asks_is_refused_quietly(void **state)
+{
+        struct rm_layout l = h200();
+
+        (void)state;
+        assert_true(class_verdict(&l, 0xc639).is_quiet);
+        assert_true(class_verdict(&l, 0xc640).is_quiet);
+        assert_true(control(&l, 0x20801702).is_quiet);
+        assert_false(control(&l, 0x2080110b).is_quiet);
+        assert_false(class_verdict(&l, 0x90cd).is_quiet);
+        assert_false(control(&l, 0x00001234).is_quiet);
+}
+
 static void what_shows_the_card_is_shown_in_part(void **state)
 {
         static const uint32_t views[] = { RM_GET_ATTACHED_IDS, RM_GET_PROBED_IDS, 0x288,
@@ -617,6 +632,7 @@ int main(void)
                 cmocka_unit_test(what_has_no_rule_is_refused_in_the_drivers_words),
                 cmocka_unit_test(no_control_is_decided_by_a_part_of_its_number),
                 cmocka_unit_test(a_tenant_does_not_steer_its_time_or_anybodys),
+                cmocka_unit_test(what_every_program_asks_is_refused_quietly),
                 cmocka_unit_test(what_shows_the_card_is_shown_in_part),
                 cmocka_unit_test(memory_moves_by_descriptor_under_the_books),
                 cmocka_unit_test(every_channel_class_is_a_channel),

@@ -9,6 +9,7 @@
 #include "rm/releases.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/text.h"
 #include "gate/gate.h"
 #include "rm/numbers.h"
@@ -45,12 +46,14 @@ struct fake {
                 uint32_t handle;
                 pid_t owner;          /* 0: gone */
                 unsigned int n_calls; /* inside the driver */
+                nsec ended;           /* when that was seen; 0: it has not */
         } clients[4096];
         size_t n_clients;
         bytes card; /* how much there is */
         bytes held, most_held;
         bytes granule; /* memory comes in multiples of this */
         atomic_uint n_calls, n_timeslices, n_schedules;
+        atomic_int linger_ms; /* between a process's end and its clients' */
         atomic_int delay_ms;  /* of an allocation of memory */
         atomic_uint n_inside; /* allocations that wait */
 };
@@ -123,6 +126,10 @@ static inline bool fake_has_client(struct fake *fake, uint32_t handle)
                 if (fake->clients[i].handle != handle || !fake->clients[i].owner)
                         continue;
                 if (fake->clients[i].n_calls || fake_is_running(fake->clients[i].owner))
+                        return true;
+                if (!fake->clients[i].ended)
+                        fake->clients[i].ended = clock_now();
+                if (clock_now() - fake->clients[i].ended < fake->linger_ms * NSEC_PER_MSEC)
                         return true;
                 fake->clients[i].owner = 0;
                 fake_drop(fake, handle, handle);

@@ -25,16 +25,18 @@ static int new_file(void)
         return fd;
 }
 
-static bool nobody_maps(pid_t process)
+static bool nobody_maps(struct files *files, pid_t process)
 {
+        (void)files;
         (void)process;
         return false;
 }
 
 static pid_t mapper;
 
-static bool mapper_maps(pid_t process)
+static bool mapper_maps(struct files *files, pid_t process)
 {
+        (void)files;
         return process == mapper;
 }
 
@@ -353,6 +355,44 @@ static void an_export_is_no_space_to_use(void **state)
         files_done(&files);
 }
 
+/* The lines of our own address space that are a range of a space of `files`. */
+static unsigned int count_ranges(struct files *files)
+{
+        FILE *maps = fopen("/proc/self/maps", "re");
+        unsigned int n = 0;
+        char line[4352];
+
+        assert_non_null(maps);
+        while (fgets(line, sizeof(line), maps))
+                n += files_have_range(files, line);
+        (void)fclose(maps);
+        return n;
+}
+
+static void a_range_is_known_by_the_node_not_by_its_name(void **state)
+{
+        char name[] = "/dev/shm/sublet-XXXXXX"; /* as a container's /dev: a tmpfs of its own, and any name */
+        uint8_t *const address = (uint8_t *)0x200000000;
+        int fd = mkostemp(name, O_CLOEXEC);
+        struct files files;
+
+        (void)state;
+        assert_true(fd >= 0);
+        files_init(&files);
+        assert_true(mmap(address, 4096, PROT_READ, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, (off_t)address) == address);
+        assert_int_equal(count_ranges(&files), 0); /* nobody's space */
+        assert_true(files_keep(&files, fd, true) > 0);
+        assert_int_equal(count_ranges(&files), 1);
+        assert_int_equal(unlink(name), 0);
+        assert_int_equal(count_ranges(&files), 1); /* "... (deleted)" */
+        assert_int_equal(munmap(address, 4096), 0);
+        assert_true(mmap(address, 4096, PROT_READ, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == address);
+        assert_int_equal(count_ranges(&files), 0); /* no range of UVM's: its offset is another */
+        assert_int_equal(munmap(address, 4096), 0);
+        (void)close(fd);
+        files_done(&files);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -367,6 +407,7 @@ int main(void)
                 cmocka_unit_test(more_mappers_than_can_be_noted_keep_a_file),
                 cmocka_unit_test(a_space_in_use_is_not_closed),
                 cmocka_unit_test(an_export_is_no_space_to_use),
+                cmocka_unit_test(a_range_is_known_by_the_node_not_by_its_name),
         };
 
         return cmocka_run_group_tests_name("gate/files", tests, NULL, NULL);

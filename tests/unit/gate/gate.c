@@ -88,18 +88,6 @@ static uint32_t take(const struct handles *h, bytes size, uint32_t *ret_handle)
         return r;
 }
 
-/* Memory of a process that has just ended is there again after a moment: a refusal settles the books at
- * most every 50 ms (settle_lately), so one that follows another closely may still be wrong. */
-static uint32_t take_in_a_moment(const struct handles *h, bytes size, uint32_t *ret_handle)
-{
-        for (int i = 0; i < 50; i++) {
-                if (take(h, size, ret_handle) == RM_STATUS_OK)
-                        return RM_STATUS_OK;
-                fake_wait(10);
-        }
-        return RM_STATUS_NO_MEMORY;
-}
-
 static uint32_t drop(const struct handles *h, uint32_t handle)
 {
         uint8_t block[16] = { 0 };
@@ -528,7 +516,7 @@ static void storm(void)
                 struct handles h = start(2);
                 uint32_t handle, n = 0;
 
-                while (n < 16 && take_in_a_moment(&h, STEP, &handle) == RM_STATUS_OK)
+                while (n < 16 && take(&h, STEP, &handle) == RM_STATUS_OK)
                         n++;
                 NEED(n == 16 && take(&h, 1, &handle) == RM_STATUS_NO_MEMORY);
         }
@@ -559,7 +547,58 @@ static void two_processes(void)
                 _exit(n == 8 ? 0 : 1);
         }
         NEED(waitpid(child, &status, 0) == child && status == 0);
-        NEED(take_in_a_moment(&h, 512 * MIB, &handle) == RM_STATUS_OK);
+        NEED(take(&h, 512 * MIB, &handle) == RM_STATUS_OK);
+}
+
+/* One process after the other, and room for one: what the first had is there when its parent hears of its end. */
+static void one_after_the_other(void)
+{
+        struct handles h = start(2);
+        uint32_t handle;
+        int status;
+
+        for (int i = 0; i < 10; i++) {
+                pid_t child = fork();
+
+                if (child == 0) {
+                        struct handles own = start(2);
+
+                        NEED(take(&own, QUOTA, &handle) == RM_STATUS_OK);
+                        NEED(take(&own, STEP, &handle) == RM_STATUS_NO_MEMORY); /* and the books are settled */
+                        _exit(0);
+                }
+                NEED(waitpid(child, &status, 0) == child && status == 0);
+                NEED(take(&h, QUOTA, &handle) == RM_STATUS_OK);
+                NEED(drop(&h, handle) == RM_STATUS_OK);
+        }
+}
+
+static void what_has_ended_is_in_nobodys_way(void **state)
+{
+        struct rig *rig = *state;
+
+        begin(rig, one_after_the_other);
+        assert_int_equal(finish(rig, NULL), 0);
+}
+
+static void what_the_driver_takes_down_late_is_waited_for(void **state)
+{
+        struct rig *rig = *state;
+
+        rig->fake->linger_ms = 60;
+        begin(rig, one_after_the_other);
+        assert_int_equal(finish(rig, NULL), 0);
+}
+
+static void memory_of_the_card_itself_is_waited_for(void **state)
+{
+        struct rig *rig = *state;
+
+        rig->fake->linger_ms = 60;
+        rig->fake->card = QUOTA;
+        rig->lease.devices[0].quota.size = 4 * QUOTA;
+        begin(rig, one_after_the_other);
+        assert_int_equal(finish(rig, NULL), 0);
 }
 
 static void processes_share_one_quota(void **state)
@@ -649,6 +688,9 @@ int main(void)
                 gate_test(a_tenant_killed_in_the_middle_of_a_call_leaves_nothing),
                 gate_test(a_storm_of_kills_leaves_the_whole_quota),
                 gate_test(processes_share_one_quota),
+                gate_test(what_has_ended_is_in_nobodys_way),
+                gate_test(what_the_driver_takes_down_late_is_waited_for),
+                gate_test(memory_of_the_card_itself_is_waited_for),
                 gate_test(a_quota_that_shrinks_under_use_grants_nothing),
                 gate_test(a_gate_that_ends_leaves_errors_behind),
                 cmocka_unit_test(gates_leave_no_descriptor_behind),
