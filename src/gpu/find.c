@@ -80,8 +80,9 @@ static void ask_nvml(const struct nvml_calls *nvml, struct gpu_device *device)
         device->is_lost |= r == NVML_ERROR_GPU_IS_LOST;
         if (r != NVML_SUCCESS)
                 return;
-        if (nvml->DeviceGetMigMode(handle, &mode, &pending) == NVML_SUCCESS)
-                device->has_mig = mode == NVML_DEVICE_MIG_ENABLE;
+        device->has_nvml = true;
+        device->can_mig = nvml->DeviceGetMigMode(handle, &mode, &pending) == NVML_SUCCESS;
+        device->has_mig = device->can_mig && mode == NVML_DEVICE_MIG_ENABLE;
         if (nvml->DeviceGetNumGpuCores(handle, &cores) == NVML_SUCCESS &&
             nvml->DeviceGetCudaComputeCapability(handle, &major, &minor) == NVML_SUCCESS)
                 device->sms = (int)(cores / cores_per_sm(major, minor));

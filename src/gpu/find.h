@@ -6,6 +6,8 @@
 
 #include "base/text.h"
 
+#include <sys/types.h>
+
 enum {
         GPU_DEVICES_MAX = 32,
         GPU_INSTANCES_MAX = 16, /* of a device in MIG mode: an H200 has at most 7 */
@@ -18,9 +20,11 @@ struct gpu_device {
         char bus_id[32];    /* "00000000:18:00.0" */
         uint32_t minor;     /* N of /dev/nvidiaN */
         bytes total;
-        bool has_mig; /* MIG mode is on */
-        bool is_lost; /* fell off the bus */
-        int sms;      /* multiprocessors; -1: unknown */
+        bool has_nvml; /* what follows was asked */
+        bool can_mig;  /* it has a MIG mode */
+        bool has_mig;  /* MIG mode is on */
+        bool is_lost;  /* fell off the bus */
+        int sms;       /* multiprocessors; -1: unknown */
 };
 
 /* *ret_n devices. 0; -ENODEV; -errno. */
@@ -34,9 +38,16 @@ struct gpu_instance {
         bytes memory;          /* the GPU instance's: its compute instances share it */
 };
 
-/* The instances of the device of that UUID, as NVML tells them now: *ret_n, 0 without MIG mode. 0; -ENOTSUP: no NVML
- * here, or one too old for MIG. Blocks: starts NVML if nobody in this process has. */
-int gpu_instances(const char *uuid, struct gpu_instance ret[static GPU_INSTANCES_MAX], unsigned int *ret_n);
+/* Whether the device of that UUID is in MIG mode, and its instances, as NVML tells them now: *ret_n, 0 without the mode.
+ * 0; -ENOTSUP: no NVML here, or one too old for MIG. Blocks: starts NVML if nobody in this process has. */
+int gpu_instances(const char *uuid, bool *ret_is_on, struct gpu_instance ret[static GPU_INSTANCES_MAX],
+                  unsigned int *ret_n);
+
+/* Processes that have a compute context on a device, by NVML; in the numbers of our pid namespace. Threads: one. */
+struct gpu_users;
+int gpu_users_open(struct gpu_users **ret); /* 0; -ENOTSUP: no NVML here */
+int gpu_users_list(struct gpu_users *users, const char *uuid, pid_t *ret, size_t n_room, size_t *ret_n); /* 0; -EIO */
+struct gpu_users *gpu_users_close(struct gpu_users *users);
 
 /* Waits at most `timeout_ms` for an Xid or a lost device (NVML events). 1: *ret_device, *ret_xid; 0: nothing;
  * -ENOTSUP; -errno. Thread: one. */

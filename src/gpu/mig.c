@@ -58,14 +58,14 @@ static bool ask(const struct mig_calls *calls, nvmlDevice_t handle, struct gpu_i
 }
 
 static unsigned int ask_all(const struct nvml_calls *nvml, const struct mig_calls *calls, const char *uuid,
-                            struct gpu_instance *ret)
+                            bool *ret_is_on, struct gpu_instance *ret)
 {
         unsigned int mode, pending, most = 0, n = 0;
         nvmlDevice_t device, handle;
 
-        if (nvml->DeviceGetHandleByUUID(uuid, &device) != NVML_SUCCESS ||
-            nvml->DeviceGetMigMode(device, &mode, &pending) != NVML_SUCCESS || mode != NVML_DEVICE_MIG_ENABLE ||
-            calls->max(device, &most) != NVML_SUCCESS)
+        *ret_is_on = nvml->DeviceGetHandleByUUID(uuid, &device) == NVML_SUCCESS &&
+                     nvml->DeviceGetMigMode(device, &mode, &pending) == NVML_SUCCESS && mode == NVML_DEVICE_MIG_ENABLE;
+        if (!*ret_is_on || calls->max(device, &most) != NVML_SUCCESS)
                 return 0;
         for (unsigned int i = 0; i < most && n < GPU_INSTANCES_MAX; i++) /* places may be empty in between */
                 if (calls->handle(device, i, &handle) == NVML_SUCCESS && ask(calls, handle, &ret[n]))
@@ -73,7 +73,8 @@ static unsigned int ask_all(const struct nvml_calls *nvml, const struct mig_call
         return n;
 }
 
-int gpu_instances(const char *uuid, struct gpu_instance ret[static GPU_INSTANCES_MAX], unsigned int *ret_n)
+int gpu_instances(const char *uuid, bool *ret_is_on, struct gpu_instance ret[static GPU_INSTANCES_MAX],
+                  unsigned int *ret_n)
 {
         struct mig_calls calls;
         struct nvml_calls nvml;
@@ -83,7 +84,7 @@ int gpu_instances(const char *uuid, struct gpu_instance ret[static GPU_INSTANCES
                 return r;
         r = find_calls(nvml.library, &calls);
         if (r == 0)
-                *ret_n = ask_all(&nvml, &calls, uuid, ret);
+                *ret_n = ask_all(&nvml, &calls, uuid, ret_is_on, ret);
         nvml_close(&nvml);
         return r;
 }

@@ -1,0 +1,53 @@
+/* Who is on a device, as NVML lists it: processes with a compute context. */
+#include "gpu/find.h"
+
+#include "gpu/nvml.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum {
+        USERS_MAX = 1024, /* of a device; the driver lists 950 */
+};
+
+struct gpu_users {
+        struct nvml_calls nvml;
+        nvmlProcessInfo_t list[USERS_MAX];
+};
+
+int gpu_users_open(struct gpu_users **ret)
+{
+        struct gpu_users *users = calloc(1, sizeof(*users));
+
+        if (!users)
+                return -ENOMEM;
+        if (nvml_open(&users->nvml) < 0) {
+                free(users);
+                return -ENOTSUP;
+        }
+        *ret = users;
+        return 0;
+}
+
+int gpu_users_list(struct gpu_users *users, const char *uuid, pid_t *ret, size_t n_room, size_t *ret_n)
+{
+        unsigned int n = USERS_MAX;
+        nvmlDevice_t device;
+
+        if (users->nvml.DeviceGetHandleByUUID(uuid, &device) != NVML_SUCCESS ||
+            users->nvml.DeviceGetComputeRunningProcesses_v3(device, &n, users->list) != NVML_SUCCESS)
+                return -EIO;
+        *ret_n = n < n_room ? n : n_room;
+        for (size_t i = 0; i < *ret_n; i++)
+                ret[i] = (pid_t)users->list[i].pid;
+        return 0;
+}
+
+struct gpu_users *gpu_users_close(struct gpu_users *users)
+{
+        if (!users)
+                return NULL;
+        nvml_close(&users->nvml);
+        free(users);
+        return NULL;
+}
