@@ -9,7 +9,8 @@
  *      H2  signals are blocked while we hold a lock, so a handler may make driver calls;
  *      H3  all that changes stands in memory that a fork empties (heap.h): a child begins with empty books, and with
  *          none of its parent's clients (CUDA allows a forked child none either);
- *      H4  nothing is printed but one line on stderr when H1 holds; nothing exits; errno is the kernel's;
+ *      H4  nothing is printed but one line on stderr when H1 holds, or when an SM partition cannot be had; nothing exits;
+ *          errno is the kernel's;
  *      H5  what the program closes is gone from the books when the driver has let it go (descriptors.c).
  * It guards against accidents, not against an enemy: a program can make system calls itself (docs/preload.md).
  */
@@ -65,6 +66,9 @@ struct hook *hook_get(void);
 
 /* The one of this process if there is one already. NULL also in a child of vfork. */
 struct hook *hook_peek(void);
+
+/* One line on stderr: "sublet: WHAT: WHY". Signals are blocked. */
+void hook_say(const char *what, const char *why);
 
 /* Between them no handler runs and no thread is cancelled; errno survives. */
 struct hook_guard {

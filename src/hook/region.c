@@ -14,26 +14,34 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "atomics of several processes have n
 
 enum {
         SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
-        VERSION = 1,
+        VERSION = 3,
         FD_FIRST = 900, /* above what programs use, below the usual soft limit of 1024 */
         TRIES = 16,     /* against others that add at the same time */
 };
 
 static const char magic[8] = "sublet\0R";
 
-int region_new(int *ret_fd)
+int region_write(int fd, uint64_t tenancy)
 {
-        struct region start = { .version = VERSION, .size = sizeof(start) };
-        int fd = memfd_create("sublet-region", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        struct region start = { .version = VERSION, .size = sizeof(start), .tenancy = tenancy };
+
+        memcpy(start.magic, magic, sizeof(magic));
+        if (ftruncate(fd, sizeof(start)) < 0 ||
+            pwrite(fd, &start, offsetof(struct region, slots), 0) != offsetof(struct region, slots))
+                return errno ? -errno : -EIO;
+        return 0;
+}
+
+int region_new(uint64_t tenancy, int *ret_fd)
+{
+        int fd = memfd_create("sublet-region", MFD_CLOEXEC | MFD_ALLOW_SEALING), r;
 
         if (fd < 0)
                 return -errno;
-        memcpy(start.magic, magic, sizeof(magic));
-        if (ftruncate(fd, sizeof(start)) < 0 ||
-            pwrite(fd, &start, offsetof(struct region, slots), 0) != offsetof(struct region, slots) ||
-            fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
-                int r = -errno;
-
+        r = region_write(fd, tenancy);
+        if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+                r = -errno;
+        if (r < 0) {
                 (void)close(fd);
                 return r;
         }
@@ -62,6 +70,7 @@ static void empty(struct region_slot *slot)
 {
         for (size_t i = 0; i < REGION_KINDS; i++)
                 slot->held[i] = 0;
+        slot->process = 0;
 }
 
 /* A description of our own of the same file: what is inherited over fork is one with the parent's. */
@@ -95,6 +104,7 @@ static int take_slot(struct region_seat *seat)
                         return r;
                 seat->slot = &seat->region->slots[slot];
                 empty(seat->slot);
+                seat->slot->process = getpid();
                 return REGION_OK;
         }
         return REGION_E_SLOTS;
@@ -114,35 +124,45 @@ void region_settle(struct region_seat *seat)
 
 /* ---- joining --------------------------------------------------------------------------------------- */
 
-static bool is_region(int fd)
+bool region_is_file(int fd, enum page_place place)
 {
         struct stat st;
         int seals = fcntl(fd, F_GET_SEALS);
 
-        return seals >= 0 && (seals & SEALS) == SEALS && fstat(fd, &st) == 0 && st.st_size == sizeof(struct region);
+        if (fstat(fd, &st) < 0 || st.st_size != sizeof(struct region))
+                return false;
+        if (place == PAGE_MOUNT)
+                return S_ISREG(st.st_mode) && page_owner_is_good(&st);
+        return seals >= 0 && (seals & SEALS) == SEALS;
 }
 
-int region_join(int fd, struct region_seat *ret)
+bool region_is_of(const struct region *region, uint64_t tenancy)
+{
+        return memcmp(region->magic, magic, sizeof(magic)) == 0 && region->version == VERSION &&
+               region->size == sizeof(*region) && region->tenancy == tenancy;
+}
+
+int region_join(int fd, enum page_place place, uint64_t tenancy, struct region_seat *ret)
 {
         struct region_seat seat = { .fd = -1 };
         int r;
 
-        if (!is_region(fd))
+        if (!region_is_file(fd, place))
                 return -EPROTO;
         seat.region = mmap(NULL, sizeof(*seat.region), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (seat.region == MAP_FAILED)
                 return -errno;
-        if (memcmp(seat.region->magic, magic, sizeof(magic)) != 0 || seat.region->version != VERSION ||
-            seat.region->size != sizeof(*seat.region))
+        if (!region_is_of(seat.region, tenancy))
                 r = -EPROTO;
         else
                 r = seat.fd = open_again(fd);
         if (r >= 0)
                 r = take_slot(&seat);
+        /* Who attaches marks the region first and looks for slots then: one of us two sees the other. */
+        if (r == REGION_OK && seat.region->is_attached)
+                r = REGION_E_ATTACHED;
         if (r != REGION_OK) {
-                if (seat.fd >= 0)
-                        (void)close(seat.fd);
-                (void)munmap(seat.region, sizeof(*seat.region));
+                region_leave(&seat);
                 return r;
         }
         *ret = seat;

@@ -1,4 +1,5 @@
 /* This process's books: begun at its first driver call, and again after a fork. */
+#include "hook/attach.h"
 #include "hook/heap.h"
 #include "hook/inside.h"
 #include "hook/next.h"
@@ -72,19 +73,19 @@ static enum rm_node node_of(int fd, uint32_t *ret_minor)
 enum rm_node hook_node(int fd, uint32_t *ret_minor)
 {
         int saved = errno;
-        enum rm_node node = node_of(fd, ret_minor);
+        enum rm_node node = attach_is_on() ? RM_NODE_OTHER : node_of(fd, ret_minor);
 
         errno = saved;
         return node;
 }
 
 /* Signals are blocked: a pipe that nobody reads must not kill the program. */
-static void say(const char *why)
+void hook_say(const char *what, const char *why)
 {
         char line[256];
         struct timespec now = { 0 };
         sigset_t pipe;
-        int n = snprintf(line, sizeof(line), "sublet: no driver call is made: %s\n", why);
+        int n = snprintf(line, sizeof(line), "sublet: %s: %s\n", what, why);
 
         if (write(STDERR_FILENO, line, (size_t)n) >= 0 || errno != EPIPE)
                 return;
@@ -127,30 +128,57 @@ static const char *begin_gate(struct hook *hook, const struct page *page)
         return ledger_new(&gate->ledger) < 0 ? "there is no memory for the books" : NULL;
 }
 
+static const char *why_no_region(int outcome)
+{
+        switch (outcome) {
+        case REGION_OK:
+                return NULL;
+        case REGION_E_SLOTS:
+                return "its tenant has too many processes";
+        case REGION_E_ATTACHED:
+                return "its tenant is under a gate that this process was not started below";
+        default:
+                return "the books of its tenant are not there, or damaged (" PAGE_MOUNT_DIR
+                       "/region or descriptor 1001)";
+        }
+}
+
+static const char *join(struct hook *hook, const struct page *page, enum page_place place)
+{
+        int fd = page_open_region(place), r;
+
+        if (fd < 0)
+                return why_no_region(fd);
+        r = region_join(fd, place, page->tenancy, &hook->seat);
+        (void)next_close(fd);
+        return why_no_region(r);
+}
+
 /* Why not, or NULL. */
 static const char *begin(struct hook *hook)
 {
         struct page *page = heap_malloc(sizeof(*page));
+        enum page_place place;
         const char *why;
         int r;
 
         if (!page)
                 return "there is no memory for the books";
-        r = page_read(PAGE_FD, page);
-        if (r == -EBADF)
-                return "this process has no lease (descriptor 1000 is not there)";
+        r = page_find(page, &place);
+        if (r == -ENOENT)
+                return "this process has no lease (neither " PAGE_MOUNT_DIR " nor descriptor 1000 is there)";
         if (r < 0)
-                return "its lease is damaged (descriptor 1000)";
+                return place == PAGE_MOUNT ? "its lease is damaged, or can be written to (" PAGE_MOUNT_DIR "/page)" :
+                                             "its lease is damaged (descriptor 1000)";
         hook->process.id = hook->pid = getpid();
         uvm_major = page->uvm_major;
-        why = begin_gate(hook, page);
+        why = attach_refusal();
+        if (!why)
+                why = begin_gate(hook, page);
+        if (!why)
+                why = join(hook, page, place);
         heap_free(page);
-        if (why)
-                return why;
-        r = region_join(PAGE_REGION_FD, &hook->seat);
-        if (r == REGION_E_SLOTS)
-                return "its tenant has too many processes";
-        return r != REGION_OK ? "the books of its tenant are not there, or damaged (descriptor 1001)" : NULL;
+        return why;
 }
 
 static void begin_or_close(struct hook *hook)
@@ -158,7 +186,7 @@ static void begin_or_close(struct hook *hook)
         const char *why = begin(hook);
 
         if (why)
-                say(why);
+                hook_say("no driver call is made", why);
         hook_here = hook;
         atomic_store(&hook->phase, why ? CLOSED : READY);
 }
@@ -184,16 +212,22 @@ struct hook *hook_peek(void)
         return hook && hook->phase == READY && hook->pid == getpid() ? hook : NULL;
 }
 
-/* The first call may come from a handler whose thread is anywhere: what is known of the nodes is known before. */
+/* The first call may come from a handler whose thread is anywhere: what is known of the nodes is known before. And who
+ * hands itself over does so before it has done anything else. */
 __attribute__((constructor)) static void look(void)
 {
         static struct page page;
+        enum page_place place;
         int saved = errno;
         struct stat st;
 
-        if (page_read(PAGE_FD, &page) == 0)
+        if (page_find(&page, &place) == 0) {
+                struct hook_guard guard = hook_enter();
+
                 uvm_major = page.uvm_major;
-        else if (stat("/dev/nvidia-uvm", &st) == 0 && S_ISCHR(st.st_mode))
+                attach_begin(&page, place);
+                hook_leave(&guard);
+        } else if (stat("/dev/nvidia-uvm", &st) == 0 && S_ISCHR(st.st_mode))
                 uvm_major = major(st.st_rdev); /* H1 is for it, too */
         errno = saved;
 }

@@ -1,5 +1,7 @@
 #include "unit.h"
 
+#include "rm/releases.h"
+
 #include "hook/page.h"
 
 #include <errno.h>
@@ -13,7 +15,9 @@ static struct page page;
 static int begin(void **state)
 {
         (void)state;
-        page = (struct page){ .uvm_major = 511, .lease = { .tenant = "chat-1", .n_devices = 2 } };
+        page = (struct page){ .uvm_major = 511,
+                              .lease = { .tenant = "chat-1", .n_devices = 2 },
+                              .layout = layout_of(580, 159, 4) };
         page.lease.devices[1].quota.size = 8 * GIB;
         return 0;
 }
@@ -40,7 +44,7 @@ enum {
 static int read_and_close(int fd)
 {
         struct page got;
-        int r = page_read(fd, &got);
+        int r = page_read(fd, PAGE_DESCRIPTOR, &got);
 
         (void)close(fd);
         return r;
@@ -53,7 +57,7 @@ static void what_was_written_is_read(void **state)
 
         (void)state;
         assert_int_equal(page_new(&page, &fd), 0);
-        assert_int_equal(page_read(fd, &got), 0);
+        assert_int_equal(page_read(fd, PAGE_DESCRIPTOR, &got), 0);
         assert_string_equal(got.lease.tenant, "chat-1");
         assert_int_equal(got.uvm_major, 511);
         assert_int_equal(got.lease.devices[1].quota.size, 8 * GIB);
@@ -77,7 +81,7 @@ static void none_is_not_a_damaged_one(void **state)
         struct page got;
 
         (void)state;
-        assert_int_equal(page_read(-1, &got), -EBADF);
+        assert_int_equal(page_read(-1, PAGE_DESCRIPTOR, &got), -EBADF);
 }
 
 static void a_page_that_could_change_is_refused(void **state)

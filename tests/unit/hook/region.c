@@ -5,14 +5,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
         QUOTA = 1000,
+        TENANCY = 4711,
 };
 
 static int fd = -1;
@@ -20,7 +23,7 @@ static int fd = -1;
 static int begin(void **state)
 {
         (void)state;
-        return region_new(&fd);
+        return region_new(TENANCY, &fd);
 }
 
 static int end(void **state)
@@ -33,7 +36,7 @@ static struct region_seat join(void)
 {
         struct region_seat seat;
 
-        assert_int_equal(region_join(fd, &seat), REGION_OK);
+        assert_int_equal(region_join(fd, PAGE_DESCRIPTOR, TENANCY, &seat), REGION_OK);
         return seat;
 }
 
@@ -99,7 +102,7 @@ static void churn(unsigned int seed)
 {
         struct region_seat seat;
 
-        if (region_join(fd, &seat) != REGION_OK)
+        if (region_join(fd, PAGE_DESCRIPTOR, TENANCY, &seat) != REGION_OK)
                 _exit(2);
         for (;;) {
                 bytes size = (bytes)(rand_r(&seed) % 300);
@@ -152,17 +155,109 @@ static void what_is_not_a_region_is_refused(void **state)
         int other = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING), scribbled;
 
         (void)state;
-        assert_int_equal(region_join(other, &seat), -EPROTO); /* empty, not sealed */
+        assert_int_equal(region_join(other, PAGE_DESCRIPTOR, TENANCY, &seat), -EPROTO); /* empty, not sealed */
         assert_int_equal(ftruncate(other, sizeof(struct region)), 0);
-        assert_int_equal(region_join(other, &seat), -EPROTO); /* not sealed */
+        assert_int_equal(region_join(other, PAGE_DESCRIPTOR, TENANCY, &seat), -EPROTO); /* not sealed */
         assert_int_equal(fcntl(other, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
-        assert_int_equal(region_join(other, &seat), -EPROTO); /* no magic */
+        assert_int_equal(region_join(other, PAGE_DESCRIPTOR, TENANCY, &seat), -EPROTO); /* no magic */
         (void)close(other);
-        assert_int_equal(region_join(-1, &seat), -EPROTO);
-        assert_int_equal(region_new(&scribbled), 0);
+        assert_int_equal(region_join(-1, PAGE_DESCRIPTOR, TENANCY, &seat), -EPROTO);
+        assert_int_equal(region_new(TENANCY, &scribbled), 0);
         assert_int_equal(pwrite(scribbled, "\xff", 1, 8), 1);
-        assert_int_equal(region_join(scribbled, &seat), -EPROTO); /* another version */
+        assert_int_equal(region_join(scribbled, PAGE_DESCRIPTOR, TENANCY, &seat), -EPROTO); /* another version */
         (void)close(scribbled);
+}
+
+static struct region_books look(void)
+{
+        struct region_books books = { .n_processes = 99 };
+
+        assert_int_equal(region_look(fd, PAGE_DESCRIPTOR, TENANCY, &books), 0);
+        return books;
+}
+
+static void another_tenancys_region_is_refused(void **state)
+{
+        struct region_books books;
+        struct region_seat seat;
+
+        (void)state;
+        assert_int_equal(region_join(fd, PAGE_DESCRIPTOR, TENANCY + 1, &seat), -EPROTO);
+        assert_int_equal(region_look(fd, PAGE_DESCRIPTOR, TENANCY + 1, &books), -EPROTO);
+}
+
+static void nobody_counts_beside_a_gate(void **state)
+{
+        struct region_seat seat;
+
+        (void)state;
+        assert_int_equal(region_mark(fd, true), 0);
+        assert_true(look().is_attached);
+        assert_int_equal(region_join(fd, PAGE_DESCRIPTOR, TENANCY, &seat), REGION_E_ATTACHED);
+        assert_int_equal(look().n_processes, 0); /* the slot was given back */
+        assert_int_equal(region_mark(fd, false), 0);
+        seat = join();
+        region_leave(&seat);
+}
+
+static void an_outsider_sees_what_the_living_hold(void **state)
+{
+        struct region_seat seat;
+
+        (void)state;
+        assert_int_equal(look().n_processes, 0);
+        seat = join();
+        assert_int_equal(region_take(&seat, 0, 700, QUOTA), REGION_OK);
+        assert_int_equal(region_take(&seat, 0, 301, QUOTA), REGION_E_FULL);
+        assert_int_equal(look().n_processes, 1);
+        assert_int_equal(look().held[0], 700);
+        assert_int_equal(look().n_refused[0], 1);
+        assert_int_equal(look().largest_refused[0], 301);
+        assert_int_equal(seat.slot->process, getpid());
+        (void)close(seat.fd); /* as if it were killed */
+        assert_int_equal(look().n_processes, 0);
+        assert_int_equal(look().held[0], 0);
+        assert_int_equal(look().peak[0], 700);
+        seat.fd = -1;
+        region_leave(&seat);
+}
+
+static double own_time(void)
+{
+        struct timespec now;
+
+        assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now), 0);
+        return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* The kernel goes through all of them for each slot that is asked about. */
+static void a_tenant_with_locks_without_end_costs_an_outsider_little(void **state)
+{
+        enum { LOCKS = 20000 };
+        struct region_seat seat = join();
+        struct region_books books;
+        char path[64];
+        double start;
+        int again, r;
+
+        (void)state;
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        again = open(path, O_RDWR | O_CLOEXEC);
+        assert_true(again >= 0);
+        for (int i = LOCKS; i > 0; i--) { /* apart, so that none is joined to another */
+                struct flock lock = { .l_type = F_WRLCK, .l_start = (1 << 20) + 2 * i, .l_len = 1 };
+
+                assert_int_equal(fcntl(again, F_OFD_SETLK, &lock), 0);
+        }
+        for (size_t i = 0; i < REGION_SLOTS; i++)
+                seat.region->slots[i].process = 1;
+        start = own_time();
+        r = region_look(fd, PAGE_DESCRIPTOR, TENANCY, &books);
+        assert_true(r == 0 || r == -ETIME);
+        assert_true(own_time() - start < 0.15);
+        (void)close(again);
+        assert_int_equal(region_look(fd, PAGE_DESCRIPTOR, TENANCY, &books), 0);
+        region_leave(&seat);
 }
 
 static void a_scribbled_slot_means_full(void **state)
@@ -181,10 +276,14 @@ static void a_scribbled_slot_means_full(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(another_tenancys_region_is_refused, begin, end),
+                cmocka_unit_test_setup_teardown(nobody_counts_beside_a_gate, begin, end),
+                cmocka_unit_test_setup_teardown(an_outsider_sees_what_the_living_hold, begin, end),
                 cmocka_unit_test_setup_teardown(the_quota_is_all_processes, begin, end),
                 cmocka_unit_test_setup_teardown(what_a_process_left_goes_with_it, begin, end),
                 cmocka_unit_test_setup_teardown(a_child_has_a_slot_of_its_own, begin, end),
                 cmocka_unit_test_setup_teardown(the_books_are_right_after_any_number_of_kills, begin, end),
+                cmocka_unit_test_setup_teardown(a_tenant_with_locks_without_end_costs_an_outsider_little, begin, end),
                 cmocka_unit_test_setup_teardown(what_is_not_a_region_is_refused, begin, end),
                 cmocka_unit_test_setup_teardown(a_scribbled_slot_means_full, begin, end),
         };

@@ -1,0 +1,26 @@
+/*
+ * dlsym, x86-64. RTLD_NEXT means "after the library that calls": libc sees that by the return address, so such a call
+ * must reach libc as if we were not there, by a jump. All else is resolve_symbol's.
+ */
+__asm__(".text\n"
+        ".hidden resolve_next\n"
+        ".hidden resolve_symbol\n"
+        ".globl hook_dlsym, hook_dlsym_old\n"
+        ".type hook_dlsym, @function\n"
+        ".type hook_dlsym_old, @function\n"
+        "hook_dlsym:\n"
+        "hook_dlsym_old:\n"
+        "        endbr64\n"
+        "        cmp $-1, %rdi\n" /* RTLD_NEXT */
+        "        jne resolve_symbol\n"
+        "        push %rdi\n"
+        "        push %rsi\n"
+        "        sub $8, %rsp\n"
+        "        call resolve_next\n"
+        "        add $8, %rsp\n"
+        "        pop %rsi\n"
+        "        pop %rdi\n"
+        "        jmp *%rax\n"
+        ".size hook_dlsym, . - hook_dlsym\n"
+        ".symver hook_dlsym_old, dlsym@GLIBC_2.2.5\n"
+        ".symver hook_dlsym, dlsym@@GLIBC_2.34\n");

@@ -1,0 +1,63 @@
+/*
+ * A page that is almost right: three bytes each are an offset and what is changed there; the first byte says whether its
+ * sum is made right again (whoever wrote it meant it). What is accepted is within all bounds that the gate's code relies
+ * on, and a page whose sum was left alone is accepted only as it was.
+ */
+#include "hook/page.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct page good, forged, got;
+
+static void begin(void)
+{
+        struct rm_version version = { 580, 159, 4 };
+
+        good = (struct page){ .tenancy = 4711, .attach = PAGE_ATTACH_AUTO, .n_filter = 100, .uvm_major = 511 };
+        (void)strcpy(good.lease.tenant, "chat-1");
+        (void)strcpy(good.door, "/run/sublet/attach.sock");
+        good.lease.n_devices = 2;
+        good.lease.devices[1].is_granted = true;
+        good.lease.devices[1].quota.size = 8 * GIB;
+        if (rm_layout_for(version, &good.layout) != RM_OK || page_seal(&good) < 0)
+                abort();
+}
+
+static void check(const struct page *page)
+{
+        struct rm_layout known;
+
+        if (page->lease.n_devices > LEASE_DEVICES_MAX || page->n_filter > PAGE_FILTER_MAX ||
+            page->attach > PAGE_ATTACH_REQUIRED || page->lease.managed > LEASE_MANAGED_ALLOW || !page->tenancy ||
+            !memchr(page->door, 0, sizeof(page->door)) || !memchr(page->lease.tenant, 0, sizeof(page->lease.tenant)) ||
+            rm_layout_for(page->layout.version, &known) != RM_OK || memcmp(&known, &page->layout, sizeof(known)) != 0)
+                abort();
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
+                if (page->lease.devices[i].is_granted && page->lease.devices[i].mig.is_one &&
+                    page->lease.devices[i].mig.gpu == UINT32_MAX)
+                        return; /* reading them is the point: a bool is 0 or 1 */
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        bool is_meant = size && data[0] & 1;
+
+        if (!good.tenancy)
+                begin();
+        forged = good;
+        for (size_t i = 1; i + 2 < size; i += 3)
+                ((uint8_t *)&forged)[(data[i] | (size_t)data[i + 1] << 8) % sizeof(forged)] ^= data[i + 2];
+        if (is_meant)
+                (void)page_seal(&forged);
+        if (page_parse(&forged, sizeof(forged), &got) == 0) {
+                check(&got);
+                if (!is_meant && memcmp(&got, &good, sizeof(good)) != 0)
+                        abort(); /* FNV-1a tells any few bytes apart */
+        }
+        if (page_parse(data, size, &got) == 0)
+                check(&got);
+        return 0;
+}
