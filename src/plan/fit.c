@@ -59,11 +59,9 @@ static double need_of(const struct plan_service *service)
 /* p99 of requests that take `time` on a server which is busy `load` of the time. */
 static nsec p99(double time, double load, enum plan_burst burst)
 {
-        double spread = burst == PLAN_BURSTY ? 3.0 : 1.0;
+        double spread = burst == PLAN_BURSTY ? 3.0 : 1.0, wait = 4.6 * spread * time * load / (2 * (1 - load));
 
-        if (load >= 1.0)
-                return NEVER;
-        return (nsec)(time + 4.6 * spread * time * load / (2 * (1 - load)));
+        return load < 1.0 && time + wait < (double)NEVER ? (nsec)(time + wait) : NEVER;
 }
 
 static bool meets(const struct fit *fit, size_t i)
@@ -93,12 +91,14 @@ static bool all_meet(struct fit *fit, const char *how)
 
 static bool memory_fits(struct fit *fit, bytes wanted)
 {
-        bytes has = fit->device->model->memory - (bytes)fit->plan->facts.reserve * MIB;
+        bytes kept = (bytes)fit->plan->facts.reserve * MIB + fit->device->others.memory;
+        bytes has = fit->device->model->memory > kept ? fit->device->model->memory - kept : 0;
         char text[2][BYTES_TEXT];
 
         if (wanted > has)
-                return no(fit->device, "%s of memory are wanted and a %s has %s", bytes_format(wanted, text[0]),
-                          fit->device->model->name, bytes_format(has, text[1]));
+                return no(fit->device, "%s of memory are wanted and a %s has %s%s", bytes_format(wanted, text[0]),
+                          fit->device->model->name, bytes_format(has, text[1]),
+                          fit->device->others.memory ? " that others have not leased" : "");
         fit->device->memory_free = has - wanted;
         return true;
 }
@@ -132,20 +132,27 @@ static bool one_team(struct fit *fit)
         return true;
 }
 
-/* Shares in proportion to what each needs at its busiest; they add up to the whole. */
+static double whole_of(const struct fit *fit)
+{
+        return 1 - (double)fit->device->others.share / 1000;
+}
+
+/* Shares in proportion to what each needs at its busiest; they add up to what nobody else was promised. */
 static void share_out(struct fit *fit)
 {
         for (size_t i = 0; i < fit->device->n_seats; i++) {
                 double part = fit->sum > 0 ? fit->need[i] / fit->sum : 1.0 / (double)fit->device->n_seats;
 
-                fit->device->seats[i].share = (unsigned int)(1000 * part);
+                fit->device->seats[i].share = (unsigned int)(1000 * whole_of(fit) * part);
                 if (!fit->device->seats[i].share)
                         fit->device->seats[i].share = 1;
         }
 }
 
-static bool time_fits(struct fit *fit, double has, const char *how)
+static bool time_fits(struct fit *fit, double most, const char *how)
 {
+        double has = most - (1 - whole_of(fit));
+
         if (fit->sum > has)
                 return no(fit->device, "%.0f %% of a device's time are needed at the busiest, and %s leaves %.0f %%",
                           100 * fit->sum, how, 100 * has);
@@ -194,7 +201,7 @@ static void estimate_turns(struct fit *fit, double loss)
                 if (!service->time)
                         continue;
                 if (seat->is_latency)
-                        seat->p99 = p99(time * fit->plan->facts.latency_factor, urgent, service->burst);
+                        seat->p99 = p99(time, urgent, service->burst) + (nsec)(fit->plan->facts.latency_wait * 1e6);
                 else if (share <= service->load)
                         seat->p99 = NEVER;
                 else /* its window comes round once in a period of a window for each */
@@ -395,6 +402,20 @@ static bool fit_suspend(struct fit *fit)
         return true;
 }
 
+/* Beside others only in their way, and never beside them on instances: which are free, only the daemon knows. */
+static bool has_room_for(struct plan_device *device)
+{
+        const struct plan_others *others = &device->others;
+
+        if (others->is_lost)
+                return no(device, "the device is lost");
+        if (others->way && (others->way != plan_way_of(device->mode) || others->way == PLAN_INSTANCES))
+                return no(device, "others share it already, by --mode %s", plan_way_name(others->way));
+        if (others->way && device->mode == PLAN_WHOLE)
+                return no(device, "it would not be alone");
+        return true;
+}
+
 bool plan_fit(const struct plan *plan, struct plan_device *device, enum plan_mode mode)
 {
         static bool (*const fits[PLAN_N_MODES])(struct fit * fit) = {
@@ -404,6 +425,8 @@ bool plan_fit(const struct plan *plan, struct plan_device *device, enum plan_mod
         struct fit fit = { .plan = plan, .device = device };
 
         device->mode = mode;
+        if (!has_room_for(device))
+                return false;
         for (size_t i = 0; i < device->n_seats; i++) {
                 device->seats[i] =
                         (struct plan_seat){ .service = device->seats[i].service, .replica = device->seats[i].replica };

@@ -12,27 +12,6 @@ const struct plan_facts plan_facts = {
 #undef FACT
 };
 
-static const struct plan_model models[] = {
-#define MODEL(name, mib, has_mig, slice) { name, (bytes)(mib)*MIB, has_mig, (bytes)(slice)*MIB },
-#include "plan/models.def"
-#undef MODEL
-};
-
-const struct plan_model *plan_model(const char *name)
-{
-        for (size_t i = 0; i < ARRAY_SIZE(models); i++)
-                if (!strcmp(models[i].name, name))
-                        return &models[i];
-        return NULL;
-}
-
-const char *plan_mode_name(enum plan_mode mode)
-{
-        static const char *const names[PLAN_N_MODES] = { "whole", "turns", "slices", "spatial", "mig", "suspend" };
-
-        return (size_t)mode < ARRAY_SIZE(names) ? names[mode] : "?";
-}
-
 /* In this order: what keeps apart without loss, before what is faster but falls together, before what
  * cannot be changed while it runs, before what makes somebody wait. */
 static bool best_mode(const struct plan *plan, struct plan_device *device)
@@ -45,7 +24,7 @@ static bool best_mode(const struct plan *plan, struct plan_device *device)
                 if (plan_fit(plan, device, order[i]))
                         return true;
                 /* why turns do not go is what people want to hear; for one alone, why the whole does not */
-                if (order[i] == (device->n_seats > 1 ? PLAN_TURNS : PLAN_WHOLE))
+                if (order[i] == (device->n_seats > 1 || device->others.way ? PLAN_TURNS : PLAN_WHOLE))
                         memcpy(reason, device->reason, sizeof(reason));
         }
         memcpy(device->reason, reason, sizeof(reason));
@@ -117,15 +96,40 @@ static void put_in_order(const struct plan *plan, unsigned int order[static PLAN
         }
 }
 
+static bool has_seat(const struct plan_device *device, const struct plan_seat *seat)
+{
+        for (size_t i = 0; i < device->n_seats; i++)
+                if (device->seats[i].service == seat->service && device->seats[i].replica == seat->replica)
+                        return true;
+        return false;
+}
+
+/* First those that run, where they run; then who is left, wherever there is room. */
+static void place_in_turn(struct plan *plan, const struct plan_seat *seat, bool is_pinned)
+{
+        struct plan_device tried, *device = NULL;
+
+        for (size_t i = 0; i < plan->n_pins; i++)
+                if (plan->pins[i].service == seat->service && plan->pins[i].replica == seat->replica)
+                        device = &plan->devices[plan->pins[i].device];
+        if (!is_pinned && !(device && has_seat(device, seat)))
+                place(plan, seat);
+        if (is_pinned && device && try_seat(plan, device, seat, &tried))
+                *device = tried;
+}
+
 void plan_make(struct plan *plan)
 {
         unsigned int order[PLAN_SERVICES_MAX] = { 0 };
 
         plan->n_left = 0;
         for (size_t i = 0; i < plan->n_devices; i++)
-                plan->devices[i] = (struct plan_device){ .model = plan->devices[i].model };
+                plan->devices[i] =
+                        (struct plan_device){ .model = plan->devices[i].model, .others = plan->devices[i].others };
         put_in_order(plan, order);
-        for (size_t i = 0; i < plan->n_services; i++)
-                for (unsigned int replica = 0; replica < plan->services[order[i]].count; replica++)
-                        place(plan, &(struct plan_seat){ .service = order[i], .replica = replica });
+        for (int is_pinned = 1; is_pinned >= 0; is_pinned--)
+                for (size_t i = 0; i < plan->n_services; i++)
+                        for (unsigned int replica = 0; replica < plan->services[order[i]].count; replica++)
+                                place_in_turn(plan, &(struct plan_seat){ .service = order[i], .replica = replica },
+                                              is_pinned);
 }

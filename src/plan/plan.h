@@ -8,7 +8,8 @@
  *      P4  whom they trust allows it: MPS clients fall together, so only one team may share by it; who is
  *          untrusted gets hardware of its own, an instance or a device.
  * Replicas are placed largest first, each where it leaves the least memory over; a device is opened when no
- * open one can take it. That is not the best packing, but each step of it can be explained.
+ * open one can take it. That is not the best packing, but each step of it can be explained. Who runs already stays
+ * where he is if he can, and what others have on a device is not there to be planned with.
  *
  * The numbers it reckons with are facts.def: measured where it says so.
  */
@@ -69,10 +70,19 @@ enum plan_mode {
         PLAN_N_MODES,
 };
 
+enum plan_fact {
+#define FACT(name, value, unit, meaning, source) PLAN_FACT_##name,
+#include "plan/facts.def"
+#undef FACT
+        PLAN_N_FACTS,
+};
+
 struct plan_facts {
 #define FACT(name, value, unit, meaning, source) double name;
 #include "plan/facts.def"
 #undef FACT
+        bool is_replaced[PLAN_N_FACTS]; /* by a file's */
+        char from[PLAN_SAY];            /* which says so of itself */
 };
 
 struct plan_seat {
@@ -83,8 +93,26 @@ struct plan_seat {
         nsec p99;                     /* expected; 0: no requests */
 };
 
+/* How the daemon calls what a mode needs: its tenants of different ways do not go on one device. */
+enum plan_way {
+        PLAN_NO_WAY, /* as whoever comes first wants it */
+        PLAN_TIME,
+        PLAN_SPACE,
+        PLAN_INSTANCES,
+        PLAN_N_WAYS,
+};
+
+/* What tenants that the plan knows nothing of have on a device. */
+struct plan_others {
+        bytes memory;       /* leased to them */
+        unsigned int share; /* promised to them, permille */
+        enum plan_way way;  /* PLAN_NO_WAY: there are none */
+        bool is_lost;       /* the device does not answer */
+};
+
 struct plan_device {
         const struct plan_model *model;
+        struct plan_others others;
         enum plan_mode mode;
         struct plan_seat seats[PLAN_SEATS_MAX];
         size_t n_seats;
@@ -98,12 +126,19 @@ struct plan_left {
         char reason[PLAN_SAY];
 };
 
+/* Where a replica runs now. */
+struct plan_pin {
+        unsigned int service, replica, device;
+};
+
 struct plan {
         const struct plan_service *services; /* borrowed */
         size_t n_services;
         struct plan_facts facts;
         struct plan_device devices[PLAN_DEVICES_MAX];
         size_t n_devices; /* that there are; unused ones have no seats */
+        struct plan_pin pins[PLAN_REPLICAS_MAX];
+        size_t n_pins;
         struct plan_left left[PLAN_REPLICAS_MAX];
         size_t n_left; /* replicas that fit nowhere */
 };
@@ -111,9 +146,15 @@ struct plan {
 extern const struct plan_facts plan_facts;
 
 const struct plan_model *plan_model(const char *name); /* NULL: not in the table */
-const char *plan_mode_name(enum plan_mode mode);
 
-/* services, facts and the devices' models are set by the caller; the rest is filled in. */
+/* The model that a driver calls `name` ("NVIDIA H100 80GB HBM3"), of several the nearest in memory. NULL: none. */
+const struct plan_model *plan_model_of(const char *name, bytes memory);
+
+const char *plan_mode_name(enum plan_mode mode);
+enum plan_way plan_way_of(enum plan_mode mode);
+const char *plan_way_name(enum plan_way way); /* the daemon's word: "time", "spatial", "mig"; "" */
+
+/* services, facts, pins and the devices' models and others are set by the caller; the rest is filled in. */
 void plan_make(struct plan *plan);
 
 /* fit.c: whether the seats (service and replica set) may sit on the device in the mode; fills in the rest of

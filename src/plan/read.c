@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/when.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,6 +31,15 @@ static int read_text(const struct place *place, const json_t *value, const char 
                 return refuse(place, key, "a word of at most 63 characters, please");
         (void)snprintf(ret, size, "%s", text);
         return 0;
+}
+
+/* A replica is a tenant, SERVICE-N: its name is made of what a tenant's is. */
+static bool is_name(const char *name)
+{
+        for (const char *c = name; *c; c++)
+                if (!isalnum((unsigned char)*c) && !strchr(c == name ? "" : "._-", *c))
+                        return false;
+        return strlen(name) <= 58;
 }
 
 static int read_span(const struct place *place, const json_t *value, const char *key, nsec *ret)
@@ -136,6 +146,8 @@ static int read_service(const char *file, size_t index, const json_t *service, s
         if ((r = read_text(&place, json_object_get(service, "name"), "name", ret->name, sizeof(ret->name))) < 0)
                 return r;
         place.service = ret->name;
+        if (!is_name(ret->name))
+                return refuse(&place, "name", "letters, digits, «.», «_» and «-», at most 58, a letter or digit first");
         if ((r = check_keys(&place, service)) < 0 ||
             (r = read_text(&place, json_object_get(service, "team"), "team", ret->team, sizeof(ret->team))) < 0 ||
             (r = read_memory(&place, json_object_get(service, "memory"), &ret->memory)) < 0 ||
@@ -219,33 +231,4 @@ int plan_read(const char *name, const json_t *file, struct plan_input *ret, stru
                 ret->n_services++;
         }
         return read_gpus(name, json_object_get(file, "gpus"), ret, err);
-}
-
-int plan_read_facts(const char *name, const json_t *file, struct plan_facts *ret, struct err *err)
-{
-        const struct {
-                const char *name;
-                double *value;
-        } rows[] = {
-#define FACT(name, value, unit, meaning, source) { #name, &ret->name },
-#include "plan/facts.def"
-#undef FACT
-        };
-        const char *key;
-        json_t *value;
-
-        json_object_foreach((json_t *)(uintptr_t)file, key, value)
-        {
-                bool is_known = false;
-
-                for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-                        if (!strcmp(key, rows[i].name) && json_is_number(value) && json_number_value(value) >= 0) {
-                                *rows[i].value = json_number_value(value);
-                                is_known = true;
-                        }
-                if (!is_known)
-                        return err_say(err, -EINVAL, "%s: '%s' is no fact with a number ('sublet plan --facts')", name,
-                                       key);
-        }
-        return json_is_object(file) ? 0 : err_say(err, -EINVAL, "%s: {\"name\": value, ...} is needed", name);
 }

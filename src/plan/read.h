@@ -20,5 +20,8 @@ int plan_read(const char *name, const json_t *file, struct plan_input *ret, stru
 /* "H200", "H200=2": appended. 0; -EINVAL. */
 int plan_read_gpus(const char *text, struct plan_input *ret, struct err *err);
 
-/* {"turn_loss": 0.03, ...}: replaces those values. 0; -EINVAL. */
+/*
+ * {"turn_loss": 0.03, ...}, or what `sublet bench --modes -o FILE` wrote: replaces those values. What a bench measured and no plan
+ * reckons with is passed over; a name that a person wrote must be one of ours. 0; -EINVAL.
+ */
 int plan_read_facts(const char *name, const json_t *file, struct plan_facts *ret, struct err *err);

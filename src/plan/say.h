@@ -11,5 +11,6 @@ void plan_say(FILE *to, const struct plan *plan);
 /* The caller's; NULL: no memory. */
 json_t *plan_json(const struct plan *plan);
 
-/* The command that starts the replica as the plan has it: "sublet run --gpu 0 --mem 8G ...". */
-void plan_command(const struct plan *plan, size_t device, const struct plan_seat *seat, char *ret, size_t size);
+/* The plan as commands for a shell, and as Deployments for kubectl; COMMAND and IMAGE are left to fill in. */
+void plan_say_commands(FILE *to, const struct plan *plan);
+void plan_say_kubernetes(FILE *to, const struct plan *plan);

@@ -1,10 +1,12 @@
 /* `sublet plan`: which way to share which device, and why. */
 #include "plan/verbs.h"
 
+#include "ask/ask.h"
+#include "ask/flags.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "conf/file.h"
-#include "plan/read.h"
+#include "plan/change.h"
 #include "plan/say.h"
 
 #include <errno.h>
@@ -12,93 +14,153 @@
 #include <string.h>
 
 enum {
-        EXIT_LEFT = 1, /* something does not fit */
+        EXIT_LEFT = 1, /* something does not fit, or was refused */
         EXIT_USAGE = 2,
+        EXIT_DIFFERS = 3, /* --diff: something would change */
         OPTION_FACTS = 256,
         OPTION_MODELS,
+        OPTION_DIR,
+        OPTION_DIFF,
+        OPTION_APPLY,
+        OPTION_JSON,
 };
 
 static const char usage[] =
-        "usage: sublet plan [--gpus MODEL[=N]]... [--facts[=FILE]] [--json] SERVICES.yaml\n"
+        "usage: sublet plan [--gpus MODEL[=N]]... [--facts[=FILE]] [-o FORMAT] SERVICES.yaml\n"
+        "       sublet plan --diff|--apply [--json] [--dir DIR] SERVICES.yaml\n"
         "Says which services should share which device in which way, and why. docs/plan.md describes the file.\n\n"
-        "  -g, --gpus MODEL[=N]  devices there are, instead of the file's; may be repeated\n"
+        "  -g, --gpus MODEL[=N]  devices there are, instead of the file's; may be repeated. Without either: those\n"
+        "                        of this machine's daemon, with what its other tenants have on them\n"
         "      --facts           print the figures it reckons with, and where they come from\n"
-        "      --facts=FILE      replace some by those of FILE: {\"turn_loss\": 0.03}\n"
+        "      --facts=FILE      replace some by those of FILE: 'sublet bench --modes' writes one\n"
         "      --models          print the models it knows\n"
-        "      --json            the plan as JSON, with a lease for each replica\n"
-        "Exits with 1 if something does not fit.\n";
+        "  -o, --output FORMAT   text (default), json: with a lease for each replica, run: commands that start them,\n"
+        "                        kubernetes: Deployments\n"
+        "      --json            the same as -o json\n"
+        "      --diff            what the daemon's tenants would have to change to be as planned\n"
+        "      --apply           change it: memory, share and class of who runs; nobody is started or ended\n"
+        "      --dir DIR         the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
+        "  -h, --help            this text\n"
+        "Exits with 0; 1 if something does not fit or was refused; 2 for bad use; 3 if --diff finds a difference.\n";
+
+static void print_fact(const char *name, double value, const char *unit, const char *meaning, const char *source)
+{
+        (void)printf("%-16s %8.3g %-6s %s\n%34s%s\n", name, value, unit, meaning, "", source);
+}
 
 static void print_facts(const struct plan_facts *facts)
 {
 #define FACT(name, value, unit, meaning, source)                                                                       \
-        (void)printf("%-16s %8.3g %-6s %s\n%34s%s\n", #name, facts->name, unit, meaning, "", source);
+        print_fact(#name, facts->name, unit, meaning, facts->is_replaced[PLAN_FACT_##name] ? facts->from : (source));
 #include "plan/facts.def"
 #undef FACT
 }
 
 static void print_models(void)
 {
-#define MODEL(name, mib, has_mig, slice) (void)printf("%-10s %8d MiB%s\n", name, mib, (has_mig) ? "  MIG" : "");
+#define MODEL(name, word, mib, has_mig, slice) (void)printf("%-10s %8d MiB%s\n", name, mib, (has_mig) ? "  MIG" : "");
 #include "plan/models.def"
 #undef MODEL
 }
 
+enum output {
+        OUTPUT_TEXT,
+        OUTPUT_JSON,
+        OUTPUT_RUN,
+        OUTPUT_KUBERNETES,
+};
+
 struct options {
         struct plan_input gpus; /* those of the command line */
-        const char *facts, *file;
-        bool is_json, wants_facts, wants_models, wants_help;
+        const char *facts, *file, *dir;
+        enum output output;
+        bool wants_facts, wants_models, wants_help, wants_diff, wants_apply;
 };
+
+static int parse_output(const char *text, enum output *ret, struct err *err)
+{
+        static const char *const words[] = { "text", "json", "run", "kubernetes" };
+
+        for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+                if (!strcmp(text, words[i])) {
+                        *ret = (enum output)i;
+                        return 0;
+                }
+        return err_say(err, -EINVAL, "--output %s: text, json, run or kubernetes", text);
+}
+
+static int parse_one(struct options *options, int option, const char *word, struct err *err)
+{
+        switch (option) {
+        case 'g':
+                return plan_read_gpus(optarg, &options->gpus, err) < 0 ? err_while(err, "--gpus") : 0;
+        case 'o':
+                return parse_output(optarg, &options->output, err);
+        case OPTION_JSON:
+                options->output = OUTPUT_JSON;
+                return 0;
+        case OPTION_FACTS:
+                options->facts = optarg ? optarg : options->facts;
+                options->wants_facts |= !optarg;
+                return 0;
+        case OPTION_MODELS:
+                options->wants_models = true;
+                return 0;
+        case OPTION_DIR:
+                options->dir = optarg;
+                return 0;
+        case OPTION_DIFF:
+                options->wants_diff = true;
+                return 0;
+        case OPTION_APPLY:
+                options->wants_apply = true;
+                return 0;
+        case 'h':
+                options->wants_help = true;
+                return 0;
+        case ':':
+                return err_say(err, -EINVAL, "%s needs a value", word);
+        default:
+                return err_say(err, -EINVAL, "unknown option %s ('sublet plan --help')", word);
+        }
+}
 
 static int parse(struct options *options, int argc, char **argv, struct err *err)
 {
         static const struct option longs[] = { { "gpus", required_argument, NULL, 'g' },
                                                { "facts", optional_argument, NULL, OPTION_FACTS },
                                                { "models", no_argument, NULL, OPTION_MODELS },
-                                               { "json", no_argument, NULL, 'j' },
+                                               { "output", required_argument, NULL, 'o' },
+                                               { "json", no_argument, NULL, OPTION_JSON },
+                                               { "diff", no_argument, NULL, OPTION_DIFF },
+                                               { "apply", no_argument, NULL, OPTION_APPLY },
+                                               { "dir", required_argument, NULL, OPTION_DIR },
                                                { "help", no_argument, NULL, 'h' },
                                                { 0 } };
         int c, r;
 
         optind = 0;
         opterr = 0;
-        while ((c = getopt_long(argc, argv, ":g:jh", longs, NULL)) != -1)
-                switch (c) {
-                case 'g':
-                        if ((r = plan_read_gpus(optarg, &options->gpus, err)) < 0)
-                                return err_while(err, "--gpus");
-                        break;
-                case OPTION_FACTS:
-                        options->facts = optarg;
-                        options->wants_facts = !optarg;
-                        break;
-                case OPTION_MODELS:
-                        options->wants_models = true;
-                        break;
-                case 'j':
-                        options->is_json = true;
-                        break;
-                case 'h':
-                        options->wants_help = true;
-                        break;
-                case ':':
-                        return err_say(err, -EINVAL, "%s needs a value", argv[optind - 1]);
-                default:
-                        return err_say(err, -EINVAL, "unknown option %s ('sublet plan --help')", argv[optind - 1]);
-                }
+        while ((c = getopt_long(argc, argv, ":g:o:h", longs, NULL)) != -1)
+                if ((r = parse_one(options, c, argv[optind - 1], err)) < 0)
+                        return r;
         options->file = argv[optind];
-        if (!options->file && !options->wants_facts && !options->wants_models && !options->wants_help)
+        if (options->wants_facts || options->wants_models || options->wants_help)
+                return 0;
+        if (!options->file)
                 return err_say(err, -EINVAL, "no file of services ('sublet plan --help')");
+        if (argv[optind + 1])
+                return err_say(err, -EINVAL, "'%s' is one too many ('sublet plan --help')", argv[optind + 1]);
+        if ((options->wants_diff || options->wants_apply) && options->gpus.n_devices)
+                return err_say(err, -EINVAL, "--diff and --apply are for the devices that the daemon has: no --gpus");
+        if ((options->wants_diff || options->wants_apply) && options->output > OUTPUT_JSON)
+                return err_say(err, -EINVAL, "--diff and --apply are said as text or json");
         return 0;
-}
-
-static void unref(json_t **value)
-{
-        json_decref(*value);
 }
 
 static int load_facts(const char *path, struct plan_facts *ret, struct err *err)
 {
-        _cleanup_(unref) json_t *file = NULL;
+        _cleanup_(json_decrefp) json_t *file = NULL;
         int r;
 
         *ret = plan_facts;
@@ -108,39 +170,103 @@ static int load_facts(const char *path, struct plan_facts *ret, struct err *err)
         return r < 0 ? r : plan_read_facts(path, file, ret, err);
 }
 
-static int load(const struct options *options, struct plan_input *input, struct plan *plan, struct err *err)
+/* Large, and one of each. */
+static struct plan_input input;
+static struct plan_live live;
+static struct plan plan;
+
+/* A file may name the devices that it is for; then the daemon must have them. */
+static int check_devices(const char *file, struct err *err)
 {
-        _cleanup_(unref) json_t *file = NULL;
-        const struct plan_input *gpus = options->gpus.n_devices ? &options->gpus : input;
+        bool is_same = input.n_devices == live.n_devices;
+
+        for (size_t i = 0; is_same && i < live.n_devices; i++)
+                is_same = !strcmp(input.devices[i]->name, live.models[i].name);
+        return is_same ? 0 :
+                         err_say(err, -EINVAL, "%s is for other devices than the daemon has: take «gpus» out", file);
+}
+
+/* The devices of the command line, else of the file, else of this machine's daemon. */
+static int load(const struct options *options, struct ask *ask, struct err *err)
+{
+        _cleanup_(json_decrefp) json_t *file = NULL;
+        const struct plan_input *gpus = options->gpus.n_devices ? &options->gpus : &input;
+        bool is_live = options->wants_diff || options->wants_apply;
         int r;
 
-        if ((r = conf_read(options->file, &file, err)) < 0 || (r = plan_read(options->file, file, input, err)) < 0)
+        if ((r = conf_read(options->file, &file, err)) < 0 || (r = plan_read(options->file, file, &input, err)) < 0)
                 return r;
-        if (!gpus->n_devices)
-                return err_say(err, -EINVAL, "%s names no devices: add «gpus: [H200=2]», or --gpus H200=2",
-                               options->file);
-        plan->services = input->services;
-        plan->n_services = input->n_services;
-        plan->n_devices = gpus->n_devices;
+        plan.services = input.services;
+        plan.n_services = input.n_services;
+        if (!gpus->n_devices || is_live) {
+                r = plan_live_ask(ask, &input, &live, err);
+                if (r < 0 && !is_live)
+                        return err_while(err, "%s names no devices («gpus: [H200=2]», or --gpus H200=2)",
+                                         options->file);
+                if (r < 0 || (gpus->n_devices && (r = check_devices(options->file, err)) < 0))
+                        return r;
+                plan_live_fill(&live, &plan);
+                return 0;
+        }
+        plan.n_devices = gpus->n_devices;
         for (size_t i = 0; i < gpus->n_devices; i++)
-                plan->devices[i].model = gpus->devices[i];
+                plan.devices[i].model = gpus->devices[i];
         return 0;
 }
 
-static int print_json(const struct plan *plan)
+static int print_json(json_t *owned)
 {
-        _cleanup_(unref) json_t *found = plan_json(plan);
+        _cleanup_(json_decrefp) json_t *found = owned;
 
         if (!found || json_dumpf(found, stdout, JSON_INDENT(2)) < 0)
                 return -ENOMEM;
         return putchar('\n') == EOF ? -EIO : 0;
 }
 
+static int print_plan(enum output output)
+{
+        switch (output) {
+        case OUTPUT_JSON:
+                return print_json(plan_json(&plan));
+        case OUTPUT_RUN:
+                plan_say_commands(stdout, &plan);
+                return 0;
+        case OUTPUT_KUBERNETES:
+                plan_say_kubernetes(stdout, &plan);
+                return 0;
+        default:
+                plan_say(stdout, &plan);
+                return 0;
+        }
+}
+
+/* --diff and --apply: the exit code. A plan that leaves somebody out is shown and never applied. */
+static int change(const struct options *options, struct ask *ask, struct err *err)
+{
+        static struct plan_changes changes; /* large */
+        bool is_applied = options->wants_apply && !plan.n_left;
+        int r = 0;
+
+        plan_changes_find(&plan, &live, &changes);
+        if (is_applied)
+                r = plan_changes_apply(ask, &changes, err);
+        if (options->output == OUTPUT_JSON)
+                (void)print_json(plan_changes_json(&changes));
+        else
+                plan_changes_say(stdout, &changes, is_applied);
+        if (plan.n_left)
+                (void)err_say(err, -EBUSY, "%s-%u%s not fit: %s: nothing was changed",
+                              plan.services[plan.left[0].service].name, plan.left[0].replica + 1,
+                              plan.n_left > 1 ? " and others do" : " does", plan.left[0].reason);
+        if (r < 0 || plan.n_left)
+                return flags_failed(err);
+        return !is_applied && plan_changes_count(&changes) ? EXIT_DIFFERS : 0;
+}
+
 int plan_main(int argc, char **argv)
 {
         static struct options options;
-        static struct plan_input input; /* large */
-        static struct plan plan;
+        _cleanup_(ask_freep) struct ask *ask = NULL;
         struct err err = { 0 };
         int r = parse(&options, argc, argv, &err);
 
@@ -157,15 +283,17 @@ int plan_main(int argc, char **argv)
                 return 0;
         }
         if (r == 0)
-                r = load(&options, &input, &plan, &err);
+                r = ask_new(options.dir, &ask, &err);
+        if (r == 0)
+                r = load(&options, ask, &err);
         if (r < 0) {
-                (void)fprintf(stderr, "sublet: %s\n", err.text);
+                (void)flags_failed(&err);
                 return EXIT_USAGE;
         }
         plan_make(&plan);
-        if (!options.is_json)
-                plan_say(stdout, &plan);
-        else if (print_json(&plan) < 0)
+        if (options.wants_diff || options.wants_apply)
+                return change(&options, ask, &err);
+        if (print_plan(options.output) < 0)
                 return EXIT_USAGE;
         return plan.n_left ? EXIT_LEFT : 0;
 }

@@ -1,0 +1,24 @@
+/* What a replica is to be leased, as `sublet run` and the daemon's API say it. */
+#pragma once
+
+#include "plan/plan.h"
+
+enum {
+        PLAN_NAME = 80,     /* of a replica: SERVICE-N */
+        PLAN_COMMAND = 320, /* "sublet run ..." */
+};
+
+struct plan_lease {
+        char name[PLAN_NAME];
+        unsigned int device;
+        bytes quota; /* whole MiB */
+        enum plan_way way;
+        bool has_share;     /* else neither share nor class matter */
+        unsigned int share; /* permille */
+        const char *class;
+};
+
+void plan_lease_of(const struct plan *plan, size_t device, const struct plan_seat *seat, struct plan_lease *ret);
+
+/* The command that starts the replica: "sublet run --gpu 0 --mem 8192M ... -- COMMAND". */
+void plan_command(const struct plan_lease *lease, char ret[static PLAN_COMMAND]);
