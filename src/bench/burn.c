@@ -1,0 +1,182 @@
+/*
+ * `sublet burn`, which `sublet bench` starts as tenants and beside them: one load for a while. It says when it is
+ * ready (DIR/NAME.ready), begins at the moment that DIR/go names, and prints what it did as one line of JSON.
+ */
+#include "bench/verbs.h"
+
+#include "ask/flags.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "bench/load.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char usage[] =
+        "usage: sublet burn [OPTION...] deep|sync|periodic|alloc|grab|checkpoint|calibrate\n"
+        "The load of 'sublet bench': uses the first device for a while, and says as JSON what it got.\n"
+        "\n"
+        "  --kernel US      length of a kernel that is alone (770)\n"
+        "  --period US      periodic: from launch to launch (5000)\n"
+        "  --rounds N       of arithmetic in a millisecond, as calibrate prints them (52000)\n"
+        "  --part PERCENT   how much of the multiprocessors a kernel fills (100)\n"
+        "  --size MIB       alloc: of a piece (4); grab: at most so much\n"
+        "  --process PID    checkpoint: of whom\n"
+        "  --for TIME       for so long (2s)\n"
+        "  --barrier DIR    say when ready, and wait for the others\n"
+        "  --name NAME      in DIR (burn)\n"
+        "  -h, --help       this text\n";
+
+#define SETTLE (300 * NSEC_PER_MSEC) /* from the beginning to what is measured: queues are full by then */
+#define WAIT_MOST (60 * NSEC_PER_SEC)
+
+struct burn {
+        unsigned int kernel_us, period_us, rounds, part, size, process;
+        nsec span, from, until;
+        const char *barrier, *name;
+        struct load load;
+};
+
+/* The moment that DIR/go names; 0: not yet. */
+static nsec read_go(const struct burn *burn)
+{
+        char path[512], text[32] = "";
+        FILE *file;
+
+        (void)snprintf(path, sizeof(path), "%s/go", burn->barrier);
+        file = fopen(path, "re");
+        if (!file)
+                return 0;
+        (void)fgets(text, sizeof(text), file);
+        (void)fclose(file);
+        return strtoll(text, NULL, 10);
+}
+
+static int wait_for_others(struct burn *burn, struct err *err)
+{
+        nsec begin = burn->barrier ? 0 : clock_now(), limit = clock_now() + WAIT_MOST;
+        char path[512];
+        FILE *file;
+
+        if (burn->barrier) {
+                (void)snprintf(path, sizeof(path), "%s/%s.ready", burn->barrier, burn->name);
+                file = fopen(path, "we");
+                if (!file)
+                        return err_set(err, -errno, "%s", path);
+                (void)fclose(file);
+        }
+        while (!begin && clock_now() < limit) {
+                (void)usleep(1000);
+                begin = read_go(burn);
+        }
+        if (!begin)
+                return err_say(err, -ETIMEDOUT, "nobody said go in %s", burn->barrier);
+        burn->from = begin + SETTLE;
+        burn->until = burn->from + burn->span;
+        return 0;
+}
+
+static int run_load(struct burn *burn, const char *kind, struct load_result *ret, struct err *err)
+{
+        struct load *load = &burn->load;
+
+        if (!strcmp(kind, "deep"))
+                return load_deep(load, burn->kernel_us, burn->from, burn->until, ret, err);
+        if (!strcmp(kind, "sync"))
+                return load_sync(load, burn->kernel_us, burn->from, burn->until, ret, err);
+        if (!strcmp(kind, "periodic"))
+                return load_periodic(load, burn->kernel_us, burn->period_us * NSEC_PER_USEC, burn->from, burn->until,
+                                     ret, err);
+        if (!strcmp(kind, "alloc"))
+                return load_alloc(load, burn->size * MIB, burn->from, burn->until, ret, err);
+        return err_say(err, -EINVAL, "'%s' is no load ('sublet burn --help')", kind);
+}
+
+static json_t *calibrate(struct burn *burn, struct err *err)
+{
+        if (load_calibrate(&burn->load, err) < 0)
+                return NULL;
+        return json_pack("{s:f, s:i}", "rounds", burn->load.rounds_per_us * 1000, "sms", burn->load.sms);
+}
+
+/* Takes it, says so, and keeps it until there is a moment to go. */
+static json_t *grab(struct burn *burn, struct err *err)
+{
+        bytes taken = 0, most = burn->size > 4 ? burn->size * MIB : (bytes)INT64_MAX;
+
+        if (load_grab(&burn->load, most, &taken, err) < 0 || wait_for_others(burn, err) < 0)
+                return NULL;
+        return json_pack("{s:I}", "bytes", (json_int_t)taken);
+}
+
+static json_t *checkpoint(struct burn *burn, struct err *err)
+{
+        nsec wake;
+
+        if (load_checkpoint(&burn->load, (int)burn->process, &wake, err) < 0)
+                return NULL;
+        return json_pack("{s:f}", "wake_s", (double)wake / NSEC_PER_SEC);
+}
+
+static json_t *work(struct burn *burn, const char *kind, struct err *err)
+{
+        struct load_result result = { 0 };
+
+        if (wait_for_others(burn, err) < 0 || run_load(burn, kind, &result, err) < 0)
+                return NULL;
+        return json_pack("{s:I, s:f, s:f, s:f, s:i}", "n", (json_int_t)result.n, "per_second",
+                         (double)result.n * NSEC_PER_SEC / (double)burn->span, "p50_us", result.p50, "p99_us",
+                         result.p99, "sms", burn->load.sms);
+}
+
+static json_t *burn_it(struct burn *burn, const char *kind, struct err *err)
+{
+        if (load_open(&burn->load, err) < 0)
+                return NULL;
+        burn->load.rounds_per_us = (double)burn->rounds / 1000;
+        burn->load.blocks = burn->load.blocks * burn->part / 100;
+        if (!burn->load.blocks)
+                burn->load.blocks = 1;
+        if (!strcmp(kind, "calibrate"))
+                return calibrate(burn, err);
+        if (!strcmp(kind, "grab"))
+                return grab(burn, err);
+        if (!strcmp(kind, "checkpoint"))
+                return checkpoint(burn, err);
+        return work(burn, kind, err);
+}
+
+int burn_main(int argc, char **argv)
+{
+        struct burn burn = { .kernel_us = 770,
+                             .period_us = 5000,
+                             .rounds = 52000,
+                             .part = 100,
+                             .size = 4,
+                             .span = 2 * NSEC_PER_SEC,
+                             .name = "burn" };
+        const struct flag flags[] = {
+                { "kernel", 0, FLAG_COUNT, &burn.kernel_us }, { "period", 0, FLAG_COUNT, &burn.period_us },
+                { "rounds", 0, FLAG_COUNT, &burn.rounds },    { "part", 0, FLAG_COUNT, &burn.part },
+                { "size", 0, FLAG_COUNT, &burn.size },        { "process", 0, FLAG_COUNT, &burn.process },
+                { "for", 0, FLAG_SPAN, &burn.span },          { "barrier", 0, FLAG_TEXT, &burn.barrier },
+                { "name", 0, FLAG_TEXT, &burn.name },
+        };
+        struct err err = { 0 };
+        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+        json_t *said;
+
+        if (operand < 0)
+                return code;
+        if (operand + 1 != argc)
+                return operand == argc ? (fputs(usage, stderr), VERB_USAGE) : flags_surplus("burn", argv[operand + 1]);
+        said = burn_it(&burn, argv[operand], &err);
+        if (!said)
+                return flags_failed(&err);
+        (void)json_dumpf(said, stdout, JSON_COMPACT);
+        (void)putchar('\n');
+        json_decref(said);
+        return VERB_DONE;
+}

@@ -1,0 +1,293 @@
+/*
+ * Rates are of kernels that ended in a span that is one for all processes, so what two tenants do in sum is exact to a
+ * kernel or two. What is «alone» is measured without Sublet, once for all rows that need it, before anything else.
+ */
+#include "bench/measure.h"
+
+#include "base/err.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define DEEP "deep --kernel 770"
+#define SYNC "sync --kernel 100"
+#define HALF "sync --kernel 100 --part 50"
+#define REQUESTS "periodic --kernel 1000 --period 5000"
+#define BATCH "deep --kernel 5000"
+#define LAUNCH "sync --kernel 1"
+#define ALLOC "alloc --size 4"
+#define TENANT "-q --gpu 0 --mem 2G"
+
+enum {
+        DRIVER_SLICE_US = 2048, /* measured, H200, 580.159.04: docs/time.md */
+        SUSPEND_MIB = 4096,
+};
+
+/* Loads together; run NULL: not as tenants. b: NULL is none. */
+static int together(struct measure *m, const char *run_a, const char *a, const char *run_b, const char *b,
+                    struct err *err)
+{
+        int r;
+
+        crew_begin(m->crew);
+        r = crew_add(m->crew, run_a, a, err);
+        if (r == 0 && b)
+                r = crew_add(m->crew, run_b, b, err);
+        return r < 0 ? r : crew_gather(m->crew, err);
+}
+
+/* One load alone, natively; kept in *cache. */
+static int alone(struct measure *m, double *cache, const char *load, const char *what, struct err *err)
+{
+        int r;
+
+        if (*cache > 0)
+                return 0;
+        if ((r = crew_daemon(m->crew, "", err)) < 0 || (r = together(m, NULL, load, NULL, NULL, err)) < 0)
+                return r;
+        *cache = crew_said(m->crew, 0, what);
+        return *cache > 0 ? 0 : err_say(err, -EIO, "a load did nothing in its time");
+}
+
+static double sum(const struct measure *m)
+{
+        return crew_said(m->crew, 0, "per_second") + crew_said(m->crew, 1, "per_second");
+}
+
+static double not_negative(double value)
+{
+        return value > 0 ? value : 0;
+}
+
+/* ---- time ---------------------------------------------------------------------------------------- */
+
+static int driver_sum(struct measure *m, double *ret, struct err *err)
+{
+        int r = alone(m, &m->deep, DEEP, "per_second", err);
+
+        if (r < 0 || (r = crew_daemon(m->crew, "", err)) < 0 || (r = together(m, NULL, DEEP, NULL, DEEP, err)) < 0)
+                return r;
+        *ret = m->driver_sum = sum(m) / m->deep;
+        return 0;
+}
+
+static int switch_cost(struct measure *m, double *ret, struct err *err)
+{
+        double found;
+        int r = m->driver_sum > 0 ? 0 : driver_sum(m, &found, err);
+
+        if (r == 0)
+                *ret = DRIVER_SLICE_US * not_negative(1 / m->driver_sum - 1);
+        return r;
+}
+
+static int loss(struct measure *m, const char *policy, double *ret, struct err *err)
+{
+        int r = alone(m, &m->deep, DEEP, "per_second", err);
+
+        if (r < 0 || (r = crew_daemon(m->crew, policy, err)) < 0 ||
+            (r = together(m, TENANT " --share 50", DEEP, TENANT " --share 50", DEEP, err)) < 0)
+                return r;
+        *ret = not_negative(1 - sum(m) / m->deep);
+        return 0;
+}
+
+static int turn_loss(struct measure *m, double *ret, struct err *err)
+{
+        return loss(m, "auto", ret, err);
+}
+
+static int slice_loss(struct measure *m, double *ret, struct err *err)
+{
+        return loss(m, "slices", ret, err);
+}
+
+/* What requests wait at most (p99) beside batch work; run: of the requests' tenant and of the batch's, or NULL. */
+static int beside(struct measure *m, const char *requests, const char *batch, double *ret_ms, struct err *err)
+{
+        int r = alone(m, &m->latency, REQUESTS, "p99_us", err);
+
+        if (r == 0)
+                r = crew_daemon(m->crew, requests ? "auto" : "", err);
+        if (r < 0 || (r = together(m, requests, REQUESTS, batch, BATCH, err)) < 0)
+                return r;
+        *ret_ms = not_negative(crew_said(m->crew, 0, "p99_us") - m->latency) / 1000;
+        return 0;
+}
+
+static int driver_wait(struct measure *m, double *ret, struct err *err)
+{
+        return beside(m, NULL, NULL, ret, err);
+}
+
+static int latency_wait(struct measure *m, double *ret, struct err *err)
+{
+        return beside(m, TENANT " --share 40 --class latency", TENANT " --share 60 --class batch", ret, err);
+}
+
+static int window(struct measure *m, double *ret, struct err *err)
+{
+        return beside(m, TENANT " --share 40", TENANT " --share 60", ret, err);
+}
+
+/* ---- space --------------------------------------------------------------------------------------- */
+
+static int gain(struct measure *m, double *cache, const char *load, double *ret, struct err *err)
+{
+        int r = alone(m, cache, load, "per_second", err);
+
+        if (r < 0 || (r = crew_daemon(m->crew, "auto", err)) < 0 ||
+            (r = together(m, TENANT " --mode spatial", load, TENANT " --mode spatial", load, err)) < 0)
+                return r;
+        *ret = sum(m) / *cache;
+        return 0;
+}
+
+static int spatial_gain(struct measure *m, double *ret, struct err *err)
+{
+        return gain(m, &m->sync, SYNC, ret, err);
+}
+
+static int spatial_half(struct measure *m, double *ret, struct err *err)
+{
+        return gain(m, &m->half, HALF, ret, err);
+}
+
+/* A kernel has a block for each multiprocessor that its process sees, so the work is both together. */
+static int sms_half(struct measure *m, double *ret, struct err *err)
+{
+        double all;
+        int r;
+
+        if ((r = crew_daemon(m->crew, "", err)) < 0 || (r = together(m, NULL, DEEP, NULL, NULL, err)) < 0)
+                return r;
+        all = crew_said(m->crew, 0, "per_second") * crew_said(m->crew, 0, "sms");
+        r = together(m, TENANT " --no-daemon --preload --sms 50%", DEEP, NULL, NULL, err);
+        if (r < 0)
+                return r;
+        if (all <= 0)
+                return err_say(err, -EIO, "a load did nothing in its time");
+        *ret = 2 * crew_said(m->crew, 0, "per_second") * crew_said(m->crew, 0, "sms") / all;
+        return 0;
+}
+
+static int mig_efficiency(struct measure *m, double *ret, struct err *err)
+{
+        (void)m;
+        (void)ret;
+        return err_say(err, -ENOTSUP, "a device has either its whole or its instances, and changing that is not ours");
+}
+
+/* ---- memory -------------------------------------------------------------------------------------- */
+
+/* A process holds memory; another puts it out and in again. */
+static int suspend_rate(struct measure *m, double *ret, struct err *err)
+{
+        char words[64];
+        json_t *said = NULL;
+        double wake;
+        int r;
+
+        if ((r = crew_daemon(m->crew, "", err)) < 0)
+                return r;
+        crew_begin(m->crew);
+        (void)snprintf(words, sizeof(words), "grab --size %d", SUSPEND_MIB);
+        if ((r = crew_add(m->crew, NULL, words, err)) < 0 || (r = crew_ready(m->crew, err)) < 0)
+                return r;
+        (void)snprintf(words, sizeof(words), "burn checkpoint --process %d", m->crew->hands[0].pid);
+        r = crew_ask(m->crew, words, &said, err);
+        wake = json_number_value(json_object_get(said, "wake_s"));
+        json_decref(said);
+        if (r < 0)
+                return r;
+        *ret = wake > 0 ? (double)SUSPEND_MIB * (double)MIB / 1e9 / wake : 0;
+        return 0;
+}
+
+/* What is not in what a tenant takes that may take all: its context counts as had. */
+static int reserve(struct measure *m, double *ret, struct err *err)
+{
+        char path[CREW_PATH], words[256];
+        json_t *report, *device;
+        double peak;
+        int r;
+
+        if ((r = crew_daemon(m->crew, "", err)) < 0)
+                return r;
+        (void)snprintf(path, sizeof(path), "%s/report", m->crew->dir);
+        (void)snprintf(words, sizeof(words), "--no-daemon --gpu 0 --mem 100%% --json --report %s", path);
+        r = together(m, words, "grab --size 1000000", NULL, NULL, err);
+        if (r < 0)
+                return r;
+        report = json_load_file(path, 0, NULL);
+        device = json_array_get(json_object_get(report, "devices"), 0);
+        peak = json_number_value(json_object_get(device, "peak_bytes"));
+        m->total_mib = json_number_value(json_object_get(device, "total_bytes")) / (double)MIB;
+        json_decref(report);
+        if (peak <= 0 || m->total_mib <= 0)
+                return err_say(err, -EIO, "the summary of the tenant does not say what it had");
+        *ret = not_negative(m->total_mib - peak / (double)MIB);
+        return 0;
+}
+
+/* ---- the price of being a tenant --------------------------------------------------------------------- */
+
+static int under(struct measure *m, const char *run, const char *load, double *ret_us, struct err *err)
+{
+        int r;
+
+        if ((r = crew_daemon(m->crew, "", err)) < 0 || (r = together(m, run, load, NULL, NULL, err)) < 0)
+                return r;
+        *ret_us = crew_said(m->crew, 0, "p50_us");
+        return 0;
+}
+
+static int launch_under(struct measure *m, const char *run, double *ret, struct err *err)
+{
+        int r = alone(m, &m->launch, LAUNCH, "p50_us", err);
+
+        if (r == 0 && (r = under(m, run, LAUNCH, ret, err)) == 0)
+                *ret /= m->launch;
+        return r;
+}
+
+static int alloc_under(struct measure *m, const char *run, double *ret, struct err *err)
+{
+        int r = alone(m, &m->alloc, ALLOC, "p50_us", err);
+
+        if (r == 0 && (r = under(m, run, ALLOC, ret, err)) == 0)
+                *ret = not_negative(*ret - m->alloc);
+        return r;
+}
+
+static int gate_launch(struct measure *m, double *ret, struct err *err)
+{
+        return launch_under(m, TENANT " --no-daemon", ret, err);
+}
+
+static int gate_alloc(struct measure *m, double *ret, struct err *err)
+{
+        return alloc_under(m, TENANT " --no-daemon", ret, err);
+}
+
+static int preload_launch(struct measure *m, double *ret, struct err *err)
+{
+        return launch_under(m, TENANT " --no-daemon --preload", ret, err);
+}
+
+static int preload_alloc(struct measure *m, double *ret, struct err *err)
+{
+        return alloc_under(m, TENANT " --no-daemon --preload", ret, err);
+}
+
+int measure_row(struct measure *measure, enum measure_row row, double *ret, struct err *err)
+{
+        static int (*const rows[MEASURE_N])(struct measure * measure, double *ret, struct err *err) = {
+#define ROW(name, unit, meaning) [MEASURE_##name] = name,
+#include "bench/rows.def"
+#undef ROW
+        };
+
+        return rows[row](measure, ret, err);
+}

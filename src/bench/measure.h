@@ -1,0 +1,22 @@
+/* How each figure of rows.def comes about. */
+#pragma once
+
+#include "bench/crew.h"
+
+enum measure_row {
+#define ROW(name, unit, meaning) MEASURE_##name,
+#include "bench/rows.def"
+#undef ROW
+        MEASURE_N,
+};
+
+/* What several rows need, measured once: 0 is not yet. */
+struct measure {
+        struct crew *crew;
+        double deep, sync, half, latency, launch, alloc; /* alone on the device */
+        double driver_sum;
+        double total_mib; /* of the device */
+};
+
+/* *ret in the row's unit. 0; or why it is not to be had here. */
+int measure_row(struct measure *measure, enum measure_row row, double *ret, struct err *err);

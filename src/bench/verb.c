@@ -1,0 +1,192 @@
+/*
+ * `sublet bench --modes`: what each way to share costs on this machine's first device.
+ *
+ * As a user would: loads alone, and as tenants of `sublet run` under a daemon of our own. The device is to be idle.
+ */
+#include "bench/verbs.h"
+
+#include "ask/ask.h"
+#include "ask/field.h"
+#include "ask/flags.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "bench/table.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+static const char usage[] =
+        "usage: sublet bench --modes [--json] [-o FILE] [--for TIME]\n"
+        "Measures what each way to share costs on the first device, which is to be idle; about a minute and a half.\n"
+        "\n"
+        "  --modes          all of them\n"
+        "  --json           the table as JSON\n"
+        "  -o, --output FILE  and into FILE, as 'sublet plan --facts=FILE' reads it\n"
+        "  --for TIME       how long each load is measured (2s)\n"
+        "  --only ROW,...   these figures only\n"
+        "  -h, --help       this text\n"
+        "\n"
+        "A figure that is not to be had here has the reason in its place. Needs root, and no other daemon.\n";
+
+struct bench {
+        const char *output, *only;
+        bool is_modes, is_json;
+        nsec span;
+        struct crew crew;
+        struct table table;
+};
+
+/* Two daemons on a device would both switch its channels. */
+static int check_alone(struct err *err)
+{
+        _cleanup_(ask_freep) struct ask *ask = NULL;
+        _cleanup_(json_decrefp) json_t *version = NULL;
+        int r = ask_new(NULL, &ask, err);
+
+        if (r < 0)
+                return r;
+        if (ask_get(ask, "/v1/version", &version, NULL) == 0)
+                return err_say(err, -EBUSY,
+                               "a daemon serves this machine, and a measurement needs the device alone: stop it first "
+                               "('systemctl stop sublet')");
+        return 0;
+}
+
+/* What the device is called, by our own daemon. */
+static int ask_who(struct bench *bench, struct err *err)
+{
+        _cleanup_(ask_freep) struct ask *ask = NULL;
+        _cleanup_(json_decrefp) json_t *version = NULL, *devices = NULL;
+        time_t now = (time_t)(clock_realtime() / NSEC_PER_SEC);
+        struct table *table = &bench->table;
+        char dir[CREW_PATH];
+        struct tm day;
+        int r;
+
+        (void)snprintf(dir, sizeof(dir), "%s/node", bench->crew.dir);
+        if ((r = crew_daemon(&bench->crew, "auto", err)) < 0 || (r = ask_new(dir, &ask, err)) < 0 ||
+            (r = ask_get(ask, "/v1/version", &version, err)) < 0 ||
+            (r = ask_get(ask, "/v1/devices", &devices, err)) < 0)
+                return r;
+        (void)field_clean(field_text(json_array_get(devices, 0), "name"), table->device, sizeof(table->device));
+        (void)field_clean(field_text(version, "driver"), table->driver, sizeof(table->driver));
+        table->is_simulated = !strcmp(field_text(version, "backend"), "sim");
+        (void)strftime(table->date, sizeof(table->date), "%F", gmtime_r(&now, &day));
+        return 0;
+}
+
+static int calibrate(struct bench *bench, struct err *err)
+{
+        _cleanup_(json_decrefp) json_t *said = NULL;
+        int r = crew_ask(&bench->crew, "burn calibrate", &said, err);
+
+        if (r < 0)
+                return err_while(err, "the load alone");
+        bench->crew.rounds = (unsigned int)field_real(said, "rounds");
+        if (!bench->crew.rounds)
+                return err_say(err, -EIO, "the device does no arithmetic in a millisecond");
+        return 0;
+}
+
+/* Whether the row is one of the words of a list with commas; NULL: of them all. */
+static bool is_asked_for(const char *list, const char *row)
+{
+        size_t n = strlen(row);
+
+        for (const char *at = list; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+                if (!strncmp(at, row, n) && (!at[n] || at[n] == ','))
+                        return true;
+        return !list;
+}
+
+/* Each word of the list is a row: as many are asked for as there are words. */
+static bool is_good(const char *list)
+{
+        size_t n_words = list ? 1 : MEASURE_N, n = 0;
+
+        for (const char *at = list; at && (at = strchr(at, ',')); at++)
+                n_words++;
+        for (size_t i = 0; i < MEASURE_N; i++)
+                n += is_asked_for(list, table_name((enum measure_row)i));
+        return n == n_words;
+}
+
+static void measure_all(struct bench *bench)
+{
+        struct measure measure = { .crew = &bench->crew };
+
+        for (size_t i = 0; i < MEASURE_N; i++) {
+                struct table_row *row = &bench->table.rows[i];
+                struct err err = { 0 };
+
+                (void)snprintf(row->why, sizeof(row->why), "not asked for");
+                if (!is_asked_for(bench->only, table_name((enum measure_row)i)))
+                        continue;
+                row->is_had = measure_row(&measure, (enum measure_row)i, &row->value, &err) == 0;
+                (void)snprintf(row->why, sizeof(row->why), "%.*s", (int)sizeof(row->why) - 1, err.text);
+                table_say_row(stderr, &bench->table, (enum measure_row)i);
+        }
+}
+
+/* Whole, or not there. */
+static int write_file(const char *path, const json_t *table, struct err *err)
+{
+        char other[4096];
+
+        if ((size_t)snprintf(other, sizeof(other), "%s.new", path) >= sizeof(other))
+                return err_say(err, -ENAMETOOLONG, "%s: too long", path);
+        if (json_dump_file(table, other, JSON_INDENT(1)) < 0 || rename(other, path) < 0)
+                return err_set(err, errno ? -errno : -EIO, "writing %s", path);
+        return 0;
+}
+
+static int say(const struct bench *bench, struct err *err)
+{
+        _cleanup_(json_decrefp) json_t *found = table_json(&bench->table);
+        int r = !found ? err_set(err, -ENOMEM, "the table") : bench->output ? write_file(bench->output, found, err) : 0;
+
+        if (r < 0)
+                return r;
+        if (!bench->is_json)
+                table_say(stdout, &bench->table);
+        else if (json_dumpf(found, stdout, JSON_INDENT(1)) < 0 || putchar('\n') == EOF)
+                return err_say(err, -EIO, "the table cannot be written");
+        return 0;
+}
+
+static int bench_it(struct bench *bench, struct err *err)
+{
+        int r;
+
+        if ((r = check_alone(err)) < 0 || (r = crew_open(&bench->crew, bench->span, err)) < 0)
+                return r;
+        if ((r = ask_who(bench, err)) == 0 && (r = calibrate(bench, err)) == 0) {
+                measure_all(bench);
+                r = say(bench, err);
+        }
+        crew_close(&bench->crew);
+        return r;
+}
+
+int bench_main(int argc, char **argv)
+{
+        static struct bench bench = { .span = 2 * NSEC_PER_SEC };
+        const struct flag flags[] = { { "modes", 0, FLAG_IS, &bench.is_modes },
+                                      { "json", 0, FLAG_IS, &bench.is_json },
+                                      { "output", 'o', FLAG_TEXT, &bench.output },
+                                      { "for", 0, FLAG_SPAN, &bench.span },
+                                      { "only", 0, FLAG_TEXT, &bench.only } };
+        struct err err = { 0 };
+        int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code);
+
+        if (operand < 0)
+                return code;
+        if (!bench.is_modes || !is_good(bench.only)) {
+                (void)fprintf(stderr, "sublet: %s ('sublet bench --help')\n",
+                              bench.is_modes ? "--only: there is no such figure" : "what is to be measured: --modes");
+                return VERB_USAGE;
+        }
+        return bench_it(&bench, &err) < 0 ? flags_failed(&err) : VERB_DONE;
+}

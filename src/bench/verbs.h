@@ -1,0 +1,5 @@
+/* The verbs whose work is done in this room; see src/verbs.def. */
+#pragma once
+
+int bench_main(int argc, char **argv);
+int burn_main(int argc, char **argv);
