@@ -1,0 +1,87 @@
+#include "oci/cdi.h"
+
+#include <stdio.h>
+
+static void put(json_t *list, json_t *value)
+{
+        (void)json_array_append_new(list, value);
+}
+
+static json_t *node(const char *format, unsigned int minor)
+{
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), format, minor);
+        return json_pack("{s:s}", "path", path);
+}
+
+/* The nodes of one device, or of all. A simulated machine's are in its directory, which is mounted. */
+static json_t *edits_of(const struct machine *machine, size_t first, size_t end)
+{
+        json_t *nodes = json_array();
+
+        for (size_t i = first; i < end && !machine->sim[0]; i++)
+                put(nodes, node("/dev/nvidia%u", machine->devices[i].minor));
+        return json_pack("{s:[s], s:o}", "env", "NVIDIA_VISIBLE_DEVICES=void", "deviceNodes", nodes);
+}
+
+static json_t *device(const char *name, json_t *edits)
+{
+        return json_pack("{s:s, s:o}", "name", name, "containerEdits", edits);
+}
+
+static json_t *devices_of(const struct machine *machine)
+{
+        json_t *list = json_array();
+        char index[24];
+
+        for (size_t i = 0; i < machine->n_devices; i++) {
+                (void)snprintf(index, sizeof(index), "%zu", i);
+                put(list, device(index, edits_of(machine, i, i + 1)));
+                if (machine->devices[i].uuid[0])
+                        put(list, device(machine->devices[i].uuid, edits_of(machine, i, i + 1)));
+        }
+        put(list, device("all", edits_of(machine, 0, machine->n_devices)));
+        return list;
+}
+
+static json_t *variable(const char *name, const char *value)
+{
+        return json_sprintf("%s=%s", name, value);
+}
+
+/* What every device needs. No nvidia-uvm-tools and no nvidia-caps: a tenant is refused whatever it asks there. */
+static json_t *common(const struct machine *machine)
+{
+        json_t *edits = json_object(), *mounts = json_array(), *nodes = json_array(), *variables = json_array();
+
+        for (size_t i = 0; i < machine->n_mounts; i++)
+                put(mounts,
+                    json_pack("{s:s, s:s, s:[s, s, s, s]}", "hostPath", machine->mounts[i].host, "containerPath",
+                              machine->mounts[i].container, "options", "ro", "nosuid", "nodev", "rbind"));
+        if (machine->sim[0]) {
+                put(variables, variable("SUBLET_SIM", machine->sim));
+                put(variables, variable("LD_PRELOAD", machine->preload));
+                put(variables, variable("LD_LIBRARY_PATH", machine->libraries));
+                (void)json_object_set(edits, "env", variables);
+        } else {
+                put(nodes, node("/dev/nvidiactl", 0));
+                put(nodes, node("/dev/nvidia-uvm", 0));
+                (void)json_object_set(edits, "deviceNodes", nodes);
+        }
+        (void)json_object_set(edits, "mounts", mounts);
+        json_decref(variables);
+        json_decref(nodes);
+        json_decref(mounts);
+        return edits;
+}
+
+json_t *cdi_write(const struct machine *machine, const struct spec_place *place)
+{
+        json_t *edits = common(machine);
+
+        if (place)
+                (void)json_object_set_new(edits, "hooks", json_pack("[o]", spec_hook(place, "createRuntime")));
+        return json_pack("{s:s, s:s, s:o, s:o}", "cdiVersion", "0.5.0", "kind", CDI_KIND, "devices",
+                         devices_of(machine), "containerEdits", edits);
+}

@@ -1,0 +1,134 @@
+/*
+ * P4: the profile's program is asked what it does with requests, and the rules of the gate what it should do. Which ones:
+ * every number with every size that any rule names and those beside it, under several types, directions and upper halves
+ * of the register; every number without a size; and mappings around the borders.
+ */
+#include "oci/profile.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "gate/caught.h"
+#include "oci/program.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+struct check {
+        struct sock_fprog program;
+        struct caught caught[CAUGHT_MAX];
+        size_t n;
+        uint64_t wrong; /* the first request that is taken otherwise */
+};
+
+static void program_donep(struct sock_fprog *program)
+{
+        free(program->filter);
+}
+
+static bool should_notify(const struct check *check, uint32_t request)
+{
+        for (size_t i = 0; i < check->n; i++)
+                if ((request & check->caught[i].mask) == check->caught[i].value)
+                        return true;
+        return false;
+}
+
+static uint32_t ask(const struct check *check, int nr, uint64_t arg1, uint64_t arg3, uint64_t arg5)
+{
+        struct seccomp_data call = { .nr = nr,
+                                     .arch = AUDIT_ARCH_X86_64,
+                                     .args = { 7, arg1, 0x7f0000001000, arg3, 9, arg5 } };
+
+        return program_run(&check->program, &call);
+}
+
+static bool is_right(struct check *check, uint64_t request)
+{
+        bool is = ask(check, SYS_ioctl, request, 0, 0) == SECCOMP_RET_USER_NOTIF;
+
+        check->wrong = request;
+        return is == should_notify(check, (uint32_t)request);
+}
+
+static bool is_right_in_all_spellings(struct check *check, uint32_t nr, uint32_t size)
+{
+        static const uint32_t types[] = { 0, 'F', 'T', 0xff };
+        static const uint64_t uppers[] = { 0, 1, 0xffffffff, 0x80000000 };
+
+        for (uint64_t i = 0; i < ARRAY_SIZE(types); i++)
+                if (!is_right(check, uppers[i] << 32 | i << 30 | size << 16 | types[i] << 8 | nr))
+                        return false;
+        return true;
+}
+
+static bool requests_are_right(struct check *check)
+{
+        for (uint32_t nr = 0; nr < 256; nr++) {
+                if (!is_right_in_all_spellings(check, nr, 0))
+                        return false;
+                for (size_t i = 0; i < check->n; i++) {
+                        uint32_t size = check->caught[i].value >> 16 & 0x3fff;
+
+                        if (!is_right_in_all_spellings(check, nr, size) ||
+                            !is_right_in_all_spellings(check, nr, size + 1) ||
+                            !is_right_in_all_spellings(check, nr, (size - 1) & 0x3fff))
+                                return false;
+                }
+        }
+        for (uint64_t number = 0x2ffffff0; number < 0x30000010; number++)
+                if (!is_right(check, number) || !is_right(check, number | 1ull << 63))
+                        return false;
+        return true;
+}
+
+static bool mappings_are_right(const struct check *check)
+{
+        static const uint64_t offsets[] = { 0, 1, 4095, 4096, 4097, 0x7f0000000000, 1ull << 32, UINT64_MAX },
+                              uppers[] = { 0, 1ull << 32 };
+
+        for (uint64_t flags = 0; flags < 0x80; flags++)
+                for (size_t i = 0; i < ARRAY_SIZE(offsets); i++)
+                        for (size_t k = 0; k < ARRAY_SIZE(uppers); k++) {
+                                bool is = ask(check, SYS_mmap, 4096, flags | uppers[k], offsets[i]) ==
+                                          SECCOMP_RET_USER_NOTIF;
+
+                                if (is != ((flags & CAUGHT_MMAP_MASK) == CAUGHT_MMAP_FLAGS &&
+                                           offsets[i] >= CAUGHT_MMAP_OFFSET))
+                                        return false;
+                        }
+        return true;
+}
+
+/* What no profile may do to a process that computes: neither call is refused altogether. */
+static bool is_usable(const struct check *check)
+{
+        return ask(check, SYS_ioctl, 0x5401, 0, 0) == SECCOMP_RET_ALLOW &&
+               ask(check, SYS_mmap, 4096, MAP_PRIVATE | MAP_ANONYMOUS, 0) == SECCOMP_RET_ALLOW;
+}
+
+int profile_check(const json_t *profile, const struct rm_layout *layout, struct err *err)
+{
+        _cleanup_(program_donep) struct sock_fprog program = { 0 };
+        struct check check = { 0 };
+        int r;
+
+        r = program_make(profile, &program, err);
+        if (r < 0)
+                return err_while(err, "checking the profile");
+        check.program = program;
+        check.n = caught_requests(layout, check.caught);
+        if (!is_usable(&check))
+                return err_say(err, -EINVAL, "the base profile refuses ioctl or mmap: no program would start under it");
+        if (!requests_are_right(&check))
+                return err_say(err, -EINVAL,
+                               "the libseccomp of this machine makes another filter of these rules (request 0x%llx): "
+                               "use release 2.5.4, with which they were tested",
+                               (unsigned long long)check.wrong);
+        if (!mappings_are_right(&check))
+                return err_say(err, -EINVAL,
+                               "the libseccomp of this machine makes another filter of these rules (mmap): "
+                               "use release 2.5.4, with which they were tested");
+        return 0;
+}

@@ -1,0 +1,153 @@
+/*
+ * A base and our rules. Of the base's own rules only the plain ones of ioctl and mmap change: ours stand in their place,
+ * together with what they leave over.
+ */
+#include "oci/profile.h"
+
+#include "base/err.h"
+#include "gate/caught.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char *text_of(const json_t *object, const char *key)
+{
+        const char *text = json_string_value(json_object_get(object, key));
+
+        return text ? text : "";
+}
+
+static json_t *condition(int index, uint64_t value, uint64_t value_two, const char *op)
+{
+        return json_pack("{s:i, s:I, s:I, s:s}", "index", index, "value", (json_int_t)value, "valueTwo",
+                         (json_int_t)value_two, "op", op);
+}
+
+static json_t *rule(const char *call, const char *action, json_t *first, json_t *second)
+{
+        json_t *made = json_pack("{s:[s], s:s, s:[o]}", "names", call, "action", action, "args", first);
+
+        if (second)
+                (void)json_array_append_new(json_object_get(made, "args"), second);
+        return made;
+}
+
+/* F1, F2; and every other request, which is compared last (profile.h). */
+static void put_ioctl(json_t *rules, const struct rm_layout *layout, bool is_allowed)
+{
+        struct caught caught[CAUGHT_MAX];
+        size_t n = caught_requests(layout, caught);
+
+        for (size_t i = 0; i < n; i++)
+                (void)json_array_append_new(
+                        rules, rule("ioctl", "SCMP_ACT_NOTIFY",
+                                    condition(1, caught[i].mask, caught[i].value, "SCMP_CMP_MASKED_EQ"), NULL));
+        if (is_allowed)
+                (void)json_array_append_new(rules,
+                                            rule("ioctl", "SCMP_ACT_ALLOW", condition(1, 0, 0, "SCMP_CMP_GE"), NULL));
+}
+
+/* F3; and what is left, in pieces that do not overlap: three other pairs of the two flags, or an offset below. */
+static void put_mmap(json_t *rules, bool is_allowed)
+{
+        static const int others[] = { 0, MAP_ANONYMOUS, MAP_SHARED | MAP_ANONYMOUS };
+
+        (void)json_array_append_new(rules, rule("mmap", "SCMP_ACT_NOTIFY",
+                                                condition(3, CAUGHT_MMAP_MASK, CAUGHT_MMAP_FLAGS, "SCMP_CMP_MASKED_EQ"),
+                                                condition(5, CAUGHT_MMAP_OFFSET, 0, "SCMP_CMP_GE")));
+        if (!is_allowed)
+                return;
+        for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+                (void)json_array_append_new(
+                        rules, rule("mmap", "SCMP_ACT_ALLOW",
+                                    condition(3, CAUGHT_MMAP_MASK, (uint64_t)others[i], "SCMP_CMP_MASKED_EQ"), NULL));
+        (void)json_array_append_new(rules, rule("mmap", "SCMP_ACT_ALLOW",
+                                                condition(3, CAUGHT_MMAP_MASK, CAUGHT_MMAP_FLAGS, "SCMP_CMP_MASKED_EQ"),
+                                                condition(5, CAUGHT_MMAP_OFFSET, 0, "SCMP_CMP_LT")));
+}
+
+struct join {
+        json_t *rules;
+        bool has_ioctl, has_mmap; /* the base lets them through */
+};
+
+/* A rule of the base without ioctl and mmap; nothing if no name is left. */
+static int put_rest(struct join *join, const json_t *of, struct err *err)
+{
+        const char *action = text_of(of, "action"), *name;
+        json_t *names = json_array(), *copy;
+        const json_t *element;
+        size_t i;
+
+        json_array_foreach(json_object_get(of, "names"), i, element)
+        {
+                bool is_ioctl = (name = json_string_value(element)) && !strcmp(name, "ioctl");
+
+                if (!is_ioctl && (!name || strcmp(name, "mmap") != 0)) {
+                        (void)json_array_append(names, (json_t *)(uintptr_t)element);
+                        continue;
+                }
+                if (strcmp(action, "SCMP_ACT_ALLOW") != 0 || json_array_size(json_object_get(of, "args"))) {
+                        json_decref(names);
+                        return err_say(err, -EINVAL,
+                                       "the base profile has a rule of its own for %s (%s): take a base that allows it",
+                                       name, action);
+                }
+                *(is_ioctl ? &join->has_ioctl : &join->has_mmap) = true;
+        }
+        copy = json_copy((json_t *)(uintptr_t)of);
+        (void)json_object_set_new(copy, "names", names);
+        if (json_array_size(names))
+                (void)json_array_append(join->rules, copy);
+        json_decref(copy);
+        return 0;
+}
+
+static int put_base(struct join *join, const json_t *base, struct err *err)
+{
+        const json_t *element;
+        size_t i;
+        int r = 0;
+
+        if (json_object_get(base, "listenerPath") || json_object_get(base, "listenerMetadata"))
+                return err_say(err, -EINVAL, "the base profile has a listener, and a container has one at most");
+        json_array_foreach(json_object_get(base, "syscalls"), i, element)
+        {
+                if (!strcmp(text_of(element, "action"), "SCMP_ACT_NOTIFY"))
+                        return err_say(err, -EINVAL,
+                                       "the base profile has a listener, and a container has one at most");
+                r = put_rest(join, element, err);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+int profile_join(const json_t *base, const struct rm_layout *layout, const struct profile_wishes *wishes, json_t **ret,
+                 struct err *err)
+{
+        bool allows_all = !strcmp(text_of(base, "defaultAction"), "SCMP_ACT_ALLOW");
+        struct join join = { .rules = json_array(), .has_ioctl = false };
+        json_t *made, *value;
+        int r;
+
+        r = put_base(&join, base, err);
+        if (r < 0) {
+                json_decref(join.rules);
+                return r;
+        }
+        put_ioctl(join.rules, layout, join.has_ioctl && !allows_all);
+        put_mmap(join.rules, join.has_mmap && !allows_all);
+        made = json_pack("{s:s, s:[s], s:s, s:s, s:o}", "defaultAction", text_of(base, "defaultAction"),
+                         "architectures", "SCMP_ARCH_X86_64" /* P3 */, "listenerPath", wishes->listener,
+                         "listenerMetadata", wishes->metadata, "syscalls", join.rules);
+        if (!made)
+                return err_set(err, -ENOMEM, "writing the profile");
+        value = json_object_get(base, "defaultErrnoRet");
+        if (value)
+                (void)json_object_set(made, "defaultErrnoRet", value);
+        if (wishes->is_killable)
+                (void)json_object_set_new(made, "flags", json_pack("[s]", "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"));
+        *ret = made;
+        return 0;
+}

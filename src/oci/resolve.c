@@ -1,0 +1,145 @@
+/*
+ * A base profile of somebody's, as a runtime takes it.
+ *
+ * Docker and containers/common ship theirs with conditions: a rule counts if the container has these capabilities, or not,
+ * on these architectures, from this kernel on. An engine resolves them for each container; here it is done once, for what
+ * a tenant's container is.
+ */
+#include "oci/profile.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+static const char *const docker_default[] = {
+        "CAP_CHOWN",  "CAP_DAC_OVERRIDE", "CAP_FSETID",  "CAP_FOWNER",      "CAP_MKNOD",
+        "CAP_SETGID", "CAP_SETUID",       "CAP_SETFCAP", "CAP_SETPCAP",     "CAP_NET_BIND_SERVICE",
+        "CAP_KILL",   "CAP_SYS_CHROOT",   "CAP_NET_RAW", "CAP_AUDIT_WRITE", NULL,
+};
+
+static bool has(const char *const *words, const char *word)
+{
+        while (word && *words)
+                if (!strcmp(*words++, word))
+                        return true;
+        return false;
+}
+
+/* Of a list of names: one of them, or all of them, among the words. */
+static bool meets(const json_t *list, const char *const *words, bool all)
+{
+        const json_t *element;
+        size_t i;
+
+        json_array_foreach(list, i, element)
+        {
+                if (has(words, json_string_value(element)) != all)
+                        return !all;
+        }
+        return all;
+}
+
+static bool is_this_machine(const json_t *arches)
+{
+        static const char *const names[] = { "amd64", NULL };
+
+        return !arches || meets(arches, names, false);
+}
+
+/* "4.8": at most this kernel? */
+static bool is_old_enough(const json_t *kernel)
+{
+        unsigned int major, minor, our_major = 0, our_minor = 0;
+        struct utsname machine;
+
+        if (!json_string_value(kernel))
+                return true;
+        if (sscanf(json_string_value(kernel), "%u.%u", &major, &minor) != 2 || uname(&machine) < 0 ||
+            sscanf(machine.release, "%u.%u", &our_major, &our_minor) != 2)
+                return false;
+        return our_major > major || (our_major == major && our_minor >= minor);
+}
+
+/* What includes: all capabilities, one architecture, the kernel. What excludes: any. */
+static bool counts(const json_t *rule, const char *const *capabilities)
+{
+        const json_t *in = json_object_get(rule, "includes"), *out = json_object_get(rule, "excludes"), *caps;
+
+        if (!is_this_machine(json_object_get(in, "arches")) || !is_old_enough(json_object_get(in, "minKernel")))
+                return false;
+        caps = json_object_get(in, "caps");
+        if (json_array_size(caps) && !meets(caps, capabilities, true))
+                return false;
+        if (json_object_get(out, "arches") && is_this_machine(json_object_get(out, "arches")))
+                return false;
+        if (json_object_get(out, "minKernel") && is_old_enough(json_object_get(out, "minKernel")))
+                return false;
+        return !meets(json_object_get(out, "caps"), capabilities, false);
+}
+
+/* Conditions, comments, and the names of error numbers are not the runtime's. "name" is the older form of "names". */
+static json_t *plain(const json_t *rule)
+{
+        static const char *const kept[] = { "names", "action", "args", "errnoRet" };
+        json_t *made = json_object(), *value;
+
+        for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+                if ((value = json_object_get(rule, kept[i])) && !json_is_null(value))
+                        (void)json_object_set(made, kept[i], value);
+        if (!json_object_get(made, "names") && (value = json_object_get(rule, "name")))
+                (void)json_object_set_new(made, "names", json_pack("[O]", value));
+        return made;
+}
+
+static bool is_rule(const json_t *rule)
+{
+        const json_t *names = json_object_get(rule, "names"), *element;
+        size_t i;
+
+        json_array_foreach(names, i, element)
+        {
+                if (!json_is_string(element))
+                        return false;
+        }
+        return json_array_size(names) && json_is_string(json_object_get(rule, "action"));
+}
+
+int profile_resolve(const json_t *base, const char *const *capabilities, json_t **ret, struct err *err)
+{
+        const char *otherwise = json_string_value(json_object_get(base, "defaultAction"));
+        const json_t *rules = json_object_get(base, "syscalls"), *rule;
+        json_t *made, *value, *list;
+        size_t i;
+
+        if (!otherwise || !json_is_array(rules))
+                return err_say(err, -EINVAL, "no seccomp profile: it has no defaultAction, or no syscalls");
+        list = json_array();
+        made = json_pack("{s:s, s:o}", "defaultAction", otherwise, "syscalls", list);
+        if (!made)
+                return err_set(err, -ENOMEM, "reading the profile");
+        for (size_t k = 0; k < 3; k++) {
+                static const char *const kept[] = { "defaultErrnoRet", "listenerPath", "listenerMetadata" };
+
+                value = json_object_get(base, kept[k]);
+                if (value)
+                        (void)json_object_set(made, kept[k], value);
+        }
+        json_array_foreach(rules, i, rule)
+        {
+                json_t *copy = plain(rule);
+
+                if (!is_rule(copy)) {
+                        json_decref(copy);
+                        json_decref(made);
+                        return err_say(err, -EINVAL, "no seccomp profile: rule %zu has no names, or no action", i + 1);
+                }
+                if (counts(rule, capabilities ? capabilities : docker_default))
+                        (void)json_array_append(list, copy);
+                json_decref(copy);
+        }
+        *ret = made;
+        return 0;
+}

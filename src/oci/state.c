@@ -1,0 +1,278 @@
+#include "oci/state.h"
+
+#include "base/cleanup.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PREFIX "sublet.dev/"
+#define NODE "/dev/nvidia"
+
+enum {
+        MAJOR_NVIDIA = 195,
+        PID_MAX = 1 << 22, /* the kernel's own bound */
+        ID_SHOWN = 12,     /* of 64 hexadecimal digits, as everybody shows them */
+};
+
+static void json_freep(json_t **json)
+{
+        json_decref(*json);
+}
+
+static const char *text_of(const json_t *object, const char *key)
+{
+        const char *text = json_string_value(json_object_get(object, key));
+
+        return text ? text : "";
+}
+
+/* What does not fit is refused, not cut. */
+static bool copy(char *to, size_t room, const char *text)
+{
+        size_t n = strlen(text);
+
+        if (n >= room)
+                return false;
+        memcpy(to, text, n + 1);
+        return true;
+}
+
+static bool is_made_of(const char *text, const char *also)
+{
+        for (; *text; text++)
+                if (!isalnum((unsigned char)*text) && !strchr(also, *text))
+                        return false;
+        return true;
+}
+
+/* A path is shown, too. */
+static bool is_printable(const char *text)
+{
+        for (; *text; text++)
+                if ((unsigned char)*text < ' ' || *text == 0x7f)
+                        return false;
+        return true;
+}
+
+static bool copy_pid(const json_t *object, pid_t *ret)
+{
+        const json_t *pid = json_object_get(object, "pid");
+        json_int_t number = json_integer_value(pid);
+
+        *ret = (pid_t)number;
+        return !pid || (json_is_integer(pid) && number >= 0 && number <= PID_MAX);
+}
+
+/* containerd's, or CRI-O's, which always says ContainerType. NULL: fine. */
+static const char *read_annotations(const json_t *annotations, struct oci_container *to)
+{
+        const struct {
+                const char *key, *crio;
+                char *text;
+                size_t room;
+        } rows[] = {
+#define ROW(key, crio, field) { "io.kubernetes.cri." key, "io.kubernetes." crio, to->field, sizeof(to->field) }
+                ROW("sandbox-uid", "pod.uid", pod),
+                ROW("sandbox-namespace", "pod.namespace", space),
+                ROW("sandbox-name", "pod.name", name),
+                ROW("container-name", "container.name", container),
+#undef ROW
+        };
+        const char *type = text_of(annotations, "io.kubernetes.cri-o.ContainerType");
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                const char *key = *type ? rows[i].crio : rows[i].key;
+
+                if (!copy(rows[i].text, rows[i].room, text_of(annotations, key)) || !is_made_of(rows[i].text, "._-"))
+                        return key;
+        }
+        if (*type && !to->pod[0]) /* a pod's container is leased what was allocated to it, or nothing */
+                return "io.kubernetes.pod.uid";
+        to->is_sandbox = !strcmp(*type ? type : text_of(annotations, "io.kubernetes.cri.container-type"), "sandbox");
+        return NULL;
+}
+
+static const char *read_state(const json_t *state, struct oci_container *to)
+{
+        if (!copy(to->id, sizeof(to->id), text_of(state, "id")) || !to->id[0] || !is_made_of(to->id, "_+-."))
+                return "id";
+        if (!copy(to->bundle, sizeof(to->bundle), text_of(state, "bundle")) || !is_printable(to->bundle))
+                return "bundle";
+        if (to->bundle[0] != '/') /* crun exec says "." or so: where that is only it knows */
+                to->bundle[0] = '\0';
+        if (!copy(to->status, sizeof(to->status), text_of(state, "status")))
+                return "status";
+        if (!copy_pid(state, &to->pid))
+                return "pid";
+        return read_annotations(json_object_get(state, "annotations"), to);
+}
+
+/* Two forms: of a hook, where the state is all; and with a listener, where it is within. */
+static const char *read_either(const json_t *root, struct oci_container *to)
+{
+        const json_t *within = json_object_get(root, "state");
+        const char *wrong;
+
+        if (!within)
+                return read_state(root, to);
+        wrong = read_state(within, to);
+        if (!wrong && !copy(to->metadata, sizeof(to->metadata), text_of(root, "metadata")))
+                return "metadata";
+        return wrong ? wrong : copy_pid(root, &to->process) ? NULL : "pid";
+}
+
+/* A parser that was still hungry when the text ended. */
+static bool is_cut_off(const char *text, size_t size, const json_error_t *error)
+{
+        size_t i = 0;
+
+        while (i < size && isspace((unsigned char)text[i]))
+                i++;
+        return i == size || (text[i] == '{' && json_error_code(error) == json_error_premature_end_of_input);
+}
+
+int oci_state_parse(const char *text, size_t size, struct oci_container *ret, const char **ret_wrong)
+{
+        struct oci_container container = { 0 };
+        json_error_t error = { 0 };
+        _cleanup_(json_freep) json_t *root = NULL;
+
+        *ret_wrong = "size";
+        if (size > OCI_STATE_MAX)
+                return -EINVAL;
+        *ret_wrong = "JSON";
+        root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+        if (!root && is_cut_off(text, size, &error))
+                return OCI_E_NOT_WHOLE;
+        if (!json_is_object(root))
+                return -EINVAL;
+        *ret_wrong = read_either(root, &container);
+        if (*ret_wrong)
+                return -EINVAL;
+        *ret = container;
+        return 0;
+}
+
+/* ---- what is asked ------------------------------------------------------------------------------- */
+
+struct field {
+        const char *annotation, *variable;
+        size_t at, room;
+};
+
+static const struct field fields[] = {
+#define ROW(name, variable)                                                                                            \
+        {                                                                                                              \
+                PREFIX #name, "SUBLET_" variable "=", offsetof(struct oci_request, name),                              \
+                        sizeof(((struct oci_request *)0)->name)                                                        \
+        }
+        ROW(mem, "MEM"),     ROW(share, "SHARE"), ROW(cap, "CAP"),
+        ROW(class, "CLASS"), ROW(gpus, "GPUS"),   ROW(mode, "MODE"),
+#undef ROW
+};
+
+static const char *put(struct oci_request *to, const struct field *field, const char *text)
+{
+        if (!copy((char *)to + field->at, field->room, text) || !is_printable(text))
+                return field->annotation;
+        to->wants_gpu = true;
+        return NULL;
+}
+
+static const char *read_asked(const json_t *annotations, struct oci_request *to)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
+                const json_t *value = json_object_get(annotations, fields[i].annotation);
+                const char *wrong = value ? put(to, &fields[i], text_of(annotations, fields[i].annotation)) : NULL;
+
+                if (wrong)
+                        return wrong;
+                to->has_annotations |= value != NULL;
+        }
+        return NULL;
+}
+
+/* The latest of a name counts, as with execve's. NVIDIA_VISIBLE_DEVICES is how others ask for a device. */
+static const char *read_variable(const char *text, struct oci_request *to)
+{
+        static const char visible[] = "NVIDIA_VISIBLE_DEVICES=";
+
+        if (!strncmp(text, visible, sizeof(visible) - 1) && text[sizeof(visible) - 1] &&
+            strcmp(text + sizeof(visible) - 1, "void") != 0 && strcmp(text + sizeof(visible) - 1, "none") != 0)
+                to->wants_gpu = true;
+        for (size_t i = 0; i < ARRAY_SIZE(fields) && !to->has_annotations; i++)
+                if (!strncmp(text, fields[i].variable, strlen(fields[i].variable)))
+                        return put(to, &fields[i], text + strlen(fields[i].variable));
+        return NULL;
+}
+
+/* By name, or by the number that is the driver's for ever; or a file of the host's that is mounted. */
+static bool has_node(const json_t *root)
+{
+        const json_t *devices = json_object_get(json_object_get(root, "linux"), "devices"),
+                     *mounts = json_object_get(root, "mounts"), *one;
+        size_t i;
+
+        json_array_foreach(devices, i, one)
+        {
+                if (!strncmp(text_of(one, "path"), NODE, strlen(NODE)) ||
+                    json_integer_value(json_object_get(one, "major")) == MAJOR_NVIDIA)
+                        return true;
+        }
+        json_array_foreach(mounts, i, one)
+        {
+                if (!strncmp(text_of(one, "source"), NODE, strlen(NODE)))
+                        return true;
+        }
+        return false;
+}
+
+static const char *read_config(const json_t *root, struct oci_request *to)
+{
+        const json_t *env = json_object_get(json_object_get(root, "process"), "env");
+        const json_t *seccomp = json_object_get(json_object_get(root, "linux"), "seccomp");
+        const char *wrong = read_asked(json_object_get(root, "annotations"), to);
+
+        for (size_t i = 0; !wrong && i < json_array_size(env); i++) {
+                const char *text = json_string_value(json_array_get(env, i));
+
+                wrong = text ? read_variable(text, to) : NULL;
+        }
+        to->wants_gpu |= has_node(root);
+        if (!wrong && !copy(to->listener, sizeof(to->listener), text_of(seccomp, "listenerPath")))
+                wrong = "listenerPath";
+        return wrong;
+}
+
+int oci_config_parse(const char *text, size_t size, struct oci_request *ret, const char **ret_wrong)
+{
+        struct oci_request request = { 0 };
+        _cleanup_(json_freep) json_t *root = NULL;
+
+        *ret_wrong = "size";
+        if (size > OCI_CONFIG_MAX)
+                return -EINVAL;
+        *ret_wrong = "JSON";
+        root = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+        if (!json_is_object(root))
+                return -EINVAL;
+        *ret_wrong = read_config(root, &request);
+        if (*ret_wrong)
+                return -EINVAL;
+        *ret = request;
+        return 0;
+}
+
+const char *oci_container_format(const struct oci_container *container, char buffer[static 512])
+{
+        bool is_long = strlen(container->id) == 64 && !strpbrk(container->id, "_+-.");
+
+        if (container->pod[0])
+                (void)snprintf(buffer, 512, "%s/%s/%s", container->space, container->name, container->container);
+        else
+                (void)snprintf(buffer, 512, "%.*s", is_long ? ID_SHOWN : 127, container->id);
+        return buffer;
+}

@@ -1,0 +1,146 @@
+/* `sublet cdi`: the devices of this machine, for podman, containerd and kubelet. */
+#include "oci/verbs.h"
+
+#include "ask/flags.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "oci/cdi.h"
+#include "oci/options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char usage[] =
+        "usage: sublet cdi generate [OPTION...]\n"
+        "       sublet cdi list [--json]\n"
+        "Describes the devices of this machine for container engines: " CDI_KIND "=0, =GPU-..., =all.\n"
+        "\n"
+        "  --output FILE       write it there, in one step (/etc/cdi/sublet.json; default: standard output)\n"
+        "  --driver-root DIR   where the driver's libraries are (default: /)\n"
+        "  --dir DIR           the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
+        "  --program FILE      where the runtime finds sublet on the host (default: this program)\n"
+        "  --no-hook           without sublet hook, where the runtime has it already (sublet oci spec)\n"
+        "  --json              the list as JSON\n"
+        "  -h, --help          this text\n"
+        "\n"
+        "A description cannot carry a seccomp profile: give the container one of 'sublet oci profile' as well. The "
+        "hook\n"
+        "refuses to start a container without.\n";
+
+struct cdi {
+        struct oci_options options;
+        const char *output, *root;
+        bool has_no_hook, is_json;
+};
+
+static int write_whole(const char *path, const json_t *value, struct err *err)
+{
+        _cleanup_(freep) char *next = NULL, *text = json_dumps(value, JSON_INDENT(2));
+        _cleanup_(closep) int fd = -1;
+        size_t size = text ? strlen(text) : 0;
+
+        if (!text || asprintf(&next, "%s.new-XXXXXX", path) < 0)
+                return err_set(err, -ENOMEM, "writing %s", path);
+        fd = mkostemp(next, O_CLOEXEC);
+        if (fd < 0)
+                return err_set(err, -errno, "writing %s", path);
+        text[size] = '\n'; /* in place of its end */
+        if (write(fd, text, size + 1) != (ssize_t)size + 1 || fchmod(fd, 0644) < 0 || rename(next, path) < 0) {
+                int r = errno ? -errno : -EIO;
+
+                (void)unlink(next);
+                return err_set(err, r, "writing %s", path);
+        }
+        return 0;
+}
+
+static int find(const struct cdi *cdi, struct machine *machine, struct err *err)
+{
+        struct oci_options options = cdi->options;
+        int r = oci_options_release(&options, err);
+
+        return r < 0 ? r : machine_find(cdi->root, options.release, machine, err);
+}
+
+static int generate(const struct cdi *cdi, struct err *err)
+{
+        const struct spec_place place = oci_options_place(&cdi->options);
+        static struct machine machine; /* some tens of KiB */
+        json_t *made;
+        int r;
+
+        r = find(cdi, &machine, err);
+        if (r < 0)
+                return r;
+        made = cdi_write(&machine, cdi->has_no_hook ? NULL : &place);
+        if (!made)
+                return err_set(err, -ENOMEM, "describing the devices");
+        if (cdi->output)
+                r = write_whole(cdi->output, made, err);
+        else if (json_dumpf(made, stdout, JSON_INDENT(2)) < 0 || putchar('\n') < 0 || fflush(stdout) < 0)
+                r = err_set(err, -EIO, "writing");
+        json_decref(made);
+        return r;
+}
+
+static int list(const struct cdi *cdi, struct err *err)
+{
+        static struct machine machine;
+        json_t *made, *names, *device;
+        size_t i;
+        int r;
+
+        r = find(cdi, &machine, err);
+        if (r < 0)
+                return r;
+        made = cdi_write(&machine, NULL);
+        names = json_array();
+        json_array_foreach(json_object_get(made, "devices"), i, device)
+        {
+                const char *name = json_string_value(json_object_get(device, "name"));
+
+                (void)json_array_append_new(names, json_sprintf(CDI_KIND "=%s", name));
+                if (!cdi->is_json)
+                        (void)printf(CDI_KIND "=%s\n", name);
+        }
+        if (cdi->is_json)
+                (void)json_dumpf(names, stdout, JSON_INDENT(1));
+        if (cdi->is_json)
+                (void)putchar('\n');
+        json_decref(names);
+        json_decref(made);
+        return fflush(stdout) < 0 ? err_set(err, -EIO, "writing") : 0;
+}
+
+int cdi_main(int argc, char **argv)
+{
+        struct cdi cdi = { .root = "/" };
+        const struct flag flags[] = {
+                { "output", 'o', FLAG_TEXT, &cdi.output },   { "driver-root", 0, FLAG_TEXT, &cdi.root },
+                { "dir", 0, FLAG_TEXT, &cdi.options.dir },   { "program", 0, FLAG_TEXT, &cdi.options.path },
+                { "no-hook", 0, FLAG_IS, &cdi.has_no_hook }, { "json", 0, FLAG_IS, &cdi.is_json },
+        };
+        struct err err = { 0 };
+        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code), r;
+        bool is_list;
+
+        if (operand < 0)
+                return code;
+        if (operand + 1 < argc)
+                return flags_surplus(argv[0], argv[operand + 1]);
+        is_list = operand < argc && !strcmp(argv[operand], "list");
+        if (!is_list && (operand == argc || strcmp(argv[operand], "generate") != 0)) {
+                (void)fprintf(stderr, "sublet: say what to do: generate or list ('sublet cdi --help')\n");
+                return VERB_USAGE;
+        }
+        r = oci_options_complete(&cdi.options, &err);
+        if (r == 0 && cdi.root[0] != '/')
+                r = err_say(&err, -EINVAL, "--driver-root %s: an absolute path", cdi.root);
+        if (r == 0)
+                r = is_list ? list(&cdi, &err) : generate(&cdi, &err);
+        return r < 0 ? flags_failed(&err) : VERB_DONE;
+}

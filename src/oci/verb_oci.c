@@ -1,0 +1,133 @@
+/* `sublet oci`: what container runtimes are given so that their containers are tenants. */
+#include "oci/verbs.h"
+
+#include "ask/flags.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "oci/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char usage[] =
+        "usage: sublet oci profile [OPTION...]          a seccomp profile: runc, crun, podman, Docker, kubelet\n"
+        "       sublet oci spec [OPTION...] < SPEC      a specification (of ctr oci spec, runc spec) with it and our "
+        "hook\n"
+        "       sublet oci config [--class]             containerd's settings; or the RuntimeClass\n"
+        "What container runtimes are given so that their containers are tenants of the daemon.\n"
+        "\n"
+        "  --dir DIR         the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
+        "  --base FILE       join our rules to this profile, of Docker's or the runtimes' form (default: our own,\n"
+        "                    which allows what Docker and containerd allow, and no more)\n"
+        "  --caps LIST       what a container may do besides, for a --base with conditions (default: Docker's)\n"
+        "  --driver RELEASE  the driver that it will meet (default: this machine's)\n"
+        "  --wait-killable   no signal interrupts a call that is decided; crun takes it, runc 1.1 does not\n"
+        "  --runtime FILE    the specification to start from (default: standard input)\n"
+        "  --file FILE       where the specification will lie (default: /etc/sublet/containerd.json)\n"
+        "  --program FILE    where the runtime finds sublet on the host (default: this program)\n"
+        "  --name NAME       of containerd's runtime and of the RuntimeClass (default: sublet)\n"
+        "  -h, --help        this text\n"
+        "\n"
+        "A profile is for one release of the driver: after an update of either, write it anew.\n";
+
+static int print(const json_t *value, struct err *err)
+{
+        if (json_dumpf(value, stdout, JSON_INDENT(2)) < 0 || putchar('\n') < 0 || fflush(stdout) < 0)
+                return err_set(err, -EIO, "writing");
+        return 0;
+}
+
+static int print_text(char *text, struct err *err)
+{
+        int r = !text ? -ENOMEM : fputs(text, stdout) < 0 || fflush(stdout) < 0 ? -EIO : 0;
+
+        free(text);
+        return r < 0 ? err_set(err, r, "writing") : 0;
+}
+
+static int do_profile(const struct oci_options *options, struct err *err)
+{
+        json_t *profile;
+        int r = oci_options_profile(options, &profile, err);
+
+        if (r < 0)
+                return r;
+        r = print(profile, err);
+        json_decref(profile);
+        return r;
+}
+
+static int do_spec(const struct oci_options *options, struct err *err)
+{
+        const char *from = options->runtime ? options->runtime : "-";
+        const struct spec_place place = oci_options_place(options);
+        json_t *profile, *spec, *made;
+        int r;
+
+        if (!options->runtime && isatty(STDIN_FILENO))
+                return err_say(err, -EINVAL, "no specification to start from: ctr oci spec | sublet oci spec");
+        r = oci_options_profile(options, &profile, err);
+        if (r < 0)
+                return r;
+        r = oci_options_read(from, &spec, err);
+        if (r == 0) {
+                r = spec_make(spec, profile, &place, &made, err);
+                json_decref(spec);
+        }
+        if (r == 0) {
+                r = print(made, err);
+                json_decref(made);
+        }
+        json_decref(profile);
+        return r;
+}
+
+static int do_config(const struct oci_options *options, struct err *err)
+{
+        const struct spec_place place = oci_options_place(options);
+
+        return print_text(options->is_class ? spec_class(&place) : spec_containerd(&place), err);
+}
+
+static bool is_name(const char *name)
+{
+        size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-");
+
+        return n && n < 64 && !name[n] && name[0] != '-' && name[n - 1] != '-';
+}
+
+int oci_main(int argc, char **argv)
+{
+        struct oci_options options = { .name = "sublet", .file = "/etc/sublet/containerd.json" };
+        const struct flag flags[] = {
+                { "dir", 0, FLAG_TEXT, &options.dir },         { "base", 0, FLAG_TEXT, &options.base },
+                { "caps", 0, FLAG_TEXT, &options.caps },       { "driver", 0, FLAG_TEXT, &options.driver },
+                { "runtime", 0, FLAG_TEXT, &options.runtime }, { "name", 0, FLAG_TEXT, &options.name },
+                { "file", 0, FLAG_TEXT, &options.file },       { "wait-killable", 0, FLAG_IS, &options.is_killable },
+                { "program", 0, FLAG_TEXT, &options.path },    { "class", 0, FLAG_IS, &options.is_class },
+        };
+        static const struct {
+                const char *name;
+                int (*act)(const struct oci_options *options, struct err *err);
+        } parts[] = { { "profile", do_profile }, { "spec", do_spec }, { "config", do_config } };
+        struct err err = { 0 };
+        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code), r;
+
+        if (operand < 0)
+                return code;
+        if (operand + 1 < argc)
+                return flags_surplus(argv[0], argv[operand + 1]);
+        for (size_t i = 0; operand < argc && i < ARRAY_SIZE(parts); i++) {
+                if (strcmp(argv[operand], parts[i].name) != 0)
+                        continue;
+                r = oci_options_complete(&options, &err);
+                if (r == 0 && (!is_name(options.name) || options.file[0] != '/' || strpbrk(options.file, "\"\\\n")))
+                        r = err_say(&err, -EINVAL, "--name is letters, digits and '-'; --file an absolute path");
+                if (r == 0)
+                        r = parts[i].act(&options, &err);
+                return r < 0 ? flags_failed(&err) : VERB_DONE;
+        }
+        (void)fprintf(stderr, "sublet: say what to write: profile, spec or config ('sublet oci --help')\n");
+        return VERB_USAGE;
+}

@@ -1,0 +1,39 @@
+/* A base profile of somebody's: it is joined or refused; and what is joined becomes a program, or libseccomp's complaint. */
+#include "base/err.h"
+#include "oci/profile.h"
+#include "oci/program.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static void require(int holds)
+{
+        if (!holds)
+                abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        const struct profile_wishes wishes = { .listener = "/run/sublet/seccomp.sock", .metadata = "sublet/1" };
+        json_t *file = json_loadb((const char *)data, size, 0, NULL), *base = NULL, *joined = NULL;
+        struct sock_fprog program = { 0 };
+        struct err err = { 0 };
+        struct rm_layout layout;
+
+        if (!file)
+                return 0;
+        require(rm_layout_for((struct rm_version){ 580, 159, 4 }, &layout) == RM_OK);
+        if (profile_resolve(file, NULL, &base, &err) == 0) {
+                if (profile_join(base, &layout, &wishes, &joined, &err) == 0) {
+                        if (program_make(joined, &program, &err) == 0)
+                                require(program.len > 0);
+                        free(program.filter);
+                        json_decref(joined);
+                }
+                json_decref(base);
+        }
+        json_decref(file);
+        return 0;
+}
