@@ -65,6 +65,9 @@ static int fill(struct daemon *daemon, const struct message_request *request, st
         r = grant_apply(&grant, lease, err);
         if (r < 0)
                 return r == -ERANGE ? -ENOSPC : -EINVAL;
+        mig_look(daemon);
+        if (!mig_is(ret) && (r = mig_avoid(daemon, lease, request->gpus[0] || strchr(request->mem, '='), err)) < 0)
+                return r;
         if (!request->mem[0] && !mig_is(ret) && (r = give_the_rest(daemon, ret->mode, lease, err)) < 0)
                 return r;
         message_lease_fill(lease, ret);
@@ -77,6 +80,39 @@ static int check_mode(const char *mode, struct err *err)
                 return 0;
         return err_say(err, -EINVAL,
                        "mode '%s' is not offered by this daemon: ask for time, spatial or mig (docs/modes.md)", mode);
+}
+
+static int check_sms(const struct daemon *daemon, const struct message_request *request, struct err *err)
+{
+        unsigned int branch = daemon->backend.layout.version.branch;
+        struct sms sms;
+
+        if (!request->sms[0])
+                return 0;
+        if (sms_parse(request->sms, &sms) < 0)
+                return err_say(err, -EINVAL, "--sms %s: a part of the multiprocessors, such as 25%% or 32",
+                               request->sms);
+        if (request->plane != PLANE_PRELOAD)
+                return err_say(err, -EINVAL, "--sms is kept inside the program: add --preload");
+        if (branch < SMS_FIRST_DRIVER)
+                return err_say(err, -EINVAL, "--sms needs a driver with green contexts, %d or newer; this is %u",
+                               SMS_FIRST_DRIVER, branch);
+        return 0;
+}
+
+/* What is kept inside programs is the quota; the rest is a gate's. */
+static int check_plane(const struct daemon *daemon, const struct message_request *request, uid_t owner, struct err *err)
+{
+        if (request->plane != PLANE_PRELOAD)
+                return 0;
+        if (request->mode[0] && strcmp(request->mode, "time") != 0)
+                return err_say(err, -EINVAL, "--mode %s needs a gate: leave --preload out", request->mode);
+        if ((request->share || request->cap < TURNS_WHOLE) && strcmp(request->attach, "required") != 0)
+                return err_say(err, -EINVAL,
+                               "--share and --cap need a gate: leave --preload out, or say --attach=required");
+        if (request->place[0] && owner != 0 && owner != daemon->uid)
+                return err_say(err, -EPERM, "a lease that lasts as long as a directory: root only");
+        return 0;
 }
 
 /* What gives a tenant more than its lease, or looks at it less often, is the operator's to say. */
@@ -95,6 +131,13 @@ static int check_powers(const struct daemon *daemon, const struct message_reques
         return 0;
 }
 
+void admit_undo(struct daemon *daemon, struct tenant *tenant)
+{
+        tenants_take(&daemon->tenants, tenant);
+        tenant_free(tenant);
+        daemon_divide(daemon);
+}
+
 int admit(struct daemon *daemon, const struct message_request *request, uid_t owner, struct tenant **ret,
           struct err *err)
 {
@@ -105,28 +148,29 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                                        .class = request->class,
                                        .ipc_host = request->ipc_host,
                                        .audit_ms = request->audit_ms,
-                                       .mode = "time" };
+                                       .mode = "time",
+                                       .plane = request->plane };
         struct tenant *tenant;
         int r;
 
-        if ((r = check_mode(request->mode, err)) < 0)
+        if ((r = check_mode(request->mode, err)) < 0 || (r = check_plane(daemon, request, owner, err)) < 0 ||
+            (r = check_sms(daemon, request, err)) < 0)
                 return r;
         if ((r = check_powers(daemon, request, owner, err)) < 0)
                 return r;
         if ((r = tenants_name(&daemon->tenants, request, lease.tenant, err)) != 0)
                 return errno_of(r);
         (void)snprintf(lease.command, sizeof(lease.command), "%s", request->command);
+        (void)snprintf(lease.place, sizeof(lease.place), "%s", request->place);
+        (void)snprintf(lease.sms, sizeof(lease.sms), "%s", request->sms);
         if (request->mode[0])
                 (void)snprintf(lease.mode, sizeof(lease.mode), "%s", request->mode);
         if ((r = fill(daemon, request, &lease, err)) < 0)
                 return r;
         if (mps_is_spatial(&lease) && (r = mps_check(daemon, &lease, err)) < 0)
                 return r;
-        if (mig_is(&lease)) {
-                mig_look(daemon);
-                if ((r = mig_place(daemon, &lease, request->mem[0], err)) < 0)
-                        return r;
-        }
+        if (mig_is(&lease) && (r = mig_place(daemon, &lease, request->mem[0], err)) < 0)
+                return r;
         if ((r = tenants_fit(&daemon->tenants, &lease, NULL, err)) != 0)
                 return errno_of(r);
         r = tenants_put(&daemon->tenants, &lease, &tenant);

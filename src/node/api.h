@@ -16,7 +16,7 @@
 
 enum {
         API_VERSION = 1,
-        API_BODY_MAX = 64 * 1024,
+        API_BODY_MAX = 256 * 1024,
         API_ARGUMENTS = 16,
 
         API_OK = 200,

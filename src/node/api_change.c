@@ -210,6 +210,13 @@ void api_tenant_change(struct daemon *daemon, const struct api_request *request,
 
         if (!tenant)
                 return;
+        if (tenant->lease.plane == PLANE_PRELOAD) {
+                api_error(ret, API_CONFLICT,
+                          "'%s' keeps its quota inside its programs (plane preload), on a page that nobody can change: "
+                          "end it, and lease anew",
+                          name);
+                return;
+        }
         lease = tenant->lease;
         if (change_lease(daemon, request, &lease, &err) < 0)
                 api_error(ret, API_BAD_REQUEST, "%s", err.text);
@@ -226,7 +233,7 @@ void api_tenant_end(struct daemon *daemon, const struct api_request *request, co
 
         if (!tenant)
                 return;
-        if (keepers_end(tenant) < 0)
+        if (preloads_end(tenant) < 0)
                 api_error(ret, API_UNAVAILABLE, "the keeper of '%s' (process %d) cannot be reached", name,
                           tenant->keeper);
         else

@@ -225,8 +225,7 @@ static int make_absolute(char *path, size_t room, struct err *err)
         return 0;
 }
 
-/* Whoever may write to it could put another's file in the place of ours, or its own sockets. */
-static int check_directory(const char *dir, struct err *err)
+int daemon_check_directory(const char *dir, struct err *err)
 {
         struct stat is;
 
@@ -251,7 +250,7 @@ static int prepare_places(struct settings *settings, int *ret_lock, struct err *
         (void)umask(0022);
         if ((r = make_directory(settings->dir, 0755, err)) < 0 ||
             (r = make_absolute(settings->dir, sizeof(settings->dir), err)) < 0 ||
-            (r = check_directory(settings->dir, err)) < 0)
+            (r = daemon_check_directory(settings->dir, err)) < 0)
                 return r;
         (void)snprintf(parent, sizeof(parent), "%s", settings->state);
         slash = strrchr(parent, '/');
@@ -314,6 +313,7 @@ static void on_beat(struct loop_timer *timer)
 
         daemon_beat(daemon);
         keepers_tick(daemon);
+        preloads_tick(daemon);
         mps_tick(daemon);
         doors_tick(daemon);
         http_wake(daemon->http);
@@ -346,6 +346,7 @@ static int serve(struct daemon *daemon, struct err *err)
         for (unsigned int i = 0; i < daemon->n_devices; i++)
                 if ((r = start_pace(daemon, &daemon->devices[i], err)) < 0)
                         return r;
+        (void)strangers_start(daemon, &daemon->strangers); /* without NVML nobody can be found */
         (void)watch_start(daemon, &daemon->watch); /* without NVML there are no Xids; the pace sees a lost device */
         keepers_recover(daemon);
         mps_adopt(daemon);
@@ -373,6 +374,7 @@ static void end(struct daemon *daemon)
                 event_tell(daemon, GATE_DAEMON_STOPPED, NULL, -1, "%zu tenants", daemon->tenants.n);
         daemon->http = http_close(daemon->http);
         doors_close(daemon);
+        daemon->strangers = strangers_stop(daemon->strangers);
         daemon->watch = watch_stop(daemon->watch);
         mps_leave(daemon);
         keepers_leave(daemon);
@@ -380,6 +382,7 @@ static void end(struct daemon *daemon)
                 loop_drop(daemon->loop, &daemon->devices[i].source);
                 daemon->devices[i].pace = pace_stop(daemon->devices[i].pace);
         }
+        allocations_done(&daemon->allocations);
         daemon->store = store_close(daemon->store);
         daemon->loop = loop_free(daemon->loop);
 }

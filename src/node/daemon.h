@@ -3,8 +3,10 @@
  * device, the store's log, the watch for Xids) have their own and are talked to through their headers.
  *
  *      doors.c     the sockets at which tenants ask and keepers come back
+ *      agent.c     the socket at which container runtimes send notify descriptors; arrivals.c what becomes of them
  *      admit.c     from a request to a lease, or a refusal
  *      keepers.c   the conversation with each tenant's keeper
+ *      preloads.c  tenants without one: their programs have libsublet.so inside
  *      usage.c     from boards to the store, once a second
  *      events.c    what an operator may see happen
  *      api*.c      questions and orders over HTTP (pure: request in, response out); http.c carries them
@@ -16,14 +18,18 @@
 #include "base/loop.h"
 #include "gpu/backend.h"
 #include "gpu/find.h"
+#include "node/allocations.h"
 #include "node/mps.h"
 #include "node/pace.h"
 #include "node/tenants.h"
 
 #include <stdarg.h>
 
+struct arrival;
+struct caller;
 struct http;
 struct store;
+struct strangers;
 struct visitor;
 struct watch;
 
@@ -33,12 +39,17 @@ struct settings {
         const char *listen; /* ADDR:PORT, or NULL */
         struct turns_settings turns;
         bool overcommits;
+        bool stops_strangers;
+        nsec patience; /* of a container with what is allocated to it */
 };
 
 extern const char settings_usage[];
 
 /* 0; 1: help was asked for; -EINVAL. */
 int settings_parse(struct settings *settings, int argc, char **argv, struct err *err);
+
+/* Whoever may write to it could put another's file in the place of ours, or its own sockets. 0; -errno. */
+int daemon_check_directory(const char *dir, struct err *err);
 
 struct device {
         struct daemon *daemon;
@@ -82,6 +93,7 @@ struct daemon {
         struct device devices[LEASE_DEVICES_MAX];
         unsigned int n_devices;
         struct tenants tenants;
+        struct allocations allocations;
 
         nsec beat_at; /* clock_now */
 
@@ -89,8 +101,13 @@ struct daemon {
         struct store *store;
         struct http *http;
         struct watch *watch;
+        struct strangers *strangers;
         struct visitor *visitors;
         unsigned int n_visitors;
+        struct caller *callers; /* agent.c */
+        unsigned int n_callers;
+        struct arrival *arrivals; /* arrivals.c */
+        unsigned int n_arrivals;
 
         struct event events[EVENTS_KEPT]; /* a ring: id modulo its size */
         uint64_t event_id;                /* of the latest */
@@ -122,15 +139,26 @@ void daemon_beat(struct daemon *daemon);
 int admit(struct daemon *daemon, const struct message_request *request, uid_t owner, struct tenant **ret,
           struct err *err);
 
+/* The lease of one whose command never ran returns. */
+void admit_undo(struct daemon *daemon, struct tenant *tenant);
+
 /* ---- doors.c */
 int doors_open(struct daemon *daemon, struct err *err);
 void doors_close(struct daemon *daemon);
+void doors_answer(struct visitor *visitor, int r, const struct tenant *tenant, const char *why); /* of arrivals_ask */
 void doors_tick(struct daemon *daemon); /* visitors who do not come to the point are shown out */
+
+/* ---- agent.c */
+struct ucred;
+void agent_knock(struct daemon *daemon, int fd, const struct ucred *who); /* at seccomp.sock; fd is taken over */
+void agent_tick(struct daemon *daemon);
+void agent_close(struct daemon *daemon);
 
 /* ---- keepers.c */
 
-/* Starts the keeper of an admitted tenant; the descriptors stay the caller's. 0; -errno. */
-int keepers_start(struct daemon *daemon, struct tenant *tenant, int listener, int run, struct err *err);
+/* Starts the keeper of an admitted tenant; the descriptors stay the caller's. run: its supervisor's socket; init: a pidfd of
+ * its container's first process; -1: there is none. 0; -errno. */
+int keepers_start(struct daemon *daemon, struct tenant *tenant, int listener, int run, int init, struct err *err);
 
 /* A keeper came back: its hello, and the socket, which is taken over on success. 0; -EPROTO. */
 int keepers_return(struct daemon *daemon, struct message *hello, int socket, pid_t process);
@@ -138,15 +166,49 @@ int keepers_return(struct daemon *daemon, struct message *hello, int socket, pid
 /* Tells the keeper new quotas: its answer will have tenant->set_asked as its serial. 0; -errno (nothing was sent). */
 int keepers_set(struct tenant *tenant);
 int keepers_end(struct tenant *tenant); /* 0; -errno */
+
+enum {
+        KEEPERS_E_LATER = 1, /* it cannot be reached now */
+};
+
+/* Gives the keeper one more filter of its tenant's; the descriptor stays the caller's. 0; KEEPERS_E_LATER; -errno. */
+int keepers_join(struct tenant *tenant, int listener);
 void keepers_tell(struct tenant *tenant, const struct event *event);
 void keepers_tick(struct daemon *daemon);    /* looks after those who are awaited */
 void keepers_reap(struct daemon *daemon);    /* on SIGCHLD */
 void keepers_recover(struct daemon *daemon); /* awaits those whom the store knows */
 void keepers_leave(struct daemon *daemon);   /* lets go of all: the daemon ends, they do not */
 
+/* A number for a tenancy that has none yet: the store's, or one that none had before. */
+void keepers_number(struct daemon *daemon, struct tenant *tenant);
+void keepers_finish(struct daemon *daemon, struct tenant *tenant); /* the end of a tenancy: it is freed */
+
+/* ---- preloads.c: tenants that have libsublet.so inside, and no keeper */
+
+/* Gives an admitted tenant its page and region, and answers `socket` with them, which is taken over on success; where the
+ * request names a place, they are made there, and the socket stays the caller's. 0; -errno. */
+int preloads_start(struct daemon *daemon, struct tenant *tenant, const struct message_request *request, int socket,
+                   struct err *err);
+
+/* `sublet run` came back to a new daemon, with page and region of its tenancy. As preloads_start. */
+int preloads_return(struct daemon *daemon, struct message *message, int socket, uid_t uid);
+
+void preloads_tick(struct daemon *daemon);                           /* looks at their books */
+void preloads_recover(struct daemon *daemon, struct tenant *tenant); /* one of the daemon before us */
+int preloads_end(struct tenant *tenant);                             /* as keepers_end, which it does, too */
+
+bool preloads_resume(struct daemon *daemon, struct tenant *tenant); /* its gate has ended, the tenancy has not */
+
+/* ---- attach.c */
+
+/* A word at attach.sock. *tenancy: 0 at first; which one the visitor is about to attach. True: it is done with. */
+bool attach_hear(struct daemon *daemon, int socket, uint64_t *tenancy, struct message *message);
+void attach_undo(struct daemon *daemon, uint64_t tenancy); /* the visitor left */
+
 /* ---- usage.c */
-void usage_start(struct daemon *daemon, struct tenant *tenant); /* once its board is there */
-void usage_count(struct daemon *daemon);                        /* once a second, and before somebody asks */
+void usage_start(struct daemon *daemon, struct tenant *tenant);   /* once its board is there */
+void usage_restart(struct daemon *daemon, struct tenant *tenant); /* its board is a new one, which begins at 0 */
+void usage_count(struct daemon *daemon);                          /* once a second, and before somebody asks */
 void usage_count_last(struct daemon *daemon, struct tenant *tenant);
 
 /* ---- events.c */
@@ -168,6 +230,10 @@ void daemon_store_result(struct daemon *daemon, int r);
 /* ---- watch.c: Xids and lost devices */
 int watch_start(struct daemon *daemon, struct watch **ret); /* 0; -ENOTSUP; -errno */
 struct watch *watch_stop(struct watch *watch);              /* NULL is fine; waits up to a second */
+
+/* ---- strangers.c: who is on a device and no tenant */
+int strangers_start(struct daemon *daemon, struct strangers **ret); /* 0; -ENOTSUP; -errno */
+struct strangers *strangers_stop(struct strangers *strangers);      /* NULL is fine; waits up to a second */
 
 /* ---- notify.c: systemd */
 void notify(const char *state); /* "READY=1"; without NOTIFY_SOCKET nothing happens */

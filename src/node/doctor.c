@@ -13,7 +13,7 @@
 #include "gate/gate.h"
 #include "gate/probe.h"
 #include "gpu/backend.h"
-#include "node/findings.h"
+#include "node/offers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +42,7 @@ struct doctor {
         struct gpu_backend backend;
         struct gate_driver driver;
         bool has_backend;
+        int listener; /* the errno of a child that asked for one; -1: it could not be tried */
         struct findings findings;
 };
 
@@ -59,19 +60,6 @@ static const char *file_head(const char *path, char *ret, size_t size)
         ret[n < 0 ? 0 : n] = '\0';
         ret[strcspn(ret, "\n")] = '\0';
         return ret;
-}
-
-/* How many paths match below the root. */
-static size_t count_paths(const struct doctor *doctor, const char *pattern)
-{
-        char path[PATH_MAX];
-        glob_t found = { 0 };
-        size_t n;
-
-        (void)snprintf(path, sizeof(path), "%s%s", doctor->root, pattern);
-        n = glob(path, GLOB_NOSORT, NULL, &found) ? 0 : found.gl_pathc;
-        globfree(&found);
-        return n;
 }
 
 /* ---- the driver
@@ -313,6 +301,7 @@ static void look_at_kernel(struct doctor *doctor)
         (void)file_head("/proc/sys/kernel/yama/ptrace_scope", yama, sizeof(yama));
         findings_judge_ptrace(findings, yama[0] ? atoi(yama) : -1, geteuid() == 0, has_capability(CAP_SYS_PTRACE));
         r = try(&trial);
+        doctor->listener = r < 0 ? -1 : trial.listener;
         if (r < 0) {
                 findings_put(findings, "listener", FINDING_MISSING, "a child cannot be tried: %s", strerror(-r));
                 return;
@@ -375,31 +364,6 @@ static void look_at_uvm(struct findings *findings)
         findings_judge_uvm(findings, hmm[0], tests[0]);
 }
 
-/* The control daemon and the server share the first fifteen letters, which is what a name holds. */
-static bool has_mps_process(void)
-{
-        glob_t found = { 0 };
-        bool has = false;
-
-        (void)glob("/proc/[0-9]*/comm", GLOB_NOSORT, NULL, &found);
-        for (size_t i = 0; i < found.gl_pathc && !has; i++) {
-                char name[32];
-
-                has = !strncmp(file_head(found.gl_pathv[i], name, sizeof(name)), "nvidia-cuda-mps", 15);
-        }
-        globfree(&found);
-        return has;
-}
-
-static void look_at_mps(struct findings *findings)
-{
-        const char *directory = getenv("CUDA_MPS_PIPE_DIRECTORY");
-        char path[PATH_MAX];
-
-        (void)snprintf(path, sizeof(path), "%s/control", directory ? directory : "/tmp/nvidia-mps");
-        findings_judge_mps(findings, has_mps_process(), access(path, F_OK) == 0);
-}
-
 /* The places where verb.c of src/sim looks, in a build tree and installed. */
 static void look_at_simulator(struct doctor *doctor)
 {
@@ -429,10 +393,8 @@ static void look_around(struct doctor *doctor)
         if (doctor->has_backend && !is_simulated(doctor)) {
                 look_at_uvm(findings);
                 look_at_other_nodes(findings);
-                look_at_mps(findings);
-                findings_judge_mig(findings, count_paths(doctor, "/proc/driver/nvidia/capabilities/gpu*"),
-                                   count_paths(doctor, "/proc/driver/nvidia/capabilities/gpu*/mig/gi*"));
         }
+        offers_look(findings, doctor->has_backend ? &doctor->backend : NULL, doctor->listener);
         look_at_simulator(doctor);
 }
 

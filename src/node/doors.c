@@ -1,9 +1,10 @@
 /*
- * The two sockets at which others come in: tenant.sock, where a command's supervisor asks for a lease, and
- * keeper.sock, where keepers come back to a new daemon.
+ * The sockets at which others come in: tenant.sock, where a command's supervisor asks for a lease, and a container's hook;
+ * keeper.sock, where keepers come back to a new daemon; and seccomp.sock, which is the agent's (agent.c).
  *
  * A visitor is a connection that is nobody's yet. At tenant.sock it says «lease», is granted or refused, and
- * with «listener» its socket becomes the keeper's; if it hangs up before, the lease is withdrawn. At
+ * with «listener» its socket becomes the keeper's; if it hangs up before, the lease is withdrawn. A hook says «container»,
+ * and what it is granted is kept for the container when the hook has gone (arrivals.h). At
  * keeper.sock its first word is «hello», and the socket is the tenant's. Anybody may come: a visitor costs
  * little, says little, and not for long.
  */
@@ -12,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "gate/gate.h"
+#include "node/arrivals.h"
 #include "node/keeper.h"
 #include "node/mig.h"
 
@@ -27,9 +29,12 @@
 
 enum {
         VISITORS_MAX = 512,
+        VISITORS_SPARE = 128, /* of them, for root's: hooks, runtimes */
         VISITORS_PER_USER = 64,
+        ATTACHING_MAX = 256,
         PATIENCE_SEC = 60,
-        READY_SEC = 8, /* run waits 10 for the answer */
+        ATTACHING_SEC = 10, /* until the token is said: a library says it at once */
+        READY_SEC = 8,      /* run waits 10 for the answer */
 };
 
 struct visitor {
@@ -37,7 +42,8 @@ struct visitor {
         struct daemon *daemon;
         struct loop_source source; /* owns its descriptor */
         struct ucred who;
-        bool is_keeper;
+        bool is_keeper, is_attach;
+        uint64_t attaching;    /* the tenancy whose process it is, at attach.sock */
         struct tenant *tenant; /* admitted, not started */
         bool is_waiting;       /* admitted, and told when the device is ready for it */
         nsec since;
@@ -46,20 +52,15 @@ struct visitor {
 static struct door {
         const char *name;
         mode_t mode;
-        bool is_keepers;
+        int type;
+        bool is_keepers, is_agents, is_attach;
         struct loop_source source;
 } doors[] = {
-        { .name = "tenant.sock", .mode = 0666, .source = { .fd = -1 } },
-        { .name = "keeper.sock", .mode = 0600, .is_keepers = true, .source = { .fd = -1 } },
+        { .name = "tenant.sock", .mode = 0666, .type = SOCK_SEQPACKET, .source = { .fd = -1 } },
+        { .name = "attach.sock", .mode = 0666, .type = SOCK_SEQPACKET, .is_attach = true, .source = { .fd = -1 } },
+        { .name = "keeper.sock", .mode = 0600, .type = SOCK_SEQPACKET, .is_keepers = true, .source = { .fd = -1 } },
+        { .name = "seccomp.sock", .mode = 0600, .type = SOCK_STREAM, .is_agents = true, .source = { .fd = -1 } },
 };
-
-/* The lease of a visitor who leaves before its command runs returns. */
-static void withdraw(struct daemon *daemon, struct tenant *tenant)
-{
-        tenants_take(&daemon->tenants, tenant);
-        tenant_free(tenant);
-        daemon_divide(daemon);
-}
 
 static void show_out(struct visitor *visitor)
 {
@@ -73,7 +74,9 @@ static void show_out(struct visitor *visitor)
         loop_drop(daemon->loop, &visitor->source);
         closep(&visitor->source.fd);
         if (visitor->tenant)
-                withdraw(daemon, visitor->tenant);
+                admit_undo(daemon, visitor->tenant);
+        attach_undo(daemon, visitor->attaching);
+        arrivals_forget(daemon, visitor);
         free(visitor);
 }
 
@@ -93,13 +96,18 @@ static const char *code_name(int code)
         }
 }
 
-static void refuse(struct visitor *visitor, int code, const char *text)
+static void say_refused(struct visitor *visitor, int code, const char *text)
 {
         json_t *body = message_new("refused");
 
         (void)json_object_set_new(body, "code", json_string(code_name(code)));
         (void)json_object_set_new(body, "text", json_string(text));
         (void)message_send(visitor->source.fd, body, NULL, 0);
+}
+
+static void refuse(struct visitor *visitor, int code, const char *text)
+{
+        say_refused(visitor, code, text);
         event_tell(visitor->daemon, GATE_LEASE_REFUSED, NULL, -1, "user %u: %s", visitor->who.uid, text);
 }
 
@@ -116,6 +124,24 @@ static void grant(struct visitor *visitor)
                 mig_environment(&visitor->tenant->lease, env);
         (void)json_object_set_new(body, "env", env);
         (void)message_send(visitor->source.fd, body, NULL, 0);
+}
+
+/* No keeper serves it: it has its page and region, and its socket is its life. True: the visitor is done with. */
+static bool give_page(struct visitor *visitor, const struct message_request *request)
+{
+        struct err err = { 0 };
+        int fd = visitor->source.fd, r;
+
+        loop_drop(visitor->daemon->loop, &visitor->source);
+        r = preloads_start(visitor->daemon, visitor->tenant, request, fd, &err);
+        if (r < 0) {
+                refuse(visitor, r, err.text);
+                return true; /* and the lease is withdrawn */
+        }
+        visitor->tenant = NULL;
+        if (!request->place[0])
+                visitor->source.fd = -1;
+        return true;
 }
 
 /* An MPS server has to be there before its client. Not answered yet: NULL; why not: a text; else "". */
@@ -149,11 +175,12 @@ static void answer(struct visitor *visitor)
                 return;
         }
         refuse(visitor, -EPERM, why);
-        withdraw(visitor->daemon, visitor->tenant);
+        admit_undo(visitor->daemon, visitor->tenant);
         visitor->tenant = NULL;
 }
 
-static void on_lease(struct visitor *visitor, const struct message *message)
+/* True: the visitor is done with. */
+static bool on_lease(struct visitor *visitor, const struct message *message)
 {
         struct message_request request;
         const char *field = "";
@@ -161,7 +188,7 @@ static void on_lease(struct visitor *visitor, const struct message *message)
         int r;
 
         if (visitor->tenant) { /* asks again: the first one is forgotten */
-                withdraw(visitor->daemon, visitor->tenant);
+                admit_undo(visitor->daemon, visitor->tenant);
                 visitor->tenant = NULL;
         }
         r = message_request_parse(message->body, &request, &field);
@@ -171,12 +198,80 @@ static void on_lease(struct visitor *visitor, const struct message *message)
                 r = admit(visitor->daemon, &request, visitor->who.uid, &visitor->tenant, &err);
         if (r < 0) {
                 refuse(visitor, r, err.text);
-                return;
+                return false;
         }
         daemon_divide(visitor->daemon);
+        if (request.plane == PLANE_PRELOAD)
+                return give_page(visitor, &request);
         mps_tick(visitor->daemon);
         answer(visitor);
+        return false;
 }
+
+/* ---- a container's hook -------------------------------------------------------------------------- */
+
+static bool is_master(const struct daemon *daemon, uid_t uid)
+{
+        return uid == 0 || uid == daemon->uid;
+}
+
+/* tenant NULL: it may start, and is leased nothing. */
+static void say_granted(struct visitor *visitor, const struct tenant *tenant)
+{
+        json_t *body = message_new("granted");
+
+        (void)json_object_set_new(body, "tenant", tenant ? json_string(tenant->lease.tenant) : json_null());
+        (void)message_send(visitor->source.fd, body, NULL, 0);
+}
+
+void doors_answer(struct visitor *visitor, int r, const struct tenant *tenant, const char *why)
+{
+        if (r < 0)
+                say_refused(visitor, r, why);
+        else
+                say_granted(visitor, tenant);
+}
+
+static int read_container(const struct visitor *visitor, const struct message *message, struct oci_container *ret,
+                          struct err *err)
+{
+        char *text = json_dumps(json_object_get(message->body, "state"), JSON_COMPACT);
+        const char *wrong = "JSON";
+        int r;
+
+        if (!is_master(visitor->daemon, visitor->who.uid))
+                r = err_say(err, -EPERM, "containers are announced by their runtime, as root or as the daemon's user");
+        else if (!text || oci_state_parse(text, strlen(text), ret, &wrong) != 0)
+                r = err_say(err, -EINVAL, "what the hook sent is no state of a container (%s)", wrong);
+        else
+                r = 0;
+        free(text);
+        return r;
+}
+
+/* The arrival tells of its refusals itself. */
+static void on_container(struct visitor *visitor, const struct message *message)
+{
+        static struct oci_container container; /* large; the loop's */
+        const struct tenant *tenant = NULL;
+        struct err err = { 0 };
+        int r = read_container(visitor, message, &container, &err);
+
+        if (r < 0) {
+                refuse(visitor, r, err.text);
+                return;
+        }
+        if (!strcmp(container.status, "stopped")) {
+                arrivals_drop(visitor->daemon, container.id);
+                say_granted(visitor, NULL);
+                return;
+        }
+        r = arrivals_ask(visitor->daemon, &container, visitor->who.uid, visitor, &tenant, &err);
+        if (r != ARRIVAL_E_LATER)
+                doors_answer(visitor, r, tenant, err.text);
+}
+
+/* ---- who comes ----------------------------------------------------------------------------------- */
 
 /* The keeper has its own copies; the tenant is its from here on. */
 static void on_listener(struct visitor *visitor, struct message *message)
@@ -190,7 +285,7 @@ static void on_listener(struct visitor *visitor, struct message *message)
         else if (!keeper_is_listener(listener)) /* before a process is started for it */
                 (void)err_say(&err, r, "what was sent as the tenant's listener is none");
         else
-                r = keepers_start(visitor->daemon, visitor->tenant, listener, visitor->source.fd, &err);
+                r = keepers_start(visitor->daemon, visitor->tenant, listener, visitor->source.fd, -1, &err);
         if (r < 0)
                 refuse(visitor, r, err.text);
         else
@@ -202,6 +297,8 @@ static bool hear(struct visitor *visitor, struct message *message)
 {
         const char *type = message_type(message);
 
+        if (visitor->is_attach)
+                return attach_hear(visitor->daemon, visitor->source.fd, &visitor->attaching, message);
         if (visitor->is_keeper) {
                 int fd = visitor->source.fd;
 
@@ -211,7 +308,17 @@ static bool hear(struct visitor *visitor, struct message *message)
                 return true;
         }
         if (!strcmp(type, "lease"))
-                on_lease(visitor, message);
+                return on_lease(visitor, message);
+        if (!strcmp(type, "return")) {
+                int fd = visitor->source.fd;
+
+                loop_drop(visitor->daemon->loop, &visitor->source);
+                if (preloads_return(visitor->daemon, message, fd, visitor->who.uid) == 0)
+                        visitor->source.fd = -1;
+                return true;
+        }
+        if (!strcmp(type, "container"))
+                on_container(visitor, message);
         else if (!strcmp(type, "listener")) {
                 on_listener(visitor, message);
                 return true;
@@ -239,15 +346,24 @@ static void on_word(struct loop_source *source, uint32_t events)
                 show_out(visitor);
 }
 
+/* attach.sock is mounted into containers, and their root is no more than anybody there. */
 static bool may_come(const struct daemon *daemon, const struct door *door, const struct ucred *who)
 {
-        unsigned int n = 0;
+        bool is_root = who->uid == 0 && !door->is_attach;
+        unsigned int n = 0, n_attaching = 0;
 
         if (door->is_keepers)
                 return who->uid == daemon->uid;
-        for (const struct visitor *v = daemon->visitors; v; v = v->next)
-                n += v->who.uid == who->uid;
-        return daemon->n_visitors < VISITORS_MAX && (n < VISITORS_PER_USER || who->uid == 0);
+        if (door->is_agents)
+                return is_master(daemon, who->uid);
+        for (const struct visitor *v = daemon->visitors; v; v = v->next) {
+                n += v->who.uid == who->uid && v->is_attach == door->is_attach;
+                n_attaching += v->is_attach;
+        }
+        if (door->is_attach && n_attaching >= ATTACHING_MAX)
+                return false;
+        return is_root ? daemon->n_visitors < VISITORS_MAX :
+                         daemon->n_visitors < VISITORS_MAX - VISITORS_SPARE && n < VISITORS_PER_USER;
 }
 
 static void on_knock(struct loop_source *source, uint32_t events)
@@ -264,6 +380,10 @@ static void on_knock(struct loop_source *source, uint32_t events)
                 loop_drop(daemon->loop, source); /* who waits there would wake us without end; until the next tick */
         if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0 || !may_come(daemon, door, &who))
                 return;
+        if (door->is_agents) {
+                agent_knock(daemon, TAKE_FD(fd), &who);
+                return;
+        }
         visitor = calloc(1, sizeof(*visitor));
         if (!visitor)
                 return;
@@ -272,6 +392,7 @@ static void on_knock(struct loop_source *source, uint32_t events)
                                      .source = { .fd = TAKE_FD(fd), .ready = on_word, .context = visitor },
                                      .who = who,
                                      .is_keeper = door->is_keepers,
+                                     .is_attach = door->is_attach,
                                      .since = clock_now() };
         daemon->visitors = visitor;
         daemon->n_visitors++;
@@ -283,11 +404,13 @@ void doors_tick(struct daemon *daemon)
 {
         nsec now = clock_now();
 
+        agent_tick(daemon);
+        arrivals_tick(daemon);
         for (struct visitor *v = daemon->visitors, *next; v; v = next) {
                 next = v->next;
                 if (v->is_waiting)
                         answer(v);
-                if (now - v->since > PATIENCE_SEC * NSEC_PER_SEC)
+                if (now - v->since > (v->is_attach && !v->attaching ? ATTACHING_SEC : PATIENCE_SEC) * NSEC_PER_SEC)
                         show_out(v);
         }
         for (size_t i = 0; i < ARRAY_SIZE(doors); i++)
@@ -304,7 +427,7 @@ static int door_open(struct daemon *daemon, struct door *door, struct err *err)
         (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", daemon->settings.dir, door->name);
         (void)unlink(address.sun_path);
         door->source = (struct loop_source){ .ready = on_knock, .context = daemon };
-        door->source.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        door->source.fd = socket(AF_UNIX, door->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (door->source.fd < 0 || bind(door->source.fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
             chmod(address.sun_path, door->mode) < 0 || listen(door->source.fd, SOMAXCONN) < 0)
                 return err_set(err, -errno, "listening on %s", address.sun_path);
@@ -329,6 +452,8 @@ void doors_close(struct daemon *daemon)
 
         while (daemon->visitors)
                 show_out(daemon->visitors);
+        agent_close(daemon);
+        arrivals_close(daemon);
         for (size_t i = 0; i < ARRAY_SIZE(doors); i++) {
                 loop_drop(daemon->loop, &doors[i].source);
                 closep(&doors[i].source.fd);

@@ -158,40 +158,6 @@ void findings_judge_uvm(struct findings *findings, char disable_hmm, char builti
                                                                 "whether HMM is on cannot be read");
 }
 
-void findings_judge_mig(struct findings *findings, bool has_list, size_t n_instances)
-{
-        static const char name[] = "mig";
-
-        if (n_instances) {
-                findings_put(findings, name, FINDING_LIMITED, "%zu GPU instances: a tenant cannot use an instance yet",
-                             n_instances);
-                findings_next(findings, "run tenants on a card that is not partitioned");
-        } else if (has_list) {
-                findings_put(findings, name, FINDING_OK, "no GPU instances");
-        } else {
-                findings_put(findings, name, FINDING_UNKNOWN,
-                             "the driver lists no capabilities of its cards; only NVML tells the mode");
-                findings_next(findings, "nvidia-smi --query-gpu=mig.mode.current --format=csv");
-        }
-}
-
-void findings_judge_mps(struct findings *findings, bool has_process, bool has_pipe)
-{
-        static const char name[] = "mps";
-
-        if (has_process) {
-                findings_put(findings, name, FINDING_LIMITED,
-                             "MPS is running: what its server holds for a tenant is in nobody's quota");
-                findings_next(findings, "echo quit | nvidia-cuda-mps-control");
-        } else if (has_pipe) {
-                findings_put(findings, name, FINDING_UNKNOWN,
-                             "no MPS process is visible here, but its pipe directory is");
-                findings_next(findings, "look on the host: echo get_server_list | nvidia-cuda-mps-control");
-        } else {
-                findings_put(findings, name, FINDING_OK, "MPS is not running");
-        }
-}
-
 void findings_judge_nodes(struct findings *findings, const char *nodes)
 {
         static const char name[] = "other nodes";

@@ -20,7 +20,7 @@ enum finding_status {
 };
 
 enum {
-        FINDINGS_MAX = 64, /* 32 cards among them; what does not fit is left out */
+        FINDINGS_MAX = 96, /* two for each of 32 cards among them; what does not fit is left out */
 };
 
 struct finding {
@@ -60,11 +60,6 @@ void findings_judge_wake_up(struct findings *findings, int error, const char *ke
 
 /* Values of parameters of nvidia_uvm, first character; 0: not readable. */
 void findings_judge_uvm(struct findings *findings, char disable_hmm, char builtin_tests);
-
-/* has_list: the driver lists capabilities of cards; n_instances: GPU instances among them. */
-void findings_judge_mig(struct findings *findings, bool has_list, size_t n_instances);
-
-void findings_judge_mps(struct findings *findings, bool has_process, bool has_pipe);
 
 /* Nodes that a tenant could open and should not have; names with blanks between, "" for none. */
 void findings_judge_nodes(struct findings *findings, const char *nodes);

@@ -213,9 +213,11 @@ static int new_board(struct keeper *keeper, struct err *err)
 static int start_gate(struct keeper *keeper, struct err *err)
 {
         struct gate_options options = { .lease = &keeper->lease,
+                                        .tenancy = keeper->terms.id,
                                         .layout = keeper->backend.layout,
                                         .driver = keeper->driver,
                                         .ipc_host = keeper->terms.ipc_host,
+                                        .takes_signals = keeper->terms.container.id[0],
                                         .audit_period = (nsec)keeper->terms.audit_ms * NSEC_PER_MSEC,
                                         .event = talk_event,
                                         .event_context = keeper,
@@ -265,6 +267,8 @@ void keeper_end_tenant(struct keeper *keeper)
                 if (keeper->run >= 0)
                         (void)message_send(keeper->run, message_new("end"), NULL, 0);
         }
+        if (keeper->init >= 0) /* and with it, as a rule, its whole namespace */
+                (void)syscall(SYS_pidfd_send_signal, keeper->init, SIGKILL, NULL, 0);
         gate_kill(keeper->gate);
 }
 
@@ -297,12 +301,12 @@ static int wait_ms(const struct keeper *keeper)
 static void serve(struct keeper *keeper)
 {
         for (;;) {
-                struct pollfd fds[] = { { gate_listener(keeper->gate), 0, 0 },
+                struct pollfd fds[] = { { gate_over(keeper->gate), POLLIN, 0 },
                                         { keeper->daemon, POLLIN, 0 },
                                         { keeper->run, POLLIN, 0 } };
 
                 (void)poll(fds, ARRAY_SIZE(fds), wait_ms(keeper));
-                if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL))
+                if (fds[0].revents)
                         return;
                 if (fds[1].revents)
                         talk_daemon(keeper);
@@ -356,6 +360,7 @@ int keeper_main(int argc, char **argv)
         lock_init(&keeper.talk_lock, LOCK_TALK);
         keeper.daemon = KEEPER_FD_DAEMON;
         keeper.run = fcntl(KEEPER_FD_RUN, F_GETFD) < 0 ? -1 : KEEPER_FD_RUN;
+        keeper.init = fcntl(KEEPER_FD_INIT, F_GETFD) < 0 ? -1 : KEEPER_FD_INIT;
         is_listener = keeper_is_listener(KEEPER_FD_LISTENER); /* later not even we may look at ourselves */
         harden();
         r = is_listener ? prepare(&keeper, &err) :

@@ -16,6 +16,7 @@ enum {
         KEEPER_FD_DAEMON,       /* SEQPACKET; the daemon has the other end */
         KEEPER_FD_RUN,          /* the socket on which `sublet run` asked; may be absent */
         KEEPER_FD_LEASE,        /* its message_lease as JSON, to be read to its end */
+        KEEPER_FD_INIT,         /* a pidfd of the container's first process; may be absent */
         KEEPER_N_FDS,
 };
 
@@ -23,13 +24,14 @@ struct keeper_start {
         const struct message_lease *lease;
         const char *dir;           /* where keeper.sock is, or will be after the daemon's death */
         int listener, daemon, run; /* borrowed; run: -1 if nobody waits for reports */
+        int init;                  /* borrowed; -1: the tenant is no container */
 };
 
 /*
  * Starts a keeper: this program anew, in a session of its own, with stderr and the environment of the
  * caller and no other descriptor. Its first message on the other end of `daemon` is hello with the board;
- * if it cannot start it ends, and that end hangs up. Blocks for a fork. *ret_process is the caller's child, to be
- * waited for (SIGCHLD). 0; -errno.
+ * if it cannot start it ends, and that end hangs up. Where keepers have a home (keeper_home.h) it is asked, and the keeper
+ * is its child; else the caller's, to be waited for (SIGCHLD). Blocks for a fork. 0; -errno.
  */
 int keeper_spawn(const struct keeper_start *start, pid_t *ret_process, struct err *err);
 

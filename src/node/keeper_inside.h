@@ -17,6 +17,7 @@ struct keeper {
         struct board *board;
         int board_fd;
         struct steward steward;
+        int init;       /* a pidfd of the container's first process; -1: none */
         bool is_ending; /* all its processes are to end */
 
         atomic_bool is_dirty; /* the books on the board are not the latest */

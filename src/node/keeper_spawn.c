@@ -1,5 +1,5 @@
 /* How the daemon starts a keeper; see keeper.h. */
-#include "node/keeper.h"
+#include "node/keeper_home.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -56,7 +56,7 @@ static void places_done(struct places *places)
 static int places_init(struct places *places, const struct keeper_start *start)
 {
         _cleanup_(closep) int lease = lease_file(start->lease);
-        const int from[] = { start->listener, start->daemon, start->run, lease };
+        const int from[] = { start->listener, start->daemon, start->run, lease, start->init };
 
         for (int i = 0; i < KEEPER_N_FDS; i++)
                 places->fds[i] = -1;
@@ -97,7 +97,7 @@ static void set_attributes(posix_spawnattr_t *attributes)
         (void)posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
 
-int keeper_spawn(const struct keeper_start *start, pid_t *ret_process, struct err *err)
+int keeper_spawn_here(const struct keeper_start *start, pid_t *ret_process, struct err *err)
 {
         char sublet[] = "sublet", verb[] = "keeper", option[] = "--dir";
         _cleanup_(freep) char *dir = strdup(start->dir);
@@ -119,4 +119,13 @@ int keeper_spawn(const struct keeper_start *start, pid_t *ret_process, struct er
         (void)posix_spawnattr_destroy(&attributes);
         (void)posix_spawn_file_actions_destroy(&actions);
         return r ? err_set(err, -r, "starting the keeper of '%s'", start->lease->tenant) : 0;
+}
+
+int keeper_spawn(const struct keeper_start *start, pid_t *ret_process, struct err *err)
+{
+        int r = keeper_home_ask(start, ret_process, err);
+
+        if (r == KEEPER_E_HOME)
+                return keeper_spawn_here(start, ret_process, err);
+        return r < 0 ? err_while(err, "starting the keeper of '%s'", start->lease->tenant) : 0;
 }

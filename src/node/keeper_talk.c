@@ -196,6 +196,15 @@ static void on_set(struct keeper *keeper, const json_t *body)
         }
 }
 
+/* The container's runtime put another process into it. A gate that is full, or over, closes it: that process has no GPU. */
+static void on_join(struct keeper *keeper, struct message *message)
+{
+        int listener = message_take_fd(message, 0);
+
+        if (listener >= 0 && gate_join(keeper->gate, listener) < 0)
+                (void)close(listener);
+}
+
 /* What the daemon has to say to whoever waits for the tenant: its device is lost, say. */
 static void pass_on(struct keeper *keeper, json_t *body)
 {
@@ -213,6 +222,8 @@ void talk_daemon(struct keeper *keeper)
                 hang_up(keeper, &keeper->daemon);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "set"))
                 on_set(keeper, message.body);
+        else if (r == MESSAGE_OK && !strcmp(message_type(&message), "join"))
+                on_join(keeper, &message);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "end"))
                 keeper_end_tenant(keeper);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "event"))

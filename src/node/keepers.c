@@ -45,11 +45,13 @@ static void leave_pace(struct daemon *daemon, struct tenant *tenant)
 }
 
 /* The end of a tenancy, however it came. */
-static void finish(struct daemon *daemon, struct tenant *tenant)
+void keepers_finish(struct daemon *daemon, struct tenant *tenant)
 {
         hang_up(daemon, tenant);
         leave_pace(daemon, tenant);
         usage_count_last(daemon, tenant);
+        if (preloads_resume(daemon, tenant))
+                return;
         if (daemon->store)
                 daemon_store_result(
                         daemon, store_tenant_end(daemon->store, tenant->lease.id, clock_realtime(), tenant->report));
@@ -109,14 +111,16 @@ static int on_hello(struct daemon *daemon, struct tenant *tenant, struct message
         tenant->board->beat = clock_now();
         tenant->state = TENANT_RUNNING;
         usage_start(daemon, tenant);
+        if (!is_back)
+                usage_restart(daemon, tenant);
         if (daemon->store)
                 daemon_store_result(daemon, store_tenant_set(daemon->store, &tenant->lease, tenant->keeper));
         tenant->share = 0; /* so that it is written on the new board */
         daemon_divide(daemon);
         join_pace(daemon, tenant);
         if (!is_back)
-                event_tell(daemon, GATE_TENANT_STARTED, tenant, -1, "%s, user %u", tenant->lease.command,
-                           tenant->lease.owner);
+                event_tell(daemon, tenant->lease.plane == PLANE_ATTACHED ? GATE_TENANT_ATTACHED : GATE_TENANT_STARTED,
+                           tenant, -1, "%s, user %u", tenant->lease.command, tenant->lease.owner);
         http_wake(daemon->http);
         return 0;
 }
@@ -201,14 +205,14 @@ static bool is_gone(pid_t process)
 static void lose(struct daemon *daemon, struct tenant *tenant)
 {
         event_tell(daemon, GATE_KEEPER_DIED, tenant, -1, "process %d", tenant->keeper);
-        finish(daemon, tenant);
+        keepers_finish(daemon, tenant);
 }
 
 static void on_hangup(struct daemon *daemon, struct tenant *tenant)
 {
         hang_up(daemon, tenant);
         if (tenant->is_ended_told) {
-                finish(daemon, tenant);
+                keepers_finish(daemon, tenant);
                 return;
         }
         if (is_gone(tenant->keeper)) {
@@ -250,10 +254,12 @@ static int listen_to(struct daemon *daemon, struct tenant *tenant, int socket)
 }
 
 /* Without a store, or when it fails, a number that none had before. */
-static void number(struct daemon *daemon, struct tenant *tenant)
+void keepers_number(struct daemon *daemon, struct tenant *tenant)
 {
         int r = -EIO;
 
+        if (tenant->lease.id)
+                return; /* one that had a page before it has a keeper */
         if (daemon->store) {
                 r = store_tenant_new(daemon->store, &tenant->lease, tenant->since, &tenant->lease.id);
                 daemon_store_result(daemon, r);
@@ -262,10 +268,10 @@ static void number(struct daemon *daemon, struct tenant *tenant)
                 tenant->lease.id = (uint64_t)clock_realtime();
 }
 
-int keepers_start(struct daemon *daemon, struct tenant *tenant, int listener, int run, struct err *err)
+int keepers_start(struct daemon *daemon, struct tenant *tenant, int listener, int run, int init, struct err *err)
 {
         struct keeper_start start = {
-                .lease = &tenant->lease, .dir = daemon->settings.dir, .listener = listener, .run = run
+                .lease = &tenant->lease, .dir = daemon->settings.dir, .listener = listener, .run = run, .init = init
         };
         _cleanup_(closep) int ours = -1;
         _cleanup_(closep) int theirs = -1;
@@ -275,7 +281,7 @@ int keepers_start(struct daemon *daemon, struct tenant *tenant, int listener, in
                 return err_set(err, -errno, "starting the keeper of '%s'", tenant->lease.tenant);
         ours = sockets[0];
         theirs = start.daemon = sockets[1];
-        number(daemon, tenant);
+        keepers_number(daemon, tenant);
         r = keeper_spawn(&start, &tenant->keeper, err);
         if (r == 0 && (r = listen_to(daemon, tenant, ours)) < 0)
                 r = err_set(err, r, "starting the keeper of '%s'", tenant->lease.tenant);
@@ -408,7 +414,7 @@ void keepers_reap(struct daemon *daemon)
                                 break;
                 }
                 if (tenant->is_ended_told)
-                        finish(daemon, tenant);
+                        keepers_finish(daemon, tenant);
                 else
                         lose(daemon, tenant);
         }
@@ -433,7 +439,12 @@ void keepers_recover(struct daemon *daemon)
         if (!daemon->store)
                 return;
         daemon_store_result(daemon, store_tenants_living(daemon->store, await, daemon));
-        daemon->is_recovering = daemon->tenants.first != NULL;
+        for (struct tenant *t = daemon->tenants.first, *next; t; t = next) {
+                next = t->next;
+                if (t->lease.plane != PLANE_GATE)
+                        preloads_recover(daemon, t);
+        }
+        daemon->is_recovering = count_awaited(daemon);
         daemon_divide(daemon);
 }
 

@@ -11,7 +11,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const plane_names[] = { "gate", "attached", "preload" };
 static const char *const managed_names[] = { "charge", "deny", "allow" };
+
+const char *plane_name(enum plane plane)
+{
+        return plane_names[plane];
+}
+
+int plane_parse(const char *text, enum plane *ret)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(plane_names); i++)
+                if (!strcmp(text, plane_names[i])) {
+                        *ret = (enum plane)i;
+                        return 0;
+                }
+        return -EINVAL;
+}
+
+/* Whoever says nothing is older than planes are. */
+static bool copy_plane(const json_t *body, enum plane *ret)
+{
+        return plane_parse(message_text(body, "plane", "gate"), ret) == 0;
+}
 
 /* Empty if it is not there, or null. */
 static bool copy_text(const json_t *body, const char *name, char *ret, size_t room)
@@ -64,6 +86,10 @@ json_t *message_request_new(const struct message_request *request)
         put_text(body, "managed", request->managed);
         put_text(body, "mode", request->mode);
         put_text(body, "command", request->command);
+        put_text(body, "attach", request->attach);
+        put_text(body, "sms", request->sms);
+        put_text(body, "place", request->place);
+        (void)json_object_set_new(body, "plane", json_string(plane_name(request->plane)));
         (void)json_object_set_new(body, "named", json_boolean(request->is_named));
         (void)json_object_set_new(body, "share", json_integer(request->share));
         (void)json_object_set_new(body, "cap", json_integer(request->cap));
@@ -88,6 +114,9 @@ static const char *request_fields(const json_t *body, struct message_request *to
                 { "managed", to->managed, sizeof(to->managed) },
                 { "mode", to->mode, sizeof(to->mode) },
                 { "command", to->command, sizeof(to->command) },
+                { "attach", to->attach, sizeof(to->attach) },
+                { "sms", to->sms, sizeof(to->sms) },
+                { "place", to->place, sizeof(to->place) },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -99,6 +128,8 @@ static const char *request_fields(const json_t *body, struct message_request *to
                 return "cap";
         if (!copy_class(body, &to->class))
                 return "class";
+        if (!copy_plane(body, &to->plane))
+                return "plane";
         return copy_audit(body, &to->audit_ms) ? NULL : "audit_ms";
 }
 
@@ -168,20 +199,30 @@ static json_t *mig_new(const struct message_lease *lease)
                          (json_int_t)lease->mig.compute, "bytes", (json_int_t)lease->mig.memory);
 }
 
+json_t *message_container_new(const struct message_container *container)
+{
+        if (!container->id[0])
+                return json_null();
+        return json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", container->id, "pod", container->pod, "namespace",
+                         container->space, "name", container->name, "container", container->container);
+}
+
 json_t *message_lease_new(const struct message_lease *lease)
 {
         json_t *devices = devices_new(lease);
 
         if (!devices)
                 return NULL;
-        return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I, s:o}", "id",
-                         (json_int_t)lease->id, "tenant", lease->tenant, "command", lease->command, "mode", lease->mode,
-                         "owner", (json_int_t)lease->owner, "since", (json_int_t)lease->since, "share",
+        return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I, s:o, s:o, "
+                         "s:s, s:s, s:s}",
+                         "id", (json_int_t)lease->id, "tenant", lease->tenant, "command", lease->command, "mode",
+                         lease->mode, "owner", (json_int_t)lease->owner, "since", (json_int_t)lease->since, "share",
                          (int)lease->share, "cap", (int)lease->cap, "class", turns_class_name(lease->class), "ipc_host",
                          lease->ipc_host, "audit_ms", (json_int_t)lease->audit_ms, "devices", devices, "host_bytes",
                          (json_int_t)lease->host, "managed", managed_names[lease->managed], "groups_max",
                          (json_int_t)lease->groups_max, "channels_max", (json_int_t)lease->channels_max, "mig",
-                         mig_new(lease));
+                         mig_new(lease), "container", message_container_new(&lease->container), "plane",
+                         plane_name(lease->plane), "place", lease->place, "sms", lease->sms);
 }
 
 static bool copy_devices(const json_t *devices, struct message_lease *to)
@@ -243,6 +284,15 @@ static bool copy_mig(const json_t *body, struct message_lease *to)
                copy_u32(mig, "gpu", &to->mig.gpu) && copy_u32(mig, "compute", &to->mig.compute);
 }
 
+static bool copy_container(const json_t *container, struct message_container *to)
+{
+        return copy_text(container, "id", to->id, sizeof(to->id)) &&
+               copy_text(container, "pod", to->pod, sizeof(to->pod)) &&
+               copy_text(container, "namespace", to->space, sizeof(to->space)) &&
+               copy_text(container, "name", to->name, sizeof(to->name)) &&
+               copy_text(container, "container", to->container, sizeof(to->container));
+}
+
 int message_lease_parse(const json_t *body, struct message_lease *ret)
 {
         struct message_lease lease = {
@@ -256,7 +306,10 @@ int message_lease_parse(const json_t *body, struct message_lease *ret)
             !copy_text(body, "mode", lease.mode, sizeof(lease.mode)) ||
             !copy_permille(body, "share", 0, &lease.share) || !copy_permille(body, "cap", TURNS_WHOLE, &lease.cap) ||
             !copy_class(body, &lease.class) || !copy_audit(body, &lease.audit_ms) || !copy_limits(body, &lease) ||
-            !copy_mig(body, &lease) || !copy_devices(json_object_get(body, "devices"), &lease))
+            !copy_mig(body, &lease) || !copy_container(json_object_get(body, "container"), &lease.container) ||
+            !copy_plane(body, &lease.plane) || !copy_text(body, "place", lease.place, sizeof(lease.place)) ||
+            !copy_text(body, "sms", lease.sms, sizeof(lease.sms)) ||
+            !copy_devices(json_object_get(body, "devices"), &lease))
                 return -EINVAL;
         *ret = lease;
         return 0;

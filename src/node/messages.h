@@ -5,7 +5,7 @@
  *      run -> daemon       lease, then listener + [listener]
  *      daemon -> run       granted, or refused
  *      keeper -> run       event, report, end             (the daemon's end of that socket moves to the keeper)
- *      daemon -> keeper    set, end, event                  (event: name, level, text; for the tenant's run to print)
+ *      daemon -> keeper    set, end, join + [listener], event                  (event: name, level, text; for the tenant's run to print)
  *      keeper -> daemon    hello + [board], event, changed, ended
  *
  * Unknown fields are ignored, missing ones keep their defaults; a newer "v" is read as far as it is
@@ -65,6 +65,17 @@ const char *message_text(const json_t *body, const char *name, const char *other
 int64_t message_number(const json_t *body, const char *name, int64_t otherwise);
 bool message_flag(const json_t *body, const char *name, bool otherwise);
 
+/* ---- plane: where a tenant's driver calls are decided ---------------------------------------------- */
+
+enum plane {
+        PLANE_GATE,     /* by a keeper, since its command was started under the filter */
+        PLANE_ATTACHED, /* by a keeper, to whom libsublet.so has handed the tenant over */
+        PLANE_PRELOAD,  /* inside its programs */
+};
+
+const char *plane_name(enum plane plane);           /* "gate", "attached", "preload" */
+int plane_parse(const char *text, enum plane *ret); /* -EINVAL */
+
 /* ---- lease: what `sublet run` asks for ----------------------------------------------------------- */
 
 struct message_request {
@@ -73,6 +84,10 @@ struct message_request {
         char gpus[256], mem[512], host[64]; /* as node/grant.h reads them; "": not given */
         char managed[16], mode[16];         /* "": not given */
         char command[64];                   /* last part of its path, for people */
+        enum plane plane;                   /* PLANE_PRELOAD: it wants page and region */
+        char attach[16];                    /* "auto", "never" (as ""), "required" */
+        char sms[16];                       /* of plane preload: hook/sms.h; "": all */
+        char place[256];                    /* a directory that is to be made of them; "": descriptors */
         permille share;                     /* 0: an equal part of what is not promised */
         permille cap;                       /* TURNS_WHOLE: none */
         enum turns_class class;
@@ -86,6 +101,15 @@ json_t *message_request_new(const struct message_request *request);
 int message_request_parse(const json_t *body, struct message_request *ret, const char **ret_field);
 
 /* ---- hello: what a tenant was granted ------------------------------------------------------------ */
+
+/* The container that a tenant is; docs/containers.md. Texts are "" where nobody said. */
+struct message_container {
+        char id[128];       /* as the runtime calls it; "": the tenant is none */
+        char pod[64];       /* its pod's UID; "": it is nobody's but the runtime's */
+        char space[64];     /* the pod's namespace */
+        char name[254];     /* ... and name */
+        char container[64]; /* its name in the pod */
+};
 
 /* All a keeper needs to know, and all a new daemon needs to be told. Kept as JSON in the daemon's store. */
 struct message_lease {
@@ -110,6 +134,10 @@ struct message_lease {
         bytes host;
         enum lease_managed managed;
         uint32_t groups_max, channels_max;
+        struct message_container container;
+        enum plane plane;
+        char sms[16];    /* of plane preload; "": all */
+        char place[256]; /* the directory that its programs have mounted; "": none */
 };
 
 /* From a lease that grant_apply has completed: quotas, limits; the rest of *ret stays. */
@@ -117,6 +145,9 @@ void message_lease_fill(const struct lease *lease, struct message_lease *ret);
 
 /* Onto a lease whose table of cards is filled. 0; -ENODEV: a card that is granted is not there. */
 int message_lease_apply(const struct message_lease *from, struct lease *lease);
+
+/* As it stands in leases, and in the API's answers; null if the tenant is no container. */
+json_t *message_container_new(const struct message_container *container);
 
 json_t *message_lease_new(const struct message_lease *lease);
 

@@ -215,6 +215,29 @@ static double cpu_seconds(void)
                (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 }
 
+/* To be joined with the others by `tenant`: whose a container is changes no figure's labels. */
+static void write_containers(FILE *to, const struct daemon *daemon, const struct api_request *request)
+{
+        head(to, "sublet_tenant_container_info", "gauge", "Which container a tenant is; always 1.");
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                const struct message_container *container = &t->lease.container;
+
+                if (!container->id[0] || !api_sees(request, t))
+                        continue;
+                (void)fprintf(to, "sublet_tenant_container_info{");
+                label(to, "tenant", t->lease.tenant);
+                (void)fputc(',', to);
+                label(to, "namespace", container->space);
+                (void)fputc(',', to);
+                label(to, "pod", container->name);
+                (void)fputc(',', to);
+                label(to, "container", container->container);
+                (void)fputc(',', to);
+                label(to, "container_id", container->id);
+                (void)fputs("} 1\n", to);
+        }
+}
+
 static void write_daemon(FILE *to, const struct daemon *daemon, const struct api_request *request)
 {
         size_t n = 0;
@@ -252,6 +275,7 @@ void api_metrics(struct daemon *daemon, const struct api_request *request, const
                 write_tenants(to, daemon, request, &tenant_families[i]);
         for (size_t i = 0; i < ARRAY_SIZE(device_families); i++)
                 write_devices(to, daemon, &device_families[i]);
+        write_containers(to, daemon, request);
         write_daemon(to, daemon, request);
         (void)fclose(to);
         api_text(ret, "text/plain; version=0.0.4; charset=utf-8", text, size);

@@ -17,8 +17,33 @@ void mig_look(struct daemon *daemon)
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
                 struct device *device = &daemon->devices[i];
 
-                (void)gpu_instances(device->info.uuid, device->instances, &device->n_instances);
+                if (device->info.can_mig)
+                        (void)gpu_instances(device->info.uuid, &device->info.has_mig, device->instances,
+                                            &device->n_instances);
         }
+}
+
+int mig_avoid(const struct daemon *daemon, struct lease *lease, bool is_named, struct err *err)
+{
+        unsigned int n = 0;
+        int cut = -1;
+
+        for (unsigned int i = 0; i < lease->n_devices; i++) {
+                if (!lease->devices[i].is_granted)
+                        continue;
+                if (daemon->devices[i].info.has_mig) {
+                        cut = (int)i;
+                        lease->devices[i].is_granted = false;
+                } else
+                        n++;
+        }
+        if (cut < 0 || (n && !is_named))
+                return 0;
+        return err_say(
+                err, -EINVAL,
+                "device %d is in MIG mode, where a program without an instance finds nothing: ask for --mode mig, "
+                "or name other devices (--gpu)",
+                cut);
 }
 
 static bool is_taken(const struct daemon *daemon, unsigned int device, const struct gpu_instance *instance)

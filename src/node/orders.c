@@ -28,6 +28,14 @@ int keepers_set(struct tenant *tenant)
         return 0;
 }
 
+int keepers_join(struct tenant *tenant, int listener)
+{
+        int r = tenant->source.fd < 0 ? MESSAGE_E_CLOSED :
+                                        message_send(tenant->source.fd, message_new("join"), &listener, 1);
+
+        return r == MESSAGE_E_NONE || r == MESSAGE_E_CLOSED ? KEEPERS_E_LATER : r;
+}
+
 int keepers_end(struct tenant *tenant)
 {
         int r = tenant->source.fd < 0 ? -ENOTCONN : message_send(tenant->source.fd, message_new("end"), NULL, 0);

@@ -81,9 +81,14 @@ static void print_text(FILE *to, const json_t *report)
 {
         const char *tenant = json_string_value(json_object_get(report, "tenant")), *event;
         const json_t *devices = json_object_get(report, "devices"), *count;
+        const json_t *part = json_object_get(report, "multiprocessors");
 
         for (size_t i = 0; i < json_array_size(devices); i++)
                 print_device(to, tenant ? tenant : "?", json_array_get(devices, i));
+        if (part)
+                (void)fprintf(to, "sublet: %s: %lld of %lld multiprocessors\n", tenant ? tenant : "?",
+                              (long long)json_integer_value(json_object_get(part, "given")),
+                              (long long)json_integer_value(json_object_get(part, "of")));
         json_object_foreach(json_object_get(report, "events"), event, count) if (strcmp(event, "QUOTA_REFUSED"))(void)
                 fprintf(to, "sublet: %s: %s: %lld times ('sublet explain %s')\n", tenant ? tenant : "?", event,
                         (long long)json_integer_value(count), event);

@@ -29,7 +29,8 @@
 
 enum {
         EXIT_USAGE = 2,
-        OPTION_AUDIT = 256,
+        OPTION_ATTACH = 256,
+        OPTION_AUDIT,
         OPTION_CAP,
         OPTION_CLASS,
         OPTION_DIR,
@@ -45,9 +46,11 @@ enum {
         OPTION_PRELOAD,
         OPTION_REPORT,
         OPTION_SHARE,
+        OPTION_SMS,
 };
 
 static const struct option options[] = {
+        { "attach", required_argument, NULL, OPTION_ATTACH },
         { "audit", required_argument, NULL, OPTION_AUDIT },
         { "cap", required_argument, NULL, OPTION_CAP },
         { "class", required_argument, NULL, OPTION_CLASS },
@@ -67,6 +70,7 @@ static const struct option options[] = {
         { "quiet", no_argument, NULL, 'q' },
         { "report", required_argument, NULL, OPTION_REPORT },
         { "share", required_argument, NULL, OPTION_SHARE },
+        { "sms", required_argument, NULL, OPTION_SMS },
         { "verbose", no_argument, NULL, 'v' },
         { "help", no_argument, NULL, 'h' },
         { 0 },
@@ -86,8 +90,10 @@ static const char usage[] =
         "  --cap PERCENT                GPU time that it never exceeds\n"
         "  --class=latency|normal|batch how it shares: comes on at once, or gives way\n"
         "  --mode=time|spatial|mig      takes turns (default), shares the card through MPS, or has a MIG instance\n"
+        "  --sms PERCENT%|COUNT         multiprocessors that it computes on (with --preload, or --mode spatial)\n"
         "  --no-daemon                  only the quota, though a daemon is there\n"
-        "  --preload                    quota kept inside the program by libsublet.so, not supervised (no daemon)\n"
+        "  --preload                    quota kept inside the program by libsublet.so, not supervised from outside\n"
+        "  --attach=auto|never|required of --preload: the library hands the command over to the daemon's gate\n"
         "  --dir DIR                    where the daemon's sockets are (default: $SUBLET_DIR or /run/sublet)\n"
         "  --name NAME                  the tenant's name (default: the command's)\n"
         "  --json                       the summary as one line of JSON\n"
@@ -107,6 +113,14 @@ static int parse_ipc(struct run *run, const char *value, struct err *err)
         return 0;
 }
 
+int run_parse_attach(struct run *run, const char *value, struct err *err)
+{
+        if (strcmp(value, "auto") && strcmp(value, "never") && strcmp(value, "required"))
+                return err_say(err, -EINVAL, "--attach=%s: auto, never or required", value);
+        run->attach = value;
+        return 0;
+}
+
 static int parse_percent(permille *to, const char *option, const char *value, struct err *err)
 {
         unsigned int parsed;
@@ -116,6 +130,35 @@ static int parse_percent(permille *to, const char *option, const char *value, st
                 return err_say(err, -EINVAL, "%s %s: percent of the device's time, such as 30 or 12.5%%", option,
                                value);
         *to = parsed;
+        return 0;
+}
+
+int run_parse_sms(struct run *run, const char *value, struct err *err)
+{
+        if (!*value || sms_parse(value, &run->sms) < 0)
+                return err_say(err, -EINVAL, "--sms %s: a part of the multiprocessors, such as 25%% or 32", value);
+        run->sms_text = value;
+        return 0;
+}
+
+/* Inside the program, or by MPS: nothing outside can keep a tenant to its multiprocessors. */
+static int check_sms(struct run *run, struct err *err)
+{
+        bool is_spatial = run->mode && !strcmp(run->mode, "spatial");
+
+        if (!run->sms.permille && !run->sms.count)
+                return 0;
+        if (!run->is_preload && !is_spatial)
+                return err_say(err, -EINVAL,
+                               "--sms is kept inside the program, or by MPS: add --preload, or --mode spatial");
+        if (!is_spatial)
+                return 0;
+        if (run->sms.count)
+                return err_say(err, -EINVAL, "--mode spatial divides by percent: --sms 25%%, not --sms %u",
+                               run->sms.count);
+        if (!run->cap || run->sms.permille < run->cap)
+                run->cap = run->sms.permille;
+        run->sms_text = NULL; /* the cap says it */
         return 0;
 }
 
@@ -129,7 +172,7 @@ static int parse_class(struct run *run, const char *value, struct err *err)
         return 0;
 }
 
-static const char *last_part(const char *path)
+const char *run_last_part(const char *path)
 {
         const char *slash = strrchr(path, '/');
 
@@ -145,6 +188,10 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
         optind = 1;
         while ((option = getopt_long(argc, argv, "+:qvh", options, NULL)) != -1) {
                 switch (option) {
+                case OPTION_ATTACH:
+                        if (run_parse_attach(run, optarg, err) < 0)
+                                return -EINVAL;
+                        break;
                 case OPTION_AUDIT:
                         if (number_parse(optarg, &run->audit_ms) < 0 || run->audit_ms < 1 || run->audit_ms > 3600000)
                                 return err_say(err, -EINVAL, "--audit %s: milliseconds, 1 to 3600000", optarg);
@@ -190,13 +237,17 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
                         run->is_alone = true;
                         break;
                 case OPTION_PRELOAD:
-                        run->is_preload = run->is_alone = true;
+                        run->is_preload = true;
                         break;
                 case OPTION_REPORT:
                         run->report_path = optarg;
                         break;
                 case OPTION_SHARE:
                         if (parse_percent(&run->share, "--share", optarg, err) < 0)
+                                return -EINVAL;
+                        break;
+                case OPTION_SMS:
+                        if (run_parse_sms(run, optarg, err) < 0)
                                 return -EINVAL;
                         break;
                 case 'q':
@@ -215,10 +266,14 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
         }
         if (optind >= argc)
                 return err_say(err, -EINVAL, "no command to run ('sublet run --help')");
+        if (run->attach && !run->is_preload)
+                return err_say(err, -EINVAL, "--attach is of --preload: without it the command is under a gate anyway");
         run->argv = argv + optind;
         if (!run->tenant)
-                run->tenant = last_part(run->argv[0]);
+                run->tenant = run_last_part(run->argv[0]);
         (void)snprintf(run->lease.tenant, sizeof(run->lease.tenant), "%s", run->tenant);
+        if (check_sms(run, err) < 0)
+                return -EINVAL;
         if (!run->dir)
                 run->dir = getenv("SUBLET_DIR") ? getenv("SUBLET_DIR") : "/run/sublet";
         return 0;
@@ -285,6 +340,21 @@ static int check_ptrace(struct err *err)
                        level);
 }
 
+/* What cannot be supervised here is not handed over, unless it must be. */
+static int choose_attach(struct run *run, struct err *err)
+{
+        int r;
+
+        if (run->attach && !strcmp(run->attach, "never"))
+                return 0;
+        if ((r = filter_check(err)) == 0 && (r = check_ptrace(err)) == 0)
+                return 0;
+        if (run->attach && !strcmp(run->attach, "required"))
+                return r;
+        run->attach = "never";
+        return 0;
+}
+
 int run_prepare_lease(struct run *run, struct err *err)
 {
         int r = find_cards(run, err);
@@ -298,6 +368,10 @@ static int prepare(struct run *run, struct sock_fprog *filter, bool *ret_has_dae
 
         if (run->is_preload) {
                 r = run_has_daemon(run, ret_has_daemon, err);
+                if (r == 0 && *ret_has_daemon)
+                        return choose_attach(run, err);
+                if (r == 0 && run->attach && !strcmp(run->attach, "required"))
+                        r = err_say(err, -ENOENT, "--attach=required needs the daemon: start it with 'sublet daemon'");
                 if (r == 0)
                         r = gpu_backend_find(&run->backend, err);
                 return r < 0 ? r : run_prepare_lease(run, err);
@@ -349,6 +423,9 @@ void run_print_books(struct run *run, int code, nsec elapsed)
         if (run->gate)
                 gate_stats(run->gate, &what.stats);
         report = report_new(&what);
+        if (run->sms_of)
+                (void)json_object_set_new(report, "multiprocessors",
+                                          json_pack("{s:i, s:i}", "given", run->sms_given, "of", run->sms_of));
         run_print_report(run, report, code, elapsed);
         json_decref(report);
 }
@@ -415,7 +492,7 @@ int run_main(int argc, char **argv)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
                 return EXIT_USAGE;
         }
-        r = run.is_preload ? run_preloaded(&run, &err) :
+        r = run.is_preload ? run_preloaded(&run, has_daemon, &err) :
             has_daemon     ? run_with_daemon(&run, &filter, &err) :
                              supervise(&run, &filter, &err);
         free(filter.filter);

@@ -3,6 +3,7 @@
 
 #include "gate/gate.h"
 #include "gpu/backend.h"
+#include "hook/page.h"
 #include "node/grant.h"
 #include "node/messages.h"
 
@@ -21,16 +22,21 @@ struct run {
         char **argv;       /* the command */
 
         /* Of the daemon. */
-        const char *dir; /* --dir, SUBLET_DIR or the default */
-        bool is_alone;   /* --no-daemon */
-        bool is_preload; /* --preload: not under supervision, with libsublet.so inside */
-        permille share;  /* 0: not given */
-        permille cap;    /* 0: not given */
+        const char *dir;    /* --dir, SUBLET_DIR or the default */
+        bool is_alone;      /* --no-daemon */
+        bool is_preload;    /* --preload: not under supervision, with libsublet.so inside */
+        const char *place;  /* `sublet lease`: the directory that is to be made; NULL: none */
+        const char *attach; /* --attach, or NULL: where it can be done */
+        permille share;     /* 0: not given */
+        permille cap;       /* 0: not given */
         const char *class, *mode;
+        struct sms sms;       /* both 0: not given */
+        const char *sms_text; /* as it was given, or NULL */
 
         struct gpu_backend backend;
         struct gate_driver driver;
         struct lease lease;
+        unsigned int sms_given, sms_of; /* after the run; 0: no partition was made */
         struct gate *gate;
         pid_t child;
         atomic_bool is_told[GATE_N_EVENTS];
@@ -46,14 +52,42 @@ void run_print_report(struct run *run, json_t *report, int code, nsec elapsed);
 int run_has_daemon(const struct run *run, bool *ret, struct err *err);
 int run_with_daemon(struct run *run, const struct sock_fprog *filter, struct err *err);
 
+/* A tenant's conversation with its keeper, or with the daemon itself as long as it has none. */
+struct run_talk {
+        struct run *run;
+        int socket; /* -1: nobody is there */
+        json_t *report;
+        bool has_failed;
+
+        int page, region; /* of --preload; else -1 */
+        uint64_t tenancy;
+        bool is_looking; /* for the next daemon */
+};
+
+/* Asks for a lease; with --preload page and region come with it. Opens talk->socket. 0; -errno. */
+int run_ask(struct run_talk *talk, struct err *err);
+bool run_has_keeper(const struct run_talk *talk);             /* it began under a gate, or has attached itself */
+int run_wait_for_command(struct run_talk *talk, int signals); /* its exit code */
+void run_wait_for_report(struct run_talk *talk);
+void run_talk_done(struct run_talk *talk);
+
 /* run_wait.c: signals are blocked in every thread from here on and read from a descriptor; or -errno. */
 int run_watch_signals(void);
 
 /* One that has come. True: the command has ended, *ret_code is what a shell calls it. */
 bool run_take_signal(int signals, pid_t child, int *ret_code);
 
+/* --sms. 0; -EINVAL. */
+int run_parse_sms(struct run *run, const char *value, struct err *err);
+const char *run_last_part(const char *path); /* borrowed: what names a tenant that has no name */
+
+/* run_preload.c: whether this machine can; what only the library can know it says itself. 0; -ENOTSUP. */
+int run_check_sms(const struct run *run, struct err *err);
+
 /* run_preload.c: the command with libsublet.so in it; nobody supervises it. 0 or more: the exit code; -errno. */
-int run_preloaded(struct run *run, struct err *err);
+int run_preloaded(struct run *run, bool has_daemon, struct err *err);
+
+int run_parse_attach(struct run *run, const char *value, struct err *err); /* 0; -EINVAL */
 
 /* Its cards and its quotas without a daemon. 0; -errno. */
 int run_prepare_lease(struct run *run, struct err *err);

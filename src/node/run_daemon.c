@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "hook/region.h"
 #include "node/spawn.h"
 
 #include <errno.h>
@@ -24,6 +25,7 @@
 enum {
         TRIES = 30, /* of 100 ms: a daemon that is being replaced comes back */
         ADMISSION_MS = 10000,
+        RETURN_MS = 100,
         REPORT_MS = 15000, /* a keeper gives the driver 5 s to tear down */
 };
 
@@ -94,6 +96,7 @@ static int ask(const struct run *run, int socket, struct err *err)
                                            .share = run->share,
                                            .cap = run->cap ? run->cap : TURNS_WHOLE,
                                            .ipc_host = run->ipc_host,
+                                           .plane = run->is_preload ? PLANE_PRELOAD : PLANE_GATE,
                                            .audit_ms = run->audit_ms };
         const char *slash = strrchr(run->argv[0], '/');
 
@@ -104,7 +107,10 @@ static int ask(const struct run *run, int socket, struct err *err)
             !copy(request.mem, sizeof(request.mem), run->grant.memory) ||
             !copy(request.host, sizeof(request.host), run->grant.host) ||
             !copy(request.managed, sizeof(request.managed), run->grant.managed) ||
-            !copy(request.mode, sizeof(request.mode), run->mode))
+            !copy(request.mode, sizeof(request.mode), run->mode) ||
+            !copy(request.attach, sizeof(request.attach), run->attach) ||
+            !copy(request.sms, sizeof(request.sms), run->sms_text) ||
+            !copy(request.place, sizeof(request.place), run->place))
                 return err_say(err, -EINVAL, "an option is longer than the daemon takes (--name: 63 bytes)");
         (void)snprintf(request.command, sizeof(request.command), "%s", slash ? slash + 1 : run->argv[0]);
         if (message_send(socket, message_request_new(&request), NULL, 0) != MESSAGE_OK)
@@ -125,19 +131,23 @@ static int on_granted(struct run *run, const json_t *body)
         return 0;
 }
 
-static int await_grant(struct run *run, int socket, struct err *err)
+static int await_grant(struct run_talk *talk, struct err *err)
 {
-        struct pollfd fd = { socket, POLLIN, 0 };
+        struct pollfd fd = { talk->socket, POLLIN, 0 };
+        struct run *run = talk->run;
         _cleanup_(message_done) struct message message = { 0 };
         int r = poll(&fd, 1, ADMISSION_MS);
 
         if (r == 0)
                 return err_say(err, -ETIMEDOUT, "the daemon in %s does not answer", run->dir);
-        r = message_receive(socket, &message);
+        r = message_receive(talk->socket, &message);
         if (r != MESSAGE_OK)
                 return err_say(err, -EPIPE, "the daemon in %s hung up", run->dir);
-        if (!strcmp(message_type(&message), "granted"))
+        if (!strcmp(message_type(&message), "granted")) {
+                talk->page = message_take_fd(&message, 0);
+                talk->region = message_take_fd(&message, 1);
                 return on_granted(run, message.body);
+        }
         if (strcmp(message_type(&message), "refused"))
                 return err_say(err, -EPROTO, "the daemon in %s answered '%s'", run->dir, message_type(&message));
         return err_say(err, strcmp(message_text(message.body, "code", ""), "EINVAL") ? -EPERM : -EINVAL, "%s",
@@ -146,86 +156,107 @@ static int await_grant(struct run *run, int socket, struct err *err)
 
 /* ---- what the keeper says ------------------------------------------------------------------------ */
 
-struct wait {
-        struct run *run;
-        int socket; /* -1: the keeper has gone */
-        json_t *report;
-        bool has_failed;
-};
-
-static void on_event(struct wait *wait, const json_t *body)
+static void on_event(struct run_talk *talk, const json_t *body)
 {
         const char *name = message_text(body, "name", "");
 
         for (int event = 0; event < GATE_N_EVENTS; event++)
                 if (!strcmp(name, gate_event_name((enum gate_event)event)))
-                        run_print_event(wait->run, (enum gate_event)event, (pid_t)message_number(body, "process", 0),
+                        run_print_event(talk->run, (enum gate_event)event, (pid_t)message_number(body, "process", 0),
                                         message_text(body, "text", ""), (uint64_t)message_number(body, "untold", 0));
 }
 
-/* The command may use no card any more; whether it lives on is its own affair. */
-static void on_gone(struct wait *wait)
+bool run_has_keeper(const struct run_talk *talk)
 {
-        closep(&wait->socket);
-        if (!wait->report && !wait->has_failed)
+        struct region_books books;
+
+        return talk->page < 0 ||
+               (region_look(talk->region, PAGE_DESCRIPTOR, talk->tenancy, &books) == 0 && books.is_attached);
+}
+
+/* The command may use no card any more; whether it lives on is its own affair. One without a keeper does not notice. */
+static void on_gone(struct run_talk *talk)
+{
+        closep(&talk->socket);
+        talk->is_looking = !run_has_keeper(talk);
+        if (talk->is_looking)
+                return;
+        if (!talk->report && !talk->has_failed)
                 (void)fprintf(stderr,
                               "sublet: %s: KEEPER_DIED: the tenant's keeper is gone, its driver calls fail from here "
                               "on ('sublet explain KEEPER_DIED')\n",
-                              wait->run->lease.tenant);
+                              talk->run->lease.tenant);
 }
 
-static void on_failed(struct wait *wait, const char *text)
+static void on_failed(struct run_talk *talk, const char *text)
 {
-        wait->has_failed = true;
-        (void)fprintf(stderr, "sublet: %s: %s\n", wait->run->lease.tenant, text);
-        (void)kill(wait->run->child, SIGKILL);
+        talk->has_failed = true;
+        (void)fprintf(stderr, "sublet: %s: %s\n", talk->run->lease.tenant, text);
+        (void)kill(talk->run->child, SIGKILL);
 }
 
-static void hear(struct wait *wait)
+static void hear(struct run_talk *talk)
 {
         _cleanup_(message_done) struct message message = { 0 };
-        int r = message_receive(wait->socket, &message);
+        int r = message_receive(talk->socket, &message);
         const char *type;
 
         if (r == MESSAGE_E_CLOSED || (r < 0 && r != -EPROTO))
-                on_gone(wait);
+                on_gone(talk);
         if (r != MESSAGE_OK)
                 return;
         type = message_type(&message);
         if (!strcmp(type, "event"))
-                on_event(wait, message.body);
-        else if (!strcmp(type, "report") && !wait->report)
-                wait->report = json_incref(message.body);
+                on_event(talk, message.body);
+        else if (!strcmp(type, "report") && !talk->report)
+                talk->report = json_incref(message.body);
         else if (!strcmp(type, "end"))
-                (void)kill(wait->run->child, SIGKILL);
+                (void)kill(talk->run->child, SIGKILL);
         else if (!strcmp(type, "failed") || !strcmp(type, "refused"))
-                on_failed(wait, message_text(message.body, "text", "the keeper could not start"));
+                on_failed(talk, message_text(message.body, "text", "the keeper could not start"));
 }
 
-static int wait_for_command(struct wait *wait, int signals)
+/* Once; the next daemon knows the tenancy by its number, and its lease from its store. */
+static void come_back(struct run_talk *talk)
+{
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        const int fds[] = { talk->page, talk->region };
+        struct sockaddr_un address;
+
+        if (fd < 0 || address_of(talk->run, &address, NULL) < 0 ||
+            connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
+            message_send(fd, message_new("return"), fds, ARRAY_SIZE(fds)) != MESSAGE_OK)
+                return;
+        talk->socket = TAKE_FD(fd);
+        talk->is_looking = false;
+}
+
+int run_wait_for_command(struct run_talk *talk, int signals)
 {
         int code = 0;
 
         for (;;) {
-                struct pollfd fds[] = { { signals, POLLIN, 0 }, { wait->socket, POLLIN, 0 } };
+                struct pollfd fds[] = { { signals, POLLIN, 0 }, { talk->socket, POLLIN, 0 } };
 
-                (void)poll(fds, ARRAY_SIZE(fds), -1);
+                if (talk->is_looking)
+                        come_back(talk);
+                (void)poll(fds, ARRAY_SIZE(fds), talk->is_looking ? RETURN_MS : -1);
                 if (fds[1].revents)
-                        hear(wait);
-                if (fds[0].revents && run_take_signal(signals, wait->run->child, &code))
+                        hear(talk);
+                if (fds[0].revents && run_take_signal(signals, talk->run->child, &code))
                         return code;
         }
 }
 
-static void wait_for_report(struct wait *wait)
+void run_wait_for_report(struct run_talk *talk)
 {
         nsec deadline = clock_now() + (nsec)REPORT_MS * NSEC_PER_MSEC, now;
 
-        while (wait->socket >= 0 && !wait->report && (now = clock_now()) < deadline) {
-                struct pollfd fd = { wait->socket, POLLIN, 0 };
+        while (talk->socket >= 0 && !talk->report && (now = clock_now()) < deadline) {
+                struct pollfd fd = { talk->socket, POLLIN, 0 };
 
                 if (poll(&fd, 1, (int)((deadline - now) / NSEC_PER_MSEC) + 1) > 0)
-                        hear(wait);
+                        hear(talk);
         }
 }
 
@@ -242,39 +273,49 @@ static int hand_over(struct run *run, int socket, int listener, struct err *err)
         return err_say(err, -EPIPE, "the daemon in %s hung up; the command has been ended", run->dir);
 }
 
+int run_ask(struct run_talk *talk, struct err *err)
+{
+        int r = talk->socket = reach(talk->run, err);
+
+        if (r >= 0)
+                r = ask(talk->run, talk->socket, err);
+        if (r >= 0)
+                r = await_grant(talk, err);
+        return r < 0 ? r : 0;
+}
+
+void run_talk_done(struct run_talk *talk)
+{
+        closep(&talk->socket);
+        closep(&talk->page);
+        closep(&talk->region);
+        json_decref(talk->report);
+        talk->report = NULL;
+}
+
 int run_with_daemon(struct run *run, const struct sock_fprog *filter, struct err *err)
 {
+        _cleanup_(run_talk_done) struct run_talk talk = { .run = run, .socket = -1, .page = -1, .region = -1 };
         _cleanup_(closep) int signals = -1;
-        struct wait wait = { .run = run, .socket = -1 };
         nsec start = clock_now();
         int listener, code, r;
 
-        wait.socket = r = reach(run, err);
-        if (r >= 0)
-                r = ask(run, wait.socket, err);
-        if (r >= 0)
-                r = await_grant(run, wait.socket, err);
+        r = run_ask(&talk, err);
         if (r >= 0) {
                 signals = r = run_watch_signals();
                 if (r >= 0)
                         r = spawn_tenant(run->argv, filter, SIGKILL, &run->child, &listener, &code, err);
         }
-        if (r == SPAWN_E_ENDED) {
-                closep(&wait.socket); /* the daemon takes the lease back */
-                return code;
-        }
+        if (r == SPAWN_E_ENDED)
+                return code; /* the daemon takes the lease back */
         if (r >= 0)
-                r = hand_over(run, wait.socket, listener, err);
-        if (r < 0) {
-                closep(&wait.socket);
+                r = hand_over(run, talk.socket, listener, err);
+        if (r < 0)
                 return r;
-        }
         (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-        code = wait_for_command(&wait, signals);
+        code = run_wait_for_command(&talk, signals);
         spawn_end_all();
-        wait_for_report(&wait);
-        run_print_report(run, wait.report, code, clock_now() - start);
-        json_decref(wait.report);
-        closep(&wait.socket);
-        return wait.has_failed ? 125 : code;
+        run_wait_for_report(&talk);
+        run_print_report(run, talk.report, code, clock_now() - start);
+        return talk.has_failed ? 125 : code;
 }

@@ -9,37 +9,22 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "hook/page.h"
 #include "hook/region.h"
+#include "node/place.h"
 #include "node/spawn.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
+#include <sys/utsname.h>
 
 enum {
+        EXIT_FAILED = 125,
         EXIT_CANNOT = 126,
         EXIT_NOT_FOUND = 127,
 };
-
-static int find_library(char ret[static PATH_MAX], struct err *err)
-{
-        static const char *const places[] = { "hook", "../lib/sublet" };
-        char self[PATH_MAX];
-        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-        self[n < 0 ? 0 : n] = '\0';
-        *strrchr(n > 0 ? self : strcpy(self, "/"), '/') = '\0';
-        for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-                if (snprintf(ret, PATH_MAX, "%s/%s/libsublet.so", self, places[i]) < PATH_MAX && access(ret, R_OK) == 0)
-                        return 0;
-        return err_say(err, -ENOENT, "libsublet.so is not beside %s, where it was installed", self);
-}
 
 /* First: what else is preloaded, the simulator say, is to be called by us. */
 static int put_first(const char *library, struct err *err)
@@ -54,26 +39,26 @@ static int put_first(const char *library, struct err *err)
         return 0;
 }
 
-static int make_page(const struct run *run, int *ret_fd, struct err *err)
+static int make_page(const struct run *run, uint64_t *ret_tenancy, int *ret_fd, struct err *err)
 {
         static struct page page; /* large */
-        struct stat st;
         int r;
 
-        page = (struct page){ .lease = run->lease, .layout = run->backend.layout };
-        page.is_sim = !strcmp(run->backend.name, "sim");
-        if (!page.is_sim && stat("/dev/nvidia-uvm", &st) == 0)
-                page.uvm_major = major(st.st_rdev);
+        place_page(&run->backend, &run->lease, &page);
+        page.sms = run->sms;
         r = page_new(&page, ret_fd);
+        *ret_tenancy = page.tenancy;
         return r < 0 ? err_set(err, r, "writing the lease for libsublet.so") : 0;
 }
 
 /* In the child; never returns. */
-static void become_tenant(const struct run *run, int page, int region)
+static void become_tenant(const struct run *run, int page, int region, bool may_attach)
 {
         sigset_t none;
         int r;
 
+        if (may_attach)
+                spawn_bound_capabilities(); /* as a tenant of a gate: it is to become one */
         (void)sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
         if (dup2(page, PAGE_FD) < 0 || dup2(region, PAGE_REGION_FD) < 0) {
@@ -87,31 +72,45 @@ static void become_tenant(const struct run *run, int page, int region)
         _exit(r == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT);
 }
 
-static void read_quota(const struct region *region, unsigned int kind, struct quota *quota)
+static void read_quota(const struct region_books *books, unsigned int kind, struct quota *quota)
 {
-        quota->used = region_held(region, kind);
-        quota->peak = region->peak[kind];
-        quota->n_refused = region->n_refused[kind];
-        quota->largest_refused = region->largest_refused[kind];
+        quota->used = books->held[kind];
+        quota->peak = books->peak[kind];
+        quota->n_refused = books->n_refused[kind];
+        quota->largest_refused = books->largest_refused[kind];
 }
 
 /* What the processes left in the books, now that they are gone: nothing, or it is said. */
-static void read_books(struct run *run, int region)
+static void read_books(struct run *run, int region, uint64_t tenancy)
 {
-        struct region_seat seat;
+        struct region_books books;
 
-        if (region_join(region, &seat) != REGION_OK) {
+        if (region_look(region, PAGE_DESCRIPTOR, tenancy, &books) < 0) {
                 (void)fprintf(stderr, "sublet: %s: the books were damaged\n", run->lease.tenant);
                 return;
         }
-        region_settle(&seat);
         for (unsigned int i = 0; i < run->lease.n_devices && i < REGION_DEVICES; i++)
-                read_quota(seat.region, i, &run->lease.devices[i].quota);
-        read_quota(seat.region, REGION_HOST, &run->lease.host);
-        region_leave(&seat);
+                read_quota(&books, i, &run->lease.devices[i].quota);
+        read_quota(&books, REGION_HOST, &run->lease.host);
+        run->sms_given = books.sms;
+        run->sms_of = books.sms_of;
 }
 
-static int start(struct run *run, int page, int region, struct err *err)
+int run_check_sms(const struct run *run, struct err *err)
+{
+        struct utsname machine;
+
+        if (!run->sms_text)
+                return 0;
+        if (uname(&machine) < 0 || strcmp(machine.machine, "x86_64"))
+                return err_say(err, -ENOTSUP, "--sms works on x86-64 machines; leave it out");
+        if (run->backend.layout.version.branch < SMS_FIRST_DRIVER)
+                return err_say(err, -ENOTSUP, "--sms needs a driver with green contexts, %d or newer; this is %u",
+                               SMS_FIRST_DRIVER, run->backend.layout.version.branch);
+        return 0;
+}
+
+static int start(struct run *run, int page, int region, bool may_attach, struct err *err)
 {
         if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
                 return err_set(err, -errno, "becoming the reaper of the tenant");
@@ -119,34 +118,67 @@ static int start(struct run *run, int page, int region, struct err *err)
         if (run->child < 0)
                 return err_set(err, -errno, "starting %s", run->argv[0]);
         if (run->child == 0)
-                become_tenant(run, page, region);
+                become_tenant(run, page, region, may_attach);
         return 0;
 }
 
-int run_preloaded(struct run *run, struct err *err)
+/* The daemon's page says what it granted; the cards' own figures are not in it, and nobody needs them here. */
+static int make_or_ask(struct run_talk *talk, bool has_daemon, struct err *err)
 {
+        static struct page page; /* large */
+        int r;
+
+        if (!has_daemon) {
+                r = run_check_sms(talk->run, err);
+                if (r < 0)
+                        return r;
+                r = make_page(talk->run, &talk->tenancy, &talk->page, err);
+                if (r < 0)
+                        return r;
+                r = region_new(talk->tenancy, &talk->region);
+                return r < 0 ? err_set(err, r, "making the tenant's books") : 0;
+        }
+        r = run_ask(talk, err);
+        if (r < 0)
+                return r;
+        r = page_read(talk->page, PAGE_DESCRIPTOR, &page);
+        if (r < 0 || talk->region < 0)
+                return err_say(err, -EPROTO, "the daemon in %s is another build than this program", talk->run->dir);
+        talk->tenancy = page.tenancy;
+        talk->run->lease = page.lease;
+        return 0;
+}
+
+static bool is_never(const struct run *run)
+{
+        return run->attach && !strcmp(run->attach, "never");
+}
+
+int run_preloaded(struct run *run, bool has_daemon, struct err *err)
+{
+        _cleanup_(run_talk_done) struct run_talk talk = { .run = run, .socket = -1, .page = -1, .region = -1 };
         _cleanup_(closep) int signals = run_watch_signals();
-        _cleanup_(closep) int page = -1;
-        _cleanup_(closep) int region = -1;
         char library[PATH_MAX];
         nsec begin = clock_now();
-        int code = 0, r;
+        int code, r;
 
         if (signals < 0)
                 return err_set(err, signals, "watching signals");
-        if ((r = find_library(library, err)) < 0 || (r = put_first(library, err)) < 0 ||
-            (r = make_page(run, &page, err)) < 0)
+        if ((r = place_library(library, err)) < 0 || (r = put_first(library, err)) < 0 ||
+            (r = make_or_ask(&talk, has_daemon, err)) < 0 ||
+            (r = start(run, talk.page, talk.region, has_daemon && !is_never(run), err)) < 0)
                 return r;
-        r = region_new(&region);
-        if (r < 0)
-                return err_set(err, r, "making the tenant's books");
-        r = start(run, page, region, err);
-        if (r < 0)
-                return r;
-        while (!run_take_signal(signals, run->child, &code))
-                ;
+        if (has_daemon)
+                (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+        code = run_wait_for_command(&talk, signals);
         spawn_end_all();
-        read_books(run, region);
+        if (run_has_keeper(&talk))
+                run_wait_for_report(&talk);
+        if (talk.report || talk.has_failed) {
+                run_print_report(run, talk.report, code, clock_now() - begin);
+                return talk.has_failed ? EXIT_FAILED : code;
+        }
+        read_books(run, talk.region, talk.tenancy);
         run_print_books(run, code, clock_now() - begin);
         return code;
 }

@@ -8,15 +8,17 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
         OPTION_DIR = 256,
         OPTION_LISTEN,
         OPTION_OVERCOMMIT,
+        OPTION_PATIENCE,
         OPTION_PERIOD,
         OPTION_POLICY,
         OPTION_STATE,
-
+        OPTION_STRANGERS,
 };
 
 #define DEFAULT_DIR "/run/sublet"
@@ -26,9 +28,11 @@ static const struct option options[] = {
         { "dir", required_argument, NULL, OPTION_DIR },
         { "listen", required_argument, NULL, OPTION_LISTEN },
         { "overcommit", no_argument, NULL, OPTION_OVERCOMMIT },
+        { "patience", required_argument, NULL, OPTION_PATIENCE },
         { "period", required_argument, NULL, OPTION_PERIOD },
         { "policy", required_argument, NULL, OPTION_POLICY },
         { "state", required_argument, NULL, OPTION_STATE },
+        { "strangers", required_argument, NULL, OPTION_STRANGERS },
         { "help", no_argument, NULL, 'h' },
         { 0 },
 };
@@ -42,7 +46,9 @@ const char settings_usage[] =
         "                      where another directory was named)\n"
         "  --policy NAME       how GPU time is shared: auto (default), slices, turns, strict, none\n"
         "  --period TIME       in which turns go round: 10ms to 1s (default: chosen from the tenants)\n"
+        "  --strangers=report|stop  programs on a device that are no tenant's: say so (default), or end them, too\n"
         "  --overcommit        lease more memory than there is; tenants may then be refused below their quota\n"
+        "  --patience TIME     how long a pod's container waits for its allocation: 0s to 5m (default: 20s)\n"
         "  --listen ADDR:PORT  answer questions (no orders) over TCP, to whoever can reach it (default: off)\n"
         "  -h, --help          this text\n"
         "\n"
@@ -65,6 +71,13 @@ static int parse_period(struct settings *settings, const char *text, struct err 
         return 0;
 }
 
+static int parse_patience(struct settings *settings, const char *text, struct err *err)
+{
+        if (duration_parse(text, &settings->patience) < 0 || settings->patience > 300 * NSEC_PER_SEC)
+                return err_say(err, -EINVAL, "--patience %s: a time from 0s to 5m", text);
+        return 0;
+}
+
 static int parse_option(struct settings *settings, int option, const char *word, struct err *err)
 {
         switch (option) {
@@ -76,6 +89,8 @@ static int parse_option(struct settings *settings, int option, const char *word,
         case OPTION_OVERCOMMIT:
                 settings->overcommits = true;
                 return 0;
+        case OPTION_PATIENCE:
+                return parse_patience(settings, optarg, err);
         case OPTION_PERIOD:
                 return parse_period(settings, optarg, err);
         case OPTION_POLICY:
@@ -84,6 +99,11 @@ static int parse_option(struct settings *settings, int option, const char *word,
                 return 0;
         case OPTION_STATE:
                 return copy(settings->state, sizeof(settings->state), "--state", optarg, err);
+        case OPTION_STRANGERS:
+                if (strcmp(optarg, "report") && strcmp(optarg, "stop"))
+                        return err_say(err, -EINVAL, "--strangers=%s: report or stop", optarg);
+                settings->stops_strangers = !strcmp(optarg, "stop");
+                return 0;
         case 'h':
                 return 1;
         case ':':
@@ -111,6 +131,7 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
 {
         int option, r;
 
+        settings->patience = 20 * NSEC_PER_SEC;
         opterr = 0;
         optind = 1;
         while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {

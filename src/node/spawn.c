@@ -41,7 +41,7 @@ static bool is_kept(int capability)
 }
 
 /* A root program gets its bounding set at exec. Users have nothing to drop: EPERM is fine. */
-static void bound_capabilities(void)
+void spawn_bound_capabilities(void)
 {
         for (int capability = 0; capability <= CAP_LAST_CAP; capability++)
                 if (!is_kept(capability))
@@ -101,7 +101,7 @@ static void become_tenant(char *const argv[], const struct sock_fprog *filter, i
 
         (void)sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
-        bound_capabilities();
+        spawn_bound_capabilities();
         if (death_signal)
                 (void)prctl(PR_SET_PDEATHSIG, death_signal, 0, 0, 0);
         listener = filter_install(filter);
@@ -158,7 +158,7 @@ int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_
 }
 
 /* The process's parent, or -1. */
-static pid_t parent_of(pid_t process)
+pid_t spawn_parent_of(pid_t process)
 {
         char path[64], text[512];
         _cleanup_(closep) int fd = -1;
@@ -183,7 +183,7 @@ static void kill_children(void)
         while (dir && (entry = readdir(dir))) {
                 pid_t process = isdigit((unsigned char)entry->d_name[0]) ? (pid_t)atoi(entry->d_name) : 0;
 
-                if (process && parent_of(process) == getpid())
+                if (process && spawn_parent_of(process) == getpid())
                         (void)kill(process, SIGKILL);
         }
         if (dir)

@@ -24,5 +24,10 @@ enum {
 int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, pid_t *ret_child,
                  int *ret_listener, int *ret_code, struct err *err);
 
+/* In the child, before it is the tenant's: what a container would have is what it has at most. */
+void spawn_bound_capabilities(void);
+
+pid_t spawn_parent_of(pid_t process); /* -1: it has gone */
+
 /* Ends every process that is left below us (we are their subreaper) and waits for them. */
 void spawn_end_all(void);

@@ -1,5 +1,6 @@
 #include "node/tenants.h"
 
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/text.h"
 #include "base/when.h"
@@ -11,6 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum page_place tenant_place(const struct tenant *tenant)
+{
+        return tenant->lease.place[0] ? PAGE_MOUNT : PAGE_DESCRIPTOR;
+}
 
 bool tenant_has(const struct tenant *tenant, unsigned int device)
 {
@@ -206,7 +212,7 @@ int tenants_put(struct tenants *tenants, const struct message_lease *lease, stru
         if (!tenant)
                 return -ENOMEM;
         tenant->lease = *lease;
-        tenant->source.fd = -1;
+        tenant->source.fd = tenant->region = -1;
         while (*at) /* in the order in which they came */
                 at = &(*at)->next;
         *at = tenant;
@@ -233,6 +239,7 @@ void tenant_free(struct tenant *tenant)
         if (!tenant)
                 return;
         board_unmap(tenant->board);
+        closep(&tenant->region);
         free(tenant->report);
         free(tenant);
 }
@@ -251,6 +258,24 @@ struct tenant *tenants_find_id(const struct tenants *tenants, uint64_t id)
         struct tenant *t = tenants->first;
 
         while (t && t->lease.id != id)
+                t = t->next;
+        return t;
+}
+
+struct tenant *tenants_find_container(const struct tenants *tenants, const char *pod, const char *container)
+{
+        struct tenant *t = tenants->first;
+
+        while (t && (strcmp(t->lease.container.pod, pod) || strcmp(t->lease.container.container, container)))
+                t = t->next;
+        return t;
+}
+
+struct tenant *tenants_find_runtime(const struct tenants *tenants, const char *id)
+{
+        struct tenant *t = tenants->first;
+
+        while (t && strcmp(t->lease.container.id, id))
                 t = t->next;
         return t;
 }

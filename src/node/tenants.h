@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "hook/page.h"
 #include "lease/lease.h"
 #include "node/board.h"
 #include "base/loop.h"
@@ -47,7 +48,14 @@ struct tenant {
         nsec since;   /* clock_realtime */
         nsec state_since;
 
-        struct board *board;       /* NULL: none (yet) */
+        struct board *board;       /* NULL: none (yet); of plane preload: our own, written by preloads.c */
+        int region;                /* of a tenant that has libsublet.so inside; -1: none */
+        uint8_t token[PAGE_TOKEN]; /* by which its processes may attach */
+        pid_t run;                 /* the process that asked, of plane preload; 0: none */
+        bool is_attaching;         /* a process of it was told to hand itself over */
+        bool wants_door;           /* attach.sock of this daemon is to be put into its directory */
+        int attach_error;          /* why the latest attempt was none: an errno, or 0 */
+        nsec looked_at;            /* at the region */
         struct loop_source source; /* its keeper's socket, or until that is there run's; fd -1: none */
         void *owner;               /* of the source's callback */
         bool is_ended_told;        /* the keeper has said «ended» */
@@ -114,12 +122,15 @@ void tenant_free(struct tenant *tenant);                           /* unmaps the
 
 struct tenant *tenants_find(const struct tenants *tenants, const char *name); /* NULL: not there */
 struct tenant *tenants_find_id(const struct tenants *tenants, uint64_t id);
+struct tenant *tenants_find_container(const struct tenants *tenants, const char *pod, const char *container);
+struct tenant *tenants_find_runtime(const struct tenants *tenants, const char *id); /* by its container's id */
 struct tenant *tenants_find_keeper(const struct tenants *tenants, pid_t keeper);
 
 /* Sets the effective share of all. True: one has changed. */
 bool tenants_divide(struct tenants *tenants);
 
 const char *tenant_state_name(const struct tenant *tenant); /* "starting", "running", "lost" */
+enum page_place tenant_place(const struct tenant *tenant);  /* where its programs find page and region */
 bool tenant_has(const struct tenant *tenant, unsigned int device);
 
 /* What it holds, by its board; 0 without one. */

@@ -37,6 +37,13 @@ void usage_start(struct daemon *daemon, struct tenant *tenant)
                 tenant->counted_at = clock_realtime();
 }
 
+void usage_restart(struct daemon *daemon, struct tenant *tenant)
+{
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                tenant->counted[i] =
+                        (struct tenant_counted){ .held = tenant->counted[i].held, .peak = tenant->counted[i].peak };
+}
+
 /* Never backward: a board that was begun anew (it is not) must not take anything away. */
 static struct store_usage look(const struct tenant *tenant, const struct device *device, nsec now)
 {

@@ -54,6 +54,7 @@ static struct daemon *begin(void)
                         daemon_of_two->tenants.totals[i] = 100 * GIB;
                 }
         }
+        allocations_done(&daemon_of_two->allocations);
         while (daemon_of_two->tenants.first) {
                 struct tenant *tenant = daemon_of_two->tenants.first;
 

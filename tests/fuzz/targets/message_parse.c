@@ -1,6 +1,6 @@
 /* What comes in a packet: a message or not; a request and a lease that are taken are within bounds, and are
  * the same after they were written and read again. */
-#include "node/messages.h"
+#include "node/keeper_home.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +48,22 @@ static void check_lease(const json_t *body)
         json_decref(written);
 }
 
+/* What the keepers' home is asked: each descriptor is one of a keeper's, none twice, and the daemon's is among them. */
+static void check_start(const json_t *body, size_t n_fds)
+{
+        struct keeper_request request;
+        unsigned int seen = 0;
+
+        if (keeper_request_parse(body, n_fds, &request) < 0)
+                return;
+        for (size_t i = 0; i < n_fds; i++) {
+                require(request.numbers[i] >= KEEPER_FD_LISTENER && request.numbers[i] < KEEPER_N_FDS);
+                require(request.numbers[i] != KEEPER_FD_LEASE && !(seen & 1u << request.numbers[i]));
+                seen |= 1u << request.numbers[i];
+        }
+        require(seen & 1u << KEEPER_FD_DAEMON && request.lease.tenant[0]);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -60,6 +76,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_request(body);
         check_lease(body);
         check_lease(json_object_get(body, "lease"));
+        for (size_t n = 0; n <= MESSAGE_FDS + 1; n++)
+                check_start(body, n);
         json_decref(body);
         return 0;
 }

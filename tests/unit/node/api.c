@@ -270,7 +270,11 @@ static void metrics_are_as_prometheus_reads_them(void **state)
 {
         char family[128] = "", *rest, *line;
 
+        (void)strcpy(tenants_find(&((struct daemon *)*state)->tenants, "annas")->lease.container.id, "c\"1");
         assert_int_equal(status_of(*state, 0, "GET", "/metrics", NULL), API_OK);
+        assert_non_null(strstr(response.body, "sublet_tenant_container_info{tenant=\"annas\",namespace=\"\",pod=\"\","
+                                              "container=\"\",container_id=\"c\\\"1\"} 1\n"));
+        assert_null(strstr(response.body, "info{tenant=\"berts\""));
         assert_string_equal(response.type, "text/plain; version=0.0.4; charset=utf-8");
         rest = response.body;
         while ((line = strsep(&rest, "\n")) && (*line || rest)) {

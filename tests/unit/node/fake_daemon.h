@@ -75,6 +75,7 @@ static inline void fake_daemon_free(struct daemon *daemon)
                 tenants_take(&daemon->tenants, tenant);
                 tenant_free(tenant);
         }
+        allocations_done(&daemon->allocations);
         (void)store_close(daemon->store);
         free(daemon);
 }

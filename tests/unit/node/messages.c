@@ -177,10 +177,14 @@ static void a_peer_that_does_not_read_is_not_waited_for(void **state)
 static void a_request_comes_back_as_it_was_sent(void **state)
 {
         struct message_request was = some_request(), is = { 0 };
-        json_t *body = message_request_new(&was);
         const char *field = NULL;
+        json_t *body;
 
         (void)state;
+        was.plane = PLANE_PRELOAD;
+        (void)strcpy(was.attach, "required");
+        (void)strcpy(was.place, "/run/sublet-leases/a");
+        body = message_request_new(&was);
         assert_string_equal(json_string_value(json_object_get(body, "type")), "lease");
         assert_int_equal(message_request_parse(body, &is, &field), 0);
         assert_string_equal(is.tenant, was.tenant);
@@ -195,6 +199,9 @@ static void a_request_comes_back_as_it_was_sent(void **state)
         assert_int_equal(is.cap, 500);
         assert_int_equal(is.class, TURNS_LATENCY);
         assert_int_equal(is.audit_ms, 250);
+        assert_int_equal(is.plane, PLANE_PRELOAD);
+        assert_string_equal(is.attach, "required");
+        assert_string_equal(is.place, was.place);
         json_decref(body);
 }
 
@@ -211,6 +218,7 @@ static void what_an_older_peer_does_not_send_keeps_its_default(void **state)
         assert_int_equal(is.share, 0);
         assert_int_equal(is.cap, TURNS_WHOLE);
         assert_int_equal(is.class, TURNS_NORMAL);
+        assert_int_equal(is.plane, PLANE_GATE);
         json_decref(body);
 }
 
@@ -227,6 +235,7 @@ static void a_field_out_of_range_is_named(void **state)
                 { "cap", json_integer(0) },
                 { "cap", json_integer(1001) },
                 { "class", json_string("royal") },
+                { "plane", json_string("astral") },
                 { "audit_ms", json_integer(-5) },
         };
 
@@ -256,7 +265,9 @@ static void a_lease_comes_back_as_it_was_granted(void **state)
                                      .since = 1790000000,
                                      .share = 1,
                                      .cap = 2,
-                                     .class = TURNS_BATCH },
+                                     .class = TURNS_BATCH,
+                                     .plane = PLANE_ATTACHED,
+                                     .place = "/run/sublet-leases/a" },
                              is;
         json_t *body, *again;
 
