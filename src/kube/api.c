@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -45,6 +46,23 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void begin_curl(void)
 {
         (void)curl_global_init(CURL_GLOBAL_DEFAULT);
+}
+
+int api_find(struct api_settings *settings, char url[static API_URL], struct err *err)
+{
+        const char *host = getenv("KUBERNETES_SERVICE_HOST"), *port = getenv("KUBERNETES_SERVICE_PORT");
+
+        if (settings->server)
+                return 0;
+        if (!host || !port)
+                return err_say(err, -EINVAL, "which API server? Give --server URL outside of a pod");
+        (void)snprintf(url, API_URL, strchr(host, ':') ? "https://[%.80s]:%.8s" : "https://%.80s:%.8s", host, port);
+        settings->server = url;
+        if (!settings->token_file)
+                settings->token_file = API_ACCOUNT "/token";
+        if (!settings->ca_file)
+                settings->ca_file = API_ACCOUNT "/ca.crt";
+        return 0;
 }
 
 int api_new(const struct api_settings *settings, struct api **ret)

@@ -31,6 +31,14 @@ enum {
         API_LINE = 16 << 20,
 };
 
+enum {
+        API_URL = 128,
+};
+
+/* Inside a pod the API server and the account are where they always are: fills in what of `settings` is not said; `url` must live as
+ * long as they do. 0; -EINVAL with err: outside of a pod, and nothing was said. */
+int api_find(struct api_settings *settings, char url[static API_URL], struct err *err);
+
 int api_new(const struct api_settings *settings, struct api **ret);
 struct api *api_free(struct api *api);
 void api_freep(struct api **api);

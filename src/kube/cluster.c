@@ -10,13 +10,18 @@
 #include <errno.h>
 #include <string.h>
 
-static uint64_t hash(const char *text)
+static uint64_t hash_sized(const char *text, size_t size)
 {
         uint64_t h = 14695981039346656037u; /* FNV-1a */
 
-        for (; *text; text++)
-                h = (h ^ (unsigned char)*text) * 1099511628211u;
+        for (size_t i = 0; i < size; i++)
+                h = (h ^ (unsigned char)text[i]) * 1099511628211u;
         return h;
+}
+
+static uint64_t hash(const char *text)
+{
+        return hash_sized(text, strlen(text));
 }
 
 /* ---- counting ---------------------------------------------------------------------------------- */
@@ -71,17 +76,23 @@ static void recount(struct cluster_node *node)
         (void)cluster_devices_without(node, NULL, 0, devices);
         if (node->n_devices)
                 memcpy(node->devices, devices, node->n_devices * sizeof(*devices));
+        node->memo.shape = 0;
 }
 
 /* ---- nodes ------------------------------------------------------------------------------------- */
 
-static struct cluster_node *find_node(const struct cluster *cluster, const char *name)
+static struct cluster_node *find_sized(const struct cluster *cluster, const char *name, size_t size)
 {
-        struct cluster_node *node = map_get(&cluster->nodes, hash(name));
+        struct cluster_node *node = map_get(&cluster->nodes, hash_sized(name, size));
 
-        while (node && strcmp(node->name, name) != 0)
+        while (node && (strncmp(node->name, name, size) != 0 || node->name[size]))
                 node = node->next;
         return node;
+}
+
+static struct cluster_node *find_node(const struct cluster *cluster, const char *name)
+{
+        return find_sized(cluster, name, strlen(name));
 }
 
 static struct cluster_node *need_node(struct cluster *cluster, const char *name)
@@ -91,11 +102,12 @@ static struct cluster_node *need_node(struct cluster *cluster, const char *name)
 
         if (node)
                 return node;
-        node = calloc(1, sizeof(*node));
-        if (!node || map_reserve(&cluster->nodes, 1) < 0 || !(node->name = strdup(name))) {
+        node = calloc(1, sizeof(*node) + strlen(name) + 1);
+        if (!node || map_reserve(&cluster->nodes, 1) < 0) {
                 free(node);
                 return NULL;
         }
+        memcpy(node->name, name, strlen(name) + 1);
         node->next = map_take(&cluster->nodes, key);
         (void)map_put(&cluster->nodes, key, node);
         cluster->n_nodes++;
@@ -114,7 +126,6 @@ static void unchain_node(struct cluster *cluster, struct cluster_node *node)
         if (first)
                 (void)map_put(&cluster->nodes, key, first);
         cluster->n_nodes--;
-        free(node->name);
         free(node->devices);
         free(node->uuids);
         free(node);
@@ -153,6 +164,7 @@ static void lose_node(struct cluster *cluster, struct cluster_node *node)
 {
         node->is_known = false;
         node->n_devices = 0;
+        node->memo.shape = 0;
         release_node(cluster, node);
 }
 
@@ -166,7 +178,12 @@ void cluster_drop_node(struct cluster *cluster, const char *name)
 
 const struct cluster_node *cluster_node(const struct cluster *cluster, const char *name)
 {
-        const struct cluster_node *node = find_node(cluster, name);
+        return cluster_node_sized(cluster, name, strlen(name));
+}
+
+struct cluster_node *cluster_node_sized(const struct cluster *cluster, const char *name, size_t size)
+{
+        struct cluster_node *node = find_sized(cluster, name, size);
 
         return node && node->is_known ? node : NULL;
 }
@@ -284,6 +301,7 @@ static struct cluster_pod *need_pod(struct cluster *cluster, const struct object
         cluster->n_pods++;
         for (size_t i = 0; i < from->n_wants; i++)
                 place_mix_count(&cluster->mix, from->wants[i].memory);
+        cluster->n_counted += from->n_wants;
         return pod;
 }
 

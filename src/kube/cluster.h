@@ -35,9 +35,14 @@ struct cluster_pod {
         struct place_want wants[]; /* n_wants */
 };
 
+/* What a question found out about a node, kept for the next of the same shape (extend.c). Counting anew voids it. */
+struct cluster_memo {
+        uint32_t shape; /* 0: nothing */
+        unsigned char outcome, score;
+};
+
 struct cluster_node {
         struct cluster_node *next; /* of the same hash */
-        char *name;
         struct cluster_pod *pods;
         unsigned int round;
         bool is_known; /* the API server has told us of it; else only pods have named it */
@@ -45,6 +50,8 @@ struct cluster_node {
         size_t n_devices;
         struct place_device *devices;
         char (*uuids)[OBJECT_UUID];
+        struct cluster_memo memo;
+        char name[]; /* its last, with a NUL */
 };
 
 struct cluster {
@@ -52,6 +59,7 @@ struct cluster {
         size_t n_nodes, n_pods, n_assumed;
         unsigned int node_round, pod_round;
         struct place_mix mix; /* of what pods ask for */
+        uint64_t n_counted;   /* sizes that went into it */
         bytes unit;
 };
 
@@ -71,6 +79,8 @@ void cluster_list_begin(struct cluster *cluster, bool is_pods);
 void cluster_list_end(struct cluster *cluster, bool is_pods);
 
 const struct cluster_node *cluster_node(const struct cluster *cluster, const char *name);
+struct cluster_node *cluster_node_sized(const struct cluster *cluster, const char *name,
+                                        size_t size); /* for its memo */
 const struct cluster_pod *cluster_pod(const struct cluster *cluster, const char *uid);
 
 /* A decision, counted at once. 0; -EBUSY: the pod is counted somewhere already; -ENOENT: no such pod or node. */

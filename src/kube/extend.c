@@ -1,4 +1,11 @@
+/*
+ * The scheduler asks twice for each pod, filter and prioritize, and pods come in rows of the same shape. So what is found
+ * out about a node for a shape stands on it until something there is counted anew: of 5,000 nodes those are looked into that
+ * have changed, the others are a look-up by name.
+ */
 #include "kube/extend.h"
+
+#include "kube/writer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +47,7 @@ static void wanted(const struct object_pod *pod, bytes *ret_most, unsigned int *
         }
 }
 
+/* node: NULL if it is not known. */
 static void say_why(const struct cluster_node *node, const struct object_pod *pod, int outcome,
                     char why[static EXTEND_WHY])
 {
@@ -48,6 +56,10 @@ static void say_why(const struct cluster_node *node, const struct object_pod *po
         unsigned int share;
         size_t at;
 
+        if (pod->problem || !node) {
+                (void)snprintf(why, EXTEND_WHY, "%s", pod->problem ? pod->problem : "the node is not known yet");
+                return;
+        }
         wanted(pod, &most, &share);
         largest(node, &total, &free, &at);
         switch (outcome) {
@@ -83,331 +95,180 @@ int extend_pick(const struct extend *extend, const char *name, const struct obje
         int outcome = PLACE_E_NONE;
 
         why[0] = '\0';
-        if (pod->problem) {
-                (void)snprintf(why, EXTEND_WHY, "%s", pod->problem);
-                return PLACE_E_LARGE;
-        }
-        if (!pod->n_wants) {
+        if (!pod->problem && !pod->n_wants) {
                 *ret = (struct place){ 0 };
                 return PLACE_OK;
         }
-        if (node)
+        if (node && !pod->problem)
                 outcome = place_pick(&(struct place_node){ node->devices, node->n_devices }, &request, extend->policy,
                                      &extend->cluster.mix, ret);
-        if (!node)
-                (void)snprintf(why, EXTEND_WHY, "the node is not known yet");
-        else if (outcome != PLACE_OK)
+        if (outcome != PLACE_OK)
                 say_why(node, pod, outcome, why);
         return outcome;
 }
 
+/* ---- what is remembered ------------------------------------------------------------------------ */
+
+static bool is_same_shape(const struct extend *extend, const struct object_pod *pod)
+{
+        return extend->shape && extend->n_wants == pod->n_wants && extend->is_together == pod->is_together &&
+               !memcmp(extend->wants, pod->wants, pod->n_wants * sizeof(*pod->wants)) &&
+               (extend->policy != PLACE_FRAGMENT || extend->n_counted == extend->cluster.n_counted);
+}
+
+static void begin_shape(struct extend *extend, const struct object_pod *pod)
+{
+        if (is_same_shape(extend, pod))
+                return;
+        if (++extend->shape == 0) /* 0 is «nothing» */
+                extend->shape = 1;
+        memcpy(extend->wants, pod->wants, pod->n_wants * sizeof(*pod->wants));
+        extend->n_wants = pod->n_wants;
+        extend->is_together = pod->is_together;
+        extend->n_counted = extend->cluster.n_counted;
+}
+
+static struct cluster_memo find_out(const struct extend *extend, const struct cluster_node *node)
+{
+        const struct place_request request = { extend->wants, extend->n_wants, extend->is_together };
+        const struct place_node view = { node->devices, node->n_devices };
+        struct cluster_memo memo = { .shape = extend->shape };
+        struct place place;
+
+        memo.outcome = (unsigned char)place_pick(&view, &request, extend->policy, &extend->cluster.mix, &place);
+        if (memo.outcome == PLACE_OK)
+                memo.score = (unsigned char)place_score(&view, &request, extend->policy, &extend->cluster.mix, &place);
+        return memo;
+}
+
+/* Of a node that may not be known, for a pod that may be impossible. */
+static struct cluster_memo look(const struct extend *extend, const struct object_pod *pod, struct cluster_node *node)
+{
+        if (!pod->problem && !pod->n_wants)
+                return (struct cluster_memo){ 0 };
+        if (pod->problem || !node)
+                return (struct cluster_memo){ .outcome = PLACE_E_NONE };
+        if (node->memo.shape != extend->shape)
+                node->memo = find_out(extend, node);
+        return node->memo;
+}
+
 /* ---- filter, prioritize ------------------------------------------------------------------------ */
 
-/* The nodes of ExtenderArgs, by name or whole. */
-struct names {
-        const json_t *names, *items;
-        size_t n;
-};
-
-static struct names names_of(const json_t *args)
+static struct cluster_node *node_of(const struct extend *extend, const struct question_name *name)
 {
-        struct names names = { json_object_get(args, "NodeNames"),
-                               json_object_get(json_object_get(args, "Nodes"), "items"), 0 };
-
-        if (!json_is_array(names.names))
-                names.names = NULL;
-        names.n = json_array_size(names.names ? names.names : names.items);
-        return names;
+        return cluster_node_sized(&extend->cluster, name->text, name->size);
 }
 
-static const char *name_at(const struct names *names, size_t i)
-{
-        const json_t *item = json_array_get(names->names ? names->names : names->items, i);
+static const char no_pod[] =
+        "{\"Nodes\":null,\"NodeNames\":[],\"FailedNodes\":{},\"Error\":\"the request has no Pod\"}";
 
-        if (!names->names)
-                item = json_object_get(json_object_get(item, "metadata"), "name");
-        return json_string_value(item);
-}
-
-static json_t *filter_error(const char *text)
-{
-        return json_pack("{s:n,s:[],s:{},s:s}", "Nodes", "NodeNames", "FailedNodes", "Error", text);
-}
-
+/* The lists of an answer, each as it grows. */
 struct verdict {
-        json_t *passed, *items, *failed, *final;
+        struct writer passed, items, failed, final;
 };
+
+static void say_failed(struct writer *to, const struct question_name *name, const char *why)
+{
+        writer_say(to, to->size ? "," : "{");
+        writer_string(to, name->text, name->size);
+        writer_say(to, ":\"");
+        writer_say(to, why);
+        writer_say(to, "\"");
+}
+
+static void say_passed(const struct question *question, size_t i, struct verdict *to)
+{
+        _cleanup_(freep) char *item = NULL;
+
+        writer_say(&to->passed, to->passed.size ? "," : "[");
+        writer_string(&to->passed, question->names[i].text, question->names[i].size);
+        if (!question->items)
+                return;
+        item = json_dumps(json_array_get(question->items, i), JSON_COMPACT);
+        writer_say(&to->items, to->items.size ? "," : "{\"items\":[");
+        writer_say(&to->items, item ? item : "null");
+        to->items.is_broken |= !item;
+}
 
 /* What is final is in both maps: older schedulers read only one, newer ones let the other win. */
-static void judge(const struct extend *extend, const struct object_pod *pod, const struct names *names, size_t i,
-                  struct verdict *to)
+static void judge(const struct extend *extend, const struct question *question, size_t i, struct verdict *to)
 {
-        const char *name = name_at(names, i);
+        const struct question_name *name = &question->names[i];
+        struct cluster_node *node = name->text ? node_of(extend, name) : NULL;
+        const struct cluster_memo memo = look(extend, &question->pod, node);
         char why[EXTEND_WHY];
-        struct place place;
-        int outcome;
 
-        if (!name)
+        if (!name->text)
                 return;
-        outcome = extend_pick(extend, name, pod, &place, why);
-        if (outcome == PLACE_OK) {
-                (void)json_array_append_new(to->passed, json_string_nocheck(name));
-                if (!names->names)
-                        (void)json_array_append(to->items, json_array_get(names->items, i));
+        if (memo.outcome == PLACE_OK) {
+                say_passed(question, i, to);
                 return;
         }
-        (void)json_object_set_new(to->failed, name, json_string(why));
-        if (outcome == PLACE_E_NONE || outcome == PLACE_E_LARGE)
-                (void)json_object_set_new(to->final, name, json_string(why));
+        say_why(node, &question->pod, memo.outcome, why);
+        say_failed(&to->failed, name, why);
+        if (memo.outcome == PLACE_E_NONE || memo.outcome == PLACE_E_LARGE)
+                say_failed(&to->final, name, why);
 }
 
-json_t *extend_filter(const struct extend *extend, const json_t *args)
+static char *verdict_take(struct verdict *verdict, bool is_whole, size_t *ret_size)
 {
-        struct names names = names_of(args);
-        struct object_pod pod;
-        struct verdict verdict;
+        struct writer all = { 0 };
 
-        if (object_pod_read(json_object_get(args, "Pod"), extend->cluster.unit, &pod) < 0)
-                return filter_error("the request has no Pod");
-        verdict = (struct verdict){ json_array(), json_array(), json_object(), json_object() };
-        for (size_t i = 0; i < names.n; i++)
-                judge(extend, &pod, &names, i, &verdict);
-        if (names.names) {
-                json_decref(verdict.items);
-                verdict.items = NULL;
+        writer_say(&all, "{\"Nodes\":");
+        writer_add(&all, &verdict->items);
+        writer_say(&all, !is_whole ? "null" : verdict->items.size ? "]}" : "{\"items\":[]}");
+        writer_say(&all, ",\"NodeNames\":");
+        writer_add(&all, &verdict->passed);
+        writer_say(&all, verdict->passed.size ? "],\"FailedNodes\":" : "[],\"FailedNodes\":");
+        writer_add(&all, &verdict->failed);
+        writer_say(&all,
+                   verdict->failed.size ? "},\"FailedAndUnresolvableNodes\":" : "{},\"FailedAndUnresolvableNodes\":");
+        writer_add(&all, &verdict->final);
+        writer_say(&all, verdict->final.size ? "},\"Error\":\"\"}" : "{},\"Error\":\"\"}");
+        return writer_take(&all, ret_size);
+}
+
+char *extend_filter(struct extend *extend, const struct question *question, size_t *ret_size)
+{
+        struct verdict verdict = { 0 };
+        char *text;
+
+        if (!question->has_pod) {
+                *ret_size = sizeof(no_pod) - 1;
+                return strdup(no_pod);
         }
-        return json_pack("{s:o,s:o,s:o,s:o,s:s}", "Nodes",
-                         verdict.items ? json_pack("{s:o}", "items", verdict.items) : json_null(), "NodeNames",
-                         verdict.passed, "FailedNodes", verdict.failed, "FailedAndUnresolvableNodes", verdict.final,
-                         "Error", "");
+        begin_shape(extend, &question->pod);
+        for (size_t i = 0; i < question->n_names; i++)
+                judge(extend, question, i, &verdict);
+        text = verdict_take(&verdict, question->items != NULL, ret_size);
+        writer_done(&verdict.passed);
+        writer_done(&verdict.items);
+        writer_done(&verdict.failed);
+        writer_done(&verdict.final);
+        return text;
 }
 
-static unsigned int score(const struct extend *extend, const struct object_pod *pod, const char *name)
+char *extend_prioritize(struct extend *extend, const struct question *question, size_t *ret_size)
 {
-        const struct cluster_node *node = cluster_node(&extend->cluster, name);
-        const struct place_request request = request_of(pod);
-        struct place_node view;
-        struct place place;
+        _cleanup_(writer_done) struct writer to = { 0 };
+        bool is_first = true;
 
-        if (!node || !pod->n_wants || pod->problem)
-                return 0;
-        view = (struct place_node){ node->devices, node->n_devices };
-        if (place_pick(&view, &request, extend->policy, &extend->cluster.mix, &place) != PLACE_OK)
-                return 0;
-        return place_score(&view, &request, extend->policy, &extend->cluster.mix, &place);
-}
+        if (question->has_pod)
+                begin_shape(extend, &question->pod);
+        writer_say(&to, "[");
+        for (size_t i = 0; question->has_pod && i < question->n_names; i++) {
+                const struct question_name *name = &question->names[i];
 
-/* A name that stands in JSON as it is; node names are such. */
-static bool is_plain(const char *name)
-{
-        return name && !name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._")];
-}
-
-/* Written as text: 5,000 objects made and dumped would cost more than all the rest. */
-char *extend_prioritize(const struct extend *extend, const json_t *args)
-{
-        struct names names = names_of(args);
-        struct object_pod pod;
-        size_t size, n = 0;
-        char *text = NULL;
-        FILE *to = open_memstream(&text, &size);
-        bool is_pod = object_pod_read(json_object_get(args, "Pod"), extend->cluster.unit, &pod) == 0;
-
-        if (!to)
-                return NULL;
-        (void)fputc('[', to);
-        for (size_t i = 0; is_pod && i < names.n; i++) {
-                const char *name = name_at(&names, i);
-
-                if (!is_plain(name))
+                if (!name->text)
                         continue;
-                (void)fputs(n++ ? ",{\"Host\":\"" : "{\"Host\":\"", to);
-                (void)fputs(name, to);
-                (void)fprintf(to, "\",\"Score\":%u}", score(extend, &pod, name));
+                writer_say(&to, is_first ? "{\"Host\":" : ",{\"Host\":");
+                writer_string(&to, name->text, name->size);
+                writer_say(&to, ",\"Score\":");
+                writer_number(&to, look(extend, &question->pod, node_of(extend, name)).score);
+                writer_say(&to, "}");
+                is_first = false;
         }
-        (void)fputc(']', to);
-        return fclose(to) == 0 ? text : NULL;
-}
-
-/* ---- preempt ----------------------------------------------------------------------------------- */
-
-enum {
-        VICTIMS = 256,
-};
-
-struct victims {
-        const char *uids[VICTIMS]; /* borrowed of the request, or of the cluster */
-        size_t n;
-};
-
-static void take_victims(const json_t *node, struct victims *victims)
-{
-        const json_t *pod;
-        size_t i;
-
-        json_array_foreach(json_object_get(node, "Pods"), i, pod)
-        {
-                const char *uid = json_string_value(json_object_get(pod, "UID"));
-
-                if (!uid)
-                        uid = json_string_value(json_object_get(json_object_get(pod, "metadata"), "uid"));
-                if (uid && victims->n < VICTIMS)
-                        victims->uids[victims->n++] = uid;
-        }
-}
-
-static bool fits_without(const struct extend *extend, const struct cluster_node *node, const struct object_pod *pod,
-                         const struct victims *victims)
-{
-        const struct place_request request = request_of(pod);
-        struct place_device devices[PLACE_DEVICES];
-        struct place_node view = { devices, cluster_devices_without(node, victims->uids, victims->n, devices) };
-        struct place place;
-
-        return !pod->problem &&
-               (!pod->n_wants || place_pick(&view, &request, extend->policy, &extend->cluster.mix, &place) == PLACE_OK);
-}
-
-static bool is_victim(const struct victims *victims, const struct cluster_pod *pod)
-{
-        for (size_t i = 0; i < victims->n; i++)
-                if (!strcmp(victims->uids[i], pod->uid))
-                        return true;
-        return false;
-}
-
-/* The least important pod of lower priority that has not been named; with equals, the one that holds most. */
-static const struct cluster_pod *next_victim(const struct cluster_node *node, const struct object_pod *pod,
-                                             const struct victims *victims)
-{
-        const struct cluster_pod *best = NULL;
-
-        for (const struct cluster_pod *p = node->pods; p; p = p->next_here)
-                if (p->priority < pod->priority && !is_victim(victims, p) &&
-                    (!best || p->priority < best->priority ||
-                     (p->priority == best->priority && p->wants[0].memory > best->wants[0].memory)))
-                        best = p;
-        return best;
-}
-
-/* The scheduler added up memory over the node; on one device it may take other pods. Those that turn out not to be
- * needed, of ours, stay. */
-static bool find_victims(const struct extend *extend, const struct cluster_node *node, const struct object_pod *pod,
-                         struct victims *victims)
-{
-        size_t given = victims->n;
-
-        while (!fits_without(extend, node, pod, victims)) {
-                const struct cluster_pod *one = next_victim(node, pod, victims);
-
-                if (!one || victims->n == VICTIMS)
-                        return false;
-                victims->uids[victims->n++] = one->uid;
-        }
-        for (size_t i = given; i < victims->n;) {
-                struct victims fewer = *victims;
-
-                fewer.uids[i] = fewer.uids[--fewer.n];
-                if (fits_without(extend, node, pod, &fewer))
-                        *victims = fewer;
-                else
-                        i++;
-        }
-        return true;
-}
-
-static json_t *victims_json(const struct victims *victims, const json_t *given)
-{
-        json_t *pods = json_array();
-
-        for (size_t i = 0; i < victims->n; i++)
-                (void)json_array_append_new(pods, json_pack("{s:s}", "UID", victims->uids[i]));
-        return json_pack("{s:o,s:I}", "Pods", pods, "NumPDBViolations",
-                         json_integer_value(json_object_get(given, "NumPDBViolations")));
-}
-
-json_t *extend_preempt(const struct extend *extend, const json_t *args)
-{
-        json_t *given = json_object_get(args, "NodeNameToMetaVictims"), *kept = json_object(), *one;
-        const char *name;
-        struct object_pod pod;
-
-        if (!json_object_size(given))
-                given = json_object_get(args, "NodeNameToVictims");
-        if (object_pod_read(json_object_get(args, "Pod"), extend->cluster.unit, &pod) < 0)
-                return json_pack("{s:o}", "NodeNameToMetaVictims", kept);
-        json_object_foreach(given, name, one)
-        {
-                const struct cluster_node *node = cluster_node(&extend->cluster, name);
-                struct victims victims = { 0 };
-
-                take_victims(one, &victims);
-                if (!pod.n_wants || (node && find_victims(extend, node, &pod, &victims)))
-                        (void)json_object_set_new(kept, name, victims_json(&victims, one));
-        }
-        return json_pack("{s:o}", "NodeNameToMetaVictims", kept);
-}
-
-/* ---- inspect ----------------------------------------------------------------------------------- */
-
-static bytes held_on(const struct cluster_pod *pod, size_t device)
-{
-        bytes sum = 0;
-
-        for (size_t i = 0; i < pod->n_wants; i++)
-                if (!pod->is_placed || pod->devices[i] == device)
-                        sum += pod->wants[i].memory;
-        return sum;
-}
-
-static json_t *device_json(const struct extend *extend, const struct cluster_node *node, size_t i)
-{
-        bytes unit = extend->cluster.unit;
-        json_t *pods = json_array();
-
-        for (const struct cluster_pod *pod = node->pods; pod; pod = pod->next_here) {
-                bytes held = held_on(pod, i);
-
-                if (held)
-                        (void)json_array_append_new(pods, json_pack("{s:s,s:s,s:I}", "name", pod->name, "namespace",
-                                                                    pod->space, "usedGPU", (json_int_t)(held / unit)));
-        }
-        return json_pack("{s:i,s:s,s:I,s:I,s:i,s:b,s:o}", "id", (int)i, "uuid", node->uuids[i], "totalGPU",
-                         (json_int_t)(node->devices[i].total / unit), "usedGPU",
-                         (json_int_t)(node->devices[i].used / unit), "usedShare",
-                         (int)(node->devices[i].share_used / (PLACE_WHOLE / 100)), "healthy",
-                         (int)!node->devices[i].is_sick, "pods", pods);
-}
-
-static json_t *node_json(const struct extend *extend, const struct cluster_node *node)
-{
-        json_t *devices = json_array();
-        bytes total = 0, used = 0;
-
-        for (size_t i = 0; i < node->n_devices; i++) {
-                total += node->devices[i].total;
-                used += node->devices[i].used;
-                (void)json_array_append_new(devices, device_json(extend, node, i));
-        }
-        return json_pack("{s:s,s:I,s:I,s:o}", "name", node->name, "totalGPU",
-                         (json_int_t)(total / extend->cluster.unit), "usedGPU",
-                         (json_int_t)(used / extend->cluster.unit), "devs", devices);
-}
-
-json_t *extend_inspect(const struct extend *extend, const char *name)
-{
-        const struct cluster_node *node = name ? cluster_node(&extend->cluster, name) : NULL;
-        json_t *nodes = json_array();
-
-        if (name && !node) {
-                json_decref(nodes);
-                return json_pack("{s:[],s:s}", "nodes", "error", "there is no such node");
-        }
-        if (node)
-                (void)json_array_append_new(nodes, node_json(extend, node));
-        for (size_t i = 0; !name && (node = map_next(&extend->cluster.nodes, &i)) != NULL;)
-                for (; node; node = node->next)
-                        if (node->is_known && node->n_devices)
-                                (void)json_array_append_new(nodes, node_json(extend, node));
-        return json_pack("{s:o}", "nodes", nodes);
+        writer_say(&to, "]");
+        return writer_take(&to, ret_size);
 }

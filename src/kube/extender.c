@@ -151,42 +151,42 @@ static void answer_json(struct server_answer *answer, unsigned int status, json_
         json_decref(json);
 }
 
-typedef json_t *(*extend_question)(const struct extend *extend, const json_t *args);
-
-static void ask(struct extender *e, const struct server_call *call, enum stats_verb verb, extend_question question,
-                struct server_answer *answer)
+static char *preempt(struct extend *extend, const struct question *question, size_t *ret_size)
 {
-        nsec began = clock_now();
-        json_t *args = json_loadb(call->body, call->size, 0, NULL), *said = NULL;
+        json_t *said = extend_preempt(extend, question);
+        char *text = said ? json_dumps(said, JSON_COMPACT) : NULL;
 
-        if (args && is_ready(e)) {
-                LOCKED(&e->lock);
-                said = question(&e->extend, args);
-        }
-        json_decref(args);
-        if (said)
-                answer_json(answer, 200, said);
-        else
-                server_say(answer, args ? 503 : 400, NULL,
-                           args ? "{\"Error\":\"not ready, or another extender decides\"}" :
-                                  "{\"Error\":\"the request is not JSON\"}");
-        stats_count(&e->stats, verb, clock_now() - began, !said);
+        json_decref(said);
+        *ret_size = text ? strlen(text) : 0;
+        return text;
 }
 
-static void prioritize(struct extender *e, const struct server_call *call, struct server_answer *answer)
-{
-        nsec began = clock_now();
-        json_t *args = json_loadb(call->body, call->size, 0, NULL);
+static const struct {
+        const char *path;
+        enum stats_verb verb;
+        int (*read)(const char *body, size_t size, bytes unit, struct question *ret);
+        char *(*answer)(struct extend *extend, const struct question *question, size_t *ret_size);
+} questions[] = {
+        { "/filter", STATS_FILTER, question_read, extend_filter },
+        { "/prioritize", STATS_PRIORITIZE, question_read, extend_prioritize },
+        { "/preempt", STATS_PREEMPT, question_read_whole, preempt },
+};
 
-        if (args && is_ready(e)) {
+static void ask(struct extender *e, const struct server_call *call, size_t which, struct server_answer *answer)
+{
+        _cleanup_(question_done) struct question question = { 0 };
+        nsec began = clock_now();
+        int r = questions[which].read(call->body, call->size, e->extend.cluster.unit, &question);
+
+        if (r == 0 && is_ready(e)) {
                 LOCKED(&e->lock);
-                answer->body = extend_prioritize(&e->extend, args);
+                answer->body = questions[which].answer(&e->extend, &question, &answer->size);
         }
-        json_decref(args);
-        answer->size = answer->body ? strlen(answer->body) : 0;
-        stats_count(&e->stats, STATS_PRIORITIZE, clock_now() - began, !answer->body);
         if (!answer->body)
-                server_say(answer, 503, NULL, "{\"Error\":\"not JSON, not ready, or another extender decides\"}");
+                server_say(answer, r == -EINVAL ? 400 : 503, NULL,
+                           r == -EINVAL ? "{\"Error\":\"the request is not a JSON object\"}" :
+                                          "{\"Error\":\"not ready, or another extender decides\"}");
+        stats_count(&e->stats, questions[which].verb, clock_now() - began, answer->status > 200);
 }
 
 static int bind_args(struct extender *e, const json_t *args, struct err *err)
@@ -315,16 +315,14 @@ static bool get(struct extender *e, const char *path, struct server_answer *answ
 static bool post(struct extender *e, const struct server_call *call, const char *path, bool is_gpushare,
                  struct server_answer *answer)
 {
-        if (!strcmp(path, "/filter"))
-                ask(e, call, STATS_FILTER, extend_filter, answer);
-        else if (!strcmp(path, "/prioritize"))
-                prioritize(e, call, answer);
-        else if (!strcmp(path, "/preempt"))
-                ask(e, call, STATS_PREEMPT, extend_preempt, answer);
-        else if (!strcmp(path, "/bind"))
-                bind_(e, call, is_gpushare, answer);
-        else
+        for (size_t i = 0; i < ARRAY_SIZE(questions); i++)
+                if (!strcmp(path, questions[i].path)) {
+                        ask(e, call, i, answer);
+                        return true;
+                }
+        if (strcmp(path, "/bind") != 0)
                 return false;
+        bind_(e, call, is_gpushare, answer);
         return true;
 }
 
@@ -343,24 +341,6 @@ static void handle(void *context, const struct server_call *call, struct server_
 }
 
 /* ---- start and end ----------------------------------------------------------------------------- */
-
-/* Inside a pod the API server and the account are where they always are. */
-static int find_api(struct api_settings *api, char url[static 128], struct err *err)
-{
-        const char *host = getenv("KUBERNETES_SERVICE_HOST"), *port = getenv("KUBERNETES_SERVICE_PORT");
-
-        if (api->server)
-                return 0;
-        if (!host || !port)
-                return err_say(err, -EINVAL, "which API server? Give --server URL outside of a pod");
-        (void)snprintf(url, 128, strchr(host, ':') ? "https://[%.80s]:%.8s" : "https://%.80s:%.8s", host, port);
-        api->server = url;
-        if (!api->token_file)
-                api->token_file = API_ACCOUNT "/token";
-        if (!api->ca_file)
-                api->ca_file = API_ACCOUNT "/ca.crt";
-        return 0;
-}
 
 static int start(struct extender *e, struct err *err)
 {
@@ -447,13 +427,13 @@ static struct extender *extender_new(void)
 
 static int run(struct extender *e)
 {
-        char url[128];
+        char url[API_URL];
         struct err err = { 0 };
         int r;
 
         server_block_signals();
         r = check(e, &err);
-        r = r < 0 ? r : find_api(&e->api, url, &err);
+        r = r < 0 ? r : api_find(&e->api, url, &err);
         r = r < 0 ? r : start(e, &err);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);

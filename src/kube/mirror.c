@@ -48,7 +48,8 @@ static int get_page(struct mirror *mirror, struct api *api, char *next, struct e
         long status = 0;
         int r;
 
-        (void)snprintf(path, sizeof(path), "%s?limit=%d%s%s", mirror->path, PAGE, *next ? "&continue=" : "", next);
+        (void)snprintf(path, sizeof(path), "%s?limit=%d%s%s%s", mirror->path, PAGE,
+                       mirror->select ? mirror->select : "", *next ? "&continue=" : "", next);
         r = api_call(api, "GET", path, NULL, NULL, &status, &page, err);
         if (r == 0 && (status != 200 || !json_is_array(json_object_get(page, "items"))))
                 r = err_say(err, status == 410 ? -ESTALE : -EIO, "listing %s: HTTP status %ld", mirror->path, status);
@@ -124,8 +125,8 @@ static int follow(struct mirror *mirror, struct api *api, struct err *err)
         long status = 0;
         int r;
 
-        (void)snprintf(path, sizeof(path), "%s?watch=1&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s",
-                       mirror->path, STREAM_SEC, mirror->version);
+        (void)snprintf(path, sizeof(path), "%s?watch=1&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s%s",
+                       mirror->path, STREAM_SEC, mirror->version, mirror->select ? mirror->select : "");
         atomic_fetch_add(&mirror->n_streams, 1);
         r = api_stream(api, path, (STREAM_SEC + 10) * NSEC_PER_SEC, on_line, mirror, &status, err);
         if (r == 0 && status != 200)

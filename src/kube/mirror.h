@@ -13,7 +13,8 @@
 #include <pthread.h>
 
 struct mirror {
-        const char *path; /* "/api/v1/pods" */
+        const char *path;   /* "/api/v1/pods" */
+        const char *select; /* "&fieldSelector=...": which of them; NULL: all */
         struct api_settings api;
         void *context;
         void (*begin)(void *context);

@@ -26,6 +26,8 @@ enum {
         PLUGIN_ID = 64, /* kubelet: at most 63 characters */
         PLUGIN_NAME = 128,
         PLUGIN_LIST_MAX = GRPC_MESSAGE_MAX - 4096,
+        PLUGIN_MOUNTS = 4, /* of a lease */
+        PLUGIN_MOUNT_PATH = 256,
 };
 
 struct plugin_device {
@@ -58,14 +60,32 @@ struct plugin_resource {
         unsigned int seats;
 };
 
+/* What a container is to have a lease of. */
+struct plugin_asked {
+        const char *resource;
+        char *const *ids;
+        size_t n_ids;
+        bytes memory;
+        const struct plugin_device *device;
+};
+
+struct plugin_mount {
+        char source[PLUGIN_MOUNT_PATH], target[PLUGIN_MOUNT_PATH];
+        bool is_read_only;
+};
+
 /* How a container gets what it needs of the node. */
 struct plugin_ways {
         bool is_placed;      /* P2: the extender names the device */
         bool has_cdi;        /* cdi_devices, which kubelet has since 1.28 */
         bool has_annotation; /* the same names as an annotation, for runtimes of before */
         bool has_nodes;      /* the device nodes themselves */
-        const char *preload; /* path of libsublet.so, mounted and preloaded: where no supervisor can be; or NULL */
         const char *mps;     /* directory of MPS's pipes */
+
+        /* Makes a lease that the container mounts, where no supervisor can be; or NULL. The number of mounts; -errno with err. */
+        int (*lease)(void *context, const struct plugin_asked *asked, struct plugin_mount ret[static PLUGIN_MOUNTS],
+                     struct err *err);
+        void *context;
 };
 
 #define PLUGIN_CDI_KIND "sublet.dev/gpu" /* the kind of what `sublet cdi` writes */

@@ -31,7 +31,8 @@ struct grant {
         struct pair pairs[PAIRS];
         Plugin__Pair *envs[PAIRS], *annotations[PAIRS];
         size_t n_pairs;
-        Plugin__Mount mounts[2], *mount_list[2];
+        Plugin__Mount mounts[PLUGIN_MOUNTS], *mount_list[PLUGIN_MOUNTS];
+        struct plugin_mount leased[PLUGIN_MOUNTS];
         Plugin__Node nodes[NODES], *node_list[NODES];
         char node_paths[NODES][TEXT];
         Plugin__CdiDevice names[PLUGIN_DEVICES], *name_list[PLUGIN_DEVICES];
@@ -109,13 +110,13 @@ __attribute__((format(printf, 3, 4))) static void annotate(struct grant *grant, 
         va_end(arguments);
 }
 
-static void mount(struct grant *grant, const char *path, bool is_read_only)
+static void mount(struct grant *grant, const char *source, const char *target, bool is_read_only)
 {
         Plugin__Mount *mount = &grant->mounts[grant->answer.n_mounts];
 
         plugin__mount__init(mount);
-        mount->container_path = (char *)(uintptr_t)path; /* packed, not kept */
-        mount->host_path = mount->container_path;
+        mount->container_path = (char *)(uintptr_t)target; /* packed, not kept */
+        mount->host_path = (char *)(uintptr_t)source;
         mount->read_only = is_read_only;
         grant->mount_list[grant->answer.n_mounts++] = mount;
 }
@@ -183,10 +184,6 @@ static void put_devices(struct grant *grant, const struct plugin_node *node, con
                                                       n ? "," : "", node->devices[i].uuid);
                 annotate(grant, "cdi.k8s.io/sublet_gpu", "%s", names);
         }
-        if (ways->preload) {
-                mount(grant, ways->preload, true);
-                env(grant, "LD_PRELOAD", "%s", ways->preload);
-        }
 }
 
 /* The one device that all of a container's memory is on; NULL: there are several. */
@@ -204,10 +201,23 @@ static const struct plugin_device *only_device(const struct plugin_node *node, c
         return only;
 }
 
+/* The quota inside the programs: /etc/ld.so.preload is among the mounts, so no variable is needed. */
+static int grant_lease(struct grant *grant, const struct plugin_ways *ways, const struct plugin_asked *asked,
+                       struct err *err)
+{
+        int r = ways->lease(ways->context, asked, grant->leased, err);
+
+        for (int i = 0; i < r; i++)
+                mount(grant, grant->leased[i].source, grant->leased[i].target, grant->leased[i].is_read_only);
+        return r < 0 ? r : 0;
+}
+
 static int grant_memory(struct grant *grant, const struct plugin_resource *resource, const struct plugin_node *node,
-                        const struct plugin_ways *ways, const struct plugin_amount *amounts, size_t n, struct err *err)
+                        const struct plugin_ways *ways, const struct plugin_amount *amounts,
+                        const Plugin__ContainerIds *asked, struct err *err)
 {
         const struct plugin_device *device = only_device(node, amounts);
+        size_t n = asked->n_ids;
         unsigned long long memory = (unsigned long long)n * resource->unit;
 
         if (!ways->is_placed && !device)
@@ -226,7 +236,9 @@ static int grant_memory(struct grant *grant, const struct plugin_resource *resou
                 env(grant, ANNOTATION_ALIYUN_DEVICE, "%u", plugin_ids(resource, device));
         }
         put_devices(grant, node, ways, ways->is_placed ? NULL : amounts);
-        return 0;
+        if (!ways->lease || !device)
+                return 0;
+        return grant_lease(grant, ways, &(struct plugin_asked){ resource->name, asked->ids, n, memory, device }, err);
 }
 
 static int grant_seats(struct grant *grant, const struct plugin_resource *resource, const struct plugin_node *node,
@@ -243,7 +255,7 @@ static int grant_seats(struct grant *grant, const struct plugin_resource *resour
         env(grant, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "%u", 100 / resource->seats);
         env(grant, "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=%lluM",
             (unsigned long long)(device->memory / resource->seats / MIB));
-        mount(grant, ways->mps, false);
+        mount(grant, ways->mps, ways->mps, false);
         return 0;
 }
 
@@ -260,7 +272,7 @@ static int grant_container(struct grant *grant, const struct plugin_resource *re
                 return err_say(err, -EINVAL, "%s: nothing was asked for", resource->name);
         switch (resource->kind) {
         case PLUGIN_MEMORY:
-                return grant_memory(grant, resource, node, ways, amounts, asked->n_ids, err);
+                return grant_memory(grant, resource, node, ways, amounts, asked, err);
         case PLUGIN_SHARE: /* of the device that its memory is on; which percents these are means nothing */
                 env(grant, "SUBLET_SHARE", "%zu%%", asked->n_ids);
                 annotate(grant, ANNOTATION_CONTAINER_SHARE, "%zu", asked->n_ids * 10);

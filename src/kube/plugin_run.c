@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "kube/checkpoint.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -43,6 +44,7 @@ static void on_heard(struct loop_source *source, uint32_t events)
         (void)events;
         if (read(source->fd, &plugin->node, sizeof(plugin->node)) != sizeof(plugin->node) || !all_fit(plugin))
                 return;
+        teller_devices(&plugin->teller, &plugin->node);
         for (size_t i = 0; i < plugin->node.n_devices; i++)
                 n_sick += !plugin->node.devices[i].is_healthy;
         if (plugin->node.is_heard)
@@ -55,6 +57,13 @@ static void on_heard(struct loop_source *source, uint32_t events)
                 else if (plugin->endpoints[i].server)
                         grpc_server_push(plugin->endpoints[i].server);
         plugin->is_begun = true;
+}
+
+static void on_checkpoint(struct plugin *plugin)
+{
+        teller_look(&plugin->teller);
+        if (plugin->leases.loop)
+                leases_sweep(&plugin->leases);
 }
 
 static void on_folder(struct loop_source *source, uint32_t events)
@@ -72,6 +81,8 @@ static void on_folder(struct loop_source *source, uint32_t events)
                         plugin->say("%s is gone", plugin->kubelet);
                         give_up(plugin, -ENOENT);
                 }
+                if (event->len && !strcmp(event->name, CHECKPOINT_FILE))
+                        on_checkpoint(plugin);
                 for (size_t i = 0; event->len && plugin->is_begun && i < plugin->n_endpoints; i++) {
                         bool is_new = event->mask & IN_CREATE && !strcmp(event->name, "kubelet.sock");
 
@@ -98,8 +109,9 @@ static int watch_folder(struct plugin *plugin, struct err *err)
         plugin->inotify = (struct loop_source){ .fd = fd, .ready = on_folder, .context = plugin };
         if (fd < 0 || loop_add(plugin->loop, &plugin->inotify, EPOLLIN) < 0)
                 return err_set(err, -errno, "inotify");
-        if (inotify_add_watch(fd, plugin->kubelet, IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR) <
-            0)
+        if (inotify_add_watch(fd, plugin->kubelet,
+                              IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF |
+                                      IN_ONLYDIR) < 0)
                 return err_set(err, -errno, "%s (kubelet's folder for device plugins)", plugin->kubelet);
         return 0;
 }
@@ -120,6 +132,34 @@ static int take_signals(struct plugin *plugin, struct err *err)
         return 0;
 }
 
+static int begin_teller(struct plugin *plugin, struct err *err)
+{
+        struct teller *teller = &plugin->teller;
+
+        for (size_t i = 0; i < plugin->n_endpoints; i++)
+                plugin->resources[i] = plugin->endpoints[i].resource;
+        teller->resources = plugin->resources;
+        teller->n_resources = plugin->n_endpoints;
+        teller->dir = plugin->dir;
+        teller->kubelet = plugin->kubelet;
+        teller->is_placed = plugin->ways.is_placed;
+        teller->say = plugin->say;
+        return teller_begin(teller, err);
+}
+
+static int begin_leases(struct plugin *plugin, struct err *err)
+{
+        struct plugin_leases *leases = &plugin->leases;
+
+        if (!plugin->ways.lease)
+                return 0;
+        leases->dir = plugin->dir;
+        leases->kubelet = plugin->kubelet;
+        leases->say = plugin->say;
+        plugin->ways.context = leases;
+        return leases_begin(leases, plugin->loop, err);
+}
+
 static int run(struct plugin *plugin, struct err *err)
 {
         int r = take_signals(plugin, err); /* before the thread */
@@ -127,15 +167,23 @@ static int run(struct plugin *plugin, struct err *err)
         if (r == 0)
                 r = watch_folder(plugin, err);
         if (r == 0)
-                r = plugin_watch_begin(plugin, err);
+                r = begin_leases(plugin, err);
+        if (r == 0)
+                r = begin_teller(plugin, err);
         if (r < 0)
                 return r;
+        r = plugin_watch_begin(plugin, err);
+        if (r < 0) {
+                teller_end(&plugin->teller);
+                return r;
+        }
         plugin->heard.ready = on_heard;
         plugin->heard.context = plugin;
         r = loop_add(plugin->loop, &plugin->heard, EPOLLIN);
         if (r == 0)
                 r = loop_run(plugin->loop);
         plugin_watch_end(plugin);
+        teller_end(&plugin->teller);
         for (size_t i = 0; i < plugin->n_endpoints; i++)
                 endpoint_end(&plugin->endpoints[i]);
         return r < 0 ? err_set(err, r, "the loop") : 0;
@@ -149,6 +197,7 @@ int plugin_run(struct plugin *plugin, struct err *err)
                 return err_set(err, r, "a loop");
         plugin->inotify.fd = plugin->signals.fd = -1;
         r = run(plugin, err);
+        leases_end(&plugin->leases);
         closep(&plugin->inotify.fd);
         closep(&plugin->signals.fd);
         plugin->loop = loop_free(plugin->loop);

@@ -1,12 +1,14 @@
 /*
  * The device plugin as a process: what it is told, the thread that asks the daemon, and an endpoint per resource.
  *
- * One loop does all but asking: a daemon that hangs must not hold up kubelet.
+ * One loop does all but asking: a daemon that hangs must not hold up kubelet, but for an Allocate that makes a lease (5 s at most).
  */
 #pragma once
 
 #include "base/loop.h"
 #include "kube/plugin.h"
+#include "kube/plugin_leases.h"
+#include "kube/teller.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,6 +37,9 @@ struct plugin {
         struct plugin_ways ways;
         struct plugin_node node;
         struct endpoint endpoints[PLUGIN_RESOURCES];
+        struct plugin_resource resources[PLUGIN_RESOURCES]; /* the endpoints', for the teller */
+        struct teller teller;
+        struct plugin_leases leases; /* with ways.lease */
         size_t n_endpoints;
         bool is_begun; /* the daemon has answered once */
 

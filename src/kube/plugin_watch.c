@@ -37,6 +37,7 @@ static void *watch(void *context)
         struct plugin *plugin = context;
         struct plugin_node told, node;
         nsec heard = clock_now();
+        bool is_missed = false;
 
         memset(&told, 0, sizeof(told));
         if (ask_new(plugin->dir, &ask, NULL) < 0)
@@ -44,7 +45,11 @@ static void *watch(void *context)
         while (!atomic_load(&plugin->is_ending)) {
                 if (ask_node(ask, &node) == 0) {
                         heard = clock_now();
+                        if (is_missed) /* it may be another, that knows nothing */
+                                teller_again(&plugin->teller);
+                        is_missed = false;
                 } else {
+                        is_missed = true;
                         node = told;
                         node.is_heard = told.is_heard && clock_now() - heard < SILENCE;
                 }

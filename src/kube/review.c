@@ -126,19 +126,23 @@ static void set_profile(const struct review_settings *settings, const json_t *co
         patch(patches, "add", path, json_pack("{s:o}", "seccompProfile", profile));
 }
 
+/* All of them, for what one has open it can hand to another. */
 static void mutate_containers(const struct review_settings *settings, const json_t *spec, json_t *patches)
 {
+        static const char *const lists[] = { "containers", "initContainers" };
         const json_t *container;
         char at[64];
         size_t i;
 
-        json_array_foreach(json_object_get(spec, "containers"), i, container)
-        {
-                (void)snprintf(at, sizeof(at), "/spec/containers/%zu", i);
-                strip_environment(container, at, patches);
-                if (settings->profile && asks(container))
-                        set_profile(settings, container, at, patches);
-        }
+        for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
+                json_array_foreach(json_object_get(spec, lists[k]), i, container)
+                {
+                        (void)snprintf(at, sizeof(at), "/spec/%s/%zu", lists[k], i);
+                        if (k == 0)
+                                strip_environment(container, at, patches);
+                        if (settings->profile)
+                                set_profile(settings, container, at, patches);
+                }
 }
 
 static bool rents(const json_t *pod)
@@ -186,6 +190,16 @@ static bool is_good_profile(const struct review_settings *settings, const json_t
         return !type || !strcmp(type, "Unconfined"); /* then the runtime class's own stays */
 }
 
+/* Of a container beside it that rents nothing: a descriptor of the driver's can be handed to it, so it is under the gate,
+ * too. Without a word of its own it is under the runtime class's. */
+static bool is_good_neighbour(const struct review_settings *settings, const json_t *profile)
+{
+        const char *type = text_at(profile, "type");
+
+        return is_good_profile(settings, profile) ||
+               (settings->runtime_class && (!type || !strcmp(type, "Unconfined")));
+}
+
 static bool judge_container(const struct review_settings *settings, const json_t *spec, const json_t *container,
                             char why[static WHY])
 {
@@ -204,6 +218,13 @@ static bool judge_container(const struct review_settings *settings, const json_t
         if (asks(container) && !is_good_profile(settings, profile_of(spec, container))) {
                 (void)snprintf(why, WHY,
                                "container %.63s rents a GPU under another seccomp profile: leave seccompProfile unset",
+                               name);
+                return false;
+        }
+        if (!asks(container) && !is_good_neighbour(settings, profile_of(spec, container))) {
+                (void)snprintf(why, WHY,
+                               "container %.63s of a pod that rents a GPU is under another seccomp profile: leave "
+                               "seccompProfile unset",
                                name);
                 return false;
         }

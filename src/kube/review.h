@@ -1,7 +1,7 @@
 /*
  * What the webhook decides about a pod: an AdmissionReview in, one out. Pure.
  *
- * Of a pod that rents GPU memory it sets what must be (scheduler, runtime class, seccomp profile of its GPU containers),
+ * Of a pod that rents GPU memory it sets what must be (scheduler, runtime class, seccomp profile of its containers),
  * takes away what only we may say (our annotations, the environment that the runtime sets), and refuses what would get
  * round the gate or can never be placed. Of other pods it takes away our annotations only.
  *
@@ -16,7 +16,7 @@
 struct review_settings {
         const char *scheduler;     /* schedulerName to set where it is unset or the default one; NULL: leave it */
         const char *runtime_class; /* to set where none is; NULL: leave it */
-        const char *profile;       /* localhostProfile of GPU containers; NULL: only RuntimeDefault is refused */
+        const char *profile;       /* localhostProfile of its containers; NULL: only RuntimeDefault is refused */
         const char *trusted;       /* users, with commas, who may write our annotations */
 };
 

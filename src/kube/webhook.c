@@ -92,7 +92,7 @@ int webhook_main(int argc, char **argv)
                 { "runtime-class", "SUBLET_RUNTIME_CLASS", OPTION_TEXT, &webhook.review.runtime_class, "NAME",
                   "theirs; default sublet" },
                 { "profile", "SUBLET_PROFILE", OPTION_TEXT, &webhook.review.profile, "PATH",
-                  "localhostProfile of their GPU containers" },
+                  "localhostProfile of their containers" },
                 { "trusted", "SUBLET_TRUSTED", OPTION_TEXT, &webhook.review.trusted, "USERS",
                   "who may write our annotations" },
         };

@@ -27,23 +27,49 @@ static void feed(struct cluster *cluster, const json_t *object)
                 require(cluster_put_pod(cluster, &pod) == 0);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+/* Q1: the short way through a body sees what the long one sees. */
+static void require_same(const struct question *a, const struct question *b)
 {
-        const uint8_t *end = memchr(data, '\n', size);
-        size_t first = end ? (size_t)(end - data) : size;
-        json_t *events = json_loadb((const char *)data, first, 0, NULL), *one, *said[4],
-               *args = end ? json_loadb((const char *)end + 1, size - first - 1, 0, NULL) : NULL;
-        struct extend extend = { .cluster.unit = GIB };
-        char *text;
-        size_t i;
+        require(a->has_pod == b->has_pod && a->n_names == b->n_names && !a->items == !b->items);
+        require(!a->has_pod || !memcmp(&a->pod, &b->pod, sizeof(a->pod)));
+        for (size_t i = 0; i < a->n_names; i++)
+                require(a->names[i].size == b->names[i].size &&
+                        (!a->names[i].size || !memcmp(a->names[i].text, b->names[i].text, a->names[i].size)));
+}
 
-        json_array_foreach(events, i, one) feed(&extend.cluster, one);
-        said[0] = extend_filter(&extend, args);
-        text = extend_prioritize(&extend, args);
-        said[1] = json_loads(text, 0, NULL);
+static json_t *read_answer(char *text, size_t size)
+{
+        json_t *json = json_loadb(text, size, 0, NULL);
+
         free(text);
-        said[2] = extend_preempt(&extend, args);
-        said[3] = extend_inspect(&extend, NULL);
+        require(json != NULL);
+        return json;
+}
+
+/* What nodes remember is what would be found out anew. */
+static void require_remembered(struct extend *extend, const struct question *question)
+{
+        size_t size, again;
+        char *text = extend_prioritize(extend, question, &size), *anew;
+
+        extend->shape++;
+        anew = extend_prioritize(extend, question, &again);
+        require(size == again && !memcmp(text, anew, size));
+        free(text);
+        free(anew);
+}
+
+static void ask(struct extend *extend, const struct question *question)
+{
+        json_t *said[4], *one;
+        size_t i, size;
+        char *text = extend_filter(extend, question, &size);
+
+        said[0] = read_answer(text, size);
+        text = extend_prioritize(extend, question, &size);
+        said[1] = read_answer(text, size);
+        said[2] = extend_preempt(extend, question);
+        said[3] = extend_inspect(extend, NULL);
         require(json_is_array(json_object_get(said[0], "NodeNames")) && json_is_array(said[1]));
         require(json_is_object(json_object_get(said[2], "NodeNameToMetaVictims")));
         require(json_is_array(json_object_get(said[3], "nodes")));
@@ -51,7 +77,33 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 require(json_integer_value(json_object_get(one, "Score")) <= PLACE_SCORE_MAX);
         for (i = 0; i < 4; i++)
                 json_decref(said[i]);
-        json_decref(args);
+        require_remembered(extend, question);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+        const uint8_t *end = memchr(data, '\n', size);
+        size_t first = end ? (size_t)(end - data) : size, i;
+        json_t *events = json_loadb((const char *)data, first, 0, NULL), *one;
+        size_t n_body = end ? size - first - 1 : 0;
+        char *body = strndup(end ? (const char *)end + 1 : "", n_body); /* ends with a NUL, as the server's */
+        struct extend extend = { .cluster.unit = GIB, .policy = (enum place_policy)(size % 3) };
+        struct question question = { 0 }, whole = { 0 };
+        int r;
+
+        json_array_foreach(events, i, one) feed(&extend.cluster, one);
+        if (strlen(body) == n_body) {
+                r = question_read(body, n_body, GIB, &question);
+                require(r == question_read_whole(body, n_body, GIB, &whole));
+                if (r == 0) {
+                        require_same(&question, &whole);
+                        ask(&extend, &question);
+                        ask(&extend, &whole);
+                }
+        }
+        question_done(&question);
+        question_done(&whole);
+        free(body);
         json_decref(events);
         cluster_done(&extend.cluster);
         return 0;

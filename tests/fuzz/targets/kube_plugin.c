@@ -4,6 +4,7 @@
 #include "kube/plugin.h"
 
 #include <assert.h>
+#include <errno.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,14 +25,21 @@ static const struct plugin_resource resources[] = {
         { .name = "nvidia.com/gpu.shared", .kind = PLUGIN_MPS, .seats = 4 },
 };
 
+static int lease(void *context, const struct plugin_asked *asked, struct plugin_mount ret[static PLUGIN_MOUNTS],
+                 struct err *err)
+{
+        (void)context;
+        (void)err;
+        assert(asked->n_ids && asked->memory && asked->device);
+        for (size_t i = 0; i < PLUGIN_MOUNTS; i++)
+                ret[i] = (struct plugin_mount){ "/from", "/to", i & 1 };
+        return asked->n_ids % 3 ? PLUGIN_MOUNTS : -EBUSY;
+}
+
 static const struct plugin_ways ways[] = {
         { .mps = "/run/mps" },
-        { .mps = "/run/mps",
-          .is_placed = true,
-          .has_cdi = true,
-          .has_annotation = true,
-          .has_nodes = true,
-          .preload = "/lib/x.so" },
+        { .mps = "/run/mps", .is_placed = true, .has_cdi = true, .has_annotation = true, .has_nodes = true },
+        { .lease = lease },
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -53,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 return 0;
         switch (data[0] & 3) {
         case 0:
-                r = plugin_allocate(resource, &node, &ways[data[0] >> 6 & 1], &request, &answer, NULL);
+                r = plugin_allocate(resource, &node, &ways[(data[0] >> 6) % ARRAY_SIZE(ways)], &request, &answer, NULL);
                 break;
         case 1:
                 r = plugin_prefer(resource, &node, &request, &answer, NULL);

@@ -127,7 +127,7 @@ static void what_is_usually_asked_for_stays_possible(void **state)
         for (int i = 0; i < 8; i++)
                 place_mix_count(&mix, 40);
         place_mix_count(&mix, 24);
-        assert_int_equal(place_fragment(&mix, 16), 15);
+        assert_int_equal(place_fragment(&mix, 16), 16);
         assert_int_equal(place_fragment(&mix, 40), 0);
         assert_int_equal(place_pick(&node, &request, PLACE_FRAGMENT, &mix, &place), PLACE_OK);
         assert_int_equal(place.device[0], 1);
@@ -151,7 +151,9 @@ static void a_mix_forgets_and_stays_bounded(void **state)
 static void scores_follow_the_policy(void **state)
 {
         const struct place_node empty = NODE({ .total = 80 }), half = NODE({ .total = 80, .used = 40 });
-        const struct place_request request = WANTS({ 40, 0 });
+        const struct place_node rest = NODE({ .total = 80, .used = 56 });
+        const struct place_request request = WANTS({ 40, 0 }), small = WANTS({ 24, 0 });
+        struct place_mix mix = { 0 };
         struct place place = { 0 };
 
         (void)state;
@@ -159,6 +161,10 @@ static void scores_follow_the_policy(void **state)
         assert_int_equal(place_score(&empty, &request, PLACE_BINPACK, NULL, &place), 5);
         assert_int_equal(place_score(&half, &request, PLACE_SPREAD, NULL, &place), 0);
         assert_int_equal(place_score(&empty, &request, PLACE_SPREAD, NULL, &place), 5);
+        place_mix_count(&mix, 40);
+        assert_int_equal(place_score(&empty, &request, PLACE_FRAGMENT, &mix, &place), 8); /* loses nothing */
+        assert_int_equal(place_score(&half, &small, PLACE_FRAGMENT, &mix, &place), 4);    /* 16 of 80 become useless */
+        assert_int_equal(place_score(&rest, &small, PLACE_FRAGMENT, &mix, &place), 10);   /* what was useless is used */
 }
 
 static uint64_t dice(uint64_t *seed, uint64_t sides)
