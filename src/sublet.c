@@ -1,8 +1,10 @@
 /* The program: a table of verbs. Only this file sees every room. */
 #include "base/cleanup.h"
+#include "bench/verbs.h"
 #include "cli/verbs.h"
 #include "kube/verbs.h"
 #include "node/verbs.h"
+#include "oci/verbs.h"
 #include "plan/verbs.h"
 #include "route/verbs.h"
 #include "sim/verbs.h"

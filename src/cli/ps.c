@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "base/when.h"
 #include "ask/ask.h"
-#include "cli/field.h"
+#include "ask/field.h"
 #include "ask/flags.h"
 #include "cli/table.h"
 
@@ -23,7 +23,9 @@ static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "\n"
                             "MEMORY is what the tenant holds, of its quota. GPU is its part of the device's time in\n"
                             "the last second, SHARE what it is entitled to, CAP what it never exceeds; a * behind\n"
-                            "GPU: it waits for its turn. A DEVICE with a UUID: its MIG instance there.\n";
+                            "GPU: it waits for its turn. A DEVICE with a UUID: its MIG instance there. PLANE is what\n"
+                            "keeps the quota: a gate from outside, a gate to which its programs have attached\n"
+                            "themselves, or libsublet.so inside them (preload: no share of time).\n";
 
 struct ps {
         const char *dir;
@@ -48,8 +50,8 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
         table_row(table, field_text(tenant, "tenant"), index, memory, gpu,
                   permille_format((unsigned int)field_permille(device, "share_permille"), share),
                   cap_permille && cap_permille < 1000 ? permille_format(cap_permille, cap) : "-",
-                  field_text(tenant, "class"), field_text(tenant, "state"), duration_format(now - since, up), processes,
-                  field_text(tenant, "command"), NULL);
+                  field_text(tenant, "class"), field_text(tenant, "plane"), field_text(tenant, "state"),
+                  duration_format(now - since, up), processes, field_text(tenant, "command"), NULL);
 }
 
 static int print_table(const json_t *tenants)
@@ -60,8 +62,8 @@ static int print_table(const json_t *tenants)
         size_t i, k;
         int r;
 
-        table_init(&table, "TENANT", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "CLASS", "STATE", "SINCE>",
-                   "PROCESSES>", "COMMAND", NULL);
+        table_init(&table, "TENANT", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "CLASS", "PLANE", "STATE",
+                   "SINCE>", "PROCESSES>", "COMMAND", NULL);
         json_array_foreach(tenants, i, tenant) json_array_foreach(field_array(tenant, "devices"), k, device)
                 row(&table, tenant, device, now);
         r = table_print(&table, stdout);
@@ -110,12 +112,10 @@ int ps_main(int argc, char **argv)
                                       { "json", 0, FLAG_IS, &ps.is_json },
                                       { "dir", 0, FLAG_TEXT, &ps.dir } };
         struct err err = { 0 };
-        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+        int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code);
 
         if (operand < 0)
                 return code;
-        if (operand < argc)
-                return flags_surplus(argv[0], argv[operand]);
         (void)setlocale(LC_CTYPE, "");
         if (print(&ps, &err) < 0)
                 return flags_failed(&err);

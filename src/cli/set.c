@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/when.h"
 #include "ask/ask.h"
-#include "cli/field.h"
+#include "ask/field.h"
 #include "ask/flags.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 #include "cli/table.h"
 
 #include "base/cleanup.h"
-#include "cli/field.h"
+#include "ask/field.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -9,7 +9,7 @@
 #include "base/when.h"
 #include "ask/ask.h"
 #include "cli/crowd.h"
-#include "cli/field.h"
+#include "ask/field.h"
 #include "ask/flags.h"
 #include "cli/frame.h"
 #include "cli/screen.h"
@@ -290,12 +290,10 @@ int top_main(int argc, char **argv)
                                       { "once", 0, FLAG_IS, &top.is_once },
                                       { "dir", 0, FLAG_TEXT, &top.dir } };
         struct err err = { 0 };
-        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+        int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code);
 
         if (operand < 0)
                 return code;
-        if (operand < argc)
-                return flags_surplus(argv[0], argv[operand]);
         if (top.period < FASTEST_MSEC * NSEC_PER_MSEC || top.period > 3600 * NSEC_PER_SEC) {
                 (void)fprintf(stderr, "sublet: -d: 50ms to 1h\n");
                 return VERB_USAGE;

@@ -77,12 +77,10 @@ int trace_main(int argc, char **argv)
                                       { "output", 'o', FLAG_TEXT, &trace.path },
                                       { "dir", 0, FLAG_TEXT, &trace.dir } };
         struct err err = { 0 };
-        int code, r, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+        int code, r, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code);
 
         if (operand < 0)
                 return code;
-        if (operand < argc)
-                return flags_surplus(argv[0], argv[operand]);
         if (trace.span < NSEC_PER_SEC || trace.span > 60 * NSEC_PER_SEC) {
                 (void)fprintf(stderr, "sublet: --for: 1s to 60s\n");
                 return VERB_USAGE;

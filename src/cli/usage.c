@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "base/when.h"
 #include "ask/ask.h"
-#include "cli/field.h"
+#include "ask/field.h"
 #include "ask/flags.h"
 #include "cli/table.h"
 
@@ -100,12 +100,10 @@ int usage_main(int argc, char **argv)
                                       { "json", 0, FLAG_IS, &want.is_json },
                                       { "dir", 0, FLAG_TEXT, &want.dir } };
         struct err err = { 0 };
-        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+        int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 1, &code);
 
         if (operand < 0)
                 return code;
-        if (argc - operand > 1)
-                return flags_surplus(argv[0], argv[operand + 1]);
         want.tenant = argv[operand]; /* or argv's NULL */
         (void)setlocale(LC_CTYPE, "");
         return print(&want, &err) < 0 ? flags_failed(&err) : VERB_DONE;

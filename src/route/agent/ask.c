@@ -14,11 +14,6 @@ enum {
         ID_MAX = 64,
 };
 
-static void unref(json_t **value)
-{
-        json_decref(*value);
-}
-
 static void closep_file(FILE **file)
 {
         if (*file)
@@ -98,7 +93,7 @@ static void print_replica(const json_t *is)
 
 int route_state(const char *dir, bool is_json, struct err *err)
 {
-        _cleanup_(unref) json_t *root = NULL;
+        _cleanup_(json_decrefp) json_t *root = NULL;
         const json_t *list;
         int r = ask_state(dir, &root, err);
 
@@ -184,7 +179,7 @@ static int look_in(const char *path, const char *id)
         size_t room = 0;
 
         while (from && getline(&line, &room, from) > 0) {
-                _cleanup_(unref) json_t *is = strstr(line, id) ? json_loads(line, 0, NULL) : NULL;
+                _cleanup_(json_decrefp) json_t *is = strstr(line, id) ? json_loads(line, 0, NULL) : NULL;
 
                 if (is && !strcmp(text(is, "id"), id)) {
                         print_line(is);

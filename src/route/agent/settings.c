@@ -517,14 +517,9 @@ int route_settings_parse(const char *name, const json_t *file, struct settings *
         return check(&place, ret);
 }
 
-static void unref(json_t **value)
-{
-        json_decref(*value);
-}
-
 int route_settings_read(const char *path, struct settings **ret, struct err *err)
 {
-        _cleanup_(unref) json_t *file = NULL;
+        _cleanup_(json_decrefp) json_t *file = NULL;
         _cleanup_(freep) struct settings *settings = malloc(sizeof(*settings));
         int r;
 
