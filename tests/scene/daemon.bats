@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The daemon: whom it lets in, what it changes and how fast, what it remembers, and who may do what.
+# The daemon: whom it lets in, what it changes (how fast: bounds.bats), what it remembers, and who may do what.
 bats_require_minimum_version 1.5.0
 # shellcheck disable=SC2154 # what machine.bash and daemon.bash set
 load machine
@@ -162,17 +162,13 @@ END
 
 # ---- changes --------------------------------------------------------------------------------------
 
-@test "a change is in force when the answer comes, and that is within 10 ms" {
+@test "a change is in force when the answer comes" {
         daemon_start
         # shellcheck disable=SC2016 # for the inner shell
         lodger one --mem 8G -- sh -c 'until [ -e "$1" ]; do sleep 0.01; done; exec "$2" meminfo' - "$machine/go" "$families"
-        for ((i = 0; i < 40; i++)); do
-                api /v1/tenants/one -X PATCH -d "{\"mem\":\"$((2 + i % 5))G\",\"share_permille\":$((100 + i))}" \
-                        -o /dev/null -w '%{time_total}\n'
-        done > "$machine/times"
-        local bound=0.010
-        [ "$build" = "$plain" ] || bound=0.040 # what a sanitizer takes is not the daemon's
-        sort -n "$machine/times" | awk -v bound=$bound '{ t[NR] = $1 } END { print "median", t[int(NR / 2)], "90th", t[int(NR * 0.9)]; exit t[int(NR * 0.9)] > bound }'
+        for ((i = 0; i < 5; i++)); do
+                api /v1/tenants/one -X PATCH -d "{\"mem\":\"$((2 + i))G\",\"share_permille\":$((100 + i))}" | jq -e '.notes == []'
+        done
         api /v1/tenants/one -X PATCH -d '{"mem":"3G"}' | jq -e '.notes == []'
         touch "$machine/go"
         wait_for grep -q total_mib "$machine/one"
@@ -412,7 +408,8 @@ for need in ("sublet_tenant_gpu_seconds_total", "sublet_tenant_share_ratio", "su
         api '/v1/trace?for=0.5' > "$machine/trace.json"
         jq -e '[.traceEvents[] | select(.name == "thread_name") | .args.name] | contains(["one", "two"])' "$machine/trace.json"
         jq -e '[.traceEvents[] | select(.ph == "X" and .cat == "on") | .dur] | add | . > 300000 and . <= 520000' "$machine/trace.json"
-        api '/v1/timeline?for_ms=500' | jq -e '(.spans | length) > 1 and .tenants == ["one", "two"] and all(.spans[]; .[1] < .[2])'
+        # in the half second before, both may not have had a processor
+        wait_for eval 'api "/v1/timeline?for_ms=500" | jq -e "(.spans | length) > 1 and .tenants == [\"one\", \"two\"] and all(.spans[]; .[1] < .[2])"'
 }
 
 @test "the service manager is told when the daemon is ready, and that it lives" {
@@ -436,20 +433,4 @@ END
         wait "$listener"
         [ "$(head -1 "$machine/told")" = READY=1 ]
         [ "$(tail -1 "$machine/told")" = STOPPING=1 ]
-}
-
-@test "200 tenants cost the daemon less than a twentieth of a core" {
-        local before began spent
-        daemon_start
-        for ((i = 0; i < 200; i++)); do
-                on "$sublet" run -q --name "t$i" --mem 256M -- sleep 120 < /dev/null > /dev/null 2>&1 3>&- &
-                supervisors+=("$!")
-        done
-        wait_for eval '[ "$(api /v1/tenants | jq "[.[] | select(.state == \"running\")] | length")" -eq 200 ]'
-        before=$(awk '{ print $14 + $15 }' "/proc/$daemon/stat") began=$(date +%s%N)
-        sleep 5
-        spent=$(($(awk '{ print $14 + $15 }' "/proc/$daemon/stat") - before))
-        echo "$spent ticks of $(getconf CLK_TCK) a second in $((($(date +%s%N) - began) / 1000000)) ms"
-        [ $((spent * 20 * 1000)) -lt $((($(date +%s%N) - began) / 1000000 * $(getconf CLK_TCK))) ]
-        api /metrics | grep -q '^sublet_tenants 200$'
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The manifests hold together: what kubectl makes of them names verbs and options that the program has.
+# variants: plain, because it is about files
 bats_require_minimum_version 1.5.0
 
 root=$BATS_TEST_DIRNAME/../..
@@ -12,7 +13,7 @@ setup() {
 
 @test "every command line in the manifests is one that the program takes" {
         kubectl kustomize "$root/deploy/kubernetes" > "$BATS_TEST_TMPDIR/all.yaml"
-        for verb in daemon device-plugin extender webhook; do
+        for verb in daemon keepers device-plugin extender webhook; do
                 grep -qE "^ +- $verb$" "$BATS_TEST_TMPDIR/all.yaml"
                 "$build/src/sublet" "$verb" --help > "$BATS_TEST_TMPDIR/$verb"
                 # shellcheck disable=SC2013  # options have no blanks
@@ -20,6 +21,16 @@ setup() {
                         grep -q -e "$option\b" "$BATS_TEST_TMPDIR/$verb" || { echo "$verb has no $option"; return 1; }
                 done
         done
+}
+
+@test "what holds tenants is replaced only by hand, and what may be upgraded holds none" {
+        kubectl kustomize "$root/deploy/kubernetes" > "$BATS_TEST_TMPDIR/all.yaml"
+        kind_of() { # NAME: how a DaemonSet is replaced
+                awk -v RS='---\n' -v name="$1" '/\nkind: DaemonSet\n/ && $0 ~ "\n  name: " name "\n" { print /\n  updateStrategy:\n    type: OnDelete\n/ ? "OnDelete" : "RollingUpdate" }' "$BATS_TEST_TMPDIR/all.yaml"
+        }
+        [ "$(kind_of keepers)" = OnDelete ]
+        [ "$(kind_of daemon)" = RollingUpdate ]
+        [ "$(kind_of device-plugin)" = RollingUpdate ]
 }
 
 @test "monitoring builds, and asks only for figures that are there" {

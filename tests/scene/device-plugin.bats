@@ -3,63 +3,20 @@
 # shellcheck disable=SC2086,SC2119  # lists of ids; daemon_start without options
 bats_require_minimum_version 1.5.0
 
-memory=sublet.dev/gpu-mem
-share=sublet.dev/gpu-share
-first=GPU-7375626c-6574-4073-806d-000000000000
-second=GPU-7375626c-6574-4073-806d-000000000001
-
 setup() {
         source "$BATS_TEST_DIRNAME/machine.bash"
         source "$BATS_TEST_DIRNAME/daemon.bash"
+        source "$BATS_TEST_DIRNAME/kubelet.bash"
         supervisors=()
         machine_start --gpus 2 --memory 16G
         daemon_start
-        folder=$machine/kubelet
-        mkdir "$folder"
-        coproc kubelet { exec "$BATS_TEST_DIRNAME/../peers/kubelet.py" "$folder" 2> "$machine/kubelet.said" 3>&-; }
-        kubelet_process=$kubelet_PID
-        exec {to}>&"${kubelet[1]}" {from}<&"${kubelet[0]}"
-        read -r -t 20 answer <&"$from"
-        [ "$answer" = ready ]
-        plugin=''
+        kubelet_start
 }
 
 teardown() {
-        [ -z "$plugin" ] || plugin_end
-        kill "$kubelet_process" 2> /dev/null || true
+        kubelet_end
         node_end
         machine_end
-}
-
-plugin_start() {
-        "$sublet" device-plugin --kubelet "$folder" "$@" < /dev/null > "$machine/plugin" 2>&1 3>&- &
-        plugin=$!
-}
-
-plugin_end() {
-        kill "$plugin" 2> /dev/null || true
-        wait "$plugin" 2> /dev/null || true
-        plugin=''
-}
-
-# ask COMMAND...: of the kubelet; its line is $answer
-ask() {
-        echo "$*" >&"$to"
-        read -r -t 30 answer <&"$from"
-        echo "$*: $answer"
-}
-
-# lists RESOURCE "TOTAL HEALTHY": kubelet has heard that, sooner or later
-lists() {
-        local i
-        for ((i = 0; i < 600; i++)); do
-                ask list "$1" > /dev/null
-                [ "$answer" = "$2" ] && return 0
-                sleep 0.05
-        done
-        echo "$1: $answer, not $2"
-        cat "$machine/plugin"
-        return 1
 }
 
 @test "memory, share and number of the devices are what kubelet counts" {
@@ -102,11 +59,89 @@ lists() {
         [[ $answer = *SUBLET_MEM=1073741824* ]]
 }
 
-@test "where the extender places, ids are an amount and any of them will do" {
-        plugin_start --placed
+# cluster_start: an API server; pod NAME UID DEVICE BYTES puts a pod on this node
+cluster_start() {
+        printf token > "$machine/token"
+        "$plain/tests/peers/apiserver" --token-file "$machine/token" "$machine/port" 3>&- &
+        apiserver=$!
+        wait_for [ -s "$machine/port" ]
+        api=http://127.0.0.1:$(cat "$machine/port")
+        pod web u-web 1 4294967296
+}
+
+pod() {
+        jq -cn --arg name "$1" --arg uid "$2" --argjson device "$3" --argjson bytes "$4" '[{kind: "Node", metadata: {name: "n1"}},
+                {kind: "Pod", metadata: {name: $name, namespace: "shop", uid: $uid, annotations: {"sublet.dev/allocation":
+                ({node: "n1", containers: {main: {device: $device, uuid: "", mem_bytes: $bytes, share_permille: 0}}} | tojson)}},
+                spec: {nodeName: "n1"}, status: {phase: "Pending"}}]' |
+                curl -sf -H "Authorization: Bearer token" "$api/fake/objects" --data-binary @-
+}
+
+# told FILTER: what the daemon was told, until jq finds that true; sooner than the plugin repeats it
+told() {
+        local i
+        for ((i = 0; i < 100; i++)); do
+                curl -s --unix-socket "$SUBLET_DIR/sublet.sock" http://sublet/v1/allocations > "$machine/told"
+                jq -e "$1" "$machine/told" > /dev/null && return 0
+                sleep 0.05
+        done
+        cat "$machine/told" "$machine/plugin"
+        return 1
+}
+
+@test "the daemon is told which container of which pod has what, as soon as kubelet has written it down" {
+        plugin_start
+        ask wait $memory
+        checkpoint u-web $second-_-0 $second-_-7
+        told '.[0] | .pod == "u-web" and .container == "main" and .device == 1 and .mem_bytes == 2147483648'
+        checkpoint u-other $first-_-0
+        told 'length == 1 and .[0].pod == "u-other" and .[0].device == 0'
+        daemon_end KILL
+        daemon_start
+        told '.[0].pod == "u-other"' # another daemon, which knew nothing
+        plugin_end
+        checkpoint u-late $first-_-1
+        plugin_start
+        told '.[0].pod == "u-late"'
+}
+
+@test "a checkpoint that is none changes nothing" {
+        plugin_start
+        ask wait $memory
+        checkpoint u-web $second-_-0
+        told '.[0].pod == "u-web"'
+        echo '{"Data":' > "$folder/kubelet_internal_checkpoint"
+        wait_for grep -q kubelet_internal_checkpoint "$machine/plugin"
+        told '.[0].pod == "u-web"'
+}
+
+@test "where the extender places, ids are an amount, and the pod says on which device" {
+        cluster_start
+        plugin_start --placed --node n1 --server "$api" --token-file "$machine/token"
         ask wait $memory
         ask allocate $memory $first-_-1 $second-_-1
         [[ $answer = *SUBLET_MEM=2147483648* && $answer != *SUBLET_DEVICE* && $answer != *sublet.dev/device* ]]
+        checkpoint u-web $first-_-0 $first-_-1 $first-_-2 $first-_-3 $first-_-4
+        told '.[0] | .name == "web" and .namespace == "shop" and .device == 1 and .mem_bytes == 4294967296'
+        wait_for grep -q 'the smaller counts' "$machine/plugin"
+        pod web u-web 0 4294967296
+        told '.[0].device == 0'
+        checkpoint u-nobody $first-_-0 # no such pod: no row
+        told 'length == 0'
+        kill "$apiserver"
+}
+
+@test "the node says which devices it has, and which of them are sick" {
+        cluster_start
+        plugin_start --node n1 --server "$api" --token-file "$machine/token"
+        node_says() {
+                curl -sf -H "Authorization: Bearer token" "$api/api/v1/nodes/n1" |
+                        jq -e ".metadata.annotations[\"sublet.dev/devices\"] | fromjson | $1"
+        }
+        wait_for node_says "length == 2 and .[1].uuid == \"$second\" and .[1].index == 1 and .[1].mem_bytes == 17179869184 and .[1].healthy"
+        "$plain/src/sublet" sim --dir "$machine" --fault lost-gpu=1
+        wait_for node_says '.[0].healthy and (.[1].healthy | not)'
+        kill "$apiserver"
 }
 
 @test "memory is packed on the device that has least left, and enough" {
@@ -224,6 +259,10 @@ lists() {
         run -2 "$sublet" device-plugin --mps /run/mps
         [[ $output = *seats* ]]
         run -2 "$sublet" device-plugin --inject everything
+        run -2 "$sublet" device-plugin --placed
+        [[ $output = *--server* ]]
+        run -2 env -u NODE_NAME "$sublet" device-plugin --placed --server http://127.0.0.1:1
+        [[ $output = *--node* ]]
         run -1 "$sublet" device-plugin --kubelet "$machine/nowhere"
         [[ $output = *"kubelet's folder"* ]]
 }

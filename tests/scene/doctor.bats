@@ -1,9 +1,12 @@
 #!/usr/bin/env bats
 # The verbs that explain: doctor and explain.
+# variants: plain address, because there are no threads in the verb, and daemon.bats has those of the daemon
 bats_require_minimum_version 1.5.0
 load machine
+load daemon
 
 teardown() {
+        node_end
         machine_end
 }
 
@@ -61,4 +64,45 @@ teardown() {
         "$sublet" help | grep -q ' doctor ' || skip "no verb doctor"
         machine_start
         on "$sublet" doctor --json | /usr/bin/python3 -c 'import json, sys; json.load(sys.stdin)'
+}
+
+# status NAME [OUTPUT]: of a line of doctor's --json
+status_of() { jq -r --arg n "$1" 'first(.findings[] | select(.name == $n)).status' <<< "$output"; }
+
+@test "doctor says of each other way to share and to supervise whether it is to be had" {
+        machine_start --driver 580.159.04
+        export SUBLET_DIR=$machine/node PATH=/usr/bin:/bin
+        run -0 on "$sublet" doctor --json
+        echo "$output"
+        [ "$(status_of mps)" = limited ]
+        [ "$(status_of mig)" = ok ]
+        [ "$(status_of self-attach)" = limited ]
+        [ "$(status_of daemon)" = limited ]
+        [ "$(status_of directory)" = ok ]
+        [ "$(status_of containers)" = limited ]
+        [ "$(status_of green)" != null ]
+        [ "$(status_of cdi)" != null ]
+        [ "$(status_of router)" != null ]
+        [ "$(jq '[.findings[] | select(.status != "ok" and (.next | not))] | length' <<< "$output")" = 0 ]
+}
+
+@test "with a daemon and NVIDIA's program there are self-attach and spatial tenants" {
+        machine_start
+        daemon_start
+        PATH=$BATS_TEST_DIRNAME/../peers/mps:$PATH run -0 on "$sublet" doctor --json
+        echo "$output"
+        [ "$(status_of mps)" = ok ]
+        [ "$(status_of self-attach)" = ok ]
+        [ "$(status_of daemon)" = ok ]
+        chmod 777 "$SUBLET_DIR"
+        run -0 on "$sublet" doctor --json
+        [ "$(status_of directory)" = limited ]
+}
+
+@test "a driver from before green contexts, and a card that is cut" {
+        machine_start --driver 535.288.01 --mig 20G,10G
+        run -0 on "$sublet" doctor
+        echo "$output"
+        [[ $output == *"limited  green        driver 535 has no green contexts"* ]]
+        [[ $output == *"mig "*"device 0: on, 2 instances for tenants of --mode mig"* ]]
 }

@@ -38,8 +38,12 @@ once() {
         local command helper status=0
         rm -f "$report"
         tenant_start --mem 2G -- bash -c "exec $1" > /dev/null 2> "$BATS_TEST_TMPDIR/err"
+        # Its life begins when it is there, however slow the machine is.
+        until command=$(children "$supervisor" | tr ' ' '\n' | head -1) && [ -n "$command" ]; do
+                kill -0 "$supervisor" 2> /dev/null || break
+                sleep 0.005
+        done
         doze 120
-        command=$(children "$supervisor" | tr ' ' '\n' | head -1)
         if [ -n "$command" ] && [ $((RANDOM % 3)) -eq 0 ]; then
                 # shellcheck disable=SC2046
                 helper=$(printf '%s\n' $(children "$command") | shuf -n 1)

@@ -73,6 +73,16 @@ stops_at_the_quota() {
         stops_at_the_quota mempool-export 1536
 }
 
+@test "programs one after the other, with room for one, each have the whole quota" {
+        local said
+        said=$(tenant --mem 600M -- sh -c 'for i in 1 2 3 4 5 6; do "$0" alloc 16 || exit; done' "$families")
+        echo "$said" && cat "$report"
+        [ "$(grep -c ' last=CUDA_ERROR_OUT_OF_MEMORY ' <<<"$said")" -eq 6 ]
+        [ "$(grep '^family=' <<<"$said" | sort -u | wc -l)" -eq 1 ]
+        [ "$(grep -c '^after=ok' <<<"$said")" -eq 6 ]
+        books_are_empty
+}
+
 @test "pinned host memory works and takes no device memory" {
         local said
         said=$(tenant --mem 1G -- "$families" host 64)

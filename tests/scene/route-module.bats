@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The module in the real nginx: what a request goes through, and what may happen to it on the way.
+# variants: plain, because nothing here is built with a sanitizer: nginx is the distribution's
 bats_require_minimum_version 1.5.0
 load route
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The official Node client of OpenAI, of a pinned version from the registry, through the router to test replicas.
+# variants: plain, because nothing here is built with a sanitizer: nginx is the distribution's
 bats_require_minimum_version 1.5.0
 load route
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env bats
 # The test replica itself: what other scenes of the router rely on.
+# variants: plain, because nothing here is built with a sanitizer: nginx is the distribution's
 bats_require_minimum_version 1.5.0
 
 build=${SUBLET_PLAIN:-${SUBLET_BUILD:-$(cd "$BATS_TEST_DIRNAME/../../build" && pwd)}}
 
 setup() {
         dir=$(mktemp -d /tmp/sublet-replica-XXXXXX)
-        "$build/tests/peers/replica" --wake 0.2 --listen "unix:$dir/a" --share 0.5 --metrics vllm-old \
+        "$build/tests/peers/replica" --wake 1 --listen "unix:$dir/a" --share 0.5 --metrics vllm-old \
                 --listen "unix:$dir/b" 3>&- &
         replica=$!
         for _ in $(seq 100); do
@@ -59,9 +60,13 @@ field() {
 }
 
 @test "half a share takes twice as long" {
-        a=$(ask a /v1/chat/completions -o /dev/null -w '%{time_total}' -d "$(chat "$(long 40960)" 1)")
-        b=$(ask b /v1/chat/completions -o /dev/null -w '%{time_total}' -d "$(chat "$(long 40960)" 1)")
-        awk -v a="$a" -v b="$b" 'BEGIN { exit !(b > 1.6 * a && b < 2.6 * a) }'
+        # The best of three, of prompts that were not there before: others may have the machine.
+        for which in a b; do
+                for letter in x y z; do
+                        ask $which /v1/chat/completions -o /dev/null -w '%{time_total}\n' -d "$(chat "$(long 40960 $letter)" 1)"
+                done | sort -n | head -1
+        done > "$dir/times"
+        awk '{ t[NR] = $1 } END { print t[1], t[2]; exit !(t[2] > 1.6 * t[1] && t[2] < 2.6 * t[1]) }' "$dir/times"
 }
 
 @test "a client that leaves during prefill is noticed, and its work with it" {
@@ -100,7 +105,10 @@ field() {
         [[ $(ask a /is_sleeping) == *true* ]]
         ask a /wake_up -X POST > /dev/null
         [[ $(ask a /is_sleeping) == *true* ]]
-        sleep 0.3
+        for _ in {1..100}; do
+                [[ $(ask a /is_sleeping) == *true* ]] || break
+                sleep 0.05
+        done
         run ask a /v1/chat/completions -d "$(chat "$(long 40960)" 1)"
         [[ $output == *'"cached_tokens":0'* ]]
 }

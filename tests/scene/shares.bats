@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # What tests/gpu/time.sh counts shares with: an error that is there is seen, and none that is not.
+# variants: plain, because it is about a script
 bats_require_minimum_version 1.5.0
 
 setup() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # The simulated libraries: what they say to the driver is what the real ones were recorded to say, and
 # what they do with memory and time is what a program expects.
+# variants: plain, because the simulator and its libraries always are
 bats_require_minimum_version 1.5.0
 load machine
 
@@ -80,6 +81,10 @@ same_calls_of_child() {
 
 @test "so does a second context, with what is left in it" {
         same_calls contexts "ctx a" "$corners" contexts
+}
+
+@test "a green context is memory to the driver, and nothing else, as the real library has it" {
+        same_calls green green "$corners" green
 }
 
 @test "memory goes to another process as the real library sends it" {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The adding up itself: a test that cannot fail the sum is worth nothing.
+# variants: plain, because it is about a script
 bats_require_minimum_version 1.5.0
 
 setup() {
@@ -63,4 +64,22 @@ counts() {
         [ "$(verdict_of "$BATS_TEST_TMPDIR/said")" = '3 1 2' ]
         echo 'Segmentation fault' >> "$BATS_TEST_TMPDIR/said"
         [ "$(verdict_of "$BATS_TEST_TMPDIR/said")" = '0 1 0' ]
+}
+
+@test "what was skipped is told with its reason" {
+        keep "$kept" program 2 bash -c 'echo 1..2; echo ok 1 a; echo "ok 2 the card # skip no GPU"'
+        run -0 add_up "$kept"
+        [[ $output == *"skip no GPU  (the card )"* ]]
+        rm -rf "$kept"
+        keep "$kept" program 2 bash -c 'echo "1..0 # SKIP no kernel"'
+        run -0 add_up "$kept"
+        [[ $output == *"SKIP no kernel"* ]]
+}
+
+@test "a scene says which builds it is for, and every word of that is known" {
+        cd "$BATS_TEST_DIRNAME"
+        run grep -HnE '^# *(variants|alone)' ./*.bats
+        [ "$status" -eq 0 ]
+        run grep -vE ':# variants: plain( address)?( thread)?, because .|:# alone: because .' <<< "$output"
+        [ "$status" -eq 1 ] || { echo "$output"; false; }
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # The quota holds on every driver branch that was read; any other is refused, in one line.
+# variants: plain address, because quota.bats has the same threads
 bats_require_minimum_version 1.5.0
 load machine
 

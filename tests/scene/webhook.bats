@@ -69,6 +69,17 @@ verdict() { ask /validate "$(review "$@")" | jq -r '.response | "\(.allowed) \(.
         [[ $(verdict "$sidecar") == "false container i is privileged"* ]]
 }
 
+@test "a container beside one that rents is under the gate, too: descriptors can be handed to it" {
+        beside() { pod "$good" "$class" | jq -c --argjson c "$1" ".spec.${2:-containers} += [\$c]"; }
+        default='{"name":"b","securityContext":{"seccompProfile":{"type":"RuntimeDefault"}}}'
+        [[ $(verdict "$(beside "$default")") == "false container b of a pod that rents a GPU is under another"* ]]
+        [[ $(verdict "$(beside "$default" initContainers)") == "false container b of a pod"* ]]
+        [[ $(verdict "$(beside "$default" ephemeralContainers)") == "false container b of a pod"* ]]
+        [ "$(verdict "$(beside '{"name":"b"}')")" = "true " ]
+        run patches <<< "$(ask /mutate "$(review "$(beside "$default" initContainers)")")"
+        [ "$(jq -c '[.[] | select(.path | test("secc|securityContext")).path]' <<< "$output")" = '["/spec/containers/0/securityContext/seccompProfile","/spec/initContainers/0/securityContext/seccompProfile"]' ]
+}
+
 @test "what can never be placed is refused before it waits for ever" {
         [[ $(verdict "$(pod "$good" "$class" | sed 's/gpu-mem":"8"/gpu-mem":"8","sublet.dev\/gpu-share":"101"/')") == *"more than 100 %"* ]]
         [[ $(verdict "$(pod "$good" "$class" | sed 's/gpu-mem/gpu-share/')") == *"without sublet.dev/gpu-mem"* ]]

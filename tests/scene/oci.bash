@@ -1,0 +1,139 @@
+# What is claimed of every container runtime; $1 is a bundle's name, and `runtime` starts, lists and ends it:
+#       runtime run BUNDLE ID          in the foreground
+#       runtime kill ID SIGNAL
+#       runtime exec ID COMMAND...
+# shellcheck shell=bash disable=SC2034,SC2154  # what the scenes read, what bats, machine.bash and container.bash set
+
+# run_in_background BUNDLE ID: its words go to $machine/ID; $container is the runtime's process
+run_in_background() {
+        runtime run "$bundles/$1" "$2" < /dev/null > "$machine/$2" 2>&1 3>&- &
+        container=$!
+        started+=("$container")
+}
+
+says() {
+        grep -q "$2" "$machine/$1"
+}
+
+# The quota is what the container sees, and where it stops; its neighbours' memory is as it was.
+sees_its_quota_and_stops_there() {
+        local before
+        before=$(free_mib)
+        bundle a '.annotations = {"sublet.dev/mem": "1G"}' /t/gpu-families alloc 32
+        run runtime run "$bundles/a" a
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ "$(value total_mib "$output")" -eq 1024 ]
+        [ "$(value last "$output")" = CUDA_ERROR_OUT_OF_MEMORY ]
+        [ "$(value got_mib "$output")" -ge 128 ]
+        [[ $output == *$'\nafter=ok '* ]]
+        wait_for has_tenants 0
+        [ "$(free_mib)" -eq "$before" ]
+        "$sublet" events --json | jq -se 'any(.name == "QUOTA_REFUSED")'
+}
+
+# What ps shows of it while it runs, and that its end, by force, empties the books.
+is_a_tenant_of_the_daemon_until_it_ends() {
+        bundle b '.annotations = {"sublet.dev/mem": "2G", "sublet.dev/share": "25"}' \
+                /bin/sh -c 'exec /t/gpu-load -t 60 -k 500 deep'
+        run_in_background b b
+        wait_for eval '[ "$(of b held_bytes)" -gt 0 ]'
+        [ "$(of b quota_bytes)" -eq $((2048 * MIB)) ]
+        [ "$("$sublet" ps --json | jq -r '.[0].container.id')" = b ]
+        wait_for eval '"$sublet" usage --json | jq -e "map(.gpu_seconds) | add > 0"'
+        runtime kill b KILL
+        wait "$container" || true
+        wait_for has_tenants 0
+        [ "$("$sublet" ps -a --json | jq -r '.[] | select(.tenant == "b") | .devices[0].held_bytes')" -eq 0 ]
+}
+
+# Who asks for nothing has no device; who was given a node without a lease, or asks for more than there is, does not start,
+# and the runtime shows our line.
+is_not_started_without_a_lease() {
+        bundle c '.' /bin/sh -c 'echo it ran; /t/gpu-families meminfo'
+        run runtime run "$bundles/c" c
+        echo "$output"
+        [[ $output == *'it ran'* && $output != *total_mib* ]]
+        bundle d '.linux.devices = [{path: "/dev/nvidia0", type: "c", major: 1, minor: 3}]' /bin/sh -c 'echo it ran'
+        run runtime run "$bundles/d" d
+        echo "$output"
+        [[ $status -ne 0 && $output == *'sublet: '* && $output != *'it ran'* ]]
+        bundle d '.annotations = {"sublet.dev/mem": "999G"}' /bin/sh -c 'echo it ran'
+        run runtime run "$bundles/d" d
+        echo "$output"
+        [[ $status -ne 0 && $output == *'sublet: '*'999G is more'* && $output != *'it ran'* ]]
+        wait_for has_tenants 0
+}
+
+# A device belongs behind a gate: under no profile, or one whose listener is another's, nothing starts; what was written for
+# another driver starts, and has no device.
+is_not_let_near_a_device_under_another_profile() {
+        bundle g '.annotations = {"sublet.dev/mem": "1G"} | del(.linux.seccomp)' /bin/sh -c 'echo it ran'
+        run runtime run "$bundles/g" g
+        echo "$output"
+        [[ $status -ne 0 && $output == *'without a gate'* && $output != *'it ran'* ]]
+        bundle g '.annotations = {"sublet.dev/mem": "1G"} | .linux.seccomp.listenerMetadata = "sublet/1 525.60.13" | del(.hooks)' \
+                /bin/sh -c '/t/gpu-families meminfo; echo it ran'
+        run runtime run "$bundles/g" g
+        echo "$output"
+        [[ $output == *'it ran'* && $output != *total_mib* ]]
+        wait_for eval '"$sublet" events | grep -q "LEASE_REFUSED.*not one for driver"'
+}
+
+# Being stopped, or any signal, takes a caller out of a driver call; the kernel makes it again (gate/again.h).
+does_not_mind_being_stopped() {
+        # shellcheck disable=SC2016 # for the inner shell
+        bundle h '.annotations = {"sublet.dev/mem": "2G"}' /bin/sh -c '/t/gpu-families alloc 64 & p=$!; n=0
+                while [ $n -lt 20000 ] && kill -STOP $p && kill -CONT $p; do n=$((n + 1)); done 2> /dev/null; wait $p; echo "status=$? stops=$n"'
+        run runtime run "$bundles/h" h
+        echo "$output"
+        [ "$(value last "$output")" = CUDA_ERROR_OUT_OF_MEMORY ]
+        [[ $output == *$'\nafter=ok '* ]]
+        [ "$(value status "$output")" -eq 0 ]
+        [ "$(value stops "$output")" -gt 1000 ]
+        wait_for has_tenants 0
+        run "$sublet" events
+        [[ $output != *FOREIGN_OBJECT* && $output != *DENIED* && $output != *BOOKS_NOT_EMPTY* ]]
+}
+
+# A daemon that is killed and comes back is not noticed inside.
+outlives_the_daemon() {
+        bundle e '.annotations = {"sublet.dev/mem": "1G"}' \
+                /bin/sh -c 'echo it waits; until [ -e /tmp/go ]; do sleep 0.1; done; exec /t/gpu-families alloc 64'
+        rm -f "$rootfs/tmp/go"
+        run_in_background e e
+        wait_for says e 'it waits'
+        wait_for has_tenants 1
+        daemon_end KILL
+        touch "$rootfs/tmp/go"
+        wait "$container"
+        says e 'last=CUDA_ERROR_OUT_OF_MEMORY'
+        daemon_start
+        wait_for has_tenants 0
+        rm -f "$rootfs/tmp/go"
+}
+
+# With no daemon there is nobody to hand the listener to: the runtime refuses.
+is_not_started_without_a_daemon() {
+        bundle f '.annotations = {"sublet.dev/mem": "1G"}' /bin/sh -c 'echo it ran'
+        daemon_end TERM
+        run runtime run "$bundles/f" f
+        echo "$output"
+        [ "$status" -ne 0 ]
+        [[ $output != *'it ran'* ]]
+}
+
+# What is put into a running container is the container's tenant: its quota, and what that has left.
+execs_into_the_same_tenant() {
+        bundle g '.annotations = {"sublet.dev/mem": "1G"}' /bin/sh -c '/t/gpu-families meminfo; exec sleep 60'
+        run_in_background g g
+        wait_for says g total_mib=1024
+        run runtime exec g /t/gpu-families alloc 32
+        echo "$output"
+        [ "$(value total_mib "$output")" -eq 1024 ]
+        [ "$(value last "$output")" = CUDA_ERROR_OUT_OF_MEMORY ]
+        has_tenants 1
+        runtime kill g KILL
+        wait "$container" || true
+        wait_for has_tenants 0
+}
