@@ -1,0 +1,88 @@
+#!/usr/bin/env bats
+# The manifests of deploy/ themselves, as pods of the image that deploy/images makes, where the processes were until now; this file
+# is the last. Of a real node only the GPU is missing: daemon and keepers get the simulator's directory as pods that rent do.
+# shellcheck disable=SC2034  # $with is for pod, of pods.bash
+bats_require_minimum_version 1.5.0
+load pods
+
+setup() {
+        with=.
+}
+
+teardown() {
+        [ -n "${BATS_TEST_COMPLETED:-}" ] || {
+                kubectl -n sublet get pods -o wide
+                kubectl -n sublet describe pods | grep -A8 '^Events:'
+                for name in $(kubectl -n sublet get pods -o name); do
+                        echo "-- $name"
+                        kubectl -n sublet logs "$name" --tail=5
+                done
+                explain
+        }
+}
+
+# What is in FILE, as JSON with the image that is here; daemon and keepers on the machine with the simulated GPUs
+manifests() {
+        kubectl create -n sublet --dry-run=client -o json -f "$root/deploy/kubernetes/$1" | jq -c --arg dir "$machine_dir" --arg preload "$machine_preload" \
+                --arg libraries "$machine_libraries" '
+                ([$dir, ($preload | sub("/[^/]*$"; "")), ($libraries | split(":")[])] | unique | to_entries) as $folders |
+                (.spec.template.spec.containers // empty | .[].image) = "localhost/sublet:0.1.0" |
+                if .kind == "DaemonSet" and .metadata.name != "device-plugin" then .spec.template.spec |= (
+                        .containers[0].env += [{name: "SUBLET_SIM", value: $dir}, {name: "LD_PRELOAD", value: $preload}, {name: "LD_LIBRARY_PATH", value: $libraries}] |
+                        .containers[0].volumeMounts += [$folders[] | {name: "sim\(.key)", mountPath: .value}] |
+                        .volumes += [$folders[] | {name: "sim\(.key)", hostPath: {path: .value}}]) else . end'
+}
+
+# Not by `rollout status`, which has no answer where pods are replaced OnDelete.
+is_ready() { # KIND/NAME
+        kubectl -n sublet get "$1" -o json |
+                jq -e '.status | (.numberReady // .readyReplicas // 0) as $n | $n > 0 and $n == (.desiredNumberScheduled // .replicas)'
+}
+
+@test "daemon, keepers and device plugin run as their manifests say" {
+        gone
+        part_end plugin
+        part_end daemon
+        manifests node.yaml | kubectl apply -n sublet -f -
+        for name in daemon keepers device-plugin; do
+                until_ok 90 is_ready "daemonset/$name"
+        done
+        until_ok 90 has_tenants 0
+        until_ok 90 eval '[ "$(kubectl get node "$node" -o "jsonpath={.status.allocatable.sublet\.dev/gpu-mem}")" = 32 ]'
+}
+
+@test "a pod under them sees its quota and is stopped at it" {
+        pod one "$(rents main 4 "" 'gpu-families alloc 32')"
+        phase one Succeeded
+        [ "$(word one total_mib)" = 4096 ]
+        [ "$(word one last)" = CUDA_ERROR_OUT_OF_MEMORY ]
+        gone
+}
+
+@test "the daemon's pod is replaced, and a tenant does not notice" {
+        pod one "$(rents main 6 30 'exec gpu-load -t 900 -k 20000 sync')"
+        until_ok 90 eval '[ "$(tenant one main held_bytes)" -gt 0 ]'
+        keeper=$(tenant one main keeper)
+        old=$(kubectl -n sublet get pods -l app.kubernetes.io/component=daemon -o name)
+        kubectl -n sublet delete --wait=false "$old"
+        until_ok 90 eval '[ "$(kubectl -n sublet get pods -l app.kubernetes.io/component=daemon -o name)" != "'"$old"'" ]'
+        until_ok 90 is_ready daemonset/daemon
+        until_ok 90 has_tenants 1
+        [ "$(tenant one main keeper)" = "$keeper" ]
+        phase_is one Running
+        grows one
+        agree
+        gone
+}
+
+@test "extender and webhook run as their manifests say, and one extender decides" {
+        part_end extender
+        manifests extender.yaml | kubectl apply -n sublet -f -
+        kubectl -n sublet delete --ignore-not-found service,endpoints webhook
+        part_end webhook
+        manifests webhook.yaml | kubectl apply -n sublet -f -
+        until_ok 90 is_ready deployment/webhook
+        until_ok 90 eval '[ "$(kubectl -n sublet get endpoints extender -o "jsonpath={.subsets[0].addresses[*].ip}" | wc -w)" = 1 ]'
+        with='.spec.containers[0].securityContext = {privileged: true}'
+        until_ok 60 eval 'refused privileged "$(rents main 2 "" true)" && [[ $said = *"no seccomp filter reaches it"* ]]' || { echo "$said"; return 1; }
+}
