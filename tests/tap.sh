@@ -71,6 +71,8 @@ add_up() {
                 elif [ -z "${BRIEF:-}" ]; then
                         printf 'ok      %-34s %4d passed%s\n' "$(cat "$kept/name")" "$p" "$([ "$s" -gt 0 ] && echo ", $s skipped")"
                 fi
+                # What was not seen is said, with the reason.
+                [ "$s" -eq 0 ] || sed -nE 's/^(ok|1\.\.0) *([0-9]+ *)?(.*)# *([Ss][Kk][Ii][Pp].*)$/        \4  (\3)/p' "$kept/out"
         done
 }
 

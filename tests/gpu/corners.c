@@ -1,10 +1,10 @@
 /*
  * corners - what the families do not show of a CUDA library's calls into the driver.
  *
- *      corners small | contexts | virtual | full
+ *      corners small | contexts | green | virtual | full
  *
  * small: allocations below 2 MiB of each kind, streams, pools of odd sizes, wishes about managed
- * memory. contexts: a second context beside the first. virtual: memory of cuMemCreate goes to a
+ * memory. contexts: a second context beside the first. green: some of the multiprocessors, a stream on them. virtual: memory of cuMemCreate goes to a
  * child by descriptor. full: more than there is. Prints corner=NAME ok, or the call that failed;
  * exit status 3.
  *
@@ -200,6 +200,33 @@ static void contexts(void)
         mark("end");
 }
 
+static void green(void)
+{
+        CUdevResource all, part;
+        CUdevResourceDesc desc;
+        unsigned int one = 1;
+        CUgreenCtx green;
+        CUcontext context;
+        CUstream stream;
+        CUdeviceptr at;
+
+        MUST(cuInit(0));
+        MUST(cuDeviceGet(&device, 0));
+        MUST(cuDevicePrimaryCtxRetain(&context, device));
+        MUST(cuCtxSetCurrent(context));
+        mark("green");
+        MUST(cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM));
+        MUST(cuDevSmResourceSplitByCount(&part, &one, &all, NULL, 0, 32));
+        MUST(cuDevResourceGenerateDesc(&desc, &part, 1));
+        MUST(cuGreenCtxCreate(&green, desc, device, CU_GREEN_CTX_DEFAULT_STREAM));
+        MUST(cuCtxFromGreenCtx(&context, green));
+        MUST(cuCtxSetCurrent(context));
+        MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        MUST(cuMemAlloc(&at, 32));
+        MUST(cuMemAlloc(&at, 64));
+        mark("end");
+}
+
 /* ---- virtual --------------------------------------------------------------------------------- */
 
 static void send_fd(int socket, int fd)
@@ -347,7 +374,11 @@ int main(int argc, char **argv)
         static const struct {
                 const char *name;
                 void (*run)(void);
-        } corners[] = { { "small", small }, { "contexts", contexts }, { "virtual", virtual }, { "full", full } };
+        } corners[] = { { "small", small },
+                        { "contexts", contexts },
+                        { "green", green },
+                        { "virtual", virtual },
+                        { "full", full } };
 
         for (size_t i = 0; argc == 2 && i < sizeof(corners) / sizeof(*corners); i++) {
                 if (strcmp(argv[1], corners[i].name) != 0)

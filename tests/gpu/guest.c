@@ -3,11 +3,14 @@
  *
  *      guest symbols                     which library answers for ioctl, however it is asked for
  *      guest dlopen LIBCUDA [STEP-MiB]   memory through a libcuda opened by its path, until refused
+ *      guest procaddress LIBCUDA [STEP-MiB]   the same by what cuGetProcAddress gives
  *      guest threads N                   N threads take 8 MiB each time, until each is refused
  *      guest forks N                     N children take and free 4 MiB at a time and are killed at random; 8 live at a time
  *      guest signals MILLISECONDS        driver calls in a signal handler that comes anywhere, also in malloc
  *      guest fork                        a child of fork has none of its parent's objects, and may have its own
  *      guest close COMMAND...            closes every descriptor above 2, as daemons do, and executes the command
+ *      guest late LIBRARY                loads the library when it has threads, and asks each whether it is below a gate
+ *      guest hold MiB FILE               takes so much, writes its number into the file, and waits to be ended
  *      guest spawn                       closing in a child of vfork leaves the parent's books alone
  *
  * The driver is spoken to as raw.c does (rm-abi.md, release 580). Exit status: 0 as it should be; 1 not; 2 usage.
@@ -24,6 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -157,23 +161,39 @@ static int symbols(void)
 
 /* ---- libcuda, by its path ------------------------------------------------------------------------------------- */
 
-static int by_path(const char *path, uint64_t step)
+typedef int (*get_proc)(const char *, void **, int, uint64_t, void *);
+
+/* As the runtime library of CUDA 12 finds its functions; or by dlsym. */
+static void *find(void *library, get_proc get, const char *name, const char *versioned)
+{
+        void *found = NULL;
+
+        if (!get)
+                return dlsym(library, versioned);
+        return get(name, &found, 12000, 0, NULL) == 0 ? found : NULL;
+}
+
+static int by_path(const char *path, uint64_t step, bool by_driver)
 {
         void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
         int (*init)(unsigned int), (*get)(int *, int), (*create)(void **, unsigned int, int);
         int (*alloc)(uint64_t *, size_t), device, r = 0;
         uint64_t pointer, got = 0;
+        get_proc proc = NULL;
         void *context;
 
         if (!library) {
                 printf("%s\n", dlerror());
                 return 1;
         }
-        *(void **)&init = dlsym(library, "cuInit");
-        *(void **)&get = dlsym(library, "cuDeviceGet");
-        *(void **)&create = dlsym(library, "cuCtxCreate_v2");
-        *(void **)&alloc = dlsym(library, "cuMemAlloc_v2");
-        if (init(0) || get(&device, 0) || create(&context, 0, device))
+        if (by_driver)
+                *(void **)&proc = dlsym(library, "cuGetProcAddress_v2");
+        *(void **)&init = find(library, proc, "cuInit", "cuInit");
+        *(void **)&get = find(library, proc, "cuDeviceGet", "cuDeviceGet");
+        *(void **)&create = find(library, proc, "cuCtxCreate", "cuCtxCreate_v2");
+        *(void **)&alloc = find(library, proc, "cuMemAlloc", "cuMemAlloc_v2");
+        if ((by_driver && !proc) || !init || !get || !create || !alloc || init(0) || get(&device, 0) ||
+            create(&context, 0, device))
                 return 1;
         while (got < 1024 * MIB * 64 && (r = alloc(&pointer, step)) == 0)
                 got += step;
@@ -343,6 +363,55 @@ static int spawn(void)
         return 0;
 }
 
+static int hold(unsigned int mib, const char *path)
+{
+        uint32_t client;
+        int ctl = driver_open(&client);
+        FILE *file;
+
+        if (memory_new(ctl, client, H_MEMORY, mib * MIB) != 0)
+                return 1;
+        file = fopen(path, "we");
+        if (!file || fprintf(file, "%d\n", getpid()) < 0 || fclose(file) != 0)
+                return 1;
+        for (;;)
+                (void)pause();
+}
+
+static void *probe_later(void *context)
+{
+        int *go = context;
+
+        (void)!read(*go, &(char){ 0 }, 1);
+        return (void *)(uintptr_t)(syscall(SYS_ioctl, -1, 0xc00446ffu, 0L) > 0); /* GATE_PROBE of gate/gate.h */
+}
+
+/* The library comes when there are threads already. */
+static int late(const char *path)
+{
+        pthread_t list[2];
+        uintptr_t below = 0;
+        int fds[2];
+        void *is;
+
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return 1;
+        for (int i = 0; i < 2; i++)
+                if (pthread_create(&list[i], NULL, probe_later, &fds[0]))
+                        return 1;
+        if (!dlopen(path, RTLD_NOW)) {
+                printf("%s\n", dlerror());
+                return 1;
+        }
+        (void)close(fds[1]);
+        for (int i = 0; i < 2; i++) {
+                (void)pthread_join(list[i], &is);
+                below += (uintptr_t)is;
+        }
+        printf("threads=2 below=%u\n", (unsigned int)below);
+        return below == 2 ? 0 : 1;
+}
+
 static int close_all(char **command)
 {
         for (int fd = 3; fd < 1100; fd++)
@@ -360,7 +429,9 @@ int main(int argc, char **argv)
         if (!strcmp(what, "symbols"))
                 return symbols();
         if (!strcmp(what, "dlopen") && argc > 2)
-                return by_path(argv[2], (argc > 3 ? (uint64_t)(unsigned int)atoi(argv[3]) : 32) * MIB);
+                return by_path(argv[2], (argc > 3 ? (uint64_t)(unsigned int)atoi(argv[3]) : 32) * MIB, false);
+        if (!strcmp(what, "procaddress") && argc > 2)
+                return by_path(argv[2], (argc > 3 ? (uint64_t)(unsigned int)atoi(argv[3]) : 32) * MIB, true);
         if (!strcmp(what, "threads") && n)
                 return threads(n);
         if (!strcmp(what, "forks") && n)
@@ -371,8 +442,13 @@ int main(int argc, char **argv)
                 return after_fork();
         if (!strcmp(what, "close") && argc > 2)
                 return close_all(argv + 2);
+        if (!strcmp(what, "hold") && argc > 3)
+                return hold(n, argv[3]);
+        if (!strcmp(what, "late") && argc > 2)
+                return late(argv[2]);
         if (!strcmp(what, "spawn"))
                 return spawn();
-        fprintf(stderr, "usage: guest symbols|dlopen|threads|forks|signals|fork|close|spawn ...\n");
+        fprintf(stderr,
+                "usage: guest symbols|dlopen|procaddress|threads|forks|signals|fork|close|hold|late|spawn ...\n");
         return 2;
 }

@@ -2,7 +2,7 @@
  * answer about tenants and devices, given twice: the second time there is a minute to remember. */
 #include "base/clock.h"
 #include "cli/crowd.h"
-#include "cli/field.h"
+#include "ask/field.h"
 #include "cli/screen.h"
 
 #include <stdint.h>

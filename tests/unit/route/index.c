@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -174,7 +175,16 @@ static void killed_processes_leave_an_index_that_works(void **state)
         }
 }
 
-/* The figures; a machine that is busy may be slower, so only a tenth is demanded here. */
+/* Of this process: what others take of the processors is not ours. */
+static nsec processor_time(void)
+{
+        struct timespec t;
+
+        assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t), 0);
+        return (nsec)t.tv_sec * NSEC_PER_SEC + (nsec)t.tv_nsec;
+}
+
+/* The figures; caches are shared with others, so only a tenth is demanded here. */
 static void look_ups_are_fast_and_memory_is_bounded(void **state)
 {
         enum { N = 1 << 20, LONG = 128 };
@@ -190,12 +200,12 @@ static void look_ups_are_fast_and_memory_is_bounded(void **state)
         for (unsigned int i = 0; i < N / LONG / 2; i++)
                 for (unsigned int r = 0; r < 4; r++)
                         index_put(large, i % 16 * 4 + r, chains + (size_t)i * LONG, LONG);
-        start = clock_now();
+        start = processor_time();
         for (int round = 0; round < 8; round++)
                 for (size_t i = 0; i < N / LONG; i++, n += found[i / 1 % 1] + LONG)
                         (void)index_match(large, chains + (i * 2654435761u % (N / LONG)) * LONG, LONG, UINT64_MAX,
                                           found);
-        span = clock_now() - start;
+        span = processor_time() - start;
         n = 8 * (uint64_t)N;
         print_message("# %.1f M block look-ups/s (half of them end at the first block)\n",
                       (double)n / 2 / ((double)span / 1e9) / 1e6);
