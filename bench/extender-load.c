@@ -2,9 +2,10 @@
  * The scheduler's side of the extender's benchmark: fills a fake API server with nodes, asks filter and prioritize with
  * all of them for one pod after another of a realistic mix, binds, and says how long it took and what was stranded.
  *
- *      extender-load API-URL EXTENDER-SOCKET NODES GPUS UNITS ROUNDS BINDS PODS
+ *      extender-load API-URL EXTENDER-SOCKET EXTENDER-PID NODES GPUS UNITS ROUNDS BINDS PODS
  *
- * 1. ROUNDS of filter + prioritize with NODES names each (nodeCacheCapable): percentiles of the sum of both.
+ * 1. ROUNDS of filter + prioritize with NODES names each (nodeCacheCapable): percentiles of the sum of both, and what
+ *    the extender's process computed for one (ask_cpu_ms), which other work of the machine does not lengthen.
  * 2. BINDS pods by eight threads, each to a node that prioritize would like: bindings per second.
  * 3. PODS in all: pods by prioritize until the first that fits nowhere: memory that is free then is stranded.
  * Prints one JSON object.
@@ -251,28 +252,39 @@ static void await_nodes(CURL *curl)
         exit(1);
 }
 
+static nsec computed(pid_t pid)
+{
+        struct timespec time = { 0 };
+        clockid_t clock;
+
+        if (clock_getcpuclockid(pid, &clock) == 0)
+                (void)clock_gettime(clock, &time);
+        return time.tv_sec * NSEC_PER_SEC + time.tv_nsec;
+}
+
 int main(int argc, char **argv)
 {
         CURL *curl;
         pthread_t threads[THREADS];
         int n_rounds, n_pods;
-        nsec *took, began, span;
+        nsec *took, began, span, work;
         char node[128];
         long long asked = 0, placed = 0;
 
-        if (argc != 9) {
+        if (argc != 10) {
                 (void)fprintf(stderr,
-                              "usage: extender-load API-URL EXTENDER-SOCKET NODES GPUS UNITS ROUNDS BINDS PODS\n");
+                              "usage: extender-load API-URL EXTENDER-SOCKET EXTENDER-PID NODES GPUS UNITS ROUNDS BINDS "
+                              "PODS\n");
                 return 2;
         }
         api = argv[1];
         extender = argv[2];
-        n_nodes = atoi(argv[3]);
-        n_gpus = atoi(argv[4]);
-        n_units = atoi(argv[5]);
-        n_rounds = atoi(argv[6]);
-        last_bind = atoi(argv[7]);
-        n_pods = atoi(argv[8]);
+        n_nodes = atoi(argv[4]);
+        n_gpus = atoi(argv[5]);
+        n_units = atoi(argv[6]);
+        n_rounds = atoi(argv[7]);
+        last_bind = atoi(argv[8]);
+        n_pods = atoi(argv[9]);
         (void)curl_global_init(CURL_GLOBAL_DEFAULT);
         curl = curl_easy_init();
         put_nodes(curl);
@@ -287,8 +299,10 @@ int main(int argc, char **argv)
         span = clock_now() - began;
 
         took = calloc((size_t)n_rounds + 1, sizeof(*took));
+        work = computed(atoi(argv[3]));
         for (int i = 0; i < n_rounds; i++)
                 choose(curl, (unsigned int)(last_bind + i), node, sizeof(node), &took[i]);
+        work = computed(atoi(argv[3])) - work;
         if (n_rounds)
                 qsort(took, (size_t)n_rounds, sizeof(*took), by_size);
 
@@ -304,11 +318,12 @@ int main(int argc, char **argv)
                 }
         (void)printf(
                 "{\"nodes\":%d,\"gpus\":%d,\"pods\":%d,\"rounds\":%d,\"ask_p50_ms\":%.2f,\"ask_p99_ms\":%.2f,\"ask_max_"
-                "ms\":%.2f,"
+                "ms\":%.2f,\"ask_cpu_ms\":%.2f,"
                 "\"binds\":%d,\"binds_failed\":%d,\"binds_per_s\":%.0f,\"packed\":%lld,\"stranded_permille\":%lld}\n",
                 n_nodes, n_gpus, n_pods, n_rounds, (double)took[n_rounds / 2] / 1e6,
-                (double)took[n_rounds * 99 / 100] / 1e6, (double)took[n_rounds ? n_rounds - 1 : 0] / 1e6, last_bind,
-                atomic_load(&n_failed), last_bind ? (double)last_bind * 1e9 / (double)span : 0.0, asked,
+                (double)took[n_rounds * 99 / 100] / 1e6, (double)took[n_rounds ? n_rounds - 1 : 0] / 1e6,
+                n_rounds ? (double)work / 1e6 / n_rounds : 0.0, last_bind, atomic_load(&n_failed),
+                last_bind ? (double)last_bind * 1e9 / (double)span : 0.0, asked,
                 1000 - placed * 1000 / ((long long)n_nodes * n_gpus * n_units));
         curl_easy_cleanup(curl);
         free(took);
