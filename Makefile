@@ -24,12 +24,13 @@ deps:
 	@tools/deps
 
 $(BUILD)/build.ninja:
-	@meson setup $(BUILD) --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false) >/dev/null
+	@meson setup $(BUILD) --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false -Doptimization=1 -Dc_args=-g1 -Dwerror=false) >/dev/null
 
 demo: all
 	@tools/demo $(BUILD)
 
 test: all
+	@tools/deps containers
 	@tests/run $(BUILD)
 
 test-all:
