@@ -215,20 +215,26 @@ static bool is_filtered(struct task *task)
         return task->filter == IS_FILTERED;
 }
 
-static bool entry_has(int dir, const char *descriptor, struct task *task, const struct file *file,
-                      const struct stat *st)
+/* A file that is looked for, and whether it may be where no table shows it. */
+struct sought {
+        int fd;
+        struct stat st;
+        bool may_wait;
+};
+
+static bool entry_has(int dir, const char *descriptor, struct task *task, const struct sought *sought)
 {
         struct stat theirs;
 
         if (!isdigit((unsigned char)*descriptor) || fstatat(dir, descriptor, &theirs, 0) < 0)
                 return false;
-        if (same_kind(&theirs, st) && same_file(task->id, atoi(descriptor), file->fd))
+        if (same_kind(&theirs, &sought->st) && same_file(task->id, atoi(descriptor), sought->fd))
                 return true;
-        return (S_ISSOCK(theirs.st_mode) || !(theirs.st_mode & S_IFMT)) && is_filtered(task) &&
+        return sought->may_wait && (S_ISSOCK(theirs.st_mode) || !(theirs.st_mode & S_IFMT)) && is_filtered(task) &&
                holds_unseen(task->id, descriptor);
 }
 
-static bool table_has(const char *path, pid_t id, const struct file *file, const struct stat *st)
+static bool table_has(const char *path, pid_t id, const struct sought *sought)
 {
         struct task task = { .id = id };
         struct dirent *entry;
@@ -240,7 +246,7 @@ static bool table_has(const char *path, pid_t id, const struct file *file, const
         if (!dir)
                 return hides(id);
         while (!has && (entry = readdir(dir)))
-                has = entry_has(dirfd(dir), entry->d_name, &task, file, st);
+                has = entry_has(dirfd(dir), entry->d_name, &task, sought);
         (void)closedir(dir);
         return has;
 }
@@ -259,7 +265,7 @@ static bool has_threads(const char *tasks)
         return stat(tasks, &st) == 0 && st.st_nlink > 3;
 }
 
-static bool process_has(pid_t process, const struct file *file, const struct stat *st)
+static bool process_has(pid_t process, const struct sought *sought)
 {
         char path[96];
         struct dirent *entry;
@@ -267,7 +273,7 @@ static bool process_has(pid_t process, const struct file *file, const struct sta
         DIR *dir;
 
         (void)snprintf(path, sizeof(path), "/proc/%d/fd", process);
-        has = table_has(path, process, file, st);
+        has = table_has(path, process, sought);
         (void)snprintf(path, sizeof(path), "/proc/%d/task", process);
         dir = has || !has_threads(path) ? NULL : opendir(path);
         while (dir && !has && (entry = readdir(dir))) {
@@ -276,7 +282,7 @@ static bool process_has(pid_t process, const struct file *file, const struct sta
                 if (thread <= 0 || !has_own_table(process, thread))
                         continue;
                 (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/fd", process, thread);
-                has = table_has(path, thread, file, st);
+                has = table_has(path, thread, sought);
         }
         if (dir)
                 (void)closedir(dir);
@@ -294,14 +300,16 @@ static bool is_mapped_by_any(struct files *files, const struct file *file,
         return false;
 }
 
-static bool anybody_has(const struct file *file)
+/* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that they were
+ * in. What waits is another tenant's then. An export's memory is there for as long as its file, whoever has that. */
+static bool anybody_has(const struct file *file, bool has_tasks)
 {
+        struct sought sought = { .fd = file->fd, .may_wait = has_tasks || !file->is_space };
         struct dirent *entry;
-        struct stat st;
         bool has = false;
         DIR *dir = opendir("/proc");
 
-        if (!dir || fstat(file->fd, &st) < 0) {
+        if (!dir || fstat(file->fd, &sought.st) < 0) {
                 if (dir)
                         (void)closedir(dir);
                 return true; /* cannot tell: keep it */
@@ -309,14 +317,15 @@ static bool anybody_has(const struct file *file)
         while (!has && (entry = readdir(dir))) {
                 pid_t process = (pid_t)atoi(entry->d_name);
 
-                has = process > 0 && process != getpid() && process_has(process, file, &st);
+                has = process > 0 && process != getpid() && process_has(process, &sought);
         }
         (void)closedir(dir);
         return has;
 }
 
 /* The look through /proc is done without the lock; the file is kept open by being in use. */
-static bool is_unused(struct files *files, uint64_t number, bool (*is_mapped)(struct files *files, pid_t process))
+static bool is_unused(struct files *files, uint64_t number, bool has_tasks,
+                      bool (*is_mapped)(struct files *files, pid_t process))
 {
         struct file file = { .fd = -1 };
         bool has;
@@ -331,7 +340,7 @@ static bool is_unused(struct files *files, uint64_t number, bool (*is_mapped)(st
         }
         if (file.fd < 0)
                 return false;
-        has = anybody_has(&file) || is_mapped_by_any(files, &file, is_mapped);
+        has = anybody_has(&file, has_tasks) || is_mapped_by_any(files, &file, is_mapped);
         files_unuse(files, number);
         return !has;
 }
@@ -348,13 +357,13 @@ static uint64_t next_number(struct files *files, uint64_t after)
         return next;
 }
 
-uint64_t files_drop_unused(struct files *files, bool (*is_mapped)(struct files *files, pid_t process),
+uint64_t files_drop_unused(struct files *files, bool has_tasks, bool (*is_mapped)(struct files *files, pid_t process),
                            bool *ret_is_space)
 {
         uint64_t number = 0;
 
         while ((number = next_number(files, number))) {
-                if (!is_unused(files, number, is_mapped))
+                if (!is_unused(files, number, has_tasks, is_mapped))
                         continue;
                 LOCKED(&files->lock);
                 for (size_t i = 0; i < files->n; i++)

@@ -59,8 +59,9 @@ uint64_t files_keep(struct files *files, int fd, bool is_space);
 void files_mapped(struct files *files, uint64_t number, pid_t process);
 
 /* A file that no process but us has open or, by `is_mapped`, mapped: closed here, and its number
- * given. 0: none. Looks through /proc: not for the path of a call. */
-uint64_t files_drop_unused(struct files *files, bool (*is_mapped)(struct files *files, pid_t process),
+ * given. 0: none. Looks through /proc: not for the path of a call. has_tasks: tasks are left under the
+ * tenant's filter. */
+uint64_t files_drop_unused(struct files *files, bool has_tasks, bool (*is_mapped)(struct files *files, pid_t process),
                            bool *ret_is_space);
 
 /* A line of /proc/PID/maps: whether it is a range of one of the spaces, whatever the tenant calls the node. UVM's ranges have

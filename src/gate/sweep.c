@@ -160,7 +160,7 @@ static void settle_files(struct gate *gate)
         uint64_t file;
         bool is_space;
 
-        while ((file = files_drop_unused(&gate->files, has_ranges, &is_space))) {
+        while ((file = files_drop_unused(&gate->files, !gate->is_empty, has_ranges, &is_space))) {
                 LOCKED(&gate->ledger_lock);
                 if (is_space)
                         ledger_space_gone(gate->ledger, file);

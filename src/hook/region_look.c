@@ -4,23 +4,15 @@
  */
 #include "hook/region.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
-enum {
-        LOOK_NSEC = 50 * 1000 * 1000, /* of our own time; a whole look takes less than one */
-};
-
-static int64_t own_time(void)
-{
-        struct timespec now = { 0 };
-
-        (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-        return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
+/* Of our own time; a whole look takes less than one. */
+#define LOOK_FOR (50 * NSEC_PER_MSEC)
 
 /* Asked for, not taken: a process that looks for a slot at this moment is not sent on. */
 static bool is_locked(int fd, size_t slot)
@@ -33,14 +25,14 @@ static bool is_locked(int fd, size_t slot)
 /* The kernel asks every lock that the tenant has on the file, and there may be any number of them: -ETIME. */
 static int add(int fd, const struct region *region, struct region_books *books)
 {
-        int64_t until = own_time() + LOOK_NSEC;
+        nsec until = clock_cpu() + LOOK_FOR;
 
         for (size_t i = 0; i < REGION_SLOTS; i++) {
                 const struct region_slot *slot = &region->slots[i];
 
                 if (!slot->process)
                         continue;
-                if (own_time() > until)
+                if (clock_cpu() > until)
                         return -ETIME;
                 if (!is_locked(fd, i))
                         continue;
