@@ -8,9 +8,15 @@
  */
 #include "gate/request.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <time.h>
+
+/* The watcher clears a place a moment after its last process has ended. */
+#define CLEARED_BY NSEC_PER_SEC
 
 void inlets_init(struct gate *gate, int listener)
 {
@@ -49,14 +55,44 @@ static int put(struct gate *gate, int listener, struct inlet **ret)
         return -EBUSY;
 }
 
+/* A place whose processes have ended, that the watcher has not cleared yet. */
+static bool has_ended_one(const struct gate *gate)
+{
+        for (size_t i = 1; i < GATE_INLETS; i++) {
+                struct pollfd fd = { gate->inlets[i].listener, 0, 0 };
+
+                if (gate->inlets[i].is_empty || (poll(&fd, 1, 0) == 1 && fd.revents & POLLHUP))
+                        return true;
+        }
+        return false;
+}
+
+/* Waits for a place only while one is about to be free: a tenant that keeps all of its own filled holds up nobody. */
+static int find_place(struct gate *gate, int listener, struct inlet **ret)
+{
+        nsec until = clock_now() + CLEARED_BY;
+
+        for (;;) {
+                struct timespec moment = { .tv_nsec = NSEC_PER_MSEC };
+                bool is_soon;
+                int r;
+
+                (void)pthread_mutex_lock(&gate->inlets_mutex);
+                r = put(gate, listener, ret);
+                is_soon = r == -EBUSY && has_ended_one(gate);
+                (void)pthread_mutex_unlock(&gate->inlets_mutex);
+                if (!is_soon || clock_now() > until)
+                        return r;
+                (void)eventfd_write(gate->wake, 1);
+                (void)nanosleep(&moment, NULL);
+        }
+}
+
 int gate_join(struct gate *gate, int listener)
 {
         struct inlet *inlet;
-        int r;
+        int r = find_place(gate, listener, &inlet);
 
-        (void)pthread_mutex_lock(&gate->inlets_mutex);
-        r = put(gate, listener, &inlet);
-        (void)pthread_mutex_unlock(&gate->inlets_mutex);
         if (r < 0)
                 return r;
         (void)eventfd_write(gate->wake, 1); /* the watcher is to look after it, too */

@@ -151,19 +151,16 @@ static int close_rig(void **state)
         return 0;
 }
 
-/* A process under the filter, and a gate for it. It does not begin before the gate is there. */
-static void begin(struct rig *rig, void (*tenant)(void))
+/* A process under the filter; it does not begin before a byte is written to *ret_go. Its listener, ours. */
+static int under_filter(struct rig *rig, void (*tenant)(void), pid_t *ret_process, int *ret_go)
 {
-        struct gate_options options = { .lease = &rig->lease,
-                                        .layout = layout_of(580, 159, 4),
-                                        .driver = fake_driver(rig->fake) };
         int said[2], go[2], listener = -1, ours, pidfd;
         char byte = 0;
 
         assert_int_equal(pipe2(said, O_CLOEXEC), 0);
         assert_int_equal(pipe2(go, O_CLOEXEC), 0);
-        rig->tenant = fork();
-        if (rig->tenant == 0) {
+        *ret_process = fork();
+        if (*ret_process == 0) {
                 (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
                 listener = filter_install(&rig->filter);
                 (void)!write(said[1], &listener, sizeof(listener));
@@ -178,17 +175,29 @@ static void begin(struct rig *rig, void (*tenant)(void))
                 print_message("# the filter cannot be installed here: %s\n", strerror(-listener));
                 skip();
         }
-        pidfd = (int)syscall(SYS_pidfd_open, rig->tenant, 0);
+        pidfd = (int)syscall(SYS_pidfd_open, *ret_process, 0);
         ours = (int)syscall(SYS_pidfd_getfd, pidfd, listener, 0);
         assert_true(ours >= 0);
         (void)close(pidfd);
-        assert_int_equal(gate_new(&options, ours, &rig->gate), 0);
+        (void)close(said[0]);
+        (void)close(said[1]);
+        (void)close(go[0]);
+        *ret_go = go[1];
+        return ours;
+}
+
+/* A process under the filter, and a gate for it. */
+static void begin(struct rig *rig, void (*tenant)(void))
+{
+        struct gate_options options = { .lease = &rig->lease,
+                                        .layout = layout_of(580, 159, 4),
+                                        .driver = fake_driver(rig->fake) };
+        int go, listener = under_filter(rig, tenant, &rig->tenant, &go);
+
+        assert_int_equal(gate_new(&options, listener, &rig->gate), 0);
         assert_int_equal(gate_start(rig->gate), 0);
-        assert_int_equal(write(go[1], "", 1), 1);
-        for (int i = 0; i < 2; i++) {
-                (void)close(said[i]);
-                (void)close(go[i]);
-        }
+        assert_int_equal(write(go, "", 1), 1);
+        (void)close(go);
 }
 
 /* Waits for the tenant; returns its status. Then the books must be empty, and the driver too. */
@@ -639,6 +648,47 @@ static void hammer(void)
                 (void)fb_info(&h, RM_FB_TOTAL_RAM);
 }
 
+static void do_nothing(void)
+{
+}
+
+/* As `exec` into a container, again and again: while all places are taken nobody else comes in, and what has ended takes none
+ * from who comes next. */
+static void processes_come_in_later(void **state)
+{
+        enum { MOST = 128 };
+        struct rig *rig = *state;
+        int go[MOST], listener;
+        pid_t processes[MOST];
+        size_t n = 0;
+
+        begin(rig, hammer);
+        for (;;) {
+                assert_true(n < MOST);
+                listener = under_filter(rig, do_nothing, &processes[n], &go[n]);
+                if (gate_join(rig->gate, listener) < 0)
+                        break;
+                n++;
+        }
+        assert_true(n > 16);
+        for (size_t i = 0; i < 16; i++) {
+                assert_int_equal(gate_join(rig->gate, listener), -EBUSY);
+                assert_int_equal(kill(processes[i], SIGKILL), 0);
+                assert_int_equal(waitpid(processes[i], NULL, 0), processes[i]);
+                assert_int_equal(gate_join(rig->gate, listener), 0);
+                (void)close(go[i]);
+                listener = under_filter(rig, do_nothing, &processes[i], &go[i]);
+        }
+        (void)close(listener);
+        for (size_t i = 0; i <= n; i++) {
+                assert_int_equal(kill(processes[i], SIGKILL), 0);
+                assert_int_equal(waitpid(processes[i], NULL, 0), processes[i]);
+                (void)close(go[i]);
+        }
+        assert_int_equal(kill(rig->tenant, SIGKILL), 0);
+        assert_int_equal(finish(rig, NULL), -SIGKILL);
+}
+
 /* G5: errors, not a free GPU. */
 static void a_gate_that_ends_leaves_errors_behind(void **state)
 {
@@ -692,6 +742,7 @@ int main(void)
                 gate_test(what_the_driver_takes_down_late_is_waited_for),
                 gate_test(memory_of_the_card_itself_is_waited_for),
                 gate_test(a_quota_that_shrinks_under_use_grants_nothing),
+                gate_test(processes_come_in_later),
                 gate_test(a_gate_that_ends_leaves_errors_behind),
                 cmocka_unit_test(gates_leave_no_descriptor_behind),
         };
