@@ -23,7 +23,7 @@ tally() {
         rc=$(cat "$1/rc" 2> /dev/null)
         awk -v rc="${rc:-none}" '
                 /^1\.\.[0-9]+/     { planned = substr($1, 4) + 0; has_plan = 1; whole = /# *[Ss][Kk][Ii][Pp]/; next }
-                /^not ok( |$)/        { reported++; if (/# *TODO/) skipped++; else failed++; next }
+                /^not ok( |$)/        { reported++; if (/# *(TODO|SKIP)/) skipped++; else failed++; next } # cmocka skips so
                 /^ok( |$)/        { reported++; if (/# *([Ss][Kk][Ii][Pp]|TODO)/) skipped++; else passed++; next }
                 /^Bail out!/       { bailed = 1 }
                 END {
@@ -72,7 +72,7 @@ add_up() {
                         printf 'ok      %-34s %4d passed%s\n' "$(cat "$kept/name")" "$p" "$([ "$s" -gt 0 ] && echo ", $s skipped")"
                 fi
                 # What was not seen is said, with the reason.
-                [ "$s" -eq 0 ] || sed -nE 's/^(ok|1\.\.0) *([0-9]+ *)?(.*)# *([Ss][Kk][Ii][Pp].*)$/        \4  (\3)/p' "$kept/out"
+                [ "$s" -eq 0 ] || sed -nE 's/^(not ok|ok|1\.\.0) *([0-9]+ *)?(.*)# *([Ss][Kk][Ii][Pp].*)$/        \4  (\3)/p' "$kept/out"
         done
 }
 

@@ -23,6 +23,7 @@ counts() {
         counts 'echo 1..2; echo ok 1; echo not ok 2; exit 1' '1 1 0'
         counts 'echo 1..2; echo "ok 1 # skip no GPU"; echo ok 2' '1 0 1'
         counts 'echo "1..0 # SKIP no GPU"' '0 0 1'
+        counts 'echo 1..2; echo "not ok 1 # SKIP one"; echo ok 2' '1 0 1' # as cmocka says it
         counts 'echo ok - one; echo ok - two; echo 1..2' '2 0 0'
 }
 
