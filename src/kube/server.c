@@ -8,6 +8,7 @@
 #include <microhttpd.h>
 #include <netdb.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,14 +29,17 @@ struct server {
         struct server_settings settings;
         struct MHD_Daemon *daemon;
         int fd; /* where it listens; lent to the daemon */
-        char *cert, *key;
-        struct timespec cert_time, key_time;
+        struct certificate {
+                char *cert, *key; /* PEM */
+                struct timespec cert_time, key_time;
+        } tls;
+        _Atomic size_t bodies; /* bytes of calls that are being read or answered */
 };
 
 struct call {
         char *body;
         size_t size, room;
-        bool is_too_large;
+        unsigned int refused; /* the status; 0: it is not */
 };
 
 /* ---- calls ------------------------------------------------------------------------------------- */
@@ -50,23 +54,33 @@ void server_say(struct server_answer *answer, unsigned int status, const char *t
                 answer->status = 500;
 }
 
-static void take_body(struct call *call, const char *data, size_t size)
+static void grow(struct server *server, struct call *call, size_t room)
 {
-        if (call->is_too_large || size > SERVER_BODY - call->size) {
-                call->is_too_large = true;
+        char *body;
+
+        if (atomic_fetch_add(&server->bodies, room - call->room) + room - call->room > SERVER_BODIES) {
+                atomic_fetch_sub(&server->bodies, room - call->room);
+                call->refused = 503;
                 return;
         }
-        if (call->size + size + 1 > call->room) {
-                size_t room = (call->size + size + 1) * 2;
-                char *body = realloc(call->body, room);
-
-                if (!body) {
-                        call->is_too_large = true;
-                        return;
-                }
-                call->body = body;
-                call->room = room;
+        body = realloc(call->body, room);
+        if (!body) {
+                atomic_fetch_sub(&server->bodies, room - call->room);
+                call->refused = 503;
+                return;
         }
+        call->body = body;
+        call->room = room;
+}
+
+static void take_body(struct server *server, struct call *call, const char *data, size_t size)
+{
+        if (size > SERVER_BODY - call->size)
+                call->refused = 413;
+        if (!call->refused && call->size + size + 1 > call->room)
+                grow(server, call, (call->size + size + 1) * 2);
+        if (call->refused)
+                return;
         memcpy(call->body + call->size, data, size);
         call->size += size;
         call->body[call->size] = '\0';
@@ -103,12 +117,14 @@ static enum MHD_Result on_call(void *context, struct MHD_Connection *connection,
                 return *state ? MHD_YES : MHD_NO;
         }
         if (*size) {
-                take_body(call, data, *size);
+                take_body(server, call, data, *size);
                 *size = 0;
                 return MHD_YES;
         }
-        if (call->is_too_large)
-                server_say(&answer, 413, NULL, "{\"error\":\"the body is too large\"}\n");
+        if (call->refused)
+                server_say(&answer, call->refused, NULL,
+                           call->refused == 413 ? "{\"error\":\"the body is too large\"}\n" :
+                                                  "{\"error\":\"too many large calls at once: try again\"}\n");
         else
                 server->settings.handle(server->settings.context,
                                         &(struct server_call){ !strcmp(method, "HEAD") ? "GET" : method, url,
@@ -119,11 +135,14 @@ static enum MHD_Result on_call(void *context, struct MHD_Connection *connection,
 
 static void on_done(void *context, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode how)
 {
+        struct server *server = context;
         struct call *call = *state;
 
-        (void)context, (void)connection, (void)how;
-        if (call)
+        (void)connection, (void)how;
+        if (call) {
+                atomic_fetch_sub(&server->bodies, call->room);
                 free(call->body);
+        }
         free(call);
         *state = NULL;
 }
@@ -147,6 +166,12 @@ static int read_pem(const char *path, char **ret, struct timespec *ret_time, str
         return 0;
 }
 
+static void certificate_free(struct certificate *tls)
+{
+        free(tls->cert);
+        free(tls->key);
+}
+
 static bool is_same(const struct timespec *a, const struct timespec *b)
 {
         return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
@@ -163,8 +188,9 @@ static int begin(struct server *server, char *cert, char *key, struct err *err)
                                               { MHD_OPTION_END, 0, NULL } };
 
         server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_call, server, MHD_OPTION_LISTEN_SOCKET, server->fd,
-                                          MHD_OPTION_NOTIFY_COMPLETED, on_done, NULL, MHD_OPTION_CONNECTION_LIMIT,
-                                          (unsigned int)SERVER_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+                                          MHD_OPTION_NOTIFY_COMPLETED, on_done, server, MHD_OPTION_CONNECTION_LIMIT,
+                                          (unsigned int)SERVER_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+                                          (unsigned int)SERVER_CONNECTIONS_EACH, MHD_OPTION_CONNECTION_TIMEOUT,
                                           (unsigned int)IDLE_SEC, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)ROOM,
                                           MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK,
                                           cert ? MHD_OPTION_ARRAY : MHD_OPTION_END, tls, MHD_OPTION_END);
@@ -181,7 +207,7 @@ static int start(struct server *server, struct err *err)
         if (fd < 0)
                 return err_set(err, -errno, "the HTTP server");
         server->fd = fd;
-        r = begin(server, server->cert, server->key, err);
+        r = begin(server, server->tls.cert, server->tls.key, err);
         server->fd = ours;
         if (r < 0)
                 (void)close(fd);
@@ -248,8 +274,8 @@ static int load(struct server *server, struct err *err)
 
         if (!server->settings.cert_file)
                 return 0;
-        r = read_pem(server->settings.cert_file, &server->cert, &server->cert_time, err);
-        return r < 0 ? r : read_pem(server->settings.key_file, &server->key, &server->key_time, err);
+        r = read_pem(server->settings.cert_file, &server->tls.cert, &server->tls.cert_time, err);
+        return r < 0 ? r : read_pem(server->settings.key_file, &server->tls.key, &server->tls.key_time, err);
 }
 
 int server_new(const struct server_settings *settings, struct server **ret, unsigned int *ret_port, struct err *err)
@@ -283,8 +309,7 @@ struct server *server_free(struct server *server)
         if (server->daemon)
                 MHD_stop_daemon(server->daemon);
         closep(&server->fd);
-        free(server->cert);
-        free(server->key);
+        certificate_free(&server->tls);
         free(server);
         return NULL;
 }
@@ -292,27 +317,27 @@ struct server *server_free(struct server *server)
 /* The new server listens before the old one ends, on the same socket: nobody is refused. */
 int server_refresh(struct server *server, struct err *err)
 {
-        struct server old = *server;
+        struct MHD_Daemon *daemon = server->daemon;
+        struct certificate tls = server->tls;
         struct stat cert, key;
         int r;
 
         if (!server->settings.cert_file || stat(server->settings.cert_file, &cert) < 0 ||
             stat(server->settings.key_file, &key) < 0 ||
-            (is_same(&cert.st_mtim, &server->cert_time) && is_same(&key.st_mtim, &server->key_time)))
+            (is_same(&cert.st_mtim, &server->tls.cert_time) && is_same(&key.st_mtim, &server->tls.key_time)))
                 return 0;
-        server->cert = server->key = NULL;
+        server->tls = (struct certificate){ 0 };
         r = load(server, err);
         if (r == 0)
                 r = start(server, err);
         if (r < 0) { /* half of a pair is there: the next look finds the other */
-                free(server->cert);
-                free(server->key);
-                *server = old;
+                certificate_free(&server->tls);
+                server->tls = tls;
+                server->daemon = daemon;
                 return r;
         }
-        MHD_stop_daemon(old.daemon);
-        free(old.cert);
-        free(old.key);
+        MHD_stop_daemon(daemon);
+        certificate_free(&tls);
         return 1;
 }
 

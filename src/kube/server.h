@@ -15,8 +15,10 @@ struct err;
 struct server;
 
 enum {
-        SERVER_BODY = 64 << 20, /* a filter call with 5,000 whole nodes has some 30 MB */
+        SERVER_BODY = 64 << 20,    /* a filter call with 5,000 whole nodes has some 30 MB */
+        SERVER_BODIES = 256 << 20, /* of all calls together, with room to grow: a pod may have found the port */
         SERVER_CONNECTIONS = 256,
+        SERVER_CONNECTIONS_EACH = 128, /* of an address: nobody crowds out the API server or the scheduler alone */
 };
 
 struct server_call {
