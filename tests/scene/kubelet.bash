@@ -1,4 +1,5 @@
-# A kubelet that is gRPC's own library (tests/peers/kubelet.py), and the device plugin at it; besides daemon.bash.
+# A kubelet that is gRPC's own library (tests/peers/kubelet.py, or $kubelet_program), and the device plugin at it; besides
+# daemon.bash.
 # shellcheck shell=bash disable=SC2034,SC2154  # what the scenes read, what bats and machine.bash set
 memory=sublet.dev/gpu-mem
 share=sublet.dev/gpu-share
@@ -8,7 +9,7 @@ second=GPU-7375626c-6574-4073-806d-000000000001
 kubelet_start() {
         folder=$machine/kubelet
         mkdir "$folder"
-        coproc kubelet { exec "$BATS_TEST_DIRNAME/../peers/kubelet.py" "$folder" 2> "$machine/kubelet.said" 3>&-; }
+        coproc kubelet { exec "$BATS_TEST_DIRNAME/../peers/${kubelet_program:-kubelet.py}" "$folder" 2> "$machine/kubelet.said" 3>&-; }
         kubelet_process=$kubelet_PID
         exec {to}>&"${kubelet[1]}" {from}<&"${kubelet[0]}"
         read -r -t 20 answer <&"$from"
