@@ -102,6 +102,7 @@ all_are() {
 @test "a tenant of the daemon has its part, and the API says so" {
         machine_start
         daemon_start
+        sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and keepers are
         for attach in never auto; do
                 run on "$sublet" run -q --preload --attach=$attach --sms 25% --mem 8G -- "$sms" count primary graph
                 echo "$output"
