@@ -243,6 +243,13 @@ int ask_stream(struct ask *ask, const char *path, nsec limit, int (*take)(void *
         return question(ask, "GET", path, NULL, &answer, err);
 }
 
+bool ask_is_anew(const struct ask *ask)
+{
+        long n = 0;
+
+        return curl_easy_getinfo(ask->curl, CURLINFO_NUM_CONNECTS, &n) != CURLE_OK || n > 0;
+}
+
 /* Appends text, with all but letters, digits and "-_." as %XX. */
 static int append_quoted(char *path, const char *text)
 {

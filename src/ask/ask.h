@@ -11,6 +11,7 @@
 #include "base/clock.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct ask;
@@ -43,6 +44,9 @@ int ask_delete(struct ask *ask, const char *path, struct err *err);
  */
 int ask_stream(struct ask *ask, const char *path, nsec limit, int (*take)(void *context, const char *data, size_t size),
                void *context, struct err *err);
+
+/* Whether the latest question made a connection of its own: what answered may be another daemon than before. */
+bool ask_is_anew(const struct ask *ask);
 
 /* "/v1/tenants/" and a name, with what a URL cannot have quoted; and a query's value: "/v1/events" "since" "2d".
  * -ENAMETOOLONG. `path` has ASK_PATH bytes. */

@@ -30,6 +30,14 @@ static int ask_node(struct ask *ask, struct plugin_node *ret)
         return r;
 }
 
+/* Perhaps another daemon, that knows nothing. One that was replaced between two looks was never missed: its connection tells. */
+static void meet(struct plugin *plugin, bool was_heard)
+{
+        if (was_heard)
+                plugin->say("a new connection to the daemon: it is told everything again");
+        teller_again(&plugin->teller);
+}
+
 static void *watch(void *context)
 {
         const struct timespec second = { .tv_sec = 1 };
@@ -37,7 +45,6 @@ static void *watch(void *context)
         struct plugin *plugin = context;
         struct plugin_node told, node;
         nsec heard = clock_now();
-        bool is_missed = false;
 
         memset(&told, 0, sizeof(told));
         if (ask_new(plugin->dir, &ask, NULL) < 0)
@@ -45,11 +52,9 @@ static void *watch(void *context)
         while (!atomic_load(&plugin->is_ending)) {
                 if (ask_node(ask, &node) == 0) {
                         heard = clock_now();
-                        if (is_missed) /* it may be another, that knows nothing */
-                                teller_again(&plugin->teller);
-                        is_missed = false;
+                        if (ask_is_anew(ask))
+                                meet(plugin, told.is_heard);
                 } else {
-                        is_missed = true;
                         node = told;
                         node.is_heard = told.is_heard && clock_now() - heard < SILENCE;
                 }

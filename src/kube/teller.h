@@ -2,7 +2,7 @@
  * The part of the device plugin that tells: the daemon, who has been allocated what (allocations.h); the API server, which devices
  * this node has (annotation `sublet.dev/devices`).
  *
- *  T1  the daemon is told the whole table, again and again: when it changes, every 10 s, and as soon as it answers again. Nothing is kept
+ *  T1  the daemon is told the whole table, again and again: when it changes, every 10 s, and when its connection is another. Nothing is kept
  *      here that is not read anew: a plugin that begins has kubelet's checkpoint;
  *  T2  a checkpoint that cannot be read changes nothing.
  *

@@ -77,10 +77,10 @@ pod() {
                 curl -sf -H "Authorization: Bearer token" "$api/fake/objects" --data-binary @-
 }
 
-# told FILTER: what the daemon was told, until jq finds that true; sooner than the plugin repeats it
+# told FILTER: what the daemon was told, until jq finds that true
 told() {
         local i
-        for ((i = 0; i < 100; i++)); do
+        for ((i = 0; i < 400; i++)); do
                 curl -s --unix-socket "$SUBLET_DIR/sublet.sock" http://sublet/v1/allocations > "$machine/told"
                 jq -e "$1" "$machine/told" > /dev/null && return 0
                 sleep 0.05
@@ -88,6 +88,9 @@ told() {
         cat "$machine/told" "$machine/plugin"
         return 1
 }
+
+# said_again: how often the plugin has told a daemon everything that it may not know. It repeats itself, too, and says nothing then.
+said_again() { grep -c 'told everything again' "$machine/plugin" || true; }
 
 @test "the daemon is told which container of which pod has what, as soon as kubelet has written it down" {
         plugin_start
@@ -99,6 +102,13 @@ told() {
         daemon_end KILL
         daemon_start
         told '.[0].pod == "u-other"' # another daemon, which knew nothing
+        before=$(said_again)
+        kill -STOP "$plugin" # and one that came while the plugin did not look
+        daemon_end KILL
+        daemon_start
+        kill -CONT "$plugin"
+        wait_for eval '[ "$(said_again)" -gt "$before" ]'
+        told '.[0].pod == "u-other"'
         plugin_end
         checkpoint u-late $first-_-1
         plugin_start
