@@ -10,6 +10,7 @@
 
 #define PREFIX "sublet.dev/"
 #define NODE "/dev/nvidia"
+#define NAMED_BY_MOUNT "/var/run/nvidia-container-devices"
 
 enum {
         MAJOR_NVIDIA = 195,
@@ -81,7 +82,8 @@ static const char *read_annotations(const json_t *annotations, struct oci_contai
                 ROW("container-name", "container.name", container),
 #undef ROW
         };
-        const char *type = text_of(annotations, "io.kubernetes.cri-o.ContainerType");
+        const char *type = text_of(annotations, "io.kubernetes.cri-o.ContainerType"),
+                   *of_containerd = text_of(annotations, "io.kubernetes.cri.container-type");
 
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
                 const char *key = *type ? rows[i].crio : rows[i].key;
@@ -89,10 +91,12 @@ static const char *read_annotations(const json_t *annotations, struct oci_contai
                 if (!copy(rows[i].text, rows[i].room, text_of(annotations, key)) || !is_made_of(rows[i].text, "._-"))
                         return key;
         }
-        if (*type && !to->pod[0]) /* a pod's container is leased what was allocated to it, or nothing */
+        to->is_sandbox = !strcmp(*type ? type : of_containerd, "sandbox");
+        /* A pod's container is leased what was allocated to it, or nothing. Of containerd before 1.6.11, which does not
+         * say whose it is, it would be nobody's, and leased what it asks for itself. */
+        if (*type && !to->pod[0])
                 return "io.kubernetes.pod.uid";
-        to->is_sandbox = !strcmp(*type ? type : text_of(annotations, "io.kubernetes.cri.container-type"), "sandbox");
-        return NULL;
+        return *of_containerd && !to->is_sandbox && !to->pod[0] ? "io.kubernetes.cri.sandbox-uid" : NULL;
 }
 
 static const char *read_state(const json_t *state, struct oci_container *to)
@@ -195,21 +199,50 @@ static const char *read_asked(const json_t *annotations, struct oci_request *to)
         return NULL;
 }
 
-/* The latest of a name counts, as with execve's. NVIDIA_VISIBLE_DEVICES is how others ask for a device. */
+/* Of its environment, what NVIDIA's hook would give it devices for. */
+struct visible {
+        bool is_said, has_version, has_require;
+};
+
+/* The value, if it is this variable's. */
+static const char *value_of(const char *text, const char *name)
+{
+        size_t n = strlen(name);
+
+        return !strncmp(text, name, n) ? text + n : NULL;
+}
+
+static void see_variable(const char *text, struct visible *visible, struct oci_request *to)
+{
+        const char *devices = value_of(text, "NVIDIA_VISIBLE_DEVICES="), *version = value_of(text, "CUDA_VERSION="),
+                   *require = value_of(text, "NVIDIA_REQUIRE_CUDA=");
+
+        if (devices && *devices && strcmp(devices, "void") != 0 && strcmp(devices, "none") != 0)
+                to->wants_gpu = true;
+        visible->is_said |= devices != NULL;
+        visible->has_version |= version && *version;
+        if (require)
+                visible->has_require = *require;
+}
+
+/* An image of before 2017 has every device without a word about which.
+ * Source: nvidia-container-toolkit, internal/config/image/cuda_image.go, IsLegacy and DevicesFromEnvvars. */
+static bool is_given_all(const struct visible *visible)
+{
+        return visible->has_version && !visible->has_require && !visible->is_said;
+}
+
+/* The latest of a name counts, as with execve's. */
 static const char *read_variable(const char *text, struct oci_request *to)
 {
-        static const char visible[] = "NVIDIA_VISIBLE_DEVICES=";
-
-        if (!strncmp(text, visible, sizeof(visible) - 1) && text[sizeof(visible) - 1] &&
-            strcmp(text + sizeof(visible) - 1, "void") != 0 && strcmp(text + sizeof(visible) - 1, "none") != 0)
-                to->wants_gpu = true;
         for (size_t i = 0; i < ARRAY_SIZE(fields) && !to->has_annotations; i++)
                 if (!strncmp(text, fields[i].variable, strlen(fields[i].variable)))
                         return put(to, &fields[i], text + strlen(fields[i].variable));
         return NULL;
 }
 
-/* By name, or by the number that is the driver's for ever; or a file of the host's that is mounted. */
+/* By name, or by the number that is the driver's for ever; or a file of the host's that is mounted; or a mount that NVIDIA's
+ * hook takes for a device's name (accept-nvidia-visible-devices-as-volume-mounts). */
 static bool has_node(const json_t *root)
 {
         const json_t *devices = json_object_get(json_object_get(root, "linux"), "devices"),
@@ -224,7 +257,7 @@ static bool has_node(const json_t *root)
         }
         json_array_foreach(mounts, i, one)
         {
-                if (!strncmp(text_of(one, "source"), NODE, strlen(NODE)))
+                if (value_of(text_of(one, "source"), NODE) || value_of(text_of(one, "destination"), NAMED_BY_MOUNT))
                         return true;
         }
         return false;
@@ -235,13 +268,16 @@ static const char *read_config(const json_t *root, struct oci_request *to)
         const json_t *env = json_object_get(json_object_get(root, "process"), "env");
         const json_t *seccomp = json_object_get(json_object_get(root, "linux"), "seccomp");
         const char *wrong = read_asked(json_object_get(root, "annotations"), to);
+        struct visible visible = { 0 };
 
         for (size_t i = 0; !wrong && i < json_array_size(env); i++) {
                 const char *text = json_string_value(json_array_get(env, i));
 
+                if (text)
+                        see_variable(text, &visible, to);
                 wrong = text ? read_variable(text, to) : NULL;
         }
-        to->wants_gpu |= has_node(root);
+        to->wants_gpu |= has_node(root) || is_given_all(&visible);
         if (!wrong && !copy(to->listener, sizeof(to->listener), text_of(seccomp, "listenerPath")))
                 wrong = "listenerPath";
         return wrong;

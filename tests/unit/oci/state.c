@@ -156,6 +156,18 @@ static void the_pause_container_is_known(void **state)
         assert_true(container.is_sandbox);
 }
 
+/* As containerd 1.6.10 and older say it: without, it would be leased what it asks for itself. */
+static void a_pods_container_that_does_not_say_whose_it_is_is_refused(void **state)
+{
+        (void)state;
+        assert_int_equal(parse("{\"id\":\"a\",\"annotations\":{\"io.kubernetes.cri.container-name\":\"main\","
+                               "\"io.kubernetes.cri.container-type\":\"container\",\"io.kubernetes.cri.sandbox-id\":"
+                               "\"0888\",\"io.kubernetes.cri.sandbox-name\":\"web-0\","
+                               "\"io.kubernetes.cri.sandbox-namespace\":\"shop\"}}"),
+                         -EINVAL);
+        assert_string_equal(wrong, "io.kubernetes.cri.sandbox-uid");
+}
+
 static void annotations_ask_before_the_environment(void **state)
 {
         (void)state;
@@ -207,6 +219,32 @@ static void a_node_is_known_by_its_number_and_when_it_is_mounted(void **state)
         assert_false(request.wants_gpu);
 }
 
+/* What NVIDIA's hook gives devices for, without NVIDIA_VISIBLE_DEVICES. */
+static void who_is_given_devices_by_other_ways_wants_one(void **state)
+{
+        static const struct {
+                const char *config;
+                bool wants;
+        } rows[] = {
+                { "{\"mounts\":[{\"source\":\"/dev/null\",\"destination\":\"/var/run/nvidia-container-devices/0\"}]}",
+                  true },
+                { "{\"process\":{\"env\":[\"CUDA_VERSION=8.0\"]}}", true },
+                { "{\"process\":{\"env\":[\"CUDA_VERSION=8.0\",\"NVIDIA_REQUIRE_CUDA=cuda>=8.0\",\"NVIDIA_REQUIRE_CUDA="
+                  "\"]}}",
+                  true },
+                { "{\"process\":{\"env\":[\"CUDA_VERSION=12.2\",\"NVIDIA_REQUIRE_CUDA=cuda>=12.2\"]}}", false },
+                { "{\"process\":{\"env\":[\"NVIDIA_VISIBLE_DEVICES=void\",\"CUDA_VERSION=8.0\"]}}", false },
+                { "{\"process\":{\"env\":[\"CUDA_VERSION=\"]}}", false },
+        };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                assert_int_equal(parse_config(rows[i].config), 0);
+                if (request.wants_gpu != rows[i].wants)
+                        fail_msg("%s", rows[i].config);
+        }
+}
+
 static void where_its_driver_calls_go_is_read(void **state)
 {
         (void)state;
@@ -239,10 +277,12 @@ int main(void)
                 cmocka_unit_test(names_that_are_too_long_are_not_cut),
                 cmocka_unit_test(a_megabyte_of_state_is_refused),
                 cmocka_unit_test(the_pause_container_is_known),
+                cmocka_unit_test(a_pods_container_that_does_not_say_whose_it_is_is_refused),
                 cmocka_unit_test(annotations_ask_before_the_environment),
                 cmocka_unit_test(the_environment_asks_where_no_annotation_does),
                 cmocka_unit_test(a_container_that_asks_for_nothing_is_told_from_one_that_does),
                 cmocka_unit_test(a_node_is_known_by_its_number_and_when_it_is_mounted),
+                cmocka_unit_test(who_is_given_devices_by_other_ways_wants_one),
                 cmocka_unit_test(where_its_driver_calls_go_is_read),
                 cmocka_unit_test(a_config_that_asks_badly_is_refused),
         };
