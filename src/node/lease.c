@@ -17,35 +17,16 @@
 enum {
         EXIT_USAGE = 2,
         EXIT_FAILED = 1,
-        OPTION_ATTACH = 256,
-        OPTION_DAEMON,
-        OPTION_DIR,
+        OPTION_DAEMON = RUN_OPTION_NEXT,
         OPTION_END,
-        OPTION_GPU,
-        OPTION_HOST,
         OPTION_JSON,
-        OPTION_MANAGED,
-        OPTION_MEM,
-        OPTION_NAME,
-        OPTION_NO_DAEMON,
-        OPTION_SMS,
 };
 
 static const struct option options[] = {
-        { "attach", required_argument, NULL, OPTION_ATTACH },
+        RUN_OPTIONS,
         { "daemon", no_argument, NULL, OPTION_DAEMON },
-        { "dir", required_argument, NULL, OPTION_DIR },
         { "end", no_argument, NULL, OPTION_END },
-        { "gpu", required_argument, NULL, OPTION_GPU },
-        { "gpus", required_argument, NULL, OPTION_GPU },
-        { "host-mem", required_argument, NULL, OPTION_HOST },
         { "json", no_argument, NULL, OPTION_JSON },
-        { "managed", required_argument, NULL, OPTION_MANAGED },
-        { "mem", required_argument, NULL, OPTION_MEM },
-        { "memory", required_argument, NULL, OPTION_MEM },
-        { "name", required_argument, NULL, OPTION_NAME },
-        { "no-daemon", no_argument, NULL, OPTION_NO_DAEMON },
-        { "sms", required_argument, NULL, OPTION_SMS },
         { "help", no_argument, NULL, 'h' },
         { 0 },
 };
@@ -89,61 +70,26 @@ static int parse(struct want *want, int argc, char **argv, struct err *err)
         optind = 1;
         while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
                 switch (option) {
-                case OPTION_ATTACH:
-                        if (run_parse_attach(run, optarg, err) < 0)
-                                return -EINVAL;
-                        break;
                 case OPTION_DAEMON:
                         want->needs_daemon = true;
-                        break;
-                case OPTION_DIR:
-                        run->dir = optarg;
                         break;
                 case OPTION_END:
                         want->is_end = true;
                         break;
-                case OPTION_GPU:
-                        run->grant.gpus = optarg;
-                        break;
-                case OPTION_HOST:
-                        run->grant.host = optarg;
-                        break;
                 case OPTION_JSON:
                         want->is_json = true;
                         break;
-                case OPTION_MANAGED:
-                        run->grant.managed = optarg;
-                        break;
-                case OPTION_MEM:
-                        run->grant.memory = optarg;
-                        break;
-                case OPTION_NAME:
-                        run->tenant = optarg;
-                        run->is_named = true;
-                        break;
-                case OPTION_NO_DAEMON:
-                        run->is_alone = true;
-                        break;
-                case OPTION_SMS:
-                        if (run_parse_sms(run, optarg, err) < 0)
-                                return -EINVAL;
-                        break;
                 case 'h':
                         return 1;
-                case ':':
-                        return err_say(err, -EINVAL, "%s needs a value", argv[optind - 1]);
                 default:
-                        return err_say(err, -EINVAL, "unknown option %s ('sublet lease --help')", argv[optind - 1]);
+                        if (run_take_option(run, option, argv, "lease", err) < 0)
+                                return -EINVAL;
                 }
         }
         if (optind + 1 != argc || !*argv[optind])
                 return err_say(err, -EINVAL, "one directory is to be named ('sublet lease --help')");
         want->dir = argv[optind];
-        if (!run->tenant)
-                run->tenant = run_last_part(want->dir);
-        if (!run->dir)
-                run->dir = getenv("SUBLET_DIR") ? getenv("SUBLET_DIR") : "/run/sublet";
-        (void)snprintf(run->lease.tenant, sizeof(run->lease.tenant), "%s", run->tenant);
+        run_fill_in(run, want->dir);
         return 0;
 }
 

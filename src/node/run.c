@@ -29,48 +29,29 @@
 
 enum {
         EXIT_USAGE = 2,
-        OPTION_ATTACH = 256,
-        OPTION_AUDIT,
+        OPTION_AUDIT = RUN_OPTION_NEXT,
         OPTION_CAP,
         OPTION_CLASS,
-        OPTION_DIR,
-        OPTION_GPU,
-        OPTION_HOST,
         OPTION_IPC,
         OPTION_JSON,
-        OPTION_MANAGED,
-        OPTION_MEM,
         OPTION_MODE,
-        OPTION_NAME,
-        OPTION_NO_DAEMON,
         OPTION_PRELOAD,
         OPTION_REPORT,
         OPTION_SHARE,
-        OPTION_SMS,
 };
 
 static const struct option options[] = {
-        { "attach", required_argument, NULL, OPTION_ATTACH },
+        RUN_OPTIONS,
         { "audit", required_argument, NULL, OPTION_AUDIT },
         { "cap", required_argument, NULL, OPTION_CAP },
         { "class", required_argument, NULL, OPTION_CLASS },
-        { "dir", required_argument, NULL, OPTION_DIR },
-        { "gpu", required_argument, NULL, OPTION_GPU },
-        { "gpus", required_argument, NULL, OPTION_GPU },
-        { "host-mem", required_argument, NULL, OPTION_HOST },
         { "ipc", required_argument, NULL, OPTION_IPC },
         { "json", no_argument, NULL, OPTION_JSON },
-        { "managed", required_argument, NULL, OPTION_MANAGED },
-        { "mem", required_argument, NULL, OPTION_MEM },
-        { "memory", required_argument, NULL, OPTION_MEM },
         { "mode", required_argument, NULL, OPTION_MODE },
-        { "name", required_argument, NULL, OPTION_NAME },
-        { "no-daemon", no_argument, NULL, OPTION_NO_DAEMON },
         { "preload", no_argument, NULL, OPTION_PRELOAD },
         { "quiet", no_argument, NULL, 'q' },
         { "report", required_argument, NULL, OPTION_REPORT },
         { "share", required_argument, NULL, OPTION_SHARE },
-        { "sms", required_argument, NULL, OPTION_SMS },
         { "verbose", no_argument, NULL, 'v' },
         { "help", no_argument, NULL, 'h' },
         { 0 },
@@ -113,14 +94,6 @@ static int parse_ipc(struct run *run, const char *value, struct err *err)
         return 0;
 }
 
-int run_parse_attach(struct run *run, const char *value, struct err *err)
-{
-        if (strcmp(value, "auto") && strcmp(value, "never") && strcmp(value, "required"))
-                return err_say(err, -EINVAL, "--attach=%s: auto, never or required", value);
-        run->attach = value;
-        return 0;
-}
-
 static int parse_percent(permille *to, const char *option, const char *value, struct err *err)
 {
         unsigned int parsed;
@@ -130,14 +103,6 @@ static int parse_percent(permille *to, const char *option, const char *value, st
                 return err_say(err, -EINVAL, "%s %s: percent of the device's time, such as 30 or 12.5%%", option,
                                value);
         *to = parsed;
-        return 0;
-}
-
-int run_parse_sms(struct run *run, const char *value, struct err *err)
-{
-        if (!*value || sms_parse(value, &run->sms) < 0)
-                return err_say(err, -EINVAL, "--sms %s: a part of the multiprocessors, such as 25%% or 32", value);
-        run->sms_text = value;
         return 0;
 }
 
@@ -172,13 +137,6 @@ static int parse_class(struct run *run, const char *value, struct err *err)
         return 0;
 }
 
-const char *run_last_part(const char *path)
-{
-        const char *slash = strrchr(path, '/');
-
-        return slash && slash[1] ? slash + 1 : path;
-}
-
 /* 0; 1: help was asked for; -EINVAL. */
 static int parse(struct run *run, int argc, char **argv, struct err *err)
 {
@@ -188,10 +146,6 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
         optind = 1;
         while ((option = getopt_long(argc, argv, "+:qvh", options, NULL)) != -1) {
                 switch (option) {
-                case OPTION_ATTACH:
-                        if (run_parse_attach(run, optarg, err) < 0)
-                                return -EINVAL;
-                        break;
                 case OPTION_AUDIT:
                         if (number_parse(optarg, &run->audit_ms) < 0 || run->audit_ms < 1 || run->audit_ms > 3600000)
                                 return err_say(err, -EINVAL, "--audit %s: milliseconds, 1 to 3600000", optarg);
@@ -204,15 +158,6 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
                         if (parse_class(run, optarg, err) < 0)
                                 return -EINVAL;
                         break;
-                case OPTION_DIR:
-                        run->dir = optarg;
-                        break;
-                case OPTION_GPU:
-                        run->grant.gpus = optarg;
-                        break;
-                case OPTION_HOST:
-                        run->grant.host = optarg;
-                        break;
                 case OPTION_IPC:
                         if (parse_ipc(run, optarg, err) < 0)
                                 return -EINVAL;
@@ -220,21 +165,8 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
                 case OPTION_JSON:
                         run->is_json = true;
                         break;
-                case OPTION_MANAGED:
-                        run->grant.managed = optarg;
-                        break;
-                case OPTION_MEM:
-                        run->grant.memory = optarg;
-                        break;
                 case OPTION_MODE:
                         run->mode = optarg; /* the daemon knows which there are */
-                        break;
-                case OPTION_NAME:
-                        run->tenant = optarg;
-                        run->is_named = true;
-                        break;
-                case OPTION_NO_DAEMON:
-                        run->is_alone = true;
                         break;
                 case OPTION_PRELOAD:
                         run->is_preload = true;
@@ -246,10 +178,6 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
                         if (parse_percent(&run->share, "--share", optarg, err) < 0)
                                 return -EINVAL;
                         break;
-                case OPTION_SMS:
-                        if (run_parse_sms(run, optarg, err) < 0)
-                                return -EINVAL;
-                        break;
                 case 'q':
                         run->is_quiet = true;
                         break;
@@ -258,10 +186,9 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
                         break;
                 case 'h':
                         return 1;
-                case ':':
-                        return err_say(err, -EINVAL, "%s needs a value", argv[optind - 1]);
                 default:
-                        return err_say(err, -EINVAL, "unknown option %s ('sublet run --help')", argv[optind - 1]);
+                        if (run_take_option(run, option, argv, "run", err) < 0)
+                                return -EINVAL;
                 }
         }
         if (optind >= argc)
@@ -269,14 +196,8 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
         if (run->attach && !run->is_preload)
                 return err_say(err, -EINVAL, "--attach is of --preload: without it the command is under a gate anyway");
         run->argv = argv + optind;
-        if (!run->tenant)
-                run->tenant = run_last_part(run->argv[0]);
-        (void)snprintf(run->lease.tenant, sizeof(run->lease.tenant), "%s", run->tenant);
-        if (check_sms(run, err) < 0)
-                return -EINVAL;
-        if (!run->dir)
-                run->dir = getenv("SUBLET_DIR") ? getenv("SUBLET_DIR") : "/run/sublet";
-        return 0;
+        run_fill_in(run, run->argv[0]);
+        return check_sms(run, err);
 }
 
 /* What matters is said when it happens, once; the rest is counted in the summary. */

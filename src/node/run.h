@@ -77,17 +77,46 @@ int run_watch_signals(void);
 /* One that has come. True: the command has ended, *ret_code is what a shell calls it. */
 bool run_take_signal(int signals, pid_t child, int *ret_code);
 
-/* --sms. 0; -EINVAL. */
-int run_parse_sms(struct run *run, const char *value, struct err *err);
-const char *run_last_part(const char *path); /* borrowed: what names a tenant that has no name */
+/* run_options.c: what `sublet run` and `sublet lease` both take; a verb's own options are numbered from RUN_OPTION_NEXT. */
+enum {
+        RUN_OPTION_ATTACH = 256,
+        RUN_OPTION_DIR,
+        RUN_OPTION_GPU,
+        RUN_OPTION_HOST,
+        RUN_OPTION_MANAGED,
+        RUN_OPTION_MEM,
+        RUN_OPTION_NAME,
+        RUN_OPTION_NO_DAEMON,
+        RUN_OPTION_SMS,
+        RUN_OPTION_NEXT,
+};
+
+/* Rows of a table for getopt_long. */
+#define RUN_OPTIONS                                                                                                    \
+        { "attach", required_argument, NULL, RUN_OPTION_ATTACH }, { "dir", required_argument, NULL, RUN_OPTION_DIR },  \
+                { "gpu", required_argument, NULL, RUN_OPTION_GPU },                                                    \
+                { "gpus", required_argument, NULL, RUN_OPTION_GPU },                                                   \
+                { "host-mem", required_argument, NULL, RUN_OPTION_HOST },                                              \
+                { "managed", required_argument, NULL, RUN_OPTION_MANAGED },                                            \
+                { "mem", required_argument, NULL, RUN_OPTION_MEM },                                                    \
+                { "memory", required_argument, NULL, RUN_OPTION_MEM },                                                 \
+                { "name", required_argument, NULL, RUN_OPTION_NAME },                                                  \
+                { "no-daemon", no_argument, NULL, RUN_OPTION_NO_DAEMON },                                              \
+        {                                                                                                              \
+                "sms", required_argument, NULL, RUN_OPTION_SMS                                                         \
+        }
+
+/* 0: taken, or -EINVAL. Of an option that is none of them: says that it is unknown, or that its value is missing. */
+int run_take_option(struct run *run, int option, char **argv, const char *verb, struct err *err);
+
+/* What was not said: the tenant's name, and where the daemon is. path: what names a tenant that has no name; borrowed. */
+void run_fill_in(struct run *run, const char *path);
 
 /* run_preload.c: whether this machine can; what only the library can know it says itself. 0; -ENOTSUP. */
 int run_check_sms(const struct run *run, struct err *err);
 
 /* run_preload.c: the command with libsublet.so in it; nobody supervises it. 0 or more: the exit code; -errno. */
 int run_preloaded(struct run *run, bool has_daemon, struct err *err);
-
-int run_parse_attach(struct run *run, const char *value, struct err *err); /* 0; -EINVAL */
 
 /* Its cards and its quotas without a daemon. 0; -errno. */
 int run_prepare_lease(struct run *run, struct err *err);
