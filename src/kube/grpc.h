@@ -72,7 +72,7 @@ struct grpc_ask;
 
 /*
  * One unary question to whoever listens at `socket`. done comes once, from the loop, with a grpc_status and what was said; the ask may be freed
- * there. The answer itself is not kept. 0; -errno with err: nobody listens, and done does not come.
+ * there, and the text with it. The answer itself is not kept. 0; -errno with err: nobody listens, and done does not come.
  */
 int grpc_ask_new(struct loop *loop, const char *socket, const char *path, const struct grpc_message *request,
                  void (*done)(void *context, int status, const char *text), void *context, struct grpc_ask **ret,

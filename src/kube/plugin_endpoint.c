@@ -73,12 +73,12 @@ static void on_registered(void *context, int status, const char *text)
 {
         struct endpoint *endpoint = context;
 
-        endpoint->ask = grpc_ask_free(endpoint->ask);
         endpoint->is_registered = status == GRPC_OK;
         if (status == GRPC_OK)
                 endpoint->plugin->say("%s: registered with kubelet", endpoint->resource.name);
         else
                 endpoint->plugin->say("%s: kubelet refused (%d): %s", endpoint->resource.name, status, text);
+        endpoint->ask = grpc_ask_free(endpoint->ask); /* and the text with it */
         endpoint_look(endpoint, LOOK_EVERY);
 }
 

@@ -13,6 +13,7 @@
     authority RESOURCE               GetDevicePluginOptions with the :authority of a kubelet before 1.26
     restart                          as kubelet restarts: the folder is emptied, and it listens anew
     lists RESOURCE                   how many lists have come
+    refuse RESOURCE                  the next registration of it
 """
 import concurrent.futures
 import glob
@@ -67,7 +68,7 @@ def texts(data, number):
 
 class Kubelet:
     def __init__(self, folder):
-        self.folder, self.plugins, self.seen = folder, {}, {}
+        self.folder, self.plugins, self.seen, self.refused = folder, {}, {}, set()
         self.lock = threading.Condition()
         self.begin()
 
@@ -93,6 +94,9 @@ class Kubelet:
         if got[1] != b'v1beta1':
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, 'version')
         name = got[3].decode()
+        if name in self.refused:
+            self.refused.remove(name)
+            context.abort(grpc.StatusCode.UNAVAILABLE, 'not now')
         # Kubelet dials back before it answers.
         channel = grpc.insecure_channel('unix:' + self.folder + '/' + got[2].decode())
         grpc.channel_ready_future(channel).result(10)
@@ -135,6 +139,10 @@ class Kubelet:
 
     def lists(self, name):
         return str(self.plugins[name]['lists'])
+
+    def refuse(self, name):
+        self.refused.add(name)
+        return 'ok'
 
     def ids(self, name, first, n):
         return ' '.join(row[0] for row in self.plugins[name]['list'][int(first):int(first) + int(n)])

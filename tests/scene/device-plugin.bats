@@ -178,6 +178,14 @@ said_again() { grep -c 'told everything again' "$machine/plugin" || true; }
         [ "$answer" = 4 ]
 }
 
+@test "a kubelet that refuses is asked again, and what it said is said" {
+        ask refuse $memory
+        plugin_start
+        ask wait $memory
+        [ "$answer" = ok ]
+        grep -q "$memory: kubelet refused (14): not now" "$machine/plugin"
+}
+
 @test "a plugin that begins anew registers again" {
         plugin_start
         ask wait $memory
