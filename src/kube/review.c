@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Kubelets before 1.27 read them where a profile's field is not set, also when they came by an update. */
+#define SECCOMP_OF_POD "seccomp.security.alpha.kubernetes.io/pod"
+#define SECCOMP_OF_CONTAINER "container.seccomp.security.alpha.kubernetes.io/"
+
 enum {
         WHY = 256,
         PATH = 400,
@@ -25,6 +29,11 @@ static bool begins(const char *text, const char *with)
 static bool is_our_annotation(const char *key)
 {
         return !strcmp(key, ANNOTATION_ALLOCATION) || begins(key, "ALIYUN_COM_GPU_MEM_");
+}
+
+static bool is_of_seccomp(const char *key)
+{
+        return !strcmp(key, SECCOMP_OF_POD) || begins(key, SECCOMP_OF_CONTAINER);
 }
 
 /* What runtime, plugin or hook set in a container that rents: chosen by the pod it would be a lie at best. */
@@ -240,6 +249,30 @@ static bool judge_container(const struct review_settings *settings, const json_t
         return true;
 }
 
+/* Of containers by name, also of one that is yet to come (kubectl debug). The pod's is a field of it by now: the API server
+ * sees to that when a pod is created. */
+static bool judge_annotations(const struct review_settings *settings, const json_t *pod, char why[static WHY])
+{
+        json_t *annotations = json_object_get(json_object_get(pod, "metadata"), "annotations"), *value;
+        const char *key;
+
+        json_object_foreach(annotations, key, value)
+        {
+                const char *text = json_string_value(value);
+                bool is_ours = settings->profile && text && begins(text, "localhost/") &&
+                               !strcmp(text + strlen("localhost/"), settings->profile);
+
+                if (!begins(key, SECCOMP_OF_CONTAINER) || is_ours ||
+                    (settings->runtime_class && text && !strcmp(text, "unconfined")))
+                        continue;
+                (void)snprintf(
+                        why, WHY,
+                        "annotation %.120s of a pod that rents a GPU names another seccomp profile: leave it out", key);
+                return false;
+        }
+        return true;
+}
+
 static bool judge_spec(const struct review_settings *settings, const json_t *pod, char why[static WHY])
 {
         static const char *const lists[] = { "containers", "initContainers", "ephemeralContainers" };
@@ -255,7 +288,7 @@ static bool judge_spec(const struct review_settings *settings, const json_t *pod
         for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
                 json_array_foreach(json_object_get(spec, lists[k]), i,
                                    container) if (!judge_container(settings, spec, container, why)) return false;
-        return true;
+        return judge_annotations(settings, pod, why);
 }
 
 static bool is_trusted(const struct review_settings *settings, const json_t *request)
@@ -273,34 +306,37 @@ static bool is_trusted(const struct review_settings *settings, const json_t *req
         return false;
 }
 
-/* R2: our annotations of both, compared. */
-static bool is_same_written(const json_t *old, const json_t *new)
+/* Annotations of both that are of a kind, compared. */
+static bool is_same_written(const json_t *old, const json_t *new, bool (*is_one)(const char *key))
 {
         json_t *a = json_object_get(json_object_get(old, "metadata"), "annotations"),
                *b = json_object_get(json_object_get(new, "metadata"), "annotations"), *value;
         const char *key;
 
-        json_object_foreach(a, key, value) if (is_our_annotation(key) &&
-                                               !json_equal(value, json_object_get(b, key))) return false;
-        json_object_foreach(b, key, value) if (is_our_annotation(key) &&
-                                               !json_equal(value, json_object_get(a, key))) return false;
+        json_object_foreach(a, key, value) if (is_one(key) && !json_equal(value, json_object_get(b, key))) return false;
+        json_object_foreach(b, key, value) if (is_one(key) && !json_equal(value, json_object_get(a, key))) return false;
         return true;
 }
 
 static bool judge(const struct review_settings *settings, const json_t *request, bool is_update, char why[static WHY])
 {
-        const json_t *pod = json_object_get(request, "object");
+        const json_t *pod = json_object_get(request, "object"), *old = json_object_get(request, "oldObject");
         struct object_pod read;
         json_t *named;
         bool is_pod;
 
-        if (is_update && !is_trusted(settings, request) &&
-            !is_same_written(json_object_get(request, "oldObject"), pod)) {
+        if (is_update && !is_trusted(settings, request) && !is_same_written(old, pod, is_our_annotation)) { /* R2 */
                 (void)snprintf(why, WHY, "where a pod's GPU memory is (%s) is not yours to change",
                                ANNOTATION_ALLOCATION);
                 return false;
         }
-        if (!rents(pod) || (is_update && !text_at(request, "subResource")))
+        if (!rents(pod))
+                return true;
+        if (is_update && !is_same_written(old, pod, is_of_seccomp)) { /* R3 */
+                (void)snprintf(why, WHY, "the seccomp annotations of a pod that rents a GPU are not changed");
+                return false;
+        }
+        if (is_update && !text_at(request, "subResource"))
                 return true;         /* resources and security of a pod that exists do not change */
         named = json_deep_copy(pod); /* at creation it may have no name (generateName) and no uid yet */
         (void)json_object_update_new(json_object_get(named, "metadata"),

@@ -7,6 +7,8 @@
  *
  *  R1  What is answered carries the request's uid, and is a whole answer whatever came.
  *  R2  After a binding only `trusted` users change our annotations; an update by others that would is refused.
+ *  R3  Nor does anybody change the profile of a pod that rents: its fields are immutable, the annotations that older kubelets
+ *      read in their place are not.
  */
 #pragma once
 

@@ -80,6 +80,20 @@ verdict() { ask /validate "$(review "$@")" | jq -r '.response | "\(.allowed) \(.
         [ "$(jq -c '[.[] | select(.path | test("secc|securityContext")).path]' <<< "$output")" = '["/spec/containers/0/securityContext/seccompProfile","/spec/initContainers/0/securityContext/seccompProfile"]' ]
 }
 
+@test "a seccomp profile is not changed by the annotations that older kubelets read" {
+        of=container.seccomp.security.alpha.kubernetes.io
+        plain=$(pod "$good" "$class" '"mine":"1"')
+        with() { jq -c --arg key "$1" --arg value "$2" '.metadata.annotations[$key] = $value' <<< "$plain"; }
+        [[ $(verdict "$(with $of/b runtime/default)" UPDATE "$plain") == "false the seccomp annotations of a pod that rents"* ]]
+        [[ $(verdict "$plain" UPDATE "$(with seccomp.security.alpha.kubernetes.io/pod localhost/sublet.json)") == "false the seccomp annotations"* ]]
+        [[ $(verdict "$(with $of/debugger runtime/default)") == "false annotation $of/debugger of a pod that rents a GPU names another"* ]]
+        # what the API server writes itself beside the field; others' annotations; pods that rent nothing
+        [ "$(verdict "$(with $of/main localhost/sublet.json)")" = "true " ]
+        [ "$(verdict "$(with mine 2)" UPDATE "$plain")" = "true " ]
+        idle='{"metadata":{"name":"b"},"spec":{"containers":[]}}'
+        [ "$(verdict "$(jq -c --arg of $of/b '.metadata.annotations[$of] = "runtime/default"' <<< "$idle")" UPDATE "$idle")" = "true " ]
+}
+
 @test "what can never be placed is refused before it waits for ever" {
         [[ $(verdict "$(pod "$good" "$class" | sed 's/gpu-mem":"8"/gpu-mem":"8","sublet.dev\/gpu-share":"101"/')") == *"more than 100 %"* ]]
         [[ $(verdict "$(pod "$good" "$class" | sed 's/gpu-mem/gpu-share/')") == *"without sublet.dev/gpu-mem"* ]]
