@@ -21,16 +21,42 @@ daemon_end() {
         daemon=''
 }
 
-# Everything that a scene with a daemon started; then machine_end.
+# with_children PROCESS...: and theirs
+with_children() {
+        local process
+        for process; do
+                echo "$process"
+                with_children $(pgrep -P "$process")
+        done
+}
+
+# Everything that a scene with a daemon started; then machine_end. A test that failed may have left a tenant that no
+# daemon knows any more: what does not end by itself is ended, with what it has started, so that the next test begins.
 node_end() {
+        local left=()
         if [ -n "${daemon:-}" ] && kill -0 "$daemon" 2> /dev/null; then
                 "$sublet" ps -q 2> /dev/null | xargs -r "$sublet" end > /dev/null 2>&1 || true
                 wait_for eval '[ -z "$("$sublet" ps -q)" ]' || true
+                kill "$daemon" 2> /dev/null || true
+                if ! wait_for eval '! kill -0 "$daemon"'; then
+                        echo "the daemon did not end: $daemon"
+                        daemon_end KILL
+                        machine_end
+                        return 1
+                fi
         fi
         daemon_end TERM
+        if [ -n "${supervisors:-}" ] && ! patience=10 wait_for eval '! kill -0 "${supervisors[@]}"'; then
+                mapfile -t left < <(with_children "${supervisors[@]}")
+                echo "still there, and ended: ${left[*]}"
+                kill -KILL "${left[@]}" 2> /dev/null || true
+        fi
         [ -z "${supervisors:-}" ] || wait "${supervisors[@]}" 2> /dev/null || true
         supervisors=()
 }
+
+# held_in FILE: the process that `guest hold` writes there when it has its memory
+held_in() { wait_for [ -s "$1" ] && cat "$1"; }
 
 # lodger NAME [OPTION...] -- COMMAND...: a tenant in the background, and the daemon knows it when this returns
 lodger() {

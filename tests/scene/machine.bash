@@ -61,14 +61,13 @@ value() {
         printf '%s\n' "${@:2}" | tr ' ' '\n' | sed -n "s/^$1=//p" | head -1
 }
 
-# wait_for COMMAND...: until it succeeds, at most 20 s
+# wait_for COMMAND...: until it succeeds, at most $patience (45) s of the clock. It ends a test that fails, and measures nothing.
 wait_for() {
-        local i
-        for ((i = 0; i < 1000; i++)); do
-                "$@" > /dev/null 2>&1 && return 0
+        local since=$SECONDS
+        until "$@" > /dev/null 2>&1; do
+                [ $((SECONDS - since)) -lt "${patience:-45}" ] || return 1
                 sleep 0.02
         done
-        return 1
 }
 
 # What a program of nobody's sees free on card N, in MiB
