@@ -23,16 +23,17 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
 
 @test "a tenant with the library inside attaches by itself, and 'ps' says so" {
         lodger chat --preload --mem 2G -- "$guest" hold 512 "$machine/held"
-        [ "$(of chat plane)" = attached ]
         wait_for holds chat 512
+        [ "$(of chat plane)" = attached ]
         [ "$(of chat keeper)" -gt 0 ]
         "$sublet" events chat | grep -q TENANT_ATTACHED
-        kill "$(cat "$machine/held")"
+        kill "$(held_in "$machine/held")"
         wait_for is_gone chat
 }
 
 @test "--attach=never stays inside" {
         lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
+        wait_for holds chat 512 # before its program has begun, any tenant is inside
         [ "$(of chat plane)" = preload ]
 }
 
@@ -72,6 +73,7 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
 
 @test "the daemon is killed and replaced: what attached does not notice" {
         lodger chat --preload --mem 2G -- "$guest" hold 512 "$machine/held"
+        wait_for holds chat 512 # attached by now
         daemon_end KILL
         daemon_start
         wait_for holds chat 512
@@ -80,6 +82,7 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
 
 @test "shares and 'set' are an attached tenant's, too" {
         lodger chat --preload --attach=required --share 30 --mem 2G -- "$guest" hold 512 "$machine/held"
+        wait_for holds chat 512
         [ "$(of chat share_permille)" -eq 300 ]
         "$sublet" set chat mem=4G
         [ "$(of chat quota_bytes)" -eq $((4096 * MIB)) ]
@@ -100,7 +103,7 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
 @test "a process that is not below the gate makes no driver call beside it" {
         lodger chat --preload --mem 2G -- sh -c 'exec "$0" hold 512 "$1"' "$guest" "$machine/held"
         local fds
-        fds=/proc/$(cat "$machine/held")/fd
+        fds=/proc/$(held_in "$machine/held")/fd
         run on env LD_PRELOAD="$plain/src/hook/libsublet.so:$machine_preload" PAGE="$fds/1000" REGION="$fds/1001" GUEST="$guest" \
                 bash -c 'exec 1000< "$PAGE" 1001<> "$REGION"; exec "$GUEST" fork'
         echo "$output"

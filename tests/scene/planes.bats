@@ -35,7 +35,7 @@ is_gone() { [ -z "$("$sublet" ps -q | grep -x "$1")" ]; }
         "$sublet" ps | grep -q "^chat .* preload "
         run on "$sublet" run --preload --mem 22G -- true # what is leased is leased
         [ "$status" -ne 0 ] && [[ $output == *"do not fit"* ]]
-        kill "$(cat "$machine/held")"
+        kill "$(held_in "$machine/held")"
         wait_for is_gone chat
         run "$sublet" ps -a --json
         [ "$(jq -r '.[] | select(.tenant == "chat") | .state + " " + .plane + " " + (.devices[0].peak_bytes | tostring)' <<< "$output")" = "ended preload $((512 * MIB))" ]
@@ -71,16 +71,17 @@ is_gone() { [ -z "$("$sublet" ps -q | grep -x "$1")" ]; }
         wait_for holds chat 512
         [ "$(of chat id)" = "$id" ]
         [ "$(of chat state)" = running ]
-        kill "$(cat "$machine/held")"
+        kill "$(held_in "$machine/held")"
         wait_for is_gone chat
 }
 
 @test "run is killed: the command goes on within its quota, and the lease lasts as long" {
         lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
+        wait_for holds chat 512 # the command has begun
         kill -9 "$supervisor"
         sleep 1.5
         holds chat 512
-        kill "$(cat "$machine/held")"
+        kill "$(held_in "$machine/held")"
         wait_for is_gone chat
 }
 
