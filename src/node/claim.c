@@ -34,21 +34,24 @@ static int take_terms(const struct oci_request *asked, struct message_request *t
         return 0;
 }
 
-/* Short enough for a number behind it, and still telling: the namespace goes first. */
+/*
+ * Short enough for a number behind it, and still telling. What is cut ends in '_', which no name of Kubernetes' has, so a
+ * pod whose own name is another's namespace and pod is never called as that one.
+ */
 static void name_tenant(const struct oci_container *container, struct message_request *to)
 {
-        enum { ROOM = 57 };
+        enum { ROOM = 57, SPACE = 24 };
+        bool is_long = strlen(container->space) > SPACE;
         char text[512];
-        const char *at = text;
 
-        if (container->pod[0]) {
-                (void)snprintf(text, sizeof(text), "%s.%s.%s", container->space, container->name, container->container);
-                if (strlen(text) >= ROOM)
-                        at += strlen(container->space) + 1;
-        } else
+        if (container->pod[0])
+                (void)snprintf(text, sizeof(text), "%.*s%s.%s.%s", is_long ? SPACE - 1 : SPACE, container->space,
+                               is_long ? "_" : "", container->name, container->container);
+        else
                 (void)oci_container_format(container, text);
-        (void)snprintf(to->tenant, sizeof(to->tenant), "%.*s", ROOM - 1, at);
-        (void)snprintf(to->command, sizeof(to->command), "%.63s", container->pod[0] ? container->container : at);
+        (void)snprintf(to->tenant, sizeof(to->tenant), "%.*s%s", strlen(text) < ROOM ? ROOM - 1 : ROOM - 2, text,
+                       strlen(text) < ROOM ? "" : "_");
+        (void)snprintf(to->command, sizeof(to->command), "%.63s", container->pod[0] ? container->container : text);
 }
 
 /* A device without a lease is a mistake of whoever started it, and said. */

@@ -182,6 +182,30 @@ static void names_are_short_enough_for_a_number_behind_them(void **state)
         assert_string_equal(request.tenant, "aaaaaaaaaaaa");
 }
 
+/* Else whoever has a long namespace and calls a pod "shop.web-0" is shown, counted and ended in another's place. */
+static void no_pod_is_called_as_one_of_another_namespace(void **state)
+{
+        char real[64];
+
+        (void)state;
+        (void)memset(container.space, 's', 60);
+        (void)strcpy(container.name, "shop.web-0");
+        assert_int_equal(claim(), 0);
+        assert_string_equal(request.tenant, "sssssssssssssssssssssss_.shop.web-0.main");
+        (void)strcpy(container.space, "shop");
+        (void)memset(container.name, 'n', 48);
+        container.name[48] = '\0'; /* all of it fits, just so */
+        (void)strcpy(container.container, "ab");
+        (void)strcpy(daemon_->allocations.rows[0].container, "ab");
+        assert_int_equal(claim(), 0);
+        assert_int_equal(strlen(request.tenant), 56);
+        (void)strcpy(real, request.tenant);
+        (void)strcat(container.name, ".more");
+        assert_int_equal(claim(), 0);
+        assert_string_not_equal(request.tenant, real);
+        assert_int_equal(request.tenant[55], '_');
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -196,6 +220,7 @@ int main(void)
                 TEST(who_is_in_no_pod_gets_what_it_asks_for),
                 TEST(what_is_not_understood_or_not_offered_is_refused),
                 TEST(names_are_short_enough_for_a_number_behind_them),
+                TEST(no_pod_is_called_as_one_of_another_namespace),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
