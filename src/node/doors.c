@@ -46,6 +46,7 @@ struct visitor {
         uint64_t attaching;    /* the tenancy whose process it is, at attach.sock */
         struct tenant *tenant; /* admitted, not started */
         bool is_waiting;       /* admitted, and told when the device is ready for it */
+        bool is_hook;          /* its container waits for what is allocated to it; --patience bounds that */
         nsec since;
 };
 
@@ -267,6 +268,7 @@ static void on_container(struct visitor *visitor, const struct message *message)
                 return;
         }
         r = arrivals_ask(visitor->daemon, &container, visitor->who.uid, visitor, &tenant, &err);
+        visitor->is_hook = r == ARRIVAL_E_LATER;
         if (r != ARRIVAL_E_LATER)
                 doors_answer(visitor, r, tenant, err.text);
 }
@@ -400,6 +402,13 @@ static void on_knock(struct loop_source *source, uint32_t events)
                 show_out(visitor);
 }
 
+static nsec patience_with(const struct visitor *visitor)
+{
+        if (visitor->is_attach && !visitor->attaching)
+                return ATTACHING_SEC * NSEC_PER_SEC;
+        return PATIENCE_SEC * NSEC_PER_SEC + (visitor->is_hook ? visitor->daemon->settings.patience : 0);
+}
+
 void doors_tick(struct daemon *daemon)
 {
         nsec now = clock_now();
@@ -410,7 +419,7 @@ void doors_tick(struct daemon *daemon)
                 next = v->next;
                 if (v->is_waiting)
                         answer(v);
-                if (now - v->since > (v->is_attach && !v->attaching ? ATTACHING_SEC : PATIENCE_SEC) * NSEC_PER_SEC)
+                if (now - v->since > patience_with(v))
                         show_out(v);
         }
         for (size_t i = 0; i < ARRAY_SIZE(doors); i++)

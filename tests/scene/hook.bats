@@ -110,6 +110,14 @@ being() {
         [ "$(leased)" = 1 ]
 }
 
+@test "a hook is not shown out while its container waits: --patience may be longer than a visitor's minute" {
+        daemon_start --patience 80s
+        pod='{"id":"c1","status":"creating","pid":'$$',"bundle":"'$(bundle 8G)'","annotations":{"io.kubernetes.cri.sandbox-uid":"u1","io.kubernetes.cri.container-name":"main"}}'
+        (sleep 63; api /v1/allocations -X PUT -d '{"allocations":[{"pod":"u1","container":"main","device":0,"mem_bytes":1073741824}]}') &
+        run -0 hook "$pod"
+        [ "$(leased)" = 1 ]
+}
+
 @test "only root and the daemon's user announce containers" {
         daemon_start
         chmod a+x "$machine"
