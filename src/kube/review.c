@@ -11,6 +11,8 @@
 #define SECCOMP_OF_POD "seccomp.security.alpha.kubernetes.io/pod"
 #define SECCOMP_OF_CONTAINER "container.seccomp.security.alpha.kubernetes.io/"
 
+#define VISIBLE "NVIDIA_VISIBLE_DEVICES"
+
 enum {
         WHY = 256,
         PATH = 400,
@@ -39,14 +41,25 @@ static bool is_of_seccomp(const char *key)
 /* What runtime, plugin or hook set in a container that rents: chosen by the pod it would be a lie at best. */
 static bool is_our_variable(const char *name)
 {
-        static const char *const names[] = { "NVIDIA_VISIBLE_DEVICES", "CUDA_MPS_PIPE_DIRECTORY",
-                                             "CUDA_MPS_LOG_DIRECTORY", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
-                                             "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" };
+        static const char *const names[] = { VISIBLE, "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY",
+                                             "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" };
 
         for (size_t i = 0; i < ARRAY_SIZE(names); i++)
                 if (!strcmp(name, names[i]))
                         return true;
         return begins(name, "SUBLET_") || begins(name, "ALIYUN_COM_GPU_MEM_");
+}
+
+static bool asks(const json_t *container)
+{
+        static const char *const names[] = { NAME_MEMORY, NAME_SHARE, NAME_ALIYUN_MEMORY };
+        const json_t *resources = json_object_get(container, "resources");
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (json_object_get(json_object_get(resources, "limits"), names[i]) ||
+                    json_object_get(json_object_get(resources, "requests"), names[i]))
+                        return true;
+        return false;
 }
 
 /* ---- patches ----------------------------------------------------------------------------------- */
@@ -91,6 +104,17 @@ static void strip_annotations(const json_t *pod, json_t *patches)
         }
 }
 
+/* Who asks for none is given none, whatever its image says: as NVIDIA's images have it ("all"), the hook would not start it. */
+static void put_void(const json_t *container, const char *at, json_t *patches)
+{
+        json_t *variable = json_pack("{s:s,s:s}", "name", VISIBLE, "value", "void");
+        bool has_list = json_is_array(json_object_get(container, "env"));
+        char path[PATH];
+
+        (void)snprintf(path, sizeof(path), has_list ? "%s/env/-" : "%s/env", at);
+        patch(patches, "add", path, has_list ? variable : json_pack("[o]", variable));
+}
+
 /* From the end: what is removed moves nothing that is still to be named. */
 static void strip_environment(const json_t *container, const char *at, json_t *patches)
 {
@@ -105,18 +129,6 @@ static void strip_environment(const json_t *container, const char *at, json_t *p
                 (void)snprintf(path, sizeof(path), "%s/env/%zu", at, i);
                 patch(patches, "remove", path, NULL);
         }
-}
-
-static bool asks(const json_t *container)
-{
-        static const char *const names[] = { NAME_MEMORY, NAME_SHARE, NAME_ALIYUN_MEMORY };
-        const json_t *resources = json_object_get(container, "resources");
-
-        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-                if (json_object_get(json_object_get(resources, "limits"), names[i]) ||
-                    json_object_get(json_object_get(resources, "requests"), names[i]))
-                        return true;
-        return false;
 }
 
 /* RuntimeDefault takes the place of the runtime class's own profile, so a GPU container names ours itself. */
@@ -147,8 +159,9 @@ static void mutate_containers(const struct review_settings *settings, const json
                 json_array_foreach(json_object_get(spec, lists[k]), i, container)
                 {
                         (void)snprintf(at, sizeof(at), "/spec/%s/%zu", lists[k], i);
-                        if (k == 0)
-                                strip_environment(container, at, patches);
+                        strip_environment(container, at, patches);
+                        if (!asks(container))
+                                put_void(container, at, patches);
                         if (settings->profile)
                                 set_profile(settings, container, at, patches);
                 }
@@ -209,6 +222,14 @@ static bool is_good_neighbour(const struct review_settings *settings, const json
                (settings->runtime_class && (!type || !strcmp(type, "Unconfined")));
 }
 
+/* What we would have put there ourselves. */
+static bool is_void(const json_t *container, const json_t *variable)
+{
+        const char *name = text_at(variable, "name"), *value = text_at(variable, "value");
+
+        return !asks(container) && !strcmp(name, VISIBLE) && value && !strcmp(value, "void");
+}
+
 static bool judge_container(const struct review_settings *settings, const json_t *spec, const json_t *container,
                             char why[static WHY])
 {
@@ -241,7 +262,7 @@ static bool judge_container(const struct review_settings *settings, const json_t
         {
                 const char *key = text_at(variable, "name");
 
-                if (key && is_our_variable(key)) {
+                if (key && is_our_variable(key) && !is_void(container, variable)) {
                         (void)snprintf(why, WHY, "container %.63s sets %.100s, which is set for it", name, key);
                         return false;
                 }

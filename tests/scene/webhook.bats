@@ -80,6 +80,16 @@ verdict() { ask /validate "$(review "$@")" | jq -r '.response | "\(.allowed) \(.
         [ "$(jq -c '[.[] | select(.path | test("secc|securityContext")).path]' <<< "$output")" = '["/spec/containers/0/securityContext/seccompProfile","/spec/initContainers/0/securityContext/seccompProfile"]' ]
 }
 
+@test "a container beside one that rents is given no device, whatever its image says" {
+        beside=$(pod "$good" "$class" | jq -c '.spec.containers += [{"name":"b","env":[{"name":"NVIDIA_VISIBLE_DEVICES","value":"all"}]}] | .spec.initContainers = [{"name":"i"}]')
+        run patches <<< "$(ask /mutate "$(review "$beside")")"
+        [ "$(jq -c '[.[] | select(.path | test("env")) | [.op, .path, .value]]' <<< "$output")" = '[["remove","/spec/containers/1/env/0",null],["add","/spec/containers/1/env/-",{"name":"NVIDIA_VISIBLE_DEVICES","value":"void"}],["add","/spec/initContainers/0/env",[{"name":"NVIDIA_VISIBLE_DEVICES","value":"void"}]]]' ]
+        with() { jq -c --arg value "$1" '.spec.containers[1].env[0].value = $value' <<< "$beside"; } # VALUE
+        [ "$(verdict "$(with void)")" = "true " ]
+        [[ $(verdict "$(with all)") == "false container b sets NVIDIA_VISIBLE_DEVICES"* ]]
+        [[ $(verdict "$(pod "$good,\"env\":[{\"name\":\"NVIDIA_VISIBLE_DEVICES\",\"value\":\"void\"}]" "$class")") == "false container main sets"* ]]
+}
+
 @test "a seccomp profile is not changed by the annotations that older kubelets read" {
         of=container.seccomp.security.alpha.kubernetes.io
         plain=$(pod "$good" "$class" '"mine":"1"')
