@@ -33,6 +33,13 @@ setup() {
         [ "$(kind_of device-plugin)" = RollingUpdate ]
 }
 
+@test "the daemon's pod sees the bundles of the node's containers where the runtime has them" {
+        kubectl kustomize "$root/deploy/kubernetes" > "$BATS_TEST_TMPDIR/all.yaml"
+        of_daemon=$(awk -v RS='---\n' '/\nkind: DaemonSet\n/ && /\n  name: daemon\n/' "$BATS_TEST_TMPDIR/all.yaml")
+        grep -q 'mountPath: /run/containerd$' <<< "$of_daemon"
+        grep -q 'path: /run/containerd$' <<< "$of_daemon"
+}
+
 @test "monitoring builds, and asks only for figures that are there" {
         kubectl kustomize "$root/deploy/kubernetes/monitoring" > /dev/null
         for figure in $(jq -r '.panels[].targets[].expr' "$root/deploy/kubernetes/monitoring/dashboard.json" | grep -oE 'sublet_[a-z_]+' | sed 's/_bucket$//' | sort -u); do
