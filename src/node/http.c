@@ -23,6 +23,7 @@
 
 enum {
         CONNECTIONS_MAX = PEERS_MAX, /* of a listener */
+        AN_ADDRESS = 64,             /* of those, over TCP */
         IDLE_SEC = 30,
         BLOCK = 32 * 1024, /* of a stream */
         PUMP_MAX = 32,
@@ -371,6 +372,7 @@ static int listen_on(struct http *http, int fd, bool is_tcp, struct err *err)
                                             MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, on_done, NULL,
                                             MHD_OPTION_NOTIFY_CONNECTION, on_connection, listener,
                                             MHD_OPTION_CONNECTION_LIMIT, (unsigned int)CONNECTIONS_MAX,
+                                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, is_tcp ? (unsigned int)AN_ADDRESS : 0,
                                             MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)IDLE_SEC, MHD_OPTION_END);
         if (!listener->server) {
                 (void)close(fd);

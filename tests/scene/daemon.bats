@@ -355,6 +355,38 @@ END
         [ "$("$sublet" ps -q)" = one ]
 }
 
+@test "over TCP one address does not keep the others out" {
+        local port=$((20000 + RANDOM % 20000))
+        daemon_start --listen "0.0.0.0:$port"
+        python3 - "$port" << 'END'
+import select, socket, sys, time
+port = int(sys.argv[1])
+many = [socket.create_connection(("127.0.0.1", port), 20, ("127.0.0.1", 0)) for _ in range(100)]
+for one in many:
+        one.settimeout(20)
+        try:
+                one.sendall(b"GET /v1/events?follow=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        except OSError:
+                pass # shown out already
+
+def is_kept(one):
+        try:
+                return not select.select([one], [], [], 0)[0] or one.recv(1, socket.MSG_PEEK)
+        except ConnectionError:
+                return False
+
+until = time.monotonic() + 20
+kept = many
+while len(kept) > 64 and time.monotonic() < until:
+        time.sleep(0.1)
+        kept = list(filter(is_kept, kept))
+assert len(kept) == 64, len(kept)
+other = socket.create_connection(("127.0.0.1", port), 20, ("127.0.0.2", 0))
+other.sendall(b"GET /v1/version HTTP/1.1\r\nHost: localhost\r\n\r\n")
+assert b" 200 " in other.recv(100)
+END
+}
+
 # ---- what it tells --------------------------------------------------------------------------------
 
 @test "metrics are as Prometheus reads them" {
