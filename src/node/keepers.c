@@ -193,7 +193,7 @@ static bool is_keeper(pid_t process)
         (void)snprintf(path, sizeof(path), "/proc/%d/cmdline", process);
         fd = open(path, O_RDONLY | O_CLOEXEC);
         n = fd < 0 ? 0 : read(fd, line, sizeof(line) - 1);
-        return n > 0 && !strcmp(line + strlen(line) + 1, "keeper");
+        return n > 0 && strlen(line) + 1 < (size_t)n && !strcmp(line + strlen(line) + 1, "keeper");
 }
 
 /* One that waits to be reaped has ended, too. */
