@@ -24,6 +24,7 @@ struct crowd_device {
 
 struct crowd_row {
         char tenant[CROWD_NAME], class[16], command[128];
+        char sms[16]; /* its part of the multiprocessors: "25%", "32"; empty: all */
         unsigned int device, uid, n_processes;
         double granted, promised, share, cap; /* permille; cap 1000: none */
         bytes held, quota, peak;

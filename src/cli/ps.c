@@ -11,6 +11,7 @@
 #include "cli/table.h"
 
 #include <locale.h>
+#include <string.h>
 
 static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "Lists the tenants.\n"
@@ -23,20 +24,27 @@ static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "\n"
                             "MEMORY is what the tenant holds, of its quota. GPU is its part of the device's time in\n"
                             "the last second, SHARE what it is entitled to, CAP what it never exceeds; a * behind\n"
-                            "GPU: it waits for its turn. A DEVICE with a UUID: its MIG instance there. PLANE is what\n"
-                            "keeps the quota: a gate from outside, a gate to which its programs have attached\n"
-                            "themselves, or libsublet.so inside them (preload: no share of time).\n";
+                            "GPU: it waits for its turn. A DEVICE with a UUID: its MIG instance there. SMS, where\n"
+                            "some tenant has only a part of the multiprocessors: how many. PLANE is what keeps the\n"
+                            "quota: a gate from outside, a gate to which its programs have attached themselves, or\n"
+                            "libsublet.so inside them (preload: no share of time, SHARE is -).\n";
 
 struct ps {
         const char *dir;
         bool is_all, is_quiet, is_json;
 };
 
+/* Time is not divided with who keeps the quota inside only; and of who has ended nobody knows an equal part any more. */
+static bool has_share(const json_t *tenant, const json_t *device)
+{
+        return field_permille(device, "share_permille") > 0 && strcmp(field_text(tenant, "plane"), "preload") != 0;
+}
+
 static void row(struct table *table, const json_t *tenant, const json_t *device, nsec now)
 {
         char held[BYTES_TEXT], quota[BYTES_TEXT], memory[2 * BYTES_TEXT + 4], gpu[WHEN_TEXT + 2], share[WHEN_TEXT],
                 cap[WHEN_TEXT], up[WHEN_TEXT], index[96], processes[24];
-        const char *instance = field_text(device, "instance");
+        const char *instance = field_text(device, "instance"), *sms = field_text(tenant, "sms");
         unsigned int cap_permille = (unsigned int)field_permille(device, "cap_permille");
         nsec since = field_moment(tenant, "since");
 
@@ -48,8 +56,10 @@ static void row(struct table *table, const json_t *tenant, const json_t *device,
                        *instance ? " " : "", instance);
         (void)snprintf(processes, sizeof(processes), "%llu", (unsigned long long)field_number(tenant, "processes"));
         table_row(table, field_text(tenant, "tenant"), index, memory, gpu,
-                  permille_format((unsigned int)field_permille(device, "share_permille"), share),
-                  cap_permille && cap_permille < 1000 ? permille_format(cap_permille, cap) : "-",
+                  has_share(tenant, device) ?
+                          permille_format((unsigned int)field_permille(device, "share_permille"), share) :
+                          "-",
+                  cap_permille && cap_permille < 1000 ? permille_format(cap_permille, cap) : "-", *sms ? sms : "-",
                   field_text(tenant, "class"), field_text(tenant, "plane"), field_text(tenant, "state"),
                   duration_format(now - since, up), processes, field_text(tenant, "command"), NULL);
 }
@@ -62,7 +72,7 @@ static int print_table(const json_t *tenants)
         size_t i, k;
         int r;
 
-        table_init(&table, "TENANT", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "CLASS", "PLANE", "STATE",
+        table_init(&table, "TENANT", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "SMS>?", "CLASS", "PLANE", "STATE",
                    "SINCE>", "PROCESSES>", "COMMAND", NULL);
         json_array_foreach(tenants, i, tenant) json_array_foreach(field_array(tenant, "devices"), k, device)
                 row(&table, tenant, device, now);

@@ -163,12 +163,14 @@ static void draw_row(const struct crowd_row *row, const struct columns *at, stru
 static void draw_chosen(const struct screen *screen, struct frame *frame, int y)
 {
         const struct crowd_row *row = &screen->crowd->rows[screen->chosen];
-        char text[400], cap[WHEN_TEXT], peak[BYTES_TEXT];
+        char text[400], cap[WHEN_TEXT], peak[BYTES_TEXT], sms[sizeof(row->sms) + 8] = "";
 
+        if (*row->sms)
+                (void)snprintf(sms, sizeof(sms), "SMS %s, ", row->sms);
         (void)snprintf(text, sizeof(text),
-                       "%s: %s, cap %s, promised %.1f%%, %.1f s of GPU time, peak %s, %u processes, uid %u: %s",
+                       "%s: %s, cap %s, %spromised %.1f%%, %.1f s of GPU time, peak %s, %u processes, uid %u: %s",
                        row->tenant, *row->class ? row->class : "normal",
-                       row->cap < 1000 ? permille_format((unsigned int)row->cap, cap) : "none", row->promised / 10,
+                       row->cap < 1000 ? permille_format((unsigned int)row->cap, cap) : "none", sms, row->promised / 10,
                        (double)row->used / 1e9, short_bytes(row->peak, peak), row->n_processes, row->uid, row->command);
         frame_text(frame, y, 0, frame->n_columns, STYLE_PLAIN, text);
 }

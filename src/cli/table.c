@@ -60,8 +60,11 @@ static void row(struct table *table, va_list args)
                 table->failure = -ENOMEM;
                 return;
         }
-        for (; i < table->n_columns && (text = va_arg(args, const char *)); i++)
+        for (; i < table->n_columns && (text = va_arg(args, const char *)); i++) {
                 table->cells[n + i] = cell_new(table, i, text);
+                if (strcmp(text, "-") != 0)
+                        table->is_left_out &= ~(1u << i);
+        }
         for (; i < table->n_columns; i++)
                 table->cells[n + i] = NULL;
         table->n_rows++;
@@ -84,8 +87,9 @@ void table_init(struct table *table, ...)
         }
         va_start(args, table);
         for (size_t i = 0; i < table->n_columns && (text = va_arg(args, const char *)); i++) {
-                (void)snprintf(heading, sizeof(heading), "%.*s", (int)strcspn(text, ">"), text);
+                (void)snprintf(heading, sizeof(heading), "%.*s", (int)strcspn(text, ">?"), text);
                 table->is_right |= strchr(text, '>') ? 1u << i : 0;
+                table->is_left_out |= strchr(text, '?') ? 1u << i : 0;
                 table->cells[i] = cell_new(table, i, heading);
         }
         va_end(args);
@@ -116,6 +120,8 @@ static void print_row(const struct table *table, size_t row, FILE *to)
                 const char *text = text_at(table, row, column);
                 int rest = table->widths[column] - width_of(text);
 
+                if ((table->is_left_out >> column) & 1)
+                        continue;
                 if ((table->is_right >> column) & 1)
                         blanks += rest;
                 if (*text) {

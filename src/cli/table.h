@@ -1,7 +1,8 @@
 /*
  * Rows and columns for people: a column is as wide as its widest cell. Cells are made safe for a terminal.
  *
- *      table_init(&table, "TENANT", "MEMORY>", NULL);          a > behind a heading: right-aligned
+ *      table_init(&table, "TENANT", "MEMORY>", NULL);          a > behind a heading: right-aligned; a ?: left out where
+ *                                                              every cell is "-"
  *      table_row(&table, name, memory, NULL);
  *      table_print(&table, stdout); table_done(&table);
  */
@@ -17,8 +18,8 @@ struct table {
         size_t n_columns, n_rows, room;
         char **cells; /* of all rows, the headings first; owned */
         int widths[TABLE_COLUMNS];
-        unsigned int is_right; /* a bit per column */
-        int failure;           /* -ENOMEM: a row could not be kept */
+        unsigned int is_right, is_left_out; /* a bit per column */
+        int failure;                        /* -ENOMEM: a row could not be kept */
 };
 
 void table_init(struct table *table, ...) __attribute__((sentinel));

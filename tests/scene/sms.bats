@@ -110,9 +110,16 @@ all_are() {
                 [ "$(value count "$output")" -eq 32 ]
         done
         mkdir "$machine/barrier"
+        run -0 "$sublet" ps
+        [[ $output == TENANT* && $output != *SMS* ]]
         lodger half --preload --attach=never --sms 50% --mem 8G -- "$sms" steady "$machine/barrier" half
         wait_for eval '[ -e "$machine/barrier/half.ready" ]'
         [ "$(of half sms)" = 50% ]
+        lodger other --preload --attach=never --mem 8G -- sleep 60
+        "$sublet" ps
+        "$sublet" ps | grep -qE '^TENANT .* CAP +SMS +CLASS '
+        "$sublet" ps | grep -qE '^half .*% +- +- +50% +normal +preload '
+        "$sublet" ps | grep -qE '^other .*% +- +- +- +normal +preload '
         touch "$machine/barrier/go"
         wait_for eval 'grep -q count=64 "$machine/half"'
         run on "$sublet" run --preload --sms 9% --attach=never -- "$sms" count

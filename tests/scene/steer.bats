@@ -70,6 +70,7 @@ refused_1() {
         daemon_start
         lodger one --mem 8G --share 30 -- sleep 60
         lodger two --mem 4G --share 20 --cap 50 --class latency -- sleep 60
+        wait_for eval '[ "$(of two state)" = running ]' # listed it is before its keeper serves
         run -0 "$sublet" ps
         lines_have '^TENANT +DEVICE +MEMORY +GPU +SHARE +CAP +CLASS +PLANE +STATE'
         lines_have '^one +0 +.* / 8 GiB +[0-9.]+%\*? +30% +- +normal +gate +running .* sleep'

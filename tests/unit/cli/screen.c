@@ -71,6 +71,18 @@ static void it_fits_80_by_24(void **state)
                             "q quit   s sort: gpu   r reverse   arrows choose\n");
 }
 
+static void a_part_of_the_multiprocessors_is_said_of_the_chosen(void **state)
+{
+        struct crowd crowd = crowd_of(2);
+        struct screen screen = { .crowd = &crowd, .has_keys = true };
+
+        (void)state;
+        (void)snprintf(rows[1].sms, sizeof(rows[1].sms), "25%%");
+        assert_null(strstr(draw(&screen, 8, 80), "SMS"));
+        screen.chosen = 1;
+        assert_non_null(strstr(draw(&screen, 8, 80), "\nt01: normal, cap none, SMS 25%, promised 10.0%, "));
+}
+
 static void the_chosen_row_stays_in_sight(void **state)
 {
         struct crowd crowd = crowd_of(40);
@@ -145,6 +157,7 @@ static void without_tenants_the_next_step_is_named(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_part_of_the_multiprocessors_is_said_of_the_chosen),
                 cmocka_unit_test(it_fits_80_by_24),        cmocka_unit_test(the_chosen_row_stays_in_sight),
                 cmocka_unit_test(every_size_can_be_drawn), cmocka_unit_test(a_wider_terminal_shows_more),
                 cmocka_unit_test(what_is_wrong_is_on_top), cmocka_unit_test(without_tenants_the_next_step_is_named),

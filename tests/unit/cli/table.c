@@ -59,6 +59,26 @@ static void lines_do_not_end_in_blanks(void **state)
         assert_string_equal(text, "A  B   C\n1\n1  22\n");
 }
 
+static void a_column_of_which_nothing_is_said_is_left_out(void **state)
+{
+        struct table table;
+        char text[256];
+
+        (void)state;
+        table_init(&table, "A", "PART>?", "C", "LAST?", NULL);
+        table_row(&table, "1", "-", "x", "-", NULL);
+        table_row(&table, "2", "-", "y", "-", NULL);
+        print(&table, text, sizeof(text));
+        assert_string_equal(text, "A  C\n1  x\n2  y\n");
+
+        table_init(&table, "A", "PART>?", "C", "LAST?", NULL);
+        table_row(&table, "1", "-", "x", "-", NULL);
+        table_row(&table, "2", "25%", "-", "-", NULL);
+        table_row(&table, "3", "-", "-", "-", NULL);
+        print(&table, text, sizeof(text));
+        assert_string_equal(text, "A  PART  C\n1     -  x\n2   25%  -\n3     -  -\n");
+}
+
 static void there_may_be_many_rows(void **state)
 {
         struct table table;
@@ -78,6 +98,7 @@ int main(void)
                 cmocka_unit_test(a_column_is_as_wide_as_its_widest_cell),
                 cmocka_unit_test(width_is_what_is_seen_not_bytes),
                 cmocka_unit_test(lines_do_not_end_in_blanks),
+                cmocka_unit_test(a_column_of_which_nothing_is_said_is_left_out),
                 cmocka_unit_test(there_may_be_many_rows),
         };
 
