@@ -96,9 +96,9 @@ static bool memory_fits(struct fit *fit, bytes wanted)
         char text[2][BYTES_TEXT];
 
         if (wanted > has)
-                return no(fit->device, "%s of memory are wanted and a %s has %s%s", bytes_format(wanted, text[0]),
-                          fit->device->model->name, bytes_format(has, text[1]),
-                          fit->device->others.memory ? " that others have not leased" : "");
+                return no(fit->device, "%s of memory are wanted%s and the %s has %s%s", bytes_format(wanted, text[0]),
+                          fit->device->n_seats > 1 ? ", with those who are there," : "", fit->device->model->name,
+                          bytes_format(has, text[1]), fit->device->others.memory ? " that others have not leased" : "");
         fit->device->memory_free = has - wanted;
         return true;
 }

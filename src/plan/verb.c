@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <stddef.h>
 #include <string.h>
 
 enum {
@@ -36,7 +37,7 @@ static const char usage[] =
         "      --models          print the models it knows\n"
         "  -o, --output FORMAT   text (default), json: with a lease for each replica, run: commands that start them,\n"
         "                        kubernetes: Deployments\n"
-        "      --json            the same as -o json\n"
+        "      --json            the same as -o json; also of --facts and --models\n"
         "      --diff            what the daemon's tenants would have to change to be as planned\n"
         "      --apply           change it: memory, share and class of who runs; nobody is started or ended\n"
         "      --dir DIR         the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
@@ -48,19 +49,63 @@ static void print_fact(const char *name, double value, const char *unit, const c
         (void)printf("%-16s %8.3g %-6s %s\n%34s%s\n", name, value, unit, meaning, "", source);
 }
 
-static void print_facts(const struct plan_facts *facts)
+static int print_json(json_t *owned)
 {
-#define FACT(name, value, unit, meaning, source)                                                                       \
-        print_fact(#name, facts->name, unit, meaning, facts->is_replaced[PLAN_FACT_##name] ? facts->from : (source));
-#include "plan/facts.def"
-#undef FACT
+        _cleanup_(json_decrefp) json_t *found = owned;
+
+        if (!found || json_dumpf(found, stdout, JSON_INDENT(2)) < 0)
+                return -ENOMEM;
+        return putchar('\n') == EOF ? -EIO : 0;
 }
 
-static void print_models(void)
+static int print_facts(const struct plan_facts *facts, bool is_json)
 {
-#define MODEL(name, word, mib, has_mig, slice) (void)printf("%-10s %8d MiB%s\n", name, mib, (has_mig) ? "  MIG" : "");
+        static const struct {
+                const char *name, *unit, *meaning, *source;
+                size_t offset;
+        } rows[PLAN_N_FACTS] = {
+#define FACT(name, value, unit, meaning, source) { #name, unit, meaning, source, offsetof(struct plan_facts, name) },
+#include "plan/facts.def"
+#undef FACT
+        };
+        json_t *list = is_json ? json_array() : NULL;
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+                double value = *(const double *)((const char *)facts + rows[i].offset);
+                const char *source = facts->is_replaced[i] ? facts->from : rows[i].source;
+
+                if (is_json)
+                        (void)json_array_append_new(list, json_pack("{s:s, s:f, s:s, s:s, s:s}", "name", rows[i].name,
+                                                                    "value", value, "unit", rows[i].unit, "meaning",
+                                                                    rows[i].meaning, "source", source));
+                else
+                        print_fact(rows[i].name, value, rows[i].unit, rows[i].meaning, source);
+        }
+        return is_json ? print_json(list) : 0;
+}
+
+static int print_models(bool is_json)
+{
+        static const struct {
+                const char *name;
+                int mib;
+                bool has_mig;
+        } rows[] = {
+#define MODEL(name, word, mib, has_mig, slice) { name, mib, has_mig },
 #include "plan/models.def"
 #undef MODEL
+        };
+        json_t *list = is_json ? json_array() : NULL;
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+                if (is_json)
+                        (void)json_array_append_new(list,
+                                                    json_pack("{s:s, s:I, s:b}", "name", rows[i].name, "memory_bytes",
+                                                              (json_int_t)((bytes)rows[i].mib * MIB), "has_mig",
+                                                              (int)rows[i].has_mig));
+                else
+                        (void)printf("%-10s %8d MiB%s\n", rows[i].name, rows[i].mib, rows[i].has_mig ? "  MIG" : "");
+        return is_json ? print_json(list) : 0;
 }
 
 enum output {
@@ -214,15 +259,6 @@ static int load(const struct options *options, struct ask *ask, struct err *err)
         return 0;
 }
 
-static int print_json(json_t *owned)
-{
-        _cleanup_(json_decrefp) json_t *found = owned;
-
-        if (!found || json_dumpf(found, stdout, JSON_INDENT(2)) < 0)
-                return -ENOMEM;
-        return putchar('\n') == EOF ? -EIO : 0;
-}
-
 static int print_plan(enum output output)
 {
         switch (output) {
@@ -272,16 +308,12 @@ int plan_main(int argc, char **argv)
 
         if (r == 0 && options.wants_help)
                 return fputs(usage, stdout) < 0;
-        if (r == 0 && options.wants_models) {
-                print_models();
-                return 0;
-        }
+        if (r == 0 && options.wants_models)
+                return print_models(options.output == OUTPUT_JSON) < 0 ? EXIT_USAGE : 0;
         if (r == 0)
                 r = load_facts(options.facts, &plan.facts, &err);
-        if (r == 0 && options.wants_facts) {
-                print_facts(&plan.facts);
-                return 0;
-        }
+        if (r == 0 && options.wants_facts)
+                return print_facts(&plan.facts, options.output == OUTPUT_JSON) < 0 ? EXIT_USAGE : 0;
         if (r == 0)
                 r = ask_new(options.dir, &ask, &err);
         if (r == 0)

@@ -53,3 +53,18 @@ golden() { # NAME EXIT-CODE
         run "$sublet" plan --gpus Voodoo2 a.yaml
         [ "$output" = "sublet: --gpus: the model 'Voodoo2' is not known here ('sublet plan --models')" ]
 }
+
+@test "what is printed for people is there for programs: figures and models" {
+        [ "$("$sublet" plan --facts --json | jq -r '.[] | select(.name == "window") | "\(.value) \(.unit) \(.source)"')" = "10 ms assumed: the shortest period of turns" ]
+        echo '{"window": 7}' > "$BATS_TEST_TMPDIR/facts"
+        [ "$("$sublet" plan --facts --facts="$BATS_TEST_TMPDIR/facts" -o json | jq -r '.[] | select(.name == "window") | "\(.value) \(.source)"')" = "7 $BATS_TEST_TMPDIR/facts" ]
+        [ "$("$sublet" plan --models --json | jq -r 'map(.name) | join(" ")')" = "$("$sublet" plan --models | awk '{ print $1 }' | xargs)" ]
+        [ "$("$sublet" plan --models --json | jq -r '.[] | select(.name == "T4") | "\(.memory_bytes / 1048576) \(.has_mig)"')" = "15360 false" ]
+}
+
+@test "memory that is wanted is said with who is there" {
+        printf 'services:\n- {name: a, memory: 60G, load: 10%%, count: 3}\n' > "$BATS_TEST_TMPDIR/a.yaml"
+        run "$sublet" plan --gpus H200 "$BATS_TEST_TMPDIR/a.yaml"
+        [ "$status" -eq 1 ]
+        [[ $output == *"does not fit: a-3: 180 GiB of memory are wanted, with those who are there, and the H200 has "* ]]
+}
