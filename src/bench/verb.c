@@ -19,16 +19,21 @@
 
 static const char usage[] =
         "usage: sublet bench --modes [--json] [-o FILE] [--for TIME]\n"
-        "Measures what each way to share costs on the first device, which is to be idle; about a minute and a half.\n"
+        "Measures what each way to share costs on the first device, which is to be idle; about two minutes.\n"
         "\n"
         "  --modes          all of them\n"
         "  --json           the table as JSON\n"
         "  -o, --output FILE  and into FILE, as 'sublet plan --facts=FILE' reads it\n"
         "  --for TIME       how long each load is measured (2s)\n"
-        "  --only ROW,...   these figures only\n"
+        "  --only FIGURE,...  these only\n"
         "  -h, --help       this text\n"
         "\n"
-        "A figure that is not to be had here has the reason in its place. Needs root, and no other daemon.\n";
+        "A figure that is not to be had here has the reason in its place. Needs root, and no other daemon.\n"
+        "The figures:\n"
+#define ROW(name, unit, meaning) "  " #name ": " meaning ", in " unit "\n"
+#include "bench/rows.def"
+#undef ROW
+        ;
 
 struct bench {
         const char *output, *only;

@@ -65,4 +65,5 @@ row() { jq -r --arg n "$1" --arg f "$2" '.measured[] | select(.name == $n)[$f]' 
         one_line_and_2 'what is to be measured: --modes'
         run on "$sublet" bench --modes --only turn_loss,speed
         one_line_and_2 'there is no such figure'
+        "$sublet" bench --help | grep -q '^  turn_loss: ' # where that line leads
 }
