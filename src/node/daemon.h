@@ -191,7 +191,7 @@ int preloads_start(struct daemon *daemon, struct tenant *tenant, const struct me
                    struct err *err);
 
 /* `sublet run` came back to a new daemon, with page and region of its tenancy. As preloads_start. */
-int preloads_return(struct daemon *daemon, struct message *message, int socket, uid_t uid);
+int preloads_return(struct daemon *daemon, struct message *message, int socket, const struct ucred *who);
 
 void preloads_tick(struct daemon *daemon);                           /* looks at their books */
 void preloads_recover(struct daemon *daemon, struct tenant *tenant); /* one of the daemon before us */

@@ -315,7 +315,7 @@ static bool hear(struct visitor *visitor, struct message *message)
                 int fd = visitor->source.fd;
 
                 loop_drop(visitor->daemon->loop, &visitor->source);
-                if (preloads_return(visitor->daemon, message, fd, visitor->who.uid) == 0)
+                if (preloads_return(visitor->daemon, message, fd, &visitor->who) == 0)
                         visitor->source.fd = -1;
                 return true;
         }

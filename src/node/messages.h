@@ -2,8 +2,8 @@
  * What `sublet run`, the keepers and the daemon say to each other: one JSON object per packet of a
  * SOCK_SEQPACKET socket, at most MESSAGE_MAX bytes, with "v":1 and "type"; descriptors ride along.
  *
- *      run -> daemon       lease, then listener + [listener]
- *      daemon -> run       granted, or refused
+ *      run -> daemon       lease, then listener + [listener]; return + [page, region]
+ *      daemon -> run       granted, or refused; returned
  *      keeper -> run       event, report, end             (the daemon's end of that socket moves to the keeper)
  *      daemon -> keeper    set, end, join + [listener], event                  (event: name, level, text; for the tenant's run to print)
  *      keeper -> daemon    hello + [board], event, changed, ended

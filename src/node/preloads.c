@@ -351,8 +351,17 @@ static int come_back(struct daemon *daemon, struct tenant *tenant, const struct 
         return 0;
 }
 
+/* run has not heard our answer, and comes once more. Another process of the tenant's does not take its place. */
+static void forget_socket(struct daemon *daemon, struct tenant *tenant, pid_t run)
+{
+        if (tenant->source.fd < 0 || tenant->run != run)
+                return;
+        loop_drop(daemon->loop, &tenant->source);
+        closep(&tenant->source.fd);
+}
+
 /* The user can have made a page of its own; what counts is the lease in our store, and that it is the user's. */
-int preloads_return(struct daemon *daemon, struct message *message, int socket, uid_t uid)
+static int take_back(struct daemon *daemon, struct message *message, int socket, const struct ucred *who)
 {
         _cleanup_(freep) struct page *page = malloc(sizeof(*page));
         _cleanup_(closep) int fd = message_take_fd(message, 0);
@@ -363,8 +372,12 @@ int preloads_return(struct daemon *daemon, struct message *message, int socket, 
         if (!page || fd < 0 || region < 0 || page_read(fd, PAGE_DESCRIPTOR, page) < 0)
                 return -EPROTO;
         tenant = tenants_find_id(&daemon->tenants, page->tenancy);
-        if (!tenant || tenant->lease.plane != PLANE_PRELOAD || tenant->lease.place[0] || tenant->source.fd >= 0 ||
-            tenant->lease.owner != uid)
+        if (!tenant)
+                return -ENOENT;
+        if (tenant->lease.plane != PLANE_PRELOAD || tenant->lease.place[0] || tenant->lease.owner != who->uid)
+                return -EPERM;
+        forget_socket(daemon, tenant, who->pid);
+        if (tenant->source.fd >= 0)
                 return -EPERM;
         if (tenant->region < 0) {
                 r = come_back(daemon, tenant, page, region);
@@ -373,6 +386,19 @@ int preloads_return(struct daemon *daemon, struct message *message, int socket, 
                 region = -1;
         }
         return listen_to(daemon, tenant, socket);
+}
+
+/* run believes nothing but an answer. */
+int preloads_return(struct daemon *daemon, struct message *message, int socket, const struct ucred *who)
+{
+        int r = take_back(daemon, message, socket, who);
+        json_t *body = message_new("returned");
+
+        (void)json_object_set_new(body, "ok", json_boolean(r == 0));
+        if (r < 0)
+                (void)json_object_set_new(body, "code", json_string(r == -ENOENT ? "ENOENT" : "EAGAIN"));
+        (void)message_send(socket, body, NULL, 0);
+        return r;
 }
 
 static int open_place(const struct tenant *tenant, struct page *page, int *ret_region)

@@ -61,7 +61,8 @@ struct run_talk {
 
         int page, region; /* of --preload; else -1 */
         uint64_t tenancy;
-        bool is_looking; /* for the next daemon */
+        bool is_looking; /* for the next daemon, until it has said that we are back */
+        nsec tried_at;   /* to reach it */
 };
 
 /* Asks for a lease; with --preload page and region come with it. Opens talk->socket. 0; -errno. */

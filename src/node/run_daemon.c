@@ -26,6 +26,7 @@ enum {
         TRIES = 30, /* of 100 ms: a daemon that is being replaced comes back */
         ADMISSION_MS = 10000,
         RETURN_MS = 100,
+        ANSWER_MS = 5000,  /* of the next daemon to our return; it answers when its loop comes round */
         REPORT_MS = 15000, /* a keeper gives the driver 5 s to tear down */
 };
 
@@ -195,6 +196,25 @@ static void on_failed(struct run_talk *talk, const char *text)
         (void)kill(talk->run->child, SIGKILL);
 }
 
+/* False is the daemon's last word only where it knows no such tenancy: anything else may be otherwise in a moment. */
+static void on_returned(struct run_talk *talk, const json_t *body)
+{
+        bool is_back = message_flag(body, "ok", false);
+        bool is_over = !is_back && !strcmp(message_text(body, "code", ""), "ENOENT");
+
+        if (!talk->is_looking)
+                return;
+        talk->is_looking = !is_back && !is_over;
+        if (!is_back)
+                closep(&talk->socket);
+        if (is_over)
+                (void)fprintf(stderr,
+                              "sublet: %s: the daemon was replaced and has given this lease up meanwhile: the command "
+                              "goes on within its quota, but what it holds may be leased to others; end it and start "
+                              "it anew\n",
+                              talk->run->lease.tenant);
+}
+
 static void hear(struct run_talk *talk)
 {
         _cleanup_(message_done) struct message message = { 0 };
@@ -212,12 +232,13 @@ static void hear(struct run_talk *talk)
                 talk->report = json_incref(message.body);
         else if (!strcmp(type, "end"))
                 (void)kill(talk->run->child, SIGKILL);
+        else if (!strcmp(type, "returned"))
+                on_returned(talk, message.body);
         else if (!strcmp(type, "failed") || !strcmp(type, "refused"))
                 on_failed(talk, message_text(message.body, "text", "the keeper could not start"));
 }
 
-/* Once; the next daemon knows the tenancy by its number, and its lease from its store. */
-static void come_back(struct run_talk *talk)
+static void knock(struct run_talk *talk)
 {
         _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         const int fds[] = { talk->page, talk->region };
@@ -228,7 +249,31 @@ static void come_back(struct run_talk *talk)
             message_send(fd, message_new("return"), fds, ARRAY_SIZE(fds)) != MESSAGE_OK)
                 return;
         talk->socket = TAKE_FD(fd);
-        talk->is_looking = false;
+}
+
+/*
+ * The next daemon knows the tenancy by its number, and its lease from its store. That our word was sent means nothing: a
+ * daemon that is being killed may have let go of us, and still have its door, when we knock. Its answer counts.
+ */
+static void come_back(struct run_talk *talk)
+{
+        nsec now = clock_now();
+
+        if (now - talk->tried_at < (talk->socket < 0 ? RETURN_MS : ANSWER_MS) * NSEC_PER_MSEC)
+                return;
+        closep(&talk->socket);
+        talk->tried_at = now;
+        knock(talk);
+}
+
+/* For the daemon as for the command; the socket may be another one each time. */
+static void wait_for_either(struct run_talk *talk, struct pollfd fds[static 2])
+{
+        if (talk->is_looking)
+                come_back(talk);
+        fds[1].fd = talk->socket;
+        if (poll(fds, 2, talk->is_looking ? RETURN_MS : -1) < 0)
+                fds[0].revents = fds[1].revents = 0;
 }
 
 int run_wait_for_command(struct run_talk *talk, int signals)
@@ -236,11 +281,9 @@ int run_wait_for_command(struct run_talk *talk, int signals)
         int code = 0;
 
         for (;;) {
-                struct pollfd fds[] = { { signals, POLLIN, 0 }, { talk->socket, POLLIN, 0 } };
+                struct pollfd fds[] = { { .fd = signals, .events = POLLIN }, { .events = POLLIN } };
 
-                if (talk->is_looking)
-                        come_back(talk);
-                (void)poll(fds, ARRAY_SIZE(fds), talk->is_looking ? RETURN_MS : -1);
+                wait_for_either(talk, fds);
                 if (fds[1].revents)
                         hear(talk);
                 if (fds[0].revents && run_take_signal(signals, talk->run->child, &code))

@@ -75,6 +75,66 @@ is_gone() { [ -z "$("$sublet" ps -q | grep -x "$1")" ]; }
         wait_for is_gone chat
 }
 
+# Each daemon is killed at another moment of its life: when it has just opened its doors, takes tenants back, or has them.
+@test "daemons are killed one after the other: whoever serves in the end knows it again" {
+        lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
+        local id i
+        id=$(of chat id)
+        for i in 0 0 0.01 0.02 0.05 0.1 0.3 0; do
+                daemon_end KILL
+                daemon_start
+                sleep "$i"
+        done
+        wait_for holds chat 512
+        [ "$(of chat id)" = "$id" ]
+        [ "$("$sublet" events chat | grep -c TENANT_ENDED)" -eq 0 ]
+        daemon_end KILL # what took it back at leisure goes, too
+        daemon_start
+        wait_for holds chat 512
+        kill "$(held_in "$machine/held")"
+        wait_for is_gone chat
+}
+
+@test "run is not content with having said that it is back: it says so until a daemon answers" {
+        lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
+        daemon_end KILL
+        rm "$SUBLET_DIR/tenant.sock"
+        python3 - "$SUBLET_DIR/tenant.sock" > "$machine/mute" 2>&1 <<'END' 3>&- &
+import json, socket, sys
+door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+door.bind(sys.argv[1])
+door.listen()
+kept = []
+while True:
+    kept.append(door.accept()[0])
+    print(json.loads(kept[-1].recv(65536))["type"], flush=True)
+END
+        local mute=$!
+        supervisors+=("$mute")
+        wait_for eval '[ "$(grep -cx return "$machine/mute")" -ge 2 ]'
+        kill "$mute"
+        daemon_start
+        wait_for holds chat 512
+        [ "$(of chat state)" = running ]
+}
+
+@test "run comes back when its lease has been given up: it says so once, and the exit code is the command's" {
+        lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
+        local code=0
+        held_in "$machine/held"
+        kill -STOP "$supervisor"
+        daemon_end KILL
+        daemon_start
+        wait_for is_gone chat # after 10 s of waiting for run
+        kill -CONT "$supervisor"
+        wait_for grep -q "^sublet: chat: .*has given this lease up" "$machine/chat"
+        sleep 0.5
+        [ "$(wc -l < "$machine/chat")" -eq 1 ]
+        kill "$(cat "$machine/held")"
+        wait "$supervisor" || code=$?
+        [ "$code" -eq 143 ]
+}
+
 @test "run is killed: the command goes on within its quota, and the lease lasts as long" {
         lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
         wait_for holds chat 512 # the command has begun
