@@ -4,6 +4,7 @@
 #include "kube/names.h"
 #include "kube/object.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -358,8 +359,9 @@ static bool judge(const struct review_settings *settings, const json_t *request,
                 return false;
         }
         if (is_update && !text_at(request, "subResource"))
-                return true;         /* resources and security of a pod that exists do not change */
-        named = json_deep_copy(pod); /* at creation it may have no name (generateName) and no uid yet */
+                return true;                         /* resources and security of a pod that exists do not change */
+        named = json_copy((json_t *)(uintptr_t)pod); /* at creation it may have no name (generateName) and no uid yet */
+        (void)json_object_set_new(named, "metadata", json_copy(json_object_get(pod, "metadata")));
         (void)json_object_update_new(json_object_get(named, "metadata"),
                                      json_pack("{s:s,s:s}", "name", "new", "uid", "new"));
         is_pod = object_pod_read(named, 1, &read) == 0;

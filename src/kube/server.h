@@ -16,7 +16,7 @@ struct server;
 
 enum {
         SERVER_BODY = 64 << 20,    /* a filter call with 5,000 whole nodes has some 30 MB */
-        SERVER_BODIES = 256 << 20, /* of all calls together, with room to grow: a pod may have found the port */
+        SERVER_BODIES = 256 << 20, /* of all calls together, as bytes and as values: a pod may have found the port */
         SERVER_CONNECTIONS = 256,
         SERVER_CONNECTIONS_EACH = 128, /* of an address: nobody crowds out the API server or the scheduler alone */
 };
