@@ -153,6 +153,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
         struct tenant *tenant;
         int r;
 
+        keepers_settle(daemon);
         if ((r = check_mode(request->mode, err)) < 0 || (r = check_plane(daemon, request, owner, err)) < 0 ||
             (r = check_sms(daemon, request, err)) < 0)
                 return r;

@@ -175,6 +175,7 @@ enum {
 int keepers_join(struct tenant *tenant, int listener);
 void keepers_tell(struct tenant *tenant, const struct event *event);
 void keepers_tick(struct daemon *daemon);    /* looks after those who are awaited */
+void keepers_settle(struct daemon *daemon);  /* ends the tenancies whose keepers have said that they ended */
 void keepers_reap(struct daemon *daemon);    /* on SIGCHLD */
 void keepers_recover(struct daemon *daemon); /* awaits those whom the store knows */
 void keepers_leave(struct daemon *daemon);   /* lets go of all: the daemon ends, they do not */

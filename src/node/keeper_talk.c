@@ -247,17 +247,19 @@ void talk_run(struct keeper *keeper)
 
 /* ---- the end ------------------------------------------------------------------------------------- */
 
-/* Last words; the lock is held. */
+/* Last words; the lock is held. The daemon first: when run ends, who comes next finds the name and the memory free (keepers_settle). */
 static bool say_ended(struct keeper *keeper, json_t *report)
 {
         json_t *ended = message_new("ended"), *body = message_new("report");
+        bool is_told;
 
         (void)json_object_set_new(ended, "tenant", json_string(keeper->terms.tenant));
         (void)json_object_set(ended, "report", report);
         (void)json_object_update(body, report);
+        is_told = say(keeper->daemon, ended, NULL, 0) == MESSAGE_OK;
         (void)say(keeper->run, body, NULL, 0);
         closep(&keeper->run);
-        return say(keeper->daemon, ended, NULL, 0) == MESSAGE_OK;
+        return is_told;
 }
 
 bool talk_ended(struct keeper *keeper, nsec elapsed)

@@ -393,6 +393,38 @@ void keepers_tick(struct daemon *daemon)
                 end_recovery(daemon, n);
 }
 
+/* What a keeper has said and nobody has read yet, up to its last words. 0; -EPROTO, as `hear`. */
+static int hear_rest(struct daemon *daemon, struct tenant *tenant)
+{
+        int r = 0;
+
+        while (r == 0 && tenant->source.fd >= 0 && !tenant->is_ended_told) {
+                struct message message;
+                int got = message_receive(tenant->source.fd, &message);
+
+                if (got == MESSAGE_OK) {
+                        r = hear(daemon, tenant, &message);
+                        message_done(&message);
+                } else if (got != -EPROTO)
+                        break;
+        }
+        return r;
+}
+
+/* Its process may take a while yet to end, and has nothing of the tenant's any more. Whose lease is a directory's lives on; that one is waited for. */
+void keepers_settle(struct daemon *daemon)
+{
+        for (struct tenant *t = daemon->tenants.first, *next; t; t = next) {
+                next = t->next;
+                if (t->lease.plane == PLANE_PRELOAD || t->lease.place[0] || (t->board && !t->board->has_ended))
+                        continue;
+                if (hear_rest(daemon, t) < 0)
+                        on_hangup(daemon, t);
+                else if (t->is_ended_told)
+                        keepers_finish(daemon, t);
+        }
+}
+
 void keepers_reap(struct daemon *daemon)
 {
         pid_t process;
@@ -402,17 +434,7 @@ void keepers_reap(struct daemon *daemon)
 
                 if (!tenant)
                         continue;
-                /* Its last words may still be in the socket. */
-                while (tenant->source.fd >= 0 && !tenant->is_ended_told) {
-                        struct message message;
-                        int r = message_receive(tenant->source.fd, &message);
-
-                        if (r == MESSAGE_OK) {
-                                (void)hear(daemon, tenant, &message);
-                                message_done(&message);
-                        } else if (r != -EPROTO)
-                                break;
-                }
+                (void)hear_rest(daemon, tenant);
                 if (tenant->is_ended_told)
                         keepers_finish(daemon, tenant);
                 else

@@ -7,6 +7,7 @@
 #include "node/mig.h"
 
 #include <stdio.h>
+#include <sys/socket.h>
 
 static int set_up(void **state)
 {
@@ -149,6 +150,25 @@ static void who_names_no_size_gets_what_nobody_has(void **state)
         assert_false(tenant_has(tenant, 1));
         assert_int_equal(admit(daemon, &request, 7, &tenant, &err), -ENOSPC);
         assert_non_null(strstr(err.text, "sublet ps"));
+}
+
+static void a_name_is_free_when_its_keeper_has_said_the_end(void **state)
+{
+        struct message_request request = { .tenant = "a", .is_named = true, .mem = "60G", .cap = TURNS_WHOLE };
+        struct daemon *daemon = *state;
+        struct tenant *a = fake_tenant_put(daemon, "a", 7, 60, 0), *tenant;
+        struct err err = { 0 };
+        int ends[2];
+
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends), 0);
+        a->source.fd = ends[0];
+        assert_int_equal(admit(daemon, &request, 7, &tenant, &err), -EEXIST);
+        a->board->has_ended = 1;
+        assert_int_equal(admit(daemon, &request, 7, &tenant, &err), -EEXIST);
+        assert_int_equal(message_send(ends[1], message_new("ended"), NULL, 0), MESSAGE_OK);
+        assert_int_equal(admit(daemon, &request, 7, &tenant, &err), 0);
+        assert_int_equal(daemon->tenants.n, 1);
+        (void)close(ends[1]);
 }
 
 static void only_root_gives_more_than_a_lease(void **state)
@@ -334,6 +354,7 @@ int main(void)
                 TEST(a_name_that_was_chosen_is_taken_or_refused),
                 TEST(a_name_from_the_command_gets_a_number_until_it_is_free),
                 TEST(who_names_no_size_gets_what_nobody_has),
+                TEST(a_name_is_free_when_its_keeper_has_said_the_end),
                 TEST(only_root_gives_more_than_a_lease),
                 TEST(only_root_opens_a_tenant_to_others),
                 TEST(a_mode_that_is_not_offered_is_refused),
