@@ -251,7 +251,11 @@ static void forget(struct daemon *daemon, unsigned int device)
 
         path_of(daemon, device, "/control", path);
         (void)unlink(path);
-        mps->control = mps->server = 0;
+        /* One that is late would end the next control daemon. */
+        if (mps->quitter_begun && mps_begun(mps->quitter) == mps->quitter_begun)
+                (void)kill(mps->quitter, SIGKILL);
+        mps->control = mps->server = mps->quitter = 0;
+        mps->quitter_begun = 0;
         mps->ending_since = 0;
 }
 
@@ -261,11 +265,11 @@ static void quit(struct daemon *daemon, unsigned int device)
         static const char word[] = "quit -t 1\n";
         _cleanup_(closep) int input = memfd_create("sublet-mps", MFD_CLOEXEC);
         char *argv[] = { program, NULL };
-        pid_t process;
 
         mps->ending_since = clock_now();
-        if (input >= 0 && write(input, word, sizeof(word) - 1) > 0 && lseek(input, 0, SEEK_SET) == 0)
-                (void)spawn(daemon, device, argv, input, &process); /* reaped with the others */
+        if (input >= 0 && write(input, word, sizeof(word) - 1) > 0 && lseek(input, 0, SEEK_SET) == 0 &&
+            spawn(daemon, device, argv, input, &mps->quitter) == 0) /* reaped with the others */
+                mps->quitter_begun = mps_begun(mps->quitter);
 }
 
 static void end_hard(struct daemon *daemon, unsigned int device)
