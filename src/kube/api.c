@@ -24,6 +24,7 @@ struct api {
         CURL *curl;
         char authorization[TOKEN_MAX + 32]; /* the header */
         nsec token_at;
+        size_t most; /* of an answer */
 };
 
 /* What comes of one call. */
@@ -75,8 +76,14 @@ int api_new(const struct api_settings *settings, struct api **ret)
                 return -ENOMEM;
         }
         api->settings = *settings;
+        api->most = API_ANSWER;
         *ret = api;
         return 0;
+}
+
+void api_bound(struct api *api, size_t most)
+{
+        api->most = most;
 }
 
 struct api *api_free(struct api *api)
@@ -263,7 +270,7 @@ int api_call(struct api *api, const char *method, const char *path, const char *
 {
         nsec until = clock_now() + API_SECONDS * NSEC_PER_SEC, wait;
         _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-        _cleanup_(reply_done) struct reply reply = { .most = API_ANSWER };
+        _cleanup_(reply_done) struct reply reply = { .most = api->most };
         bool is_renewed = false;
         long status;
 

@@ -43,6 +43,8 @@ int api_new(const struct api_settings *settings, struct api **ret);
 struct api *api_free(struct api *api);
 void api_freep(struct api **api);
 
+void api_bound(struct api *api, size_t most); /* of an answer; API_ANSWER at first. What is larger: -EMSGSIZE */
+
 /*
  * One call. type: of the body; NULL is application/json. A 429 is repeated when the server says, a 401 once with the
  * token of now. *ret_status: HTTP's; *ret: what was answered, NULL if that is not JSON; the caller's.

@@ -10,7 +10,8 @@
 
 enum {
         PAGE = 500,
-        STREAM_SEC = 240, /* the server ends it then; we, some seconds later, if it has not */
+        PAGE_BYTES = 8 << 20, /* values take ten times that, and more: what is larger is asked for in smaller pages */
+        STREAM_SEC = 240,     /* the server ends it then; we, some seconds later, if it has not */
         PAUSE_FIRST_MSEC = 200,
         PAUSE_MOST_MSEC = 30000,
         PATH = 1024,
@@ -40,7 +41,7 @@ static int take_page(struct mirror *mirror, const json_t *page)
 }
 
 /* *page is the next one, or its "continue" is "". */
-static int get_page(struct mirror *mirror, struct api *api, char *next, struct err *err)
+static int get_page(struct mirror *mirror, struct api *api, unsigned int limit, char *next, struct err *err)
 {
         char path[PATH];
         json_t *page = NULL;
@@ -48,8 +49,9 @@ static int get_page(struct mirror *mirror, struct api *api, char *next, struct e
         long status = 0;
         int r;
 
-        (void)snprintf(path, sizeof(path), "%s?limit=%d%s%s%s", mirror->path, PAGE,
+        (void)snprintf(path, sizeof(path), "%s?limit=%u%s%s%s", mirror->path, limit,
                        mirror->select ? mirror->select : "", *next ? "&continue=" : "", next);
+        api_bound(api, limit > 1 ? PAGE_BYTES : API_ANSWER);
         r = api_call(api, "GET", path, NULL, NULL, &status, &page, err);
         if (r == 0 && (status != 200 || !json_is_array(json_object_get(page, "items"))))
                 r = err_say(err, status == 410 ? -ESTALE : -EIO, "listing %s: HTTP status %ld", mirror->path, status);
@@ -64,16 +66,27 @@ static int get_page(struct mirror *mirror, struct api *api, char *next, struct e
         return r;
 }
 
+/* Objects are written by anybody, and a few hundred large ones must not keep us from all the others. */
+static unsigned int limit_after(int r, unsigned int limit)
+{
+        if (r == -EMSGSIZE)
+                return limit / 8 ? limit / 8 : 1;
+        return limit * 2 < PAGE ? limit * 2 : PAGE;
+}
+
 static int list(struct mirror *mirror, struct api *api, struct err *err)
 {
+        unsigned int limit = PAGE, tried;
         char next[PATH / 2] = "";
         int r;
 
         atomic_store(&mirror->is_stale, false);
         mirror->begin(mirror->context);
-        do
-                r = get_page(mirror, api, next, err);
-        while (r == 0 && *next);
+        do {
+                tried = limit;
+                r = get_page(mirror, api, limit, next, err);
+                limit = limit_after(r, limit);
+        } while ((r == 0 && *next) || (r == -EMSGSIZE && tried > 1));
         if (r < 0)
                 return r;
         mirror->end(mirror->context);

@@ -226,3 +226,19 @@ is_used() { [ "$(used "$1" "$2")" = "$3" ]; }
         run ask x /preempt -d "{\"Pod\":$(pod d 9),\"NodeNameToMetaVictims\":{\"n1\":{\"Pods\":[]}}}"
         [ "$(jq -c .NodeNameToMetaVictims <<< "$output")" = '{}' ]
 }
+
+@test "hundreds of large pods, which anybody may make, do not keep the extender from its list" {
+        python3 - > "$dir/large" << 'END'
+import json
+pods = [{"kind": "Pod", "metadata": {"name": f"large-{i}", "namespace": "default", "uid": f"uid-large-{i}"},
+         "spec": {"containers": [{"name": "c", "args": ["x" * (1400 << 10)]}]}} for i in range(50)]
+print(json.dumps(pods))
+END
+        curl -sS -H "Authorization: Bearer first-token" "$api/fake/objects" --data-binary "@$dir/large" > /dev/null
+        put "$(node n1 80 1)" "$(pod a 8)"
+        extender x
+        within ready x
+        run bind x a n1
+        [ "$output" = '{"Error":""}' ]
+        [ "$(awk '/^VmHWM/ { print $2 }' "/proc/$extender_process/status")" -lt $((200 * 1024)) ] || [ "${SUBLET_SANITIZER:-none}" != none ]
+}
