@@ -295,13 +295,21 @@ static bool judge_annotations(const struct review_settings *settings, const json
         return true;
 }
 
-static bool judge_spec(const struct review_settings *settings, const json_t *pod, char why[static WHY])
+static bool judge_spec(const struct review_settings *settings, const json_t *pod, bool is_new, char why[static WHY])
 {
         static const char *const lists[] = { "containers", "initContainers", "ephemeralContainers" };
         const json_t *spec = json_object_get(pod, "spec"), *container;
-        const char *class = text_at(spec, "runtimeClassName");
+        const char *class = text_at(spec, "runtimeClassName"), *node = text_at(spec, "nodeName");
         size_t i;
 
+        /* It would hold its memory on every device of the node (cluster.h C3), and never run. */
+        if (is_new && settings->scheduler && node && *node) {
+                (void)snprintf(why, WHY,
+                               "a pod that rents a GPU is placed by scheduler %.100s: leave nodeName unset, nothing "
+                               "would say on which device it is",
+                               settings->scheduler);
+                return false;
+        }
         if (settings->runtime_class && (!class || strcmp(class, settings->runtime_class) != 0)) {
                 (void)snprintf(why, WHY, "a pod that rents a GPU runs in runtime class %.100s",
                                settings->runtime_class);
@@ -370,7 +378,7 @@ static bool judge(const struct review_settings *settings, const json_t *request,
                 (void)snprintf(why, WHY, "%s", is_pod ? read.problem : "what was sent is not a pod");
                 return false;
         }
-        return judge_spec(settings, pod, why);
+        return judge_spec(settings, pod, !is_update, why);
 }
 
 /* ---- answers ----------------------------------------------------------------------------------- */

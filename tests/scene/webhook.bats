@@ -110,6 +110,14 @@ verdict() { ask /validate "$(review "$@")" | jq -r '.response | "\(.allowed) \(.
         [[ $(verdict "$(pod "$good" "$class" | sed 's/"8"/"8.5"/')") == *"not a whole number"* ]]
 }
 
+@test "nobody but the scheduler says on which node a pod that rents is" {
+        on=$(pod "$good" "$class,\"nodeName\":\"n1\"")
+        [[ $(verdict "$on") == "false a pod that rents a GPU is placed by scheduler gpu-scheduler"* ]]
+        debugged=$(jq -c '.spec.ephemeralContainers = [{"name": "d"}]' <<< "$on") # by then it is bound
+        [ "$(ask /validate "$(review "$debugged" UPDATE "$on" | jq -c '.request.subResource = "ephemeralcontainers"')" | jq .response.allowed)" = true ]
+        [ "$(verdict '{"metadata":{"name":"b"},"spec":{"nodeName":"n1","containers":[]}}')" = "true " ]
+}
+
 @test "where a pod's memory is, only the extender may change" {
         old=$(pod "$good" "$class" '"sublet.dev/allocation":"here"') new=$(pod "$good" "$class" '"sublet.dev/allocation":"there"')
         [[ $(verdict "$new" UPDATE "$old") == "false "*"not yours to change" ]]
