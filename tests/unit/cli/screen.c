@@ -158,9 +158,12 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_part_of_the_multiprocessors_is_said_of_the_chosen),
-                cmocka_unit_test(it_fits_80_by_24),        cmocka_unit_test(the_chosen_row_stays_in_sight),
-                cmocka_unit_test(every_size_can_be_drawn), cmocka_unit_test(a_wider_terminal_shows_more),
-                cmocka_unit_test(what_is_wrong_is_on_top), cmocka_unit_test(without_tenants_the_next_step_is_named),
+                cmocka_unit_test(it_fits_80_by_24),
+                cmocka_unit_test(the_chosen_row_stays_in_sight),
+                cmocka_unit_test(every_size_can_be_drawn),
+                cmocka_unit_test(a_wider_terminal_shows_more),
+                cmocka_unit_test(what_is_wrong_is_on_top),
+                cmocka_unit_test(without_tenants_the_next_step_is_named),
         };
 
         (void)setlocale(LC_CTYPE, "C.UTF-8");
