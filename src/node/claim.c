@@ -54,9 +54,14 @@ static void name_tenant(const struct oci_container *container, struct message_re
         (void)snprintf(to->command, sizeof(to->command), "%.63s", container->pod[0] ? container->container : text);
 }
 
-/* A device without a lease is a mistake of whoever started it, and said. */
+/* A device without a lease, or a word that is none of ours, is a mistake of whoever started it, and said. */
 static int claim_asked(const struct oci_request *asked, struct message_request *to, struct err *err)
 {
+        if (asked->unknown[0])
+                return err_say(err, -EINVAL,
+                               "annotation '%s' is none of sublet.dev/mem, share, cap, class, gpus and mode "
+                               "(docs/containers.md)",
+                               asked->unknown);
         (void)snprintf(to->mem, sizeof(to->mem), "%s", asked->mem);
         (void)snprintf(to->gpus, sizeof(to->gpus), "%s", asked->gpus);
         if (asked->mem[0] || asked->share[0] || asked->cap[0] || asked->class[0] || asked->gpus[0] || asked->mode[0])

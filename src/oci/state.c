@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <jansson.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -186,6 +187,22 @@ static const char *put(struct oci_request *to, const struct field *field, const 
         return NULL;
 }
 
+static void see_unknown(const json_t *annotations, struct oci_request *to)
+{
+        const char *key;
+        json_t *value;
+
+        json_object_foreach((json_t *)(uintptr_t)annotations, key, value)
+        {
+                size_t i = 0;
+
+                while (i < ARRAY_SIZE(fields) && strcmp(key, fields[i].annotation) != 0)
+                        i++;
+                if (i == ARRAY_SIZE(fields) && !strncmp(key, PREFIX, strlen(PREFIX)) && is_printable(key))
+                        (void)snprintf(to->unknown, sizeof(to->unknown), "%s", key);
+        }
+}
+
 static const char *read_asked(const json_t *annotations, struct oci_request *to)
 {
         for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
@@ -196,6 +213,7 @@ static const char *read_asked(const json_t *annotations, struct oci_request *to)
                         return wrong;
                 to->has_annotations |= value != NULL;
         }
+        see_unknown(annotations, to);
         return NULL;
 }
 

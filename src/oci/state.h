@@ -38,6 +38,8 @@ struct oci_container {
 /* What a container asks for, as `sublet run` reads it; "": not asked. */
 struct oci_request {
         char mem[512], share[16], cap[16], class[16], gpus[256], mode[16];
+        char unknown
+                [64]; /* one more annotation below sublet.dev/; pods have such, others mean one of these; "": none */
         bool has_annotations; /* it comes from sublet.dev/ annotations, and what the environment says is left out */
         char listener[108];   /* where its seccomp profile sends its driver calls; "": nowhere */
         bool wants_gpu;       /* it asks for something, or was given a node of the driver's */

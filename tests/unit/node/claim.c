@@ -148,6 +148,23 @@ static void who_is_in_no_pod_gets_what_it_asks_for(void **state)
         assert_string_equal(request.tenant, "c1");
 }
 
+static void a_word_that_is_none_of_ours_is_a_mistake_but_not_in_a_pod(void **state)
+{
+        (void)state;
+        (void)strcpy(asked.unknown, "sublet.dev/allocation"); /* the pod's own annotations come along */
+        assert_int_equal(claim(), 0);
+        container = (struct oci_container){ .id = "c1", .container = "main" };
+        (void)strcpy(asked.unknown, "sublet.dev/caps");
+        (void)strcpy(asked.mem, "8G");
+        asked.wants_gpu = true;
+        assert_int_equal(claim(), -EINVAL);
+        assert_non_null(strstr(err.text, "'sublet.dev/caps' is none of sublet.dev/mem, share, cap,"));
+        asked = (struct oci_request){
+                .unknown = "sublet.dev/memm"
+        }; /* all that it asks: it would have no GPU, and not know why */
+        assert_int_equal(claim(), -EINVAL);
+}
+
 static void what_is_not_understood_or_not_offered_is_refused(void **state)
 {
         static const struct {
@@ -218,6 +235,7 @@ int main(void)
                 TEST(an_allocation_that_somebody_has_is_waited_for),
                 TEST(a_pause_container_gets_nothing),
                 TEST(who_is_in_no_pod_gets_what_it_asks_for),
+                TEST(a_word_that_is_none_of_ours_is_a_mistake_but_not_in_a_pod),
                 TEST(what_is_not_understood_or_not_offered_is_refused),
                 TEST(names_are_short_enough_for_a_number_behind_them),
                 TEST(no_pod_is_called_as_one_of_another_namespace),

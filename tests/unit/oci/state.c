@@ -180,6 +180,17 @@ static void annotations_ask_before_the_environment(void **state)
         assert_true(request.has_annotations && request.wants_gpu);
 }
 
+static void an_annotation_of_ours_that_is_not_known_is_kept(void **state)
+{
+        (void)state;
+        assert_int_equal(parse_config("{\"annotations\":{\"sublet.dev/mem\":\"8G\",\"mem\":\"8G\"}}"), 0);
+        assert_string_equal(request.unknown, "");
+        assert_int_equal(parse_config("{\"annotations\":{\"sublet.dev/mem\":\"8G\",\"sublet.dev/caps\":\"30\"}}"), 0);
+        assert_string_equal(request.unknown, "sublet.dev/caps");
+        assert_int_equal(parse_config("{\"annotations\":{\"sublet.dev/allocation\":\"{}\"}}"), 0);
+        assert_false(request.wants_gpu); /* a pod's, beside which a sidecar asks for nothing */
+}
+
 static void the_environment_asks_where_no_annotation_does(void **state)
 {
         (void)state;
@@ -279,6 +290,7 @@ int main(void)
                 cmocka_unit_test(the_pause_container_is_known),
                 cmocka_unit_test(a_pods_container_that_does_not_say_whose_it_is_is_refused),
                 cmocka_unit_test(annotations_ask_before_the_environment),
+                cmocka_unit_test(an_annotation_of_ours_that_is_not_known_is_kept),
                 cmocka_unit_test(the_environment_asks_where_no_annotation_does),
                 cmocka_unit_test(a_container_that_asks_for_nothing_is_told_from_one_that_does),
                 cmocka_unit_test(a_node_is_known_by_its_number_and_when_it_is_mounted),
