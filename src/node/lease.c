@@ -156,8 +156,11 @@ static int make_alone(struct want *want, struct err *err)
 static int make(struct want *want, struct err *err)
 {
         _cleanup_(freep) char *whole = NULL;
-        bool has_daemon;
-        int r = run_has_daemon(&want->run, &has_daemon, err);
+        bool has_daemon = false;
+        int r = place_check(want->dir, err); /* at first: a daemon would have a tenant that came to nothing */
+
+        if (r == 0)
+                r = run_has_daemon(&want->run, &has_daemon, err);
 
         if (r == 0 && !has_daemon && want->needs_daemon)
                 r = err_say(err, -ENOENT, "--daemon: none answers; start it with 'sublet daemon'");

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
@@ -108,17 +109,29 @@ static int check_is_memory(int dir, const char *path, struct err *err)
                        err_say(err, -EXDEV, "%s is not on a tmpfs: choose a directory under /run or /dev/shm", path);
 }
 
+static int say_there(const char *dir, struct err *err)
+{
+        return err_say(err, -EEXIST, "%s is there already: choose another directory, or 'sublet lease --end %s'", dir,
+                       dir);
+}
+
+int place_check(const char *dir, struct err *err)
+{
+        _cleanup_(freep) char *copy = strdup(dir);
+        _cleanup_(closep) int above = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+        if (faccessat(AT_FDCWD, dir, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                return say_there(dir, err);
+        return above < 0 ? err_set(err, -errno, "making %s", dir) : check_is_memory(above, dir, err);
+}
+
 int place_make(const char *dir, struct page *page, struct err *err)
 {
         _cleanup_(closep) int fd = -1;
         int r;
 
         if (mkdir(dir, 0755) < 0)
-                return errno == EEXIST ?
-                               err_say(err, -EEXIST,
-                                       "%s is there already: choose another directory, or 'sublet lease --end %s'", dir,
-                                       dir) :
-                               err_set(err, -errno, "making %s", dir);
+                return errno == EEXIST ? say_there(dir, err) : err_set(err, -errno, "making %s", dir);
         fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         r = fd < 0 || fchmod(fd, 0755) < 0 ? err_set(err, -errno, "making %s", dir) : check_is_memory(fd, dir, err);
         if (r == 0)

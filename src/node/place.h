@@ -24,6 +24,9 @@ int place_library(char ret[static PATH_MAX], struct err *err);
 /* A lease on this driver, not sealed yet. */
 void place_page(const struct gpu_backend *backend, const struct lease *lease, struct page *ret);
 
+/* Whether place_make could make it; nothing is made. 0, or as there. */
+int place_check(const char *dir, struct err *err);
+
 /* Makes the directory: all of it, or nothing. The page is sealed. -EEXIST: there is something; -EXDEV: not a tmpfs. */
 int place_make(const char *dir, struct page *page, struct err *err);
 

@@ -134,6 +134,19 @@ refused() {
         [ ! -e "$lease-1" ]
 }
 
+@test "the daemon hears nothing of a directory that cannot be made" {
+        daemon_start
+        mkdir "$lease"
+        run -1 on "$sublet" lease --mem 1G "$lease"
+        [[ $output == *"is there already"* ]]
+        run -1 on "$sublet" lease --mem 1G "$PWD/no-such-lease"
+        [[ $output == *"tmpfs"* ]]
+        run -1 on "$sublet" lease --mem 1G "$tmpfs/no/such"
+        [[ $output == "sublet: making $tmpfs/no/such: No such file or directory" ]]
+        [ "$("$sublet" events | grep -c 'TENANT_\|LEASE_')" -eq 0 ]
+        [ "$("$sublet" ps -a --json | jq length)" -eq 0 ]
+}
+
 @test "a container's first program attaches to the daemon's gate, and again when it is started again" {
         mkdir "$tmpfs/node"
         ln -s "$tmpfs/node" "$machine/node" # attach.sock gets one more name in the lease: one file system
