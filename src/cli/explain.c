@@ -43,9 +43,9 @@ int explain_main(int argc, char **argv)
         const char *name = argc > 1 ? argv[1] : NULL;
 
         if (!name || !strcmp(name, "--help") || !strcmp(name, "-h")) {
-                (void)printf("usage: sublet explain EVENT\nThe events:\n");
+                (void)printf("usage: sublet explain [EVENT]\nSays what an event means. The events:\n");
                 for (size_t i = 0; i < ARRAY_SIZE(events); i++)
-                        (void)printf("  %-18s %s\n", events[i].name, events[i].line);
+                        (void)printf("  %-19s %s\n", events[i].name, events[i].line);
                 return 0;
         }
         for (size_t i = 0; i < ARRAY_SIZE(events); i++)

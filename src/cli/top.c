@@ -25,9 +25,9 @@
 static const char usage[] = "usage: sublet top [OPTION...]\n"
                             "Shows who has which GPU, live: time, memory, what was refused, who waits.\n"
                             "\n"
-                            "  -d TIME            between two looks: 1s, 250ms (default: 1s)\n"
+                            "  -d, --delay TIME   between two looks: 1s, 250ms (default: 1s)\n"
                             "  -b, --batch        as text, without a terminal\n"
-                            "  -n COUNT           so many times, then the end (with -b)\n"
+                            "  -n, --number COUNT so many times, then the end (with -b)\n"
                             "  --once             is -b -n 1\n"
                             "  --dir DIR          the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
                             "  -h, --help         this text\n"
@@ -295,7 +295,7 @@ int top_main(int argc, char **argv)
         if (operand < 0)
                 return code;
         if (top.period < FASTEST_MSEC * NSEC_PER_MSEC || top.period > 3600 * NSEC_PER_SEC) {
-                (void)fprintf(stderr, "sublet: -d: 50ms to 1h\n");
+                (void)fprintf(stderr, "sublet: --delay: 50ms to 1h ('sublet top --help')\n");
                 return VERB_USAGE;
         }
         if (top.is_once)

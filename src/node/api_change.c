@@ -86,8 +86,8 @@ static int change_key(const struct daemon *daemon, const char *key, const json_t
                 return change_mem(daemon, value, lease, err);
         if (mps_is_spatial(lease))
                 return err_say(err, -EINVAL,
-                               "%.20s of a tenant of --mode spatial is set when it starts: its CUDA context has it",
-                               key);
+                               "%.*s of a tenant of --mode spatial is set when it starts: its CUDA context has it",
+                               (int)strcspn(key, "_"), key);
         if (mig_is(lease))
                 return err_say(err, -EINVAL, "%.20s: a tenant of --mode mig has multiprocessors of its own", key);
         if (!strcmp(key, "share_permille")) /* 0, null: an equal part of what nobody was promised */

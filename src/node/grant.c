@@ -21,8 +21,10 @@ static int device_parse(const char *text, const struct lease *lease, unsigned in
         if (number_parse(text, &number) < 0)
                 return err_say(err, -EINVAL, "'%s' is not a device number", text);
         if (number >= lease->n_devices)
-                return err_say(err, -EINVAL, "there is no device %s: this machine has %u (0 to %u)", text,
-                               lease->n_devices, lease->n_devices - 1);
+                return lease->n_devices == 1 ?
+                               err_say(err, -EINVAL, "there is no device %s: this machine has only device 0", text) :
+                               err_say(err, -EINVAL, "there is no device %s: this machine has %u (0 to %u)", text,
+                                       lease->n_devices, lease->n_devices - 1);
         *ret = (unsigned int)number;
         return 0;
 }

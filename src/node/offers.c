@@ -155,9 +155,13 @@ void offers_judge_cdi(struct findings *findings, size_t n_files, size_t n_ours)
                 findings_put(findings, name, FINDING_OK, "%zu specification%s of ours", n_ours, n_ours == 1 ? "" : "s");
                 return;
         }
-        findings_put(findings, name, FINDING_LIMITED,
-                     "none of %zu specifications in /etc/cdi and /run/cdi is ours: no devices of ours by name",
-                     n_files);
+        if (n_files)
+                findings_put(findings, name, FINDING_LIMITED,
+                             "of %zu specification%s in /etc/cdi and /run/cdi none is ours: no devices of ours by name",
+                             n_files, n_files == 1 ? "" : "s");
+        else
+                findings_put(findings, name, FINDING_LIMITED,
+                             "no specification in /etc/cdi and /run/cdi: no devices of ours by name");
         findings_next(findings,
                       "sublet cdi generate --output /etc/cdi/sublet.json, where a runtime is to give devices by name");
 }

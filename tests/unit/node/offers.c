@@ -139,6 +139,8 @@ static void other_peoples_cdi_specifications_are_not_ours(void **state)
         assert_int_equal(judged()->status, FINDING_OK);
         offers_judge_cdi(&findings, 3, 0);
         assert_int_equal(judged()->status, FINDING_LIMITED);
+        offers_judge_cdi(&findings, 0, 0);
+        assert_string_equal(judged()->text, "no specification in /etc/cdi and /run/cdi: no devices of ours by name");
 }
 
 static void the_router_needs_nginx_and_the_module(void **state)
