@@ -70,9 +70,10 @@ refused() {
 @test "a container with annotations is a tenant with that lease, and its end empties the books" {
         daemon_start
         b=$(bundle b '{"annotations":{"sublet.dev/mem":"8G","sublet.dev/share":"30","sublet.dev/class":"latency","sublet.dev/gpus":"0"}}')
-        start out "$SUBLET_DIR/seccomp.sock" "$(state c1 "$b")" sh -c "sleep 1; $families meminfo; $families quota"
+        start out "$SUBLET_DIR/seccomp.sock" "$(state c1 "$b")" sh -c "while [ ! -e $machine/go ]; do sleep 0.1; done; $families meminfo; $families quota"
         wait_for is_there c1
         [ "$("$sublet" ps --json | jq -c '.[0] | [.class, .container.id, .share_asked_permille, .devices[0].quota_bytes]')" = '["latency","c1",300,8589934592]' ]
+        touch "$machine/go"
         wait "${started[0]}" || true
         grep -q total_mib=8192 "$machine/out"
         wait_for eval '! is_there c1'
@@ -100,16 +101,16 @@ refused() {
         [ "$output" = 'it runs' ]
         b=$(bundle b1 '{"linux":{"devices":[{"path":"/dev/nvidia0"}]}}')
         run -0 runtime "$SUBLET_DIR/seccomp.sock" "$(state c2 "$b")" true
-        refused 'container c2: it has a GPU and asks for no lease'
+        wait_for refused 'container c2: it has a GPU and asks for no lease'
         b=$(bundle b2 '{"annotations":{"sublet.dev/mem":"65G"}}')
         run runtime "$SUBLET_DIR/seccomp.sock" "$(state c3 "$b")" "$families" meminfo
         [[ $output != *total_mib* ]]
-        refused 'container c3: .*is more than device 0 has'
+        wait_for refused 'container c3: .*is more than device 0 has'
         b=$(bundle b3 '{"annotations":{"sublet.dev/mem":"1G","sublet.dev/mode":"spatial"}}')
         run runtime "$SUBLET_DIR/seccomp.sock" "$(state c4 "$b")" true
-        refused "container c4: mode 'spatial'"
+        wait_for refused "container c4: mode 'spatial'"
         run runtime "$SUBLET_DIR/seccomp.sock" "$(state c5 /nowhere)" true
-        refused 'container c5: reading /nowhere/config.json'
+        wait_for refused 'container c5: reading /nowhere/config.json'
         [ -z "$("$sublet" ps -q)" ]
 }
 
@@ -150,9 +151,9 @@ refused() {
         run runtime "$SUBLET_DIR/seccomp.sock" "$(state c1 "$b" u2 main)" "$families" meminfo
         [ "$status" -ne 0 ]
         [[ $output != *total_mib* ]]
-        refused 'container shop/web/main: nothing is allocated to it'
+        wait_for refused 'container shop/web/main: nothing is allocated to it'
         run runtime "$SUBLET_DIR/seccomp.sock" "$(state c2 "$b" u1 other)" "$families" meminfo
-        refused 'container shop/web/other: nothing is allocated to it'
+        wait_for refused 'container shop/web/other: nothing is allocated to it'
         daemon_end TERM
         daemon_start # 20 s of patience
         b=$(bundle b2 '{}')
@@ -164,14 +165,14 @@ refused() {
 }
 
 @test "an allocation is one container's at a time, and the next one's when that is gone" {
-        daemon_start --patience 2s
+        daemon_start --patience 5s # c2 waits as long, and c3 no longer for the end of c1
         allocate 'u1 main 0 8'
         b=$(bundle b '{"process":{"env":["NVIDIA_VISIBLE_DEVICES=all"]}}')
         start one "$SUBLET_DIR/seccomp.sock" "$(state c1 "$b" u1 main)" sh -c "$families meminfo; exec sleep 60"
         wait_for grep -q total_mib "$machine/one"
         run runtime "$SUBLET_DIR/seccomp.sock" "$(state c2 "$b" u1 main)" "$families" meminfo
         [[ $output != *total_mib* ]]
-        refused "has tenant 'shop.web.main', container c1"
+        wait_for refused "has tenant 'shop.web.main', container c1"
         # a restart: the new one comes while the old one goes
         start two "$SUBLET_DIR/seccomp.sock" "$(state c3 "$b" u1 main)" "$families" meminfo
         pkill -P "${started[0]}"
@@ -255,7 +256,7 @@ except OSError: pass' "$door"
         allocate 'u1 main 0 8'
         run runtime "$SUBLET_DIR/seccomp.sock" "$(state c4 "$b" u1 main)" "$families" meminfo
         [[ $output != *total_mib* ]]
-        refused "has tenant 'shop.web.main', container c1"
+        wait_for refused "has tenant 'shop.web.main', container c1"
 }
 
 @test "'sublet end' ends a container, also a first process that makes no driver call" {

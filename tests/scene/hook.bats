@@ -105,6 +105,8 @@ being() {
         pod='{"id":"c1","status":"creating","pid":'${started[0]}',"bundle":"'$(bundle 8G)'","annotations":{"io.kubernetes.cri.sandbox-uid":"u1","io.kubernetes.cri.sandbox-namespace":"shop","io.kubernetes.cri.sandbox-name":"web","io.kubernetes.cri.container-name":"main"}}'
         run -1 hook "$pod"
         [[ $output == 'sublet: no lease for shop/web/main: nothing is allocated to it'* ]]
+        daemon_end TERM
+        daemon_start # 20 s of patience
         (sleep 0.7; api /v1/allocations -X PUT -d '{"allocations":[{"pod":"u1","container":"main","device":0,"mem_bytes":1073741824}]}') &
         run -0 hook "$pod"
         [ "$(leased)" = 1 ]

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # A keeper is its tenant's gate: whatever becomes of the daemon, the tenant does not notice, and nobody stays off.
 # Here a lessor (tests/peers/lessor.py) holds the board in its hand; the real daemon comes in the last stories.
+# shellcheck disable=SC2046 # the words of work
 bats_require_minimum_version 1.5.0
 load machine
 load lessor
@@ -27,6 +28,11 @@ teardown() {
 ticking() {
         printf '%s' "$load_ -k 1000 -t 30 -o $BATS_TEST_TMPDIR/log sync"
 }
+
+# work KIND [OPTION...]: a load that is set up, with its channels and its memory, and does its work after `go`
+work() { printf '%s' "$load_ -b $machine -t 0.2 ${*:2} $1"; }
+go() { touch "$machine/go"; }
+is_set_up() { [ -e "$machine/load.ready" ]; }
 
 command_of() { # the child of sublet run
         pgrep -P "$1" | head -1
@@ -104,23 +110,25 @@ END
 
 @test "the board has the tenant's books and channels, and is empty again after it" {
         lessor_start
-        runner_start -- "$load_" -t 1 sync
+        runner_start -- $(work sync)
         wait_for board_has n_compute 8
         [ "$(number held)" -gt 1000000 ]
         wait_for board_has n_processes 1
+        go
         wait "$runner"
         books_are_empty
 }
 
 @test "a quota is cut while the tenant holds more: it keeps that, gets no more, and is told; raised, it goes on" {
         lessor_start
-        runner_start -- sh -c "$load_ -t 3 sync & while [ ! -e $machine/cut ]; do sleep 0.02; done; $families meminfo; wait"
+        runner_start -- sh -c "$(work sync) & while [ ! -e $machine/cut ]; do sleep 0.02; done; $families meminfo; wait"
         wait_for has_channels
         tell 'set {"serial": 1, "mem": {"0": 1048576}}'
         wait_for board_has quota 1048576
         wait_for heard '*QUOTA_SHRANK*'
         wait_for heard '*"serial": 1, "ok": true*'
         touch "$machine/cut"
+        go
         wait "$runner" || true
         grep -q QUOTA_SHRANK "$said"
         [ "$(field refusals)" -ge 1 ]
@@ -129,32 +137,35 @@ END
 
 @test "signs of work: launches are seen, also while the tenant is off, and idle is seen" {
         lessor_start
-        runner_start -- "$load_" -k 5000 -t 2 deep
+        runner_start -- $(work deep -k 5000)
         wait_for has_channels
         tell watch 1000000
         wait_for board_has can_watch 1
         tell off
-        sleep 0.3
+        go
         wait_for board_has n_pending 1
         tell on
         wait "$runner"
-        runner_start -- "$load_" -t 2 idle
+        rm "$machine/go"
+        runner_start -- $(work idle)
         wait_for has_channels
         tell watch 1000000
         wait_for board_has can_watch 1
         wait_for board_has n_pending 0
+        go
         wait "$runner"
 }
 
 @test "a slice is set on the tenant's descriptor, and the driver's own comes back" {
         lessor_start
-        runner_start -- "$load_" -k 1000 -t 2 sync
+        runner_start -- $(work sync -k 1000)
         wait_for has_channels
         tell slice 50000
         wait_for board_has slice_set 50000
         [ "$(number n_slice_failed)" -eq 0 ]
         tell slice 0
         wait_for board_has slice_set 0
+        go
         wait "$runner"
 }
 
@@ -177,17 +188,18 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
 
 @test "a daemon that is silent keeps nobody off either, and when it speaks again its wish holds" {
         lessor_start --off
-        runner_start -- "$load_" -k 1000 -t 3 sync
+        runner_start -- $(work sync -k 1000)
         wait_for has_channels
-        [ "$(number is_let_on)" -eq 0 ]
+        wait_for board_has is_let_on 0
         kill -STOP "$lessor"
         sleep 1.2
         kill -CONT "$lessor"
         sleep 0.02
         tell board
         wait_for board_has is_let_on 0
-        [ "$(number is_off)" -eq 1 ]
+        wait_for board_has is_off 1
         tell on
+        go
         kill -9 "$lessor"
         wait "$runner"
 }
@@ -195,9 +207,8 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
 @test "the next daemon is given the board, the lease and what the tenant holds" {
         local held
         lessor_start
-        runner_start --name chat-1 --share 30 -- "$load_" -t 3 sync
-        wait_for has_channels
-        sleep 0.5 # the rest of its start
+        runner_start --name chat-1 --share 30 -- $(work sync)
+        wait_for is_set_up
         tell board
         held=$(number held)
         kill -9 "$lessor"
@@ -206,6 +217,7 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
         lessor_start
         wait_for board_has held "$held"
         wait_for heard '*"type": "hello", "tenant": "chat-1"*"share": 300*'
+        go
         wait "$runner"
         wait_for heard '*ended*'
         books_are_empty
@@ -213,10 +225,11 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
 
 @test "a tenant that ends while there is no daemon is told to the next one" {
         lessor_start
-        runner_start --name short -- "$load_" -t 0.5 sync
+        runner_start --name short -- $(work sync)
         wait_for has_channels
         kill -9 "$lessor"
         wait "$lessor" 2> /dev/null || true
+        go
         wait "$runner"
         books_are_empty
         lessor_start
@@ -250,12 +263,13 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
 @test "a keeper lets no stop of a service end it" {
         local keeper signal
         lessor_start
-        runner_start -- "$load_" -t 1 sync
+        runner_start -- $(work sync)
         wait_for has_channels
         keeper=$(number keeper)
         for signal in TERM INT HUP QUIT PIPE USR1; do
                 kill -"$signal" "$keeper"
         done
+        go
         wait "$runner"
         books_are_empty
 }
@@ -264,7 +278,7 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
         local keeper other code=0
         lessor_start
         SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
-                "$sublet" run -q -- "$load_" -t 3 sync < /dev/null > /dev/null 2>&1 3>&- 7>&- 8>&- &
+                "$sublet" run -q -- $(work sync) < /dev/null > /dev/null 2>&1 3>&- 7>&- 8>&- &
         other=$!
         wait_for has_channels
         keeper=$(number keeper)
@@ -274,6 +288,7 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
         kill -9 "$(number keeper)"
         wait "$runner" || code=$?
         grep -q KEEPER_DIED "$said"
+        go
         wait "$other"
 }
 

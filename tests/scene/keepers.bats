@@ -45,6 +45,7 @@ container_end() {
 
 work() { printf '%s' "$load_program -k 1000 -t 20 sync"; }
 is_open() { python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1])' "$machine/node/keepers.sock"; }
+is_running() { [ "$(of "$1" state)" = running ]; } # it has its keeper and its number
 is_gone() { ! kill -0 "$1" 2> /dev/null; }
 
 @test "the daemon's container is replaced: the tenant works on, with the same keeper, quota and number" {
@@ -52,6 +53,7 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         daemon_start
         # shellcheck disable=SC2046  # words
         lodger a --mem 1G -- $(work)
+        wait_for is_running a
         keeper=$(pgrep -P "$home")
         [ -z "$(below "$daemon")" ]
         id=$(of a id)
@@ -59,7 +61,7 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         sleep 0.5
         kill -0 "$keeper"
         daemon_start
-        wait_for eval '[ "$(of a state)" = running ]'
+        wait_for is_running a
         [ "$(of a id)" = "$id" ]
         [ "$(of a quota_bytes)" = 1073741824 ]
         # shellcheck disable=SC2034 # in the next line
@@ -72,6 +74,7 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         daemon_start
         # shellcheck disable=SC2046  # words
         lodger a --mem 1G -- $(work)
+        wait_for is_running a
         keeper=$(pgrep -P "$daemon" -f 'sublet keeper')
         container_end
         wait_for is_gone "$keeper"
@@ -82,6 +85,7 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         home_start
         daemon_start
         lodger a --mem 1G -- sleep 60
+        wait_for is_running a
         kill "$home"
         wait_for eval '! is_open'
         lodger b --mem 1G -- sleep 60
@@ -89,7 +93,7 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         kill -0 "$home"
         "$sublet" end a
         wait_for is_gone "$home"
-        [ "$("$sublet" ps -q)" = b ]
+        wait_for eval '[ "$("$sublet" ps -q)" = b ]'
 }
 
 @test "a home that does not answer refuses a tenant in one line, and the daemon goes on" {

@@ -69,11 +69,13 @@ refused() {
 @test "the programs of a container share one quota, also those that come from outside" {
         leased --mem 1G
         contained "$guest" hold 512 "$machine/held" 3>&- &
+        local holder=$!
         wait_for [ -s "$machine/held" ]
         run contained "$guest" threads 2
         echo "$output"
         [ "$output" = "got_mib=512" ]
         kill "$(cat "$machine/held")"
+        wait "$holder" || true # what it held has returned
         run contained "$guest" threads 2
         [ "$output" = "got_mib=1024" ]
 }
@@ -166,7 +168,7 @@ refused() {
         wait_for eval '[ "$(of chat plane)" = preload ]'
         daemon_end KILL
         daemon_start
-        wait_for [ -S "$lease/attach.sock" ]
+        wait_for [ "$lease/attach.sock" -ef "$SUBLET_DIR/attach.sock" ] # not the one of the daemon before
         run contained "$guest" threads 2
         echo "$output"
         [ "$output" = "got_mib=1024" ]

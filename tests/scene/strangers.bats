@@ -23,6 +23,9 @@ beside() {
         native=$!
 }
 
+# computes TENANT: its program has a context on the device
+computes() { [ "$(of "$1" held_bytes)" -gt 0 ]; }
+
 says() { "$sublet" events "${@:2}" | grep -q "$1"; }
 told() { "$sublet" events | grep -c "$1"; }
 
@@ -31,6 +34,7 @@ told() { "$sublet" events | grep -c "$1"; }
         lodger chat --mem 2G -- "$load_program" -t 60 sync
         lodger inside --preload --attach=never --mem 2G -- "$load_program" -t 60 sync
         lodger below --preload --mem 2G -- "$load_program" -t 60 sync
+        for tenant in chat inside below; do wait_for computes "$tenant"; done
         beside
         wait_for says "STRANGER.*process $native,"
         sleep 2.5
@@ -43,6 +47,7 @@ told() { "$sublet" events | grep -c "$1"; }
         sublet=$node daemon_start --strangers=stop
         lodger chat --mem 2G -- "$load_program" -t 60 sync
         lodger inside --preload --attach=never --mem 2G -- "$load_program" -t 60 sync
+        for tenant in chat inside; do wait_for computes "$tenant"; done
         beside
         wait_for says "STRANGER.*it was ended"
         wait_for eval '! kill -0 "$native"'
