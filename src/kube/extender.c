@@ -201,6 +201,14 @@ static int bind_args(struct extender *e, const json_t *args, struct err *err)
         return bind_pod(&e->binder, &request, err);
 }
 
+/* Anybody who reaches the port may say anything here: what is no name is no line of the log either. */
+static const char *shown(const json_t *args, const char *key)
+{
+        const char *text = json_string_value(json_object_get(args, key));
+
+        return text && *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.")] == '\0' ? text : "?";
+}
+
 /* gpushare's callers expect a failure as a status, the scheduler's as a text in a success. */
 static void bind_(struct extender *e, const struct server_call *call, bool is_gpushare, struct server_answer *answer)
 {
@@ -210,9 +218,8 @@ static void bind_(struct extender *e, const struct server_call *call, bool is_gp
         int r = bind_args(e, args, &err);
 
         if (r < 0)
-                (void)fprintf(stderr, "sublet extender: binding %s/%s: %s\n",
-                              json_string_value(json_object_get(args, "PodNamespace")) ?: "?",
-                              json_string_value(json_object_get(args, "PodName")) ?: "?", err.text);
+                (void)fprintf(stderr, "sublet extender: binding %.63s/%.253s: %s\n", shown(args, "PodNamespace"),
+                              shown(args, "PodName"), err.text);
         answer_json(answer, r < 0 && is_gpushare ? 500 : 200, json_pack("{s:s}", "Error", r < 0 ? err.text : ""));
         json_decref(args);
         stats_count(&e->stats, STATS_BIND, clock_now() - began, r < 0);

@@ -2,7 +2,8 @@
  * What the webhook decides about a pod: an AdmissionReview in, one out. Pure.
  *
  * Of a pod that rents GPU memory it sets what must be (scheduler, runtime class, seccomp profile of its containers),
- * takes away what only we may say (our annotations, the environment that the runtime sets), and refuses what would get
+ * takes away what only we may say (our annotations, the environment that the runtime sets), says «void» in containers that
+ * ask for no device, and refuses what would get
  * round the gate or can never be placed. Of other pods it takes away our annotations only.
  *
  *  R1  What is answered carries the request's uid, and is a whole answer whatever came.

@@ -242,3 +242,12 @@ END
         [ "$output" = '{"Error":""}' ]
         [ "$(awk '/^VmHWM/ { print $2 }' "/proc/$extender_process/status")" -lt $((200 * 1024)) ] || [ "${SUBLET_SANITIZER:-none}" != none ]
 }
+
+@test "who asks to bind what is no pod writes no lines of his own into the log" {
+        put "$(node n1 80 1)"
+        extender x
+        within ready x
+        ask x /bind -d '{"PodName":"a\nsublet extender: forged","PodNamespace":"\u001b[2J","PodUID":"u","Node":"n1"}' > /dev/null
+        within grep -q 'binding ?/?: ' "$dir/x.log"
+        run -1 grep '^sublet extender: forged' "$dir/x.log"
+}
