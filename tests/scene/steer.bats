@@ -85,6 +85,16 @@ refused_1() {
         "$sublet" ps --json | jq -e 'length == 1 and .[0].tenant == "two"'
 }
 
+@test "each field of the API's answers is in its manual" {
+        daemon_start
+        lodger one --mem 8G --share 30 -- sleep 60
+        for what in version devices tenants events usage timeline; do
+                for field in $(curl -sf --unix-socket "$SUBLET_DIR/sublet.sock" "http://sublet/v1/$what" | jq -r '.. | objects | keys[]' | sort -u); do
+                        grep -qE "[\"\`]${field}[\"\`]" "$BATS_TEST_DIRNAME/../../docs/api.md" || { echo "$what: $field"; false; }
+                done
+        done
+}
+
 @test "set changes a lease while it runs, and says what has changed" {
         daemon_start
         lodger one --mem 8G --share 30 -- sleep 60
