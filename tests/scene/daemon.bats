@@ -66,9 +66,7 @@ happened() {
         on "$sublet" run -q -- sleep 60 < /dev/null > /dev/null 2>&1 3>&- &
         supervisors+=("$!")
         wait_for eval '"$sublet" ps -q | grep -qx sleep'
-        on "$sublet" run -q --mem 1G -- sleep 60 < /dev/null > /dev/null 2>&1 3>&- &
-        supervisors+=("$!")
-        sleep 0.3 # there is no memory left: it is refused
+        run ! on "$sublet" run -q --mem 1G -- sleep 60 # there is no memory left: it is refused
         [ "$("$sublet" ps -q | sort | tr '\n' ' ')" = "one sleep " ]
         [ "$(of sleep quota_bytes)" -eq $((24 * 1024 * MIB)) ]
         [ "$(of sleep share_permille)" -eq 500 ]
@@ -213,10 +211,13 @@ END
 
 @test "a tenant that ended while no daemon was there is closed by the next one" {
         daemon_start
-        lodger one --mem 1G -- sleep 0.5
+        # shellcheck disable=SC2016 # for the inner shell
+        lodger one --mem 1G -- sh -c 'until [ -e "$1" ]; do sleep 0.05; done' - "$machine/go"
+        local one=$supervisor
         lodger two --mem 1G -- sleep 60
         daemon_end KILL
-        sleep 1
+        touch "$machine/go"
+        wait_for eval '! kill -0 "$one"' # its keeper has told it the account, and keeps it for the next daemon
         daemon_start
         wait_for eval '[ "$("$sublet" ps -q)" = two ] && happened TENANT_ENDED one'
         run ! happened KEEPER_DIED one
@@ -421,9 +422,9 @@ for need in ("sublet_tenant_gpu_seconds_total", "sublet_tenant_share_ratio", "su
 
 @test "a follower hears of what happens as it happens" {
         daemon_start
-        api '/v1/events?follow=1' -N > "$machine/heard" 3>&- &
+        api '/v1/events?follow=1' -N --max-time 60 -D "$machine/headers" > "$machine/heard" 3>&- &
         local follower=$!
-        sleep 0.2
+        wait_for test -s "$machine/headers"
         lodger one --mem 1G -- sleep 60
         wait_for grep -q '"TENANT_STARTED"' "$machine/heard"
         "$sublet" set one cap=30

@@ -115,7 +115,7 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         lodger a --mode spatial --mem 1G -- nvidia-cuda-mps-control client wait
         lodger b --mode spatial --mem 1G -- nvidia-cuda-mps-control client wait
         wait_for grep -q client= "$machine/b"
-        sleep 1.2 # it is looked for once a second
+        sleep 3 # it is looked for once a second, and more seldom where daemon and machine share two busy processors
         pkill -9 -P "$(control)"
         wait_for eval '[ "$("$sublet" events --json | jq -r "select(.name == \"MPS_FAULT\").tenant" | sort -u | grep -c "^[ab]$")" = 2 ]'
 }

@@ -11,7 +11,7 @@ setup() {
         "$sublet" webhook --listen 127.0.0.1:0 --cert "$dir/cert" --key "$dir/key" --scheduler gpu-scheduler \
                 --profile sublet.json --trusted system:serviceaccount:sublet:extender 3>&- 2> "$dir/log" &
         webhook=$!
-        for _ in $(seq 200); do grep -q port "$dir/log" && break; sleep 0.05; done
+        for _ in $(seq 400); do grep -q port "$dir/log" && break; sleep 0.05; done
         port=$(sed -n 's/.*(port \([0-9]*\)).*/\1/p' "$dir/log")
 }
 
@@ -129,7 +129,7 @@ verdict() { ask /validate "$(review "$@")" | jq -r '.response | "\(.allowed) \(.
 @test "a certificate that is renewed is served without a restart" {
         [[ $(openssl s_client -connect "127.0.0.1:$port" < /dev/null 2> /dev/null) == *"CN = first"* ]]
         certificate second
-        for _ in $(seq 100); do
+        for _ in $(seq 200); do
                 [[ $(openssl s_client -connect "127.0.0.1:$port" < /dev/null 2> /dev/null) == *"CN = second"* ]] && break
                 sleep 0.1
         done
