@@ -30,7 +30,7 @@ static void help(FILE *to)
                           "Rents out one NVIDIA GPU to many programs.\n\n");
         for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
                 if (verbs[i].meaning)
-                        (void)fprintf(to, "  %-8s %s\n           sublet %s %s\n", verbs[i].name, verbs[i].meaning,
+                        (void)fprintf(to, "  %-13s %s\n                sublet %s %s\n", verbs[i].name, verbs[i].meaning,
                                       verbs[i].name, verbs[i].arguments);
         (void)fprintf(to, "\n'sublet VERB --help' says more; 'sublet --version' the version.\n");
 }

@@ -328,8 +328,8 @@ void run_print_report(struct run *run, json_t *report, int code, nsec elapsed)
         if (run->report_path)
                 to = fopen(run->report_path, "we");
         if (!to) {
-                (void)fprintf(stderr, "sublet: %s: %s\n", run->report_path, strerror(errno));
-                return;
+                (void)fprintf(stderr, "sublet: %s: %s; the summary is here:\n", run->report_path, strerror(errno));
+                to = stderr; /* hours may be in it */
         }
         (void)report_print(to, report, run->is_json);
         if (to != stderr)

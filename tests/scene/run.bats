@@ -186,7 +186,8 @@ assert 0 < books["elapsed_seconds"] < 60, books
 }
 
 @test "a report that cannot be written is said, and the exit code stays the command's" {
-        run on "$sublet" run --report /nonexistent/file -- sh -c 'exit 3'
+        run on "$sublet" run --name lost --report /nonexistent/file -- sh -c 'exit 3'
+        [[ $output == *"the summary is here:"*"sublet: lost: device 0: quota "* ]]
         [ "$status" -eq 3 ]
         [[ $output == 'sublet: /nonexistent/file: '* ]]
 }
