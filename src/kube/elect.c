@@ -123,14 +123,10 @@ static bool is_ending(const struct elect *elect)
 static void *run(void *context)
 {
         struct elect *elect = context;
-        struct api_settings last = elect->api;
         _cleanup_(api_freep) struct api *api = NULL;
         const struct timespec while_ = { 0, 50 * NSEC_PER_MSEC };
-        json_t *lease;
-        long status;
 
-        last.is_ending = NULL; /* the lease is given up in the end: another need not wait for it */
-        if (api_new(&last, &api) < 0)
+        if (api_new(&elect->api, &api) < 0)
                 return NULL;
         while (!is_ending(elect)) {
                 nsec next = clock_now() + ELECT_RENEW;
@@ -139,14 +135,25 @@ static void *run(void *context)
                 while (clock_now() < next && !is_ending(elect))
                         (void)nanosleep(&while_, NULL);
         }
-        if (!elect_is_holder(elect))
-                return NULL;
+        return NULL;
+}
+
+/* Another need not wait for it. */
+static void give_up(struct elect *elect)
+{
+        struct api_settings last = elect->api;
+        _cleanup_(api_freep) struct api *api = NULL;
+        json_t *lease;
+        long status;
+
+        last.is_ending = NULL;
+        if (!elect_is_holder(elect) || api_new(&last, &api) < 0)
+                return;
         atomic_store(&elect->held_until, 0);
         lease = get(elect, api, &status);
         if (status == 200 && elect_step(elect, lease, clock_now()) == ELECT_RENEW_IT)
                 (void)put(elect, api, lease, "");
         json_decref(lease);
-        return NULL;
 }
 
 int elect_start(struct elect *elect)
@@ -164,7 +171,9 @@ int elect_start(struct elect *elect)
 
 void elect_end(struct elect *elect)
 {
-        if (elect->is_started)
-                (void)pthread_join(elect->thread, NULL);
+        if (!elect->is_started)
+                return;
+        (void)pthread_join(elect->thread, NULL);
         elect->is_started = false;
+        give_up(elect);
 }

@@ -35,7 +35,7 @@ struct elect {
 };
 
 int elect_start(struct elect *elect);
-void elect_end(struct elect *elect); /* after api.is_ending; gives the lease up */
+void elect_end(struct elect *elect); /* after api.is_ending, and all that only a holder does; gives the lease up */
 bool elect_is_holder(const struct elect *elect);
 
 /* What to do about a lease, as it is: pure. now: monotonic. */

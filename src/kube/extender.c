@@ -357,6 +357,7 @@ static int start(struct extender *e, struct err *err)
 
         e->api.is_ending = &e->is_ending;
         e->elect.api = e->binder.api = e->nodes.api = e->pods.api = e->api;
+        e->binder.api.is_ending = NULL; /* a binding under way is heard out: then the lease is given up (end) */
         r = server_new(&settings, &e->server, &port, err);
         if (r < 0)
                 return r;

@@ -6,7 +6,7 @@
  *
  * It listens on a free port of 127.0.0.1 and writes that to the file. Besides the API:
  *      POST /fake/objects   a JSON array of nodes and pods: created or replaced
- *      POST /fake/fault?kind=429|500|hang|409&path=TEXT&n=N      the next N calls whose path has TEXT
+ *      POST /fake/fault?kind=429|500|hang|409|slow&path=TEXT&n=N the next N calls whose path has TEXT; slow: done 2 s later
  *      POST /fake/cut       all watches end, in the middle of a line
  *      POST /fake/forget    no history: a watch that is taken up now gets 410
  *      GET  /fake/state     how many of what
@@ -459,7 +459,13 @@ static enum MHD_Result answer(struct MHD_Connection *c, const char *method, cons
                 r = fake(c, path, body);
         else if (!may(c))
                 r = refuse(c, 401, "Unauthorized");
-        else if (world.n_faults && strstr(url, world.fault_path)) {
+        else if (world.n_faults && strstr(url, world.fault_path) && !strcmp(world.fault, "slow")) {
+                world.n_faults--;
+                (void)pthread_mutex_unlock(&world.mutex);
+                sleep(2);
+                (void)pthread_mutex_lock(&world.mutex);
+                r = resource(c, method, path, body);
+        } else if (world.n_faults && strstr(url, world.fault_path)) {
                 world.n_faults--;
                 is_hanging = !strcmp(world.fault, "hang");
                 r = refuse(c, is_hanging ? 500 : (unsigned int)atoi(world.fault), "a fault that was ordered");

@@ -201,6 +201,19 @@ is_used() { [ "$(used "$1" "$2")" = "$3" ]; }
         [ "$(bind y b n1)" = '{"Error":""}' ]
 }
 
+holder() { api /apis/coordination.k8s.io/v1/namespaces/sublet/leases/extender | jq -r .spec.holderIdentity; }
+
+@test "an extender that is told to end gives the lease up when what it began is over, not before" {
+        put "$(node n1 10 1)" "$(pod a 6)"
+        extender x --lease sublet/extender && within ready x
+        api '/fake/fault?kind=slow&path=/binding&n=1' -d '' > /dev/null
+        (bind x a n1 || true) > /dev/null 2>&1 &
+        sleep 0.5
+        kill "$extender_process"
+        within eval '[ "$(holder)" = "" ]'
+        [ "$(api /api/v1/namespaces/default/pods/a | jq -r .spec.nodeName)" = n1 ]
+}
+
 @test "gpushare's words and paths work: all of a pod on one device, annotations, inspect, a status of 500" {
         put '{"kind":"Node","metadata":{"name":"n1"},"status":{"allocatable":{"aliyun.com/gpu-mem":"32","aliyun.com/gpu-count":"2"}}}' \
                 "$(pod a 5 5 | sed 's/sublet.dev/aliyun.com/g')" "$(pod b 17 | sed 's/sublet.dev/aliyun.com/g')"
