@@ -91,7 +91,9 @@ static int list(struct mirror *mirror, struct api *api, struct err *err)
                 return r;
         mirror->end(mirror->context);
         atomic_fetch_add(&mirror->n_lists, 1);
-        atomic_store(&mirror->is_synced, !atomic_load(&mirror->is_stale));
+        atomic_store(&mirror->is_synced, true);
+        if (atomic_load(&mirror->is_stale)) /* renewed meanwhile, or just now: mirror_renew's order is the other one */
+                atomic_store(&mirror->is_synced, false);
         return 0;
 }
 
@@ -198,8 +200,8 @@ static void *run(void *context)
 
 void mirror_renew(struct mirror *mirror)
 {
-        atomic_store(&mirror->is_synced, false);
         atomic_store(&mirror->is_stale, true);
+        atomic_store(&mirror->is_synced, false);
 }
 
 int mirror_start(struct mirror *mirror)
