@@ -17,8 +17,8 @@
 
 enum {
         CHECKPOINT_MAX = 32 << 20, /* bytes of the file */
-        CHECKPOINT_ROWS = 4096,
-        CHECKPOINT_NAME = 254, /* of a pod's UID, of a container, with the NUL */
+        CHECKPOINT_ROWS = 1 << 16, /* of all plugins: a bound of the file, not of what is ours */
+        CHECKPOINT_NAME = 254,     /* of a pod's UID, of a container, with the NUL */
 };
 
 /* One container's devices of one resource. All of it is borrowed from the checkpoint. */

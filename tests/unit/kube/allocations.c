@@ -104,6 +104,27 @@ static void what_is_of_another_plugin_is_skipped(void **state)
         json_decref(made.table);
 }
 
+/* Plugins of things that cost nothing (/dev/fuse) have a row for each container that names them, and a pod has any number. */
+static void thousands_of_rows_of_another_plugin_hide_none_of_ours(void **state)
+{
+        enum { OTHERS = 30000 };
+        static const char other[] = ROW("p", "c", "other.dev/fuse", "[\"f\"]") ",";
+        size_t n = sizeof(other) - 1;
+        char *text = malloc(OTHERS * n + 512), *at;
+        struct allocations said;
+
+        (void)state;
+        assert_non_null(text);
+        at = stpcpy(text, "{\"Data\":{\"PodDeviceEntries\":[");
+        for (size_t i = 0; i < OTHERS; i++)
+                at = mempcpy(at, other, n);
+        (void)strcpy(at, ROW("u1", "main", MEMORY, "[\"GPU-a-_-0\"]") "]},\"Checksum\":1}");
+        said = make(text, NULL);
+        assert_int_equal(said.n, 1);
+        json_decref(said.table);
+        free(text);
+}
+
 static void ids_that_this_node_has_not_are_left_out_with_the_reason(void **state)
 {
         struct allocations made = make(CHECKPOINT(ROW("u1", "main", MEMORY, "[\"GPU-a-_-0\",\"GPU-c-_-0\"]")), NULL);
@@ -209,6 +230,7 @@ int main(void)
                 cmocka_unit_test(both_forms_of_the_checkpoint_say_the_same),
                 cmocka_unit_test(two_containers_of_a_pod_are_two),
                 cmocka_unit_test(what_is_of_another_plugin_is_skipped),
+                cmocka_unit_test(thousands_of_rows_of_another_plugin_hide_none_of_ours),
                 cmocka_unit_test(ids_that_this_node_has_not_are_left_out_with_the_reason),
                 cmocka_unit_test(where_the_extender_places_the_pod_says_the_device_and_kubelet_the_amount),
                 cmocka_unit_test(a_pod_that_is_over_or_elsewhere_or_not_placed_gets_no_row),
