@@ -174,7 +174,8 @@ int leases_begin(struct plugin_leases *leases, struct loop *loop, struct err *er
 {
         struct statfs fs;
 
-        if (mkdir(leases->path, 0755) < 0 && errno != EEXIST)
+        /* Users of the host are to read no page, nor write into books. */
+        if (mkdir(leases->path, 0700) < 0 && errno != EEXIST)
                 return err_set(err, -errno, "making %s", leases->path);
         if (statfs(leases->path, &fs) < 0)
                 return err_set(err, -errno, "%s", leases->path);
