@@ -222,12 +222,18 @@ struct sought {
         bool may_wait;
 };
 
-static bool entry_has(int dir, const char *descriptor, struct task *task, const struct sought *sought)
+/* *ret_is_closed: we may not look at this task's descriptors, at none of them. */
+static bool entry_has(int dir, const char *descriptor, struct task *task, const struct sought *sought,
+                      bool *ret_is_closed)
 {
         struct stat theirs;
 
-        if (!isdigit((unsigned char)*descriptor) || fstatat(dir, descriptor, &theirs, 0) < 0)
+        if (!isdigit((unsigned char)*descriptor))
                 return false;
+        if (fstatat(dir, descriptor, &theirs, 0) < 0) {
+                *ret_is_closed = errno == EACCES;
+                return false;
+        }
         if (same_kind(&theirs, &sought->st) && same_file(task->id, atoi(descriptor), sought->fd))
                 return true;
         return sought->may_wait && (S_ISSOCK(theirs.st_mode) || !(theirs.st_mode & S_IFMT)) && is_filtered(task) &&
@@ -238,23 +244,25 @@ static bool table_has(const char *path, pid_t id, const struct sought *sought)
 {
         struct task task = { .id = id };
         struct dirent *entry;
-        bool has = false;
+        bool has = false, is_closed = false;
         DIR *dir = opendir(path);
 
         if (!dir && errno != EACCES)
                 return errno != ENOENT && errno != ESRCH; /* cannot tell: it may */
         if (!dir)
                 return hides(id);
-        while (!has && (entry = readdir(dir)))
-                has = entry_has(dirfd(dir), entry->d_name, &task, sought);
+        while (!has && !is_closed && (entry = readdir(dir)))
+                has = entry_has(dirfd(dir), entry->d_name, &task, sought, &is_closed);
         (void)closedir(dir);
         return has;
 }
 
-/* A thread may have a table of descriptors of its own. */
+/* A thread may have a table of descriptors of its own. One that we may not compare we may not look at either. */
 static bool has_own_table(pid_t process, pid_t thread)
 {
-        return thread != process && syscall(SYS_kcmp, process, thread, KCMP_FILES_, 0, 0) != 0;
+        long r = thread == process ? 0 : syscall(SYS_kcmp, process, thread, KCMP_FILES_, 0, 0);
+
+        return r > 0 || (r < 0 && errno != EPERM && errno != ESRCH);
 }
 
 /* More than one: a link for each, beside the usual two. */
