@@ -110,6 +110,7 @@ all_are() {
                 [ "$(value count "$output")" -eq 32 ]
         done
         mkdir "$machine/barrier"
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]' # an ended one is listed until its keeper has gone
         run -0 "$sublet" ps
         [[ $output == TENANT* && $output != *SMS* ]]
         lodger half --preload --attach=never --sms 50% --mem 8G -- "$sms" steady "$machine/barrier" half
