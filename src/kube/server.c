@@ -56,13 +56,13 @@ void server_say(struct server_answer *answer, unsigned int status, const char *t
                 answer->status = 500;
 }
 
-/* False: there is no room, and the call is refused. */
+/* False: there is no room, and the call is refused; for good if there never is. */
 static bool reserve(struct server *server, struct call *call, size_t more)
 {
-        if (atomic_fetch_add(&server->bodies, more) + more <= SERVER_BODIES)
+        if (atomic_fetch_add(&server->bodies, more) + more <= server->settings.bodies)
                 return true;
         atomic_fetch_sub(&server->bodies, more);
-        call->refused = 503;
+        call->refused = call->room + more > server->settings.bodies ? 413 : 503;
         return false;
 }
 
@@ -152,7 +152,8 @@ static enum MHD_Result on_call(void *context, struct MHD_Connection *connection,
         weigh(server, call);
         if (call->refused)
                 server_say(&answer, call->refused, NULL,
-                           call->refused == 413 ? "{\"error\":\"the body is too large\"}\n" :
+                           call->refused == 413 ? "{\"error\":\"the body is too large (a scheduler with "
+                                                  "nodeCacheCapable sends names only)\"}\n" :
                                                   "{\"error\":\"too many large calls at once: try again\"}\n");
         else
                 server->settings.handle(server->settings.context,

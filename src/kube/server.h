@@ -15,8 +15,7 @@ struct err;
 struct server;
 
 enum {
-        SERVER_BODY = 64 << 20,    /* a filter call with 5,000 whole nodes has some 30 MB */
-        SERVER_BODIES = 256 << 20, /* of all calls together, as bytes and as values: a pod may have found the port */
+        SERVER_BODY = 64 << 20, /* a filter call with 5,000 whole nodes has some 30 MB */
         SERVER_CONNECTIONS = 256,
         SERVER_CONNECTIONS_EACH = 128, /* of an address: nobody crowds out the API server or the scheduler alone */
 };
@@ -37,6 +36,7 @@ struct server_answer {
 struct server_settings {
         const char *listen;               /* "127.0.0.1:12345", "[::]:443", ":443"; port 0: any. Or "unix:/path" */
         const char *cert_file, *key_file; /* PEM; NULL both: no TLS */
+        size_t bodies; /* bytes of all calls together, as text and as values: a pod may have found the port */
         void (*handle)(void *context, const struct server_call *call, struct server_answer *answer);
         void *context;
 };

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define BODIES ((size_t)256 << 20) /* less than the manifest's limit */
+
 static const char usage[] =
         "usage: sublet webhook --cert FILE --key FILE [OPTION...]\n"
         "Answers the API server about pods: POST /mutate sets what a pod that rents GPU memory must have and takes "
@@ -59,7 +61,12 @@ static void each(void *context)
 
 static int run(struct webhook *webhook)
 {
-        const struct server_settings settings = { webhook->listen, webhook->cert, webhook->key, handle, webhook };
+        const struct server_settings settings = { .listen = webhook->listen,
+                                                  .cert_file = webhook->cert,
+                                                  .key_file = webhook->key,
+                                                  .bodies = BODIES,
+                                                  .handle = handle,
+                                                  .context = webhook };
         struct err err = { 0 };
         unsigned int port;
         int r;

@@ -49,3 +49,26 @@ says() { jq -e "$1" <<< "$output" > /dev/null || { echo "not so: $1"; return 1; 
         load 40 8 80 0 0 3000
         says '.packed > 1000 and .stranded_permille <= 50'
 }
+
+@test "a scheduler that sends 5,000 whole nodes is answered; what would never fit is refused with the way out" {
+        python3 - > "$work/whole" << 'PYTHON'
+import json
+image = {"names": ["registry.example/some/longer/name@sha256:" + "0" * 64, "registry.example/some/longer/name:v1.2.3"], "sizeBytes": 123456789}
+node = {"metadata": {"labels": {f"example.com/label-{i}": "value" for i in range(30)}}, "status": {
+        "allocatable": {"sublet.dev/gpu-mem": "640", "sublet.dev/gpu-count": "8"}, "images": [image] * 40,
+        "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "fine"}] * 5}}
+def named(i):
+    return dict(node, metadata=dict(node["metadata"], name=f"node-{i}"))
+pod = {"metadata": {"name": "p", "namespace": "x", "uid": "u"}, "spec": {"containers": [
+        {"name": "main", "resources": {"limits": {"sublet.dev/gpu-mem": "8"}}}]}}
+print(json.dumps({"Pod": pod, "Nodes": {"items": [named(i) for i in range(5000)]}}))
+PYTHON
+        run curl -sS --max-time 60 --unix-socket "$work/x" http://x/filter --data-binary "@$work/whole" -o "$work/answer" -w '%{http_code} %{size_upload}'
+        echo "$output, $(sed -n 's/^VmHWM:[[:space:]]*//p' "/proc/$extender/status")"
+        [[ $output == "200 "* && ${output#* } -gt $((30 << 20)) ]]
+        [ "$(jq '.FailedNodes | length' "$work/answer")" -eq 5000 ] # no such node is in the cluster
+        [ "$(sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$extender/status")" -lt $((700 * 1024)) ]
+        python3 -c 'print("[" + "[]," * (8 << 20) + "0]", end="")' > "$work/many"
+        run curl -sS --max-time 60 --unix-socket "$work/x" http://x/filter --data-binary "@$work/many"
+        [[ $output == *nodeCacheCapable* ]]
+}
