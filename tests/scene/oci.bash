@@ -80,18 +80,23 @@ is_not_let_near_a_device_under_another_profile() {
         wait_for eval '"$sublet" events | grep -q "LEASE_REFUSED.*not one for driver"'
 }
 
-# Being stopped, or any signal, takes a caller out of a driver call; the kernel makes it again (gate/again.h).
+# Being stopped, or any signal, takes a caller out of a driver call; the kernel makes it again (gate/again.h). It may lose an answer
+# that comes in the same moment (docs/containers.md), and the program fails for that: one of three may. Without gate/again.c, all do.
 does_not_mind_being_stopped() {
+        local try fine=0
         # shellcheck disable=SC2016 # for the inner shell
         bundle h '.annotations = {"sublet.dev/mem": "2G"}' /bin/sh -c '/t/gpu-families alloc 64 & p=$!; n=0
                 while [ $n -lt 20000 ] && kill -STOP $p && kill -CONT $p; do n=$((n + 1)); done 2> /dev/null; wait $p; echo "status=$? stops=$n"'
-        run runtime run "$bundles/h" h
-        echo "$output"
-        [ "$(value last "$output")" = CUDA_ERROR_OUT_OF_MEMORY ]
-        [[ $output == *$'\nafter=ok '* ]]
-        [ "$(value status "$output")" -eq 0 ]
-        [ "$(value stops "$output")" -gt 1000 ]
-        wait_for has_tenants 0
+        for try in 1 2 3; do
+                run runtime run "$bundles/h" h
+                echo "$try: $output"
+                wait_for has_tenants 0
+                [[ $output == *last=CUDA_ERROR_OUT_OF_MEMORY* && $output == *$'\nafter=ok '* && $output == *status=0* ]] || continue
+                [ "$(value stops "$output")" -gt 1000 ]
+                fine=$((fine + 1))
+                [ "$fine" -lt 2 ] || break
+        done
+        [ "$fine" -eq 2 ]
         run "$sublet" events
         [[ $output != *FOREIGN_OBJECT* && $output != *DENIED* && $output != *BOOKS_NOT_EMPTY* ]]
 }
