@@ -2,11 +2,14 @@
 #include "base/cleanup.h"
 #include "bench/verbs.h"
 #include "cli/verbs.h"
+#include "daemon/verbs.h"
+#include "doctor/verbs.h"
 #include "kube/verbs.h"
-#include "node/verbs.h"
 #include "oci/verbs.h"
 #include "plan/verbs.h"
 #include "route/verbs.h"
+#include "run/verbs.h"
+#include "shim/verbs.h"
 #include "sim/verbs.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * Writes the page's files as C, at build time: the rows of src/node/page/assets.h.
+ * Writes the page's files as C, at build time: the rows of src/daemon/api/page/assets.h.
  *
  *      bundle OUT FILE...
  *
@@ -72,7 +72,7 @@ int main(int argc, char **argv)
                 (void)fprintf(stderr, "usage: bundle OUT FILE...\n");
                 return 2;
         }
-        (void)fprintf(out, "#include \"node/page/assets.h\"\n");
+        (void)fprintf(out, "#include \"daemon/api/page/assets.h\"\n");
         for (int i = 2; i < argc; i++)
                 if (!type_of(argv[i]) || write_bytes(out, argv[i], i, &hashes[i - 2]) != 0)
                         return 1;

@@ -33,7 +33,7 @@
 struct gate;
 
 /* A request that no driver has, on descriptor -1: only a gate answers it, with the number of its tenancy. A program below
- * one learns so that it is (hook/attach.h). Type 'F', so that the filter sees it. */
+ * one learns so that it is (preload/attach.h). Type 'F', so that the filter sees it. */
 #define GATE_PROBE 0xc00446ffu
 
 /* The driver, or the simulator: what a gate needs of it. Threads: any, at once. */

@@ -1,5 +1,6 @@
-/* The verbs of this room. */
+/* The verbs of this room; see src/verbs.def. */
 #pragma once
 
 int oci_main(int argc, char **argv);
 int cdi_main(int argc, char **argv);
+int hook_main(int argc, char **argv);

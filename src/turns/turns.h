@@ -2,7 +2,7 @@
  * GPU time: who may use a device from now until when. Pure: bytes and numbers in, bytes and numbers
  * out; the time is a parameter. One `struct turns` per device.
  *
- * The edge (node/pace.c) brings a view: the tenants, what the meter counted for each, and what is
+ * The edge (sched/sched.c) brings a view: the tenants, what the meter counted for each, and what is
  * known of their work. A policy answers with an order per tenant: its slice, or off. The edge makes the
  * device follow the orders, and what the device then did is in the next view: the loop is closed there.
  *

@@ -4,7 +4,7 @@
  * Whatever is asked, the answer is a status with JSON, text or a file of the page; nobody but root sees the
  * name of another's tenant; and the leases still fit the devices (A1, A2 of tenants.h).
  */
-#include "node/api.h"
+#include "daemon/api/api.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * sum is made right again (whoever wrote it meant it). What is accepted is within all bounds that the gate's code relies
  * on, and a page whose sum was left alone is accepted only as it was.
  */
-#include "hook/page.h"
+#include "preload/lease_descriptor.h"
 
 #include <stdlib.h>
 #include <string.h>

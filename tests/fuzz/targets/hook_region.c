@@ -3,7 +3,7 @@
  * slot, or a call. Nothing crashes, a head that is not its tenancy's is refused, and what is granted is never more than the
  * quota beside what is written there.
  */
-#include "hook/region.h"
+#include "preload/usage_segment.h"
 
 #include <stdlib.h>
 #include <string.h>

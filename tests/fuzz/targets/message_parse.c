@@ -1,6 +1,6 @@
 /* What comes in a packet: a message or not; a request and a lease that are taken are within bounds, and are
  * the same after they were written and read again. */
-#include "node/keeper_home.h"
+#include "shim/spawner.h"
 
 #include <stdlib.h>
 #include <string.h>

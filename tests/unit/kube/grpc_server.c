@@ -1,4 +1,4 @@
-/* Server and client on one loop; and peers that are none. gRPC's own library as the peer: tests/scene/device-plugin.bats. */
+/* Server and client on one loop; and peers that are none. gRPC's own library as the peer: tests/integration/kube/device-plugin.bats. */
 #include "unit.h"
 
 #include "base/cleanup.h"

@@ -1,0 +1,108 @@
+/*
+ * The API: a request and who makes it in, a response out (docs/api.md). No sockets here: http.c carries it,
+ * and a fuzz target calls it as it is.
+ *
+ * Some answers are not there at once: a change waits for the tenant's keeper, a trace for its time, a
+ * follower for the next event. Those have `wait` set; api_continue is called when something has happened.
+ *
+ * Thread: the loop. Nothing blocks.
+ */
+#pragma once
+
+#include "daemon/state/daemon.h"
+#include "daemon/api/page/assets.h"
+
+#include <jansson.h>
+
+enum {
+        API_VERSION = 1,
+        API_BODY_MAX = 256 * 1024,
+        API_ARGUMENTS = 16,
+
+        API_OK = 200,
+        API_BAD_REQUEST = 400,
+        API_FORBIDDEN = 403,
+        API_NOT_FOUND = 404,
+        API_NOT_ALLOWED = 405,
+        API_CONFLICT = 409,
+        API_TOO_LARGE = 413,
+        API_FAILED = 500,
+        API_UNAVAILABLE = 503,
+        API_TIMEOUT = 504,
+};
+
+struct api_argument {
+        const char *name, *value; /* of the query, decoded; value may be NULL */
+};
+
+struct api_request {
+        const char *method, *path; /* the path decoded, without the query */
+        struct api_argument arguments[API_ARGUMENTS];
+        size_t n_arguments;
+        const char *body;
+        size_t body_size;
+
+        uid_t uid;         /* who asks */
+        bool sees_all;     /* root, or the daemon's own user, or TCP */
+        bool may_only_ask; /* TCP */
+};
+
+enum api_wait {
+        API_WAIT_NOT,    /* the response is whole */
+        API_WAIT_SET,    /* for the keeper's word on a change */
+        API_WAIT_TIME,   /* for the end of a trace */
+        API_WAIT_EVENTS, /* for ever: lines of events, by api_follow */
+};
+
+struct api_response {
+        int status;
+        const char *type;               /* Content-Type */
+        const struct page_asset *asset; /* instead of a body */
+        char *body;                     /* malloc'd; NULL: empty */
+        size_t size;
+
+        enum api_wait wait;
+        nsec since, deadline;    /* clock_now */
+        uint64_t tenant, serial; /* API_WAIT_SET */
+        uint64_t event_id;       /* API_WAIT_EVENTS: the latest seen */
+        char only[64];           /* ... of this tenant, if not "" */
+        int64_t owner;           /* ... of this owner, if not -1 */
+};
+
+/* Fills *ret, which is then api_done's. */
+void api_answer(struct daemon *daemon, const struct api_request *request, struct api_response *ret);
+
+/* API_WAIT_SET and _TIME. True: the response is whole now, and wait is API_WAIT_NOT. */
+bool api_continue(struct daemon *daemon, struct api_response *response);
+
+/* API_WAIT_EVENTS: the next lines, as many as fit. 0: none now. */
+size_t api_follow(struct daemon *daemon, struct api_response *response, char *buffer, size_t room);
+
+void api_done(struct api_response *response);
+
+/* ---- between the files of the API --------------------------------------------------------------- */
+
+#define API_ROUTE(method, path, handler, meaning)                                                                      \
+        void api_##handler(struct daemon *daemon, const struct api_request *request, const char *name,                 \
+                           struct api_response *ret);
+#include "daemon/api/api.def"
+#undef API_ROUTE
+
+const char *api_argument(const struct api_request *request, const char *name); /* NULL: not given; "" without value */
+bool api_sees(const struct api_request *request, const struct tenant *tenant);
+
+void api_json(struct api_response *ret, int status, json_t *body);                  /* drops body; NULL is API_FAILED */
+void api_text(struct api_response *ret, const char *type, char *text, size_t size); /* takes text over */
+void api_error(struct api_response *ret, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The tenant of a path, if the peer may see it; NULL: the error is in *ret. */
+struct tenant *api_tenant_of(struct daemon *daemon, const struct api_request *request, const char *name,
+                             struct api_response *ret);
+
+json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant);
+json_t *api_event_json(const struct event *event);
+void api_trace_end(struct daemon *daemon, struct api_response *response);
+void api_change_end(struct daemon *daemon, struct api_response *response, struct tenant *tenant);
+
+/* `since=`: a moment, `otherwise` if it is not given. False: the error is in *ret. */
+bool api_since(const struct api_request *request, nsec otherwise, nsec *ret_since, struct api_response *ret);

@@ -1,0 +1,211 @@
+/* Questions about the node: version, devices, usage, events. */
+#include "daemon/api/api.h"
+
+#include "base/text.h"
+#include "daemon/store/store.h"
+#include "daemon/state/events.h"
+#include "daemon/state/usage.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+        EVENTS_MOST = 10000,
+        EVENTS_USUAL = 1000,
+};
+
+void api_version(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
+{
+        (void)request;
+        (void)name;
+        api_json(ret, API_OK,
+                 json_pack("{s:s, s:i, s:s, s:s, s:I}", "sublet", SUBLET_VERSION, "api", API_VERSION, "driver",
+                           daemon->backend.release, "backend", daemon->backend.name ? daemon->backend.name : "",
+                           "since", (json_int_t)(daemon->since / NSEC_PER_SEC)));
+}
+
+static json_t *device_json(struct daemon *daemon, struct device *device)
+{
+        const struct pace_device *paced = &device->paced;
+        bytes held = 0;
+
+        device_read(device);
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
+                if (tenant_has(t, device->index))
+                        held += tenant_held(t, device->index);
+        return json_pack("{s:i, s:s, s:s, s:s, s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s, s:s, s:I, s:b, s:I, s:I, s:I}",
+                         "index", (int)device->index, "name", device->info.name, "uuid", device->info.uuid, "bus_id",
+                         device->info.bus_id, "memory_bytes", (json_int_t)device->info.total, "leased_bytes",
+                         (json_int_t)tenants_leased(&daemon->tenants, device->index, NULL), "held_bytes",
+                         (json_int_t)held, "share_permille",
+                         (int)tenants_promised(&daemon->tenants, device->index, NULL), "busy_permille",
+                         (int)paced->busy, "foreign_permille", (int)paced->foreign, "policy",
+                         turns_policy_name(daemon->settings.turns.policy), "mode",
+                         tenants_mode(&daemon->tenants, device->index, NULL), "state", device->is_lost ? "lost" : "ok",
+                         "period_ns", (json_int_t)paced->turns.period, "has_meter", (int)paced->has_meter, "switches",
+                         (json_int_t)paced->n_switches, "lost_records", (json_int_t)paced->n_lost, "tenants",
+                         (json_int_t)tenants_count(&daemon->tenants, device->index));
+}
+
+void api_devices(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
+{
+        json_t *array = json_array();
+
+        (void)request;
+        (void)name;
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                (void)json_array_append_new(array, device_json(daemon, &daemon->devices[i]));
+        api_json(ret, API_OK, array);
+}
+
+static const char *tenant_argument(const struct api_request *request)
+{
+        const char *tenant = api_argument(request, "tenant");
+
+        return tenant && *tenant ? tenant : NULL;
+}
+
+void api_usage(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
+{
+        json_t *array = json_array();
+        nsec since;
+        int r = 0;
+
+        (void)name;
+        if (!api_since(request, 0, &since, ret)) {
+                json_decref(array);
+                return;
+        }
+        usage_count(daemon); /* up to this moment */
+        if (daemon->store)
+                r = store_usage_list(daemon->store, since, tenant_argument(request),
+                                     request->sees_all ? -1 : (int64_t)request->uid, array);
+        if (r == 0) {
+                api_json(ret, API_OK, array);
+                return;
+        }
+        json_decref(array);
+        daemon_store_result(daemon, r);
+        api_error(ret, API_FAILED, "usage cannot be read: %s", store_error(daemon->store));
+}
+
+/* ---- events ------------------------------------------------------------------------------------ */
+
+json_t *api_event_json(const struct event *event)
+{
+        return json_pack("{s:I, s:f, s:s, s:s, s:o, s:o, s:s, s:s}", "id", (json_int_t)event->id, "time",
+                         (double)event->time / 1e9, "level", event->level, "name", event->name, "tenant",
+                         event->tenant[0] ? json_string(event->tenant) : json_null(), "device",
+                         event->device >= 0 ? json_integer(event->device) : json_null(), "line", event->line, "detail",
+                         event->detail);
+}
+
+static void append_event(void *context, const struct store_event *row)
+{
+        struct event event = { .id = row->id,
+                               .time = row->time,
+                               .level = row->level,
+                               .name = row->name,
+                               .line = row->line,
+                               .owner = row->owner,
+                               .device = (int)row->device };
+
+        (void)snprintf(event.tenant, sizeof(event.tenant), "%s", row->tenant);
+        (void)snprintf(event.detail, sizeof(event.detail), "%s", row->detail);
+        (void)json_array_append_new(context, api_event_json(&event));
+}
+
+/* One object per line. */
+static void write_lines(struct api_response *ret, json_t *array)
+{
+        size_t size = 0, i;
+        char *text = NULL;
+        json_t *event;
+        FILE *to = open_memstream(&text, &size);
+
+        if (!to)
+                return;
+        json_array_foreach(array, i, event)
+        {
+                (void)json_dumpf(event, to, JSON_COMPACT);
+                (void)fputc('\n', to);
+        }
+        (void)fclose(to);
+        ret->body = text;
+        ret->size = size;
+}
+
+static void follow(const struct daemon *daemon, const struct api_request *request, json_t *before,
+                   struct api_response *ret)
+{
+        const char *tenant = tenant_argument(request);
+
+        *ret = (struct api_response){ .status = API_OK,
+                                      .type = "application/x-ndjson",
+                                      .wait = API_WAIT_EVENTS,
+                                      .event_id = daemon->event_id,
+                                      .owner = request->sees_all ? -1 : (int64_t)request->uid };
+        (void)snprintf(ret->only, sizeof(ret->only), "%s", tenant ? tenant : "");
+        write_lines(ret, before);
+        json_decref(before);
+}
+
+static unsigned int most_of(const struct api_request *request)
+{
+        const char *text = api_argument(request, "limit");
+        uint64_t most;
+
+        if (!text || number_parse(text, &most) < 0)
+                return EVENTS_USUAL;
+        return most < EVENTS_MOST ? (unsigned int)most : EVENTS_MOST;
+}
+
+/* Without since= all that is kept; a follower without it only what comes. */
+void api_events(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
+{
+        const char *follows = api_argument(request, "follow");
+        bool is_follower = follows && strcmp(follows, "0") != 0;
+        json_t *array = json_array();
+        nsec since;
+
+        (void)name;
+        if (!api_since(request, 0, &since, ret)) {
+                json_decref(array);
+                return;
+        }
+        if (daemon->store && (!is_follower || since))
+                daemon_store_result(daemon, store_events_list(daemon->store, since, tenant_argument(request),
+                                                              request->sees_all ? -1 : (int64_t)request->uid,
+                                                              most_of(request), append_event, array));
+        if (is_follower)
+                follow(daemon, request, array, ret);
+        else
+                api_json(ret, API_OK, array);
+}
+
+static bool is_for(const struct api_response *response, const struct event *event)
+{
+        return (response->owner < 0 || response->owner == event->owner) &&
+               (!response->only[0] || !strcmp(response->only, event->tenant));
+}
+
+size_t api_follow(struct daemon *daemon, struct api_response *response, char *buffer, size_t room)
+{
+        const struct event *event;
+        size_t n = 0;
+
+        while ((event = event_after(daemon, response->event_id))) {
+                json_t *body = is_for(response, event) ? api_event_json(event) : NULL;
+                size_t size = body ? json_dumpb(body, buffer + n, room - n, JSON_COMPACT) : 0;
+
+                json_decref(body);
+                if (body && size + 1 > room - n)
+                        break;
+                if (body) {
+                        n += size;
+                        buffer[n++] = '\n';
+                }
+                response->event_id = event->id;
+        }
+        return n;
+}

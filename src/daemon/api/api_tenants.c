@@ -1,0 +1,147 @@
+/* Tenants as JSON: the living from the table, the boards and the pace; the ended from the store. */
+#include "daemon/api/api.h"
+
+#include "daemon/store/store.h"
+#include "daemon/state/events.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static json_t *device_json(const struct tenant *tenant, const struct device *device)
+{
+        const struct board_device *board = tenant->board ? &tenant->board->devices[device->index] : NULL;
+        const struct pace_row *row = device_row(device, tenant);
+
+        return json_pack("{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?}", "index",
+                         (int)device->index, "quota_bytes", (json_int_t)tenant->lease.devices[device->index].quota,
+                         "held_bytes", (json_int_t)(board ? board->held : 0), "peak_bytes",
+                         (json_int_t)(board ? board->peak : 0), "refused", (json_int_t)(board ? board->n_refused : 0),
+                         "share_permille", (int)tenant->share, "cap_permille", (int)tenant->lease.cap, "used_ns",
+                         (json_int_t)(board ? board->used : 0), "granted_permille", row ? (int)row->granted : 0,
+                         "promised_permille", row ? (int)row->promised : 0, "waiting", row ? (int)row->is_waiting : 0,
+                         "is_off", board ? (int)board->is_off : 0, "slice_ns",
+                         (json_int_t)(board ? board->slice_set : 0), "instance",
+                         tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL);
+}
+
+json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
+{
+        json_t *devices = json_array();
+
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                if (!tenant_has(tenant, i))
+                        continue;
+                device_read(&daemon->devices[i]);
+                (void)json_array_append_new(devices, device_json(tenant, &daemon->devices[i]));
+        }
+        return json_pack(
+                "{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?}",
+                "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
+                (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->keeper,
+                "processes", (json_int_t)(tenant->board ? tenant->board->n_processes : 0), "since",
+                (json_int_t)(tenant->since / NSEC_PER_SEC), "class", turns_class_name(tenant->lease.class), "mode",
+                tenant->lease.mode, "state", tenant_state_name(tenant), "plane", plane_name(tenant->lease.plane),
+                "attach_error",
+                tenant->lease.plane == PLANE_PRELOAD && tenant->attach_error ? strerror(tenant->attach_error & 4095) :
+                                                                               NULL,
+                "share_asked_permille", (int)tenant->lease.share, "host_quota_bytes", (json_int_t)tenant->lease.host,
+                "host_held_bytes", (json_int_t)(tenant->board ? tenant->board->host_held : 0), "container",
+                message_container_new(&tenant->lease.container), "devices", devices, "sms",
+                tenant->lease.sms[0] ? tenant->lease.sms : NULL);
+}
+
+/* What the report of an ended tenant says of one device. */
+static const json_t *reported(const json_t *report, int64_t index)
+{
+        const json_t *devices = json_object_get(report, "devices");
+
+        for (size_t i = 0; i < json_array_size(devices); i++)
+                if (message_number(json_array_get(devices, i), "device", -1) == index)
+                        return json_array_get(devices, i);
+        return NULL;
+}
+
+static json_t *ended_devices(const json_t *lease, const json_t *report)
+{
+        const json_t *devices = json_object_get(lease, "devices");
+        json_t *array = json_array();
+
+        for (size_t i = 0; i < json_array_size(devices); i++) {
+                const json_t *device = json_array_get(devices, i);
+                int64_t index = message_number(device, "index", 0);
+                const json_t *was = reported(report, index);
+
+                (void)json_array_append_new(
+                        array,
+                        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "index", (json_int_t)index, "quota_bytes",
+                                  (json_int_t)message_number(device, "quota_bytes", 0), "held_bytes", (json_int_t)0,
+                                  "peak_bytes", (json_int_t)message_number(was, "peak_bytes", 0), "refused",
+                                  (json_int_t)message_number(was, "refusals", 0), "share_permille",
+                                  (json_int_t)message_number(lease, "share", 0), "cap_permille",
+                                  (json_int_t)message_number(lease, "cap", TURNS_WHOLE)));
+        }
+        return array;
+}
+
+/* As a living one, as far as it is known. */
+static json_t *ended_json(const json_t *row)
+{
+        json_t *lease = json_object_get(row, "lease"), *report = json_object_get(row, "report");
+
+        return json_pack(
+                "{s:s, s:I, s:I, s:s, s:i, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:O?, s:o, s:O}", "tenant",
+                message_text(lease, "tenant", ""), "id", (json_int_t)message_number(row, "id", 0), "uid",
+                (json_int_t)message_number(lease, "owner", 0), "command", message_text(lease, "command", ""), "keeper",
+                0, "processes", 0, "since", (json_int_t)(message_number(row, "since", 0) / NSEC_PER_SEC), "ended",
+                (json_int_t)(message_number(row, "ended", 0) / NSEC_PER_SEC), "class",
+                message_text(lease, "class", "normal"), "mode", message_text(lease, "mode", "time"), "state", "ended",
+                "plane", message_text(lease, "plane", "gate"), "container", json_object_get(lease, "container"),
+                "devices", ended_devices(lease, report), "report", report);
+}
+
+static void append_ended(struct daemon *daemon, const struct api_request *request, json_t *array)
+{
+        json_t *rows = json_array(), *row;
+        size_t i;
+
+        daemon_store_result(daemon,
+                            store_tenants_ended(daemon->store, request->sees_all ? -1 : (int64_t)request->uid, rows));
+        json_array_foreach(rows, i, row)(void) json_array_append_new(array, ended_json(row));
+        json_decref(rows);
+}
+
+void api_tenants(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
+{
+        const char *all = api_argument(request, "all");
+        json_t *array = json_array();
+
+        (void)name;
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next)
+                if (api_sees(request, t))
+                        (void)json_array_append_new(array, api_tenant_json(daemon, t));
+        if (all && strcmp(all, "0") != 0 && daemon->store)
+                append_ended(daemon, request, array);
+        api_json(ret, API_OK, array);
+}
+
+struct tenant *api_tenant_of(struct daemon *daemon, const struct api_request *request, const char *name,
+                             struct api_response *ret)
+{
+        struct tenant *tenant = tenants_find(&daemon->tenants, name);
+
+        if (!tenant)
+                api_error(ret, API_NOT_FOUND, "there is no tenant '%.100s' ('sublet ps' lists them)", name);
+        else if (!api_sees(request, tenant))
+                api_error(ret, API_FORBIDDEN, "tenant '%.100s' is another user's", name);
+        else
+                return tenant;
+        return NULL;
+}
+
+void api_tenant(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
+{
+        struct tenant *tenant = api_tenant_of(daemon, request, name, ret);
+
+        if (tenant)
+                api_json(ret, API_OK, api_tenant_json(daemon, tenant));
+}

@@ -1,0 +1,298 @@
+/*
+ * Who was on the device when: as Chrome trace JSON (Perfetto, chrome://tracing), and as plain spans for the
+ * page. Both read the rings of the paces (trace.h), and what goes on now from pace_resident.
+ *
+ * In the Chrome trace a device is a "process"; a tenant is one of its tracks, and what kept it off is another
+ * under it; the daemon's driver calls and gaps in the records are tracks of the device. Times are microseconds
+ * from the beginning of the trace.
+ *
+ * Who may not see all sees its own tenants' spans only.
+ */
+#include "daemon/api/api.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+        TRACE_MOST_SEC = 60,
+        TIMELINE_MSEC = 2000,
+        TIMELINE_MOST_MSEC = 60 * 1000,
+        SPANS_AT_ONCE = 256,
+        TIMELINE_SPANS = 50000, /* more than a page can draw */
+
+        TRACK_CALLS = 1, /* track numbers of a device */
+        TRACK_LOST,
+        TRACK_FOREIGN,
+        TRACK_TENANTS = 10, /* then two per tenant */
+};
+
+/* The number of a tenant in the table's order, for tracks; -1: it is gone, or not for this peer. */
+static int place_of(const struct daemon *daemon, int64_t owner, uint64_t id, const struct tenant **ret)
+{
+        int place = 0;
+
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next, place++)
+                if (t->lease.id == id && id && (owner < 0 || (int64_t)t->lease.owner == owner)) {
+                        *ret = t;
+                        return place;
+                }
+        return -1;
+}
+
+/* ---- Chrome trace ------------------------------------------------------------------------------ */
+
+struct chrome {
+        FILE *to;
+        const struct daemon *daemon;
+        const struct device *device;
+        const struct api_response *response;
+        nsec until;
+        bool has_one;
+};
+
+static void name_it(struct chrome *chrome, const char *what, int track, const char *name, const char *suffix)
+{
+        (void)fprintf(chrome->to, "%s{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%u,\"tid\":%d,\"args\":{\"name\":\"",
+                      chrome->has_one ? ",\n" : "", what, chrome->device->index + 1, track);
+        for (const char *at = name; *at; at++) /* names hold neither quotes nor controls, but a device's may */
+                if (*at != '"' && *at != '\\' && (unsigned char)*at >= ' ')
+                        (void)fputc(*at, chrome->to);
+        (void)fprintf(chrome->to, "%s\"}}", suffix);
+        chrome->has_one = true;
+}
+
+static void name_tracks(struct chrome *chrome)
+{
+        int place = 0;
+
+        name_it(chrome, "process_name", 0, chrome->device->info.name, "");
+        if (chrome->response->owner < 0) {
+                name_it(chrome, "thread_name", TRACK_CALLS, "sublet: driver calls", "");
+                name_it(chrome, "thread_name", TRACK_LOST, "sublet: records lost", "");
+                name_it(chrome, "thread_name", TRACK_FOREIGN, "not a tenant's", "");
+        }
+        for (const struct tenant *t = chrome->daemon->tenants.first; t; t = t->next, place++) {
+                if (!tenant_has(t, chrome->device->index) ||
+                    (chrome->response->owner >= 0 && (int64_t)t->lease.owner != chrome->response->owner))
+                        continue;
+                name_it(chrome, "thread_name", TRACK_TENANTS + 2 * place, t->lease.tenant, "");
+                name_it(chrome, "thread_name", TRACK_TENANTS + 2 * place + 1, t->lease.tenant, " kept off");
+        }
+}
+
+static void put(struct chrome *chrome, int track, const char *name, const char *kind, nsec from, nsec until)
+{
+        nsec start = chrome->response->since;
+
+        if (until <= start || from >= chrome->until)
+                return;
+        from = from > start ? from : start;
+        until = until < chrome->until ? until : chrome->until;
+        (void)fprintf(chrome->to,
+                      "%s{\"ph\":\"X\",\"name\":\"%s\",\"cat\":\"%s\",\"pid\":%u,\"tid\":%d,\"ts\":%lld.%03d,"
+                      "\"dur\":%lld.%03d}",
+                      chrome->has_one ? ",\n" : "", name, kind, chrome->device->index + 1, track,
+                      (long long)((from - start) / 1000), (int)((from - start) % 1000),
+                      (long long)((until - from) / 1000), (int)((until - from) % 1000));
+        chrome->has_one = true;
+}
+
+static void put_span(struct chrome *chrome, const struct trace_span *span)
+{
+        const struct tenant *tenant = NULL;
+        int place = place_of(chrome->daemon, chrome->response->owner, span->tenant, &tenant);
+        bool sees_all = chrome->response->owner < 0;
+
+        switch (span->kind) {
+        case TRACE_ON:
+                if (place >= 0)
+                        put(chrome, TRACK_TENANTS + 2 * place, tenant->lease.tenant, "on", span->from, span->until);
+                else if (sees_all)
+                        put(chrome, TRACK_FOREIGN, "on", "foreign", span->from, span->until);
+                break;
+        case TRACE_OFF:
+                if (place >= 0)
+                        put(chrome, TRACK_TENANTS + 2 * place + 1, "kept off", "off", span->from, span->until);
+                break;
+        case TRACE_CALL:
+                if (sees_all)
+                        put(chrome, TRACK_CALLS, trace_call_name((enum trace_call)span->detail), "call", span->from,
+                            span->until);
+                break;
+        case TRACE_LOST:
+                if (sees_all)
+                        put(chrome, TRACK_LOST, "records lost", "lost", span->from, span->until);
+                break;
+        default:
+                break;
+        }
+}
+
+/* Who is on it and has not left. */
+static void put_present(struct chrome *chrome)
+{
+        struct trace_span now = { .kind = TRACE_ON };
+
+        if (!pace_resident(chrome->device->pace, &now.tenant, &now.from))
+                return;
+        now.until = chrome->until;
+        put_span(chrome, &now);
+}
+
+static void put_device(struct chrome *chrome)
+{
+        struct trace *trace = pace_trace(chrome->device->pace);
+        struct trace_span spans[SPANS_AT_ONCE];
+        uint64_t cursor = trace_seek(trace, chrome->response->since);
+        size_t n;
+
+        name_tracks(chrome);
+        while ((n = trace_read(trace, &cursor, spans, SPANS_AT_ONCE)) > 0)
+                for (size_t i = 0; i < n; i++)
+                        put_span(chrome, &spans[i]);
+        put_present(chrome);
+}
+
+void api_trace_end(struct daemon *daemon, struct api_response *response)
+{
+        struct chrome chrome = { .daemon = daemon, .response = response, .until = response->deadline };
+        struct api_response whole;
+        char *text = NULL;
+        size_t size = 0;
+
+        chrome.to = open_memstream(&text, &size);
+        if (!chrome.to) {
+                api_error(response, API_FAILED, "no memory for the trace");
+                return;
+        }
+        (void)fprintf(chrome.to, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                chrome.device = &daemon->devices[i];
+                if (chrome.device->pace)
+                        put_device(&chrome);
+        }
+        (void)fprintf(chrome.to, "\n]}\n");
+        (void)fclose(chrome.to);
+        whole = (struct api_response){ 0 };
+        api_text(&whole, "application/json", text, size);
+        *response = whole;
+}
+
+/* A span in seconds, as a number with a fraction or not; within 0 to the most. */
+static bool seconds_argument(const struct api_request *request, const char *name, nsec *ret,
+                             struct api_response *response)
+{
+        const char *text = api_argument(request, name);
+        json_t *number = text ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+        double seconds = json_is_number(number) ? json_number_value(number) : -1;
+
+        json_decref(number);
+        if (!text)
+                return true;
+        if (!(seconds > 0 && seconds <= TRACE_MOST_SEC)) {
+                api_error(response, API_BAD_REQUEST, "%s=%.40s: seconds, more than 0 and up to %d", name, text,
+                          TRACE_MOST_SEC);
+                return false;
+        }
+        *ret = (nsec)(seconds * 1e9);
+        return true;
+}
+
+/* for=5: from now on; last=5: what was. */
+void api_trace(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
+{
+        nsec now = clock_now(), ahead = 0, back = 0;
+
+        (void)daemon;
+        (void)name;
+        if (!seconds_argument(request, "for", &ahead, ret) || !seconds_argument(request, "last", &back, ret))
+                return;
+        if (!ahead && !back)
+                ahead = NSEC_PER_SEC;
+        *ret = (struct api_response){ .status = API_OK,
+                                      .wait = API_WAIT_TIME,
+                                      .since = now - back,
+                                      .deadline = now + ahead,
+                                      .owner = request->sees_all ? -1 : (int64_t)request->uid };
+        if (!ahead)
+                api_trace_end(daemon, ret);
+}
+
+/* ---- timeline ---------------------------------------------------------------------------------- */
+
+static void append_span(json_t *spans, int place, nsec from, nsec until, nsec first, nsec last)
+{
+        if (place < 0 || until <= first || from >= last || json_array_size(spans) >= TIMELINE_SPANS)
+                return;
+        (void)json_array_append_new(spans, json_pack("[i, I, I]", place, (json_int_t)(from > first ? from : first),
+                                                     (json_int_t)(until < last ? until : last)));
+}
+
+static json_t *spans_json(const struct daemon *daemon, const struct device *device, int64_t owner, nsec from,
+                          nsec until)
+{
+        struct trace *trace = pace_trace(device->pace);
+        uint64_t cursor = trace_seek(trace, from), resident;
+        struct trace_span spans[SPANS_AT_ONCE];
+        const struct tenant *tenant;
+        json_t *array = json_array();
+        nsec since;
+        size_t n;
+
+        while ((n = trace_read(trace, &cursor, spans, SPANS_AT_ONCE)) > 0)
+                for (size_t i = 0; i < n; i++)
+                        if (spans[i].kind == TRACE_ON)
+                                append_span(array, place_of(daemon, owner, spans[i].tenant, &tenant), spans[i].from,
+                                            spans[i].until, from, until);
+        if (pace_resident(device->pace, &resident, &since))
+                append_span(array, place_of(daemon, owner, resident, &tenant), since, until, from, until);
+        return array;
+}
+
+/* In the table's order, so that places fit; those of others have no name. */
+static json_t *names_json(const struct daemon *daemon, const struct api_request *request)
+{
+        json_t *names = json_array();
+
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
+                (void)json_array_append_new(names, json_string(api_sees(request, t) ? t->lease.tenant : ""));
+        return names;
+}
+
+static bool number_argument(const struct api_request *request, const char *name, uint64_t most, uint64_t *ret,
+                            struct api_response *response)
+{
+        const char *text = api_argument(request, name);
+
+        if (!text || (number_parse(text, ret) == 0 && *ret <= most))
+                return true;
+        api_error(response, API_BAD_REQUEST, "%s=%.40s: a number up to %llu", name, text, (unsigned long long)most);
+        return false;
+}
+
+void api_timeline(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
+{
+        uint64_t index = 0, span = TIMELINE_MSEC;
+        int64_t owner = request->sees_all ? -1 : (int64_t)request->uid;
+        struct device *device;
+        nsec until, from;
+
+        (void)name;
+        if (!number_argument(request, "device", UINT32_MAX, &index, ret) ||
+            !number_argument(request, "for_ms", TIMELINE_MOST_MSEC, &span, ret))
+                return;
+        if (index >= daemon->n_devices) {
+                api_error(ret, API_NOT_FOUND, "there is no device %llu", (unsigned long long)index);
+                return;
+        }
+        device = &daemon->devices[index];
+        device_read(device);
+        until = device->pace && device->paced.metered_until ? device->paced.metered_until : clock_now();
+        from = until - (nsec)span * NSEC_PER_MSEC;
+        api_json(ret, API_OK,
+                 json_pack("{s:I, s:I, s:o, s:o}", "from_ns", (json_int_t)from, "to_ns", (json_int_t)until, "spans",
+                           device->pace ? spans_json(daemon, device, owner, from, until) : json_array(), "tenants",
+                           names_json(daemon, request)));
+}

@@ -1,0 +1,463 @@
+/*
+ * libmicrohttpd in our loop: it has an epoll descriptor of its own, which is one source of ours (its sockets
+ * are in it), and no threads. A call whose answer is not there yet is suspended, and taken up when
+ * http_wake says that something has happened.
+ */
+#include "daemon/api/http.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "daemon/api/api.h"
+#include "daemon/api/peers.h"
+#include "daemon/state/events.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+enum {
+        CONNECTIONS_MAX = PEERS_MAX, /* of a listener */
+        AN_ADDRESS = 64,             /* of those, over TCP */
+        IDLE_SEC = 30,
+        BLOCK = 32 * 1024, /* of a stream */
+        PUMP_MAX = 32,
+        QUIET_SEC = 15, /* a follower gets an empty line that often: who has gone is noticed */
+};
+
+struct listener {
+        struct http *http;
+        struct MHD_Daemon *server;
+        struct loop_source source;
+        bool is_tcp;
+};
+
+struct http {
+        struct daemon *daemon;
+        struct listener listeners[2];
+        size_t n_listeners;
+        struct call *calls;
+        struct peers peers; /* of the socket */
+        struct loop_timer timer;
+        char socket_path[128], host[256]; /* host: what --listen named, without its port */
+};
+
+struct call {
+        struct call *next;
+        struct http *http;
+        struct MHD_Connection *connection;
+        struct api_request request;
+        struct api_response response;
+        char *body;
+        size_t size, sent; /* sent: of response.body, to a follower */
+        nsec spoke_at;
+        bool is_tcp, is_answered, is_suspended, is_too_large;
+};
+
+/* ---- who asks ---------------------------------------------------------------------------------- */
+
+static bool uid_of(struct MHD_Connection *connection, uid_t *ret)
+{
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        struct ucred who;
+        socklen_t size = sizeof(who);
+
+        if (!info || getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
+                return false;
+        *ret = who.uid;
+        return true;
+}
+
+static bool sees_all(const struct http *http, uid_t uid)
+{
+        return uid == 0 || uid == http->daemon->uid;
+}
+
+static bool know_peer(struct call *call)
+{
+        if (call->is_tcp) {
+                call->request.may_only_ask = call->request.sees_all = true;
+                call->request.uid = (uid_t)-1;
+                return true;
+        }
+        if (!uid_of(call->connection, &call->request.uid))
+                return false;
+        call->request.sees_all = sees_all(call->http, call->request.uid);
+        return true;
+}
+
+/* Who has too many connections hangs up before it has asked. */
+static void on_connection(void *context, struct MHD_Connection *connection, void **state,
+                          enum MHD_ConnectionNotificationCode code)
+{
+        struct listener *listener = context;
+        struct http *http = listener->http;
+        uid_t uid;
+
+        if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+                peers_go(&http->peers, *state);
+                *state = NULL;
+                return;
+        }
+        if (listener->is_tcp || !uid_of(connection, &uid) ||
+            peers_come(&http->peers, uid, sees_all(http, uid), (struct peer **)state))
+                return;
+        (void)shutdown(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, SHUT_RDWR);
+}
+
+/* A page of another's must not get at us by a name of its own that it points here. Addresses and our own names are fine. */
+static bool is_our_name(const struct http *http, const char *host)
+{
+        char name[256], own[256] = "";
+        unsigned char address[16];
+        size_t n;
+
+        if (!host)
+                return true; /* HTTP/1.0 */
+        (void)snprintf(name, sizeof(name), "%s", host + (host[0] == '['));
+        n = host[0] == '[' ? strcspn(name, "]") : strcspn(name, ":");
+        name[n] = '\0';
+        (void)gethostname(own, sizeof(own) - 1);
+        return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1 ||
+               !strcasecmp(name, "localhost") || !strcasecmp(name, own) || !strcasecmp(name, http->host);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------- */
+
+static struct MHD_Response *asset_response(struct call *call)
+{
+        const struct page_asset *asset = call->response.asset;
+        const char *known = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "If-None-Match");
+        bool is_known = known && !strcmp(known, asset->etag);
+        struct MHD_Response *response = MHD_create_response_from_buffer(
+                is_known ? 0 : asset->size, (void *)(uintptr_t)asset->data, MHD_RESPMEM_PERSISTENT);
+
+        if (!response)
+                return NULL;
+        call->response.status = is_known ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
+        (void)MHD_add_response_header(response, "ETag", asset->etag);
+        (void)MHD_add_response_header(response, "Content-Security-Policy", PAGE_POLICY);
+        (void)MHD_add_response_header(response, "Cache-Control", "no-cache");
+        return response;
+}
+
+static void suspend(struct call *call)
+{
+        call->is_suspended = true;
+        MHD_suspend_connection(call->connection);
+}
+
+/* What there is for a follower: first what was, then what happens, and now and then an empty line. */
+static ssize_t stream(void *context, uint64_t position, char *buffer, size_t room)
+{
+        struct call *call = context;
+        size_t left = call->response.size - call->sent, n;
+        nsec now = clock_now();
+
+        (void)position;
+        if (left) {
+                n = left < room ? left : room;
+                memcpy(buffer, call->response.body + call->sent, n);
+                call->sent += n;
+        } else
+                n = api_follow(call->http->daemon, &call->response, buffer, room);
+        if (!n && now - call->spoke_at > QUIET_SEC * NSEC_PER_SEC)
+                buffer[n++] = '\n';
+        if (n)
+                call->spoke_at = now;
+        else
+                suspend(call);
+        return (ssize_t)n;
+}
+
+static struct MHD_Response *response_of(struct call *call)
+{
+        struct api_response *answer = &call->response;
+        struct MHD_Response *response;
+
+        if (answer->asset)
+                return asset_response(call);
+        if (answer->wait == API_WAIT_EVENTS)
+                response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, stream, call, NULL);
+        else {
+                response = MHD_create_response_from_buffer(answer->size, answer->body, MHD_RESPMEM_MUST_FREE);
+                if (response)
+                        answer->body = NULL; /* it is the response's */
+        }
+        if (response)
+                (void)MHD_add_response_header(response, "Cache-Control", "no-store");
+        return response;
+}
+
+static enum MHD_Result send_answer(struct call *call)
+{
+        struct MHD_Response *response = response_of(call);
+        enum MHD_Result r;
+
+        if (!response)
+                return MHD_NO;
+        call->spoke_at = clock_now();
+        (void)MHD_add_response_header(response, "Content-Type",
+                                      call->response.type ? call->response.type : "application/json");
+        (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+        r = MHD_queue_response(call->connection, (unsigned int)call->response.status, response);
+        MHD_destroy_response(response);
+        return r;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------- */
+
+static enum MHD_Result take_argument(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+        struct api_request *request = context;
+
+        (void)kind;
+        if (request->n_arguments == API_ARGUMENTS)
+                return MHD_NO;
+        request->arguments[request->n_arguments++] = (struct api_argument){ name, value };
+        return MHD_YES;
+}
+
+static void take_body(struct call *call, const char *data, size_t size)
+{
+        char *body;
+
+        if (call->size + size > API_BODY_MAX || !(body = realloc(call->body, call->size + size))) {
+                call->is_too_large = true;
+                return;
+        }
+        memcpy(body + call->size, data, size);
+        call->body = body;
+        call->size += size;
+}
+
+static void answer(struct call *call, const char *url, const char *method)
+{
+        const char *host = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Host");
+
+        call->is_answered = true;
+        call->request.path = url;
+        call->request.method = !strcmp(method, "HEAD") ? "GET" : method;
+        call->request.body = call->body;
+        call->request.body_size = call->size;
+        (void)MHD_get_connection_values(call->connection, MHD_GET_ARGUMENT_KIND, take_argument, &call->request);
+        if (call->is_too_large)
+                api_error(&call->response, API_TOO_LARGE, "the body is larger than %d bytes", API_BODY_MAX);
+        else if (!know_peer(call))
+                api_error(&call->response, API_FORBIDDEN, "who asks is not known");
+        else if (call->is_tcp && !is_our_name(call->http, host))
+                api_error(&call->response, API_FORBIDDEN, "'%.100s' is not this machine's name: ask by its address",
+                          host);
+        else
+                api_answer(call->http->daemon, &call->request, &call->response);
+        daemon_beat(call->http->daemon); /* many who ask at once must not look like our death */
+}
+
+/* libmicrohttpd calls this with the head, with each piece of the body, at its end, and again after a suspension. */
+static enum MHD_Result on_call(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                               const char *version, const char *data, size_t *size, void **state)
+{
+        struct listener *listener = context;
+        struct call *call = *state;
+
+        (void)version;
+        if (!call) {
+                call = calloc(1, sizeof(*call));
+                if (!call)
+                        return MHD_NO;
+                *call = (struct call){ .next = listener->http->calls,
+                                       .http = listener->http,
+                                       .connection = connection,
+                                       .is_tcp = listener->is_tcp };
+                listener->http->calls = call;
+                *state = call;
+                return MHD_YES;
+        }
+        if (*size) {
+                take_body(call, data, *size);
+                *size = 0;
+                return MHD_YES;
+        }
+        if (!call->is_answered)
+                answer(call, url, method);
+        if (call->response.wait == API_WAIT_EVENTS || call->response.wait == API_WAIT_NOT)
+                return send_answer(call);
+        suspend(call);
+        return MHD_YES;
+}
+
+static void on_done(void *context, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode how)
+{
+        struct call *call = *state, **at;
+
+        (void)context;
+        (void)connection;
+        (void)how;
+        if (!call)
+                return;
+        for (at = &call->http->calls; *at != call; at = &(*at)->next)
+                ;
+        *at = call->next;
+        api_done(&call->response);
+        free(call->body);
+        free(call);
+        *state = NULL;
+}
+
+/* ---- in the loop ------------------------------------------------------------------------------- */
+
+/* All that can be done without waiting. */
+static void pump(struct listener *listener)
+{
+        MHD_UNSIGNED_LONG_LONG timeout;
+        int n = 0;
+
+        do
+                (void)MHD_run(listener->server);
+        while (MHD_get_timeout(listener->server, &timeout) == MHD_YES && timeout == 0 && n++ < PUMP_MAX);
+}
+
+static void on_ready(struct loop_source *source, uint32_t events)
+{
+        (void)events;
+        pump(source->context);
+}
+
+static bool may_go_on(struct call *call)
+{
+        if (call->response.wait != API_WAIT_EVENTS)
+                return api_continue(call->http->daemon, &call->response);
+        return event_after(call->http->daemon, call->response.event_id) ||
+               clock_now() - call->spoke_at > QUIET_SEC * NSEC_PER_SEC;
+}
+
+static void on_woken(struct loop_timer *timer)
+{
+        struct http *http = timer->context;
+
+        for (struct call *call = http->calls; call; call = call->next) {
+                if (!call->is_suspended || !may_go_on(call))
+                        continue;
+                daemon_beat(http->daemon);
+                call->is_suspended = false;
+                MHD_resume_connection(call->connection);
+        }
+        for (size_t i = 0; i < http->n_listeners; i++)
+                pump(&http->listeners[i]);
+}
+
+void http_wake(struct http *http)
+{
+        if (http)
+                loop_timer_set(http->daemon->loop, &http->timer, 0, 0);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------- */
+
+/* Takes the socket over. */
+static int listen_on(struct http *http, int fd, bool is_tcp, struct err *err)
+{
+        struct listener *listener = &http->listeners[http->n_listeners];
+        const union MHD_DaemonInfo *info;
+        int r;
+
+        listener->http = http;
+        listener->is_tcp = is_tcp;
+        listener->server = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_call, listener,
+                                            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, on_done, NULL,
+                                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, listener,
+                                            MHD_OPTION_CONNECTION_LIMIT, (unsigned int)CONNECTIONS_MAX,
+                                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, is_tcp ? (unsigned int)AN_ADDRESS : 0,
+                                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)IDLE_SEC, MHD_OPTION_END);
+        if (!listener->server) {
+                (void)close(fd);
+                return err_say(err, -EIO, "the HTTP server does not start");
+        }
+        http->n_listeners++;
+        info = MHD_get_daemon_info(listener->server, MHD_DAEMON_INFO_EPOLL_FD);
+        listener->source =
+                (struct loop_source){ .fd = info ? info->epoll_fd : -1, .ready = on_ready, .context = listener };
+        r = loop_add(http->daemon->loop, &listener->source, EPOLLIN);
+        return r < 0 ? err_set(err, r, "the HTTP server") : 0;
+}
+
+static int open_unix(struct http *http, struct err *err)
+{
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/sublet.sock", http->daemon->settings.dir);
+        (void)snprintf(http->socket_path, sizeof(http->socket_path), "%s", address.sun_path);
+        (void)unlink(address.sun_path);
+        if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
+            chmod(address.sun_path, 0666) < 0 || listen(fd, SOMAXCONN) < 0)
+                return err_set(err, -errno, "listening on %s", address.sun_path);
+        return listen_on(http, TAKE_FD(fd), false, err);
+}
+
+/* "127.0.0.1:9180", "[::1]:9180"; a name is looked up. */
+static int open_tcp(struct http *http, const char *where, struct err *err)
+{
+        const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+        const char *colon = strrchr(where, ':'), *first = where + (where[0] == '[');
+        struct addrinfo *found = NULL;
+        _cleanup_(closep) int fd = -1;
+        int one = 1, r;
+
+        if (!colon || !colon[1] || (where[0] == '[' && (colon == where || colon[-1] != ']')))
+                return err_say(err, -EINVAL, "--listen %s: an address and a port, such as 127.0.0.1:9180", where);
+        (void)snprintf(http->host, sizeof(http->host), "%.*s", (int)(colon - first - (where[0] == '[')), first);
+        r = getaddrinfo(http->host[0] ? http->host : NULL, colon + 1, &hints, &found);
+        if (r)
+                return err_say(err, -EINVAL, "--listen %s: %s", where, gai_strerror(r));
+        fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+            bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0)
+                r = err_set(err, -errno, "--listen %s", where);
+        freeaddrinfo(found);
+        return r < 0 ? r : listen_on(http, TAKE_FD(fd), true, err);
+}
+
+int http_open(struct daemon *daemon, struct http **ret, struct err *err)
+{
+        struct http *http = calloc(1, sizeof(*http));
+        int r;
+
+        if (!http)
+                return err_set(err, -ENOMEM, "the HTTP server");
+        http->daemon = daemon;
+        http->timer = (struct loop_timer){ .due = on_woken, .context = http };
+        r = open_unix(http, err);
+        if (r == 0 && daemon->settings.listen)
+                r = open_tcp(http, daemon->settings.listen, err);
+        if (r < 0) {
+                (void)http_close(http);
+                return r;
+        }
+        *ret = http;
+        return 0;
+}
+
+/* Followers are cut off; a suspended call must be resumed before its server may end. */
+struct http *http_close(struct http *http)
+{
+        if (!http)
+                return NULL;
+        loop_timer_drop(http->daemon->loop, &http->timer);
+        for (struct call *call = http->calls; call; call = call->next)
+                if (call->is_suspended)
+                        MHD_resume_connection(call->connection);
+        for (size_t i = 0; i < http->n_listeners; i++) {
+                loop_drop(http->daemon->loop, &http->listeners[i].source);
+                MHD_stop_daemon(http->listeners[i].server);
+        }
+        (void)unlink(http->socket_path);
+        free(http);
+        return NULL;
+}

@@ -1,0 +1,282 @@
+/*
+ * Figures for Prometheus, text format 0.0.4: names, units and types by its conventions (base units, _total for
+ * counters, ratios from 0 to 1). A family is a row; what it counts of one tenant on one device is a function.
+ */
+#include "daemon/api/api.h"
+
+#include "base/cleanup.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+/* One tenant on one device. row: NULL before its keeper has come. */
+struct sample {
+        const struct tenant *tenant;
+        const struct device *device;
+        const struct board_device *board; /* NULL, too */
+        const struct pace_row *row;
+};
+
+static double gpu_seconds(const struct sample *s)
+{
+        return s->board ? (double)s->board->used / 1e9 : 0;
+}
+
+static double memory(const struct sample *s)
+{
+        return s->board ? (double)s->board->held : 0;
+}
+
+static double peak(const struct sample *s)
+{
+        return s->board ? (double)s->board->peak : 0;
+}
+
+static double quota(const struct sample *s)
+{
+        return (double)s->tenant->lease.devices[s->device->index].quota;
+}
+
+static double refusals(const struct sample *s)
+{
+        return s->board ? (double)s->board->n_refused : 0;
+}
+
+static double share(const struct sample *s)
+{
+        return s->tenant->share / 1000.0;
+}
+
+static double cap(const struct sample *s)
+{
+        return s->tenant->lease.cap / 1000.0;
+}
+
+static double granted(const struct sample *s)
+{
+        return s->row ? s->row->granted / 1000.0 : 0;
+}
+
+static double promised(const struct sample *s)
+{
+        return s->row ? s->row->promised / 1000.0 : 0;
+}
+
+static double waiting(const struct sample *s)
+{
+        return s->row && s->row->is_waiting;
+}
+
+static const struct family {
+        const char *name, *type, *help;
+        double (*of)(const struct sample *sample);
+} tenant_families[] = {
+        { "sublet_tenant_gpu_seconds_total", "counter", "Time on the device, metered.", gpu_seconds },
+        { "sublet_tenant_memory_bytes", "gauge", "Device memory held.", memory },
+        { "sublet_tenant_memory_peak_bytes", "gauge", "The most device memory held since the tenant began.", peak },
+        { "sublet_tenant_memory_quota_bytes", "gauge", "The bound of device memory.", quota },
+        { "sublet_tenant_memory_refusals_total", "counter", "Allocations refused by the quota.", refusals },
+        { "sublet_tenant_share_ratio", "gauge", "Guaranteed part of GPU time.", share },
+        { "sublet_tenant_cap_ratio", "gauge", "Upper bound of GPU time; 1 is none.", cap },
+        { "sublet_tenant_granted_ratio", "gauge", "Part of GPU time metered over the latest second.", granted },
+        { "sublet_tenant_promised_ratio", "gauge",
+          "Part of GPU time that its share entitled it to in that second, as far as it wanted.", promised },
+        { "sublet_tenant_waiting", "gauge", "1 while it has work and is not on the device.", waiting },
+};
+
+static double device_memory(const struct daemon *daemon, const struct device *device)
+{
+        (void)daemon;
+        return (double)device->info.total;
+}
+
+static double device_leased(const struct daemon *daemon, const struct device *device)
+{
+        return (double)tenants_leased(&daemon->tenants, device->index, NULL);
+}
+
+static double device_share(const struct daemon *daemon, const struct device *device)
+{
+        return tenants_promised(&daemon->tenants, device->index, NULL) / 1000.0;
+}
+
+static double device_busy(const struct daemon *daemon, const struct device *device)
+{
+        (void)daemon;
+        return device->paced.busy / 1000.0;
+}
+
+static double device_switches(const struct daemon *daemon, const struct device *device)
+{
+        (void)daemon;
+        return (double)device->paced.n_switches;
+}
+
+static double device_lost_records(const struct daemon *daemon, const struct device *device)
+{
+        (void)daemon;
+        return (double)device->paced.n_lost;
+}
+
+static double device_is_lost(const struct daemon *daemon, const struct device *device)
+{
+        (void)daemon;
+        return device->is_lost;
+}
+
+static const struct device_family {
+        const char *name, *type, *help;
+        double (*of)(const struct daemon *daemon, const struct device *device);
+} device_families[] = {
+        { "sublet_device_memory_bytes", "gauge", "Memory of the device.", device_memory },
+        { "sublet_device_memory_leased_bytes", "gauge", "Sum of its tenants' quotas.", device_leased },
+        { "sublet_device_share_ratio", "gauge", "Sum of the shares that were asked for.", device_share },
+        { "sublet_device_busy_ratio", "gauge", "Part of the latest second in which somebody was on the device.",
+          device_busy },
+        { "sublet_device_context_switches_total", "counter", "Context switches seen.", device_switches },
+        { "sublet_meter_lost_records_total", "counter", "Records of context switches that the driver dropped.",
+          device_lost_records },
+        { "sublet_device_lost", "gauge", "1 after the device fell off the bus.", device_is_lost },
+};
+
+static void head(FILE *to, const char *name, const char *type, const char *help)
+{
+        (void)fprintf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+/* A label's value: backslash, quote and line end are escaped. */
+static void label(FILE *to, const char *name, const char *value)
+{
+        (void)fprintf(to, "%s=\"", name);
+        for (; *value; value++)
+                if (*value == '\n')
+                        (void)fputs("\\n", to);
+                else if (*value == '"' || *value == '\\')
+                        (void)fprintf(to, "\\%c", *value);
+                else
+                        (void)fputc(*value, to);
+        (void)fputc('"', to);
+}
+
+static void device_labels(FILE *to, const struct device *device)
+{
+        (void)fprintf(to, "device=\"%u\",", device->index);
+        label(to, "uuid", device->info.uuid);
+}
+
+/* Whole numbers are written as such, up to where a double is exact. */
+static void number(FILE *to, double value)
+{
+        if (value == floor(value) && fabs(value) < 9e15)
+                (void)fprintf(to, " %.0f\n", value);
+        else
+                (void)fprintf(to, " %.9f\n", value);
+}
+
+static void write_tenants(FILE *to, struct daemon *daemon, const struct api_request *request,
+                          const struct family *family)
+{
+        head(to, family->name, family->type, family->help);
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
+                for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                        const struct device *device = &daemon->devices[i];
+                        struct sample sample = { t, device, t->board ? &t->board->devices[i] : NULL, NULL };
+
+                        if (!tenant_has(t, i) || !api_sees(request, t))
+                                continue;
+                        sample.row = device_row(device, t);
+                        (void)fprintf(to, "%s{", family->name);
+                        label(to, "tenant", t->lease.tenant);
+                        (void)fputc(',', to);
+                        device_labels(to, device);
+                        (void)fputc('}', to);
+                        number(to, family->of(&sample));
+                }
+}
+
+static void write_devices(FILE *to, const struct daemon *daemon, const struct device_family *family)
+{
+        head(to, family->name, family->type, family->help);
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                (void)fprintf(to, "%s{", family->name);
+                device_labels(to, &daemon->devices[i]);
+                (void)fputc('}', to);
+                number(to, family->of(daemon, &daemon->devices[i]));
+        }
+}
+
+static double cpu_seconds(void)
+{
+        struct rusage used;
+
+        (void)getrusage(RUSAGE_SELF, &used);
+        return (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+               (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
+}
+
+/* To be joined with the others by `tenant`: whose a container is changes no figure's labels. */
+static void write_containers(FILE *to, const struct daemon *daemon, const struct api_request *request)
+{
+        head(to, "sublet_tenant_container_info", "gauge", "Which container a tenant is; always 1.");
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                const struct message_container *container = &t->lease.container;
+
+                if (!container->id[0] || !api_sees(request, t))
+                        continue;
+                (void)fprintf(to, "sublet_tenant_container_info{");
+                label(to, "tenant", t->lease.tenant);
+                (void)fputc(',', to);
+                label(to, "namespace", container->space);
+                (void)fputc(',', to);
+                label(to, "pod", container->name);
+                (void)fputc(',', to);
+                label(to, "container", container->container);
+                (void)fputc(',', to);
+                label(to, "container_id", container->id);
+                (void)fputs("} 1\n", to);
+        }
+}
+
+static void write_daemon(FILE *to, const struct daemon *daemon, const struct api_request *request)
+{
+        size_t n = 0;
+
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
+                n += api_sees(request, t);
+        head(to, "sublet_tenants", "gauge", "Living tenants.");
+        (void)fprintf(to, "sublet_tenants %zu\n", n);
+        head(to, "sublet_daemon_cpu_seconds_total", "counter", "Processor time of the daemon.");
+        (void)fprintf(to, "sublet_daemon_cpu_seconds_total %.6f\n", cpu_seconds());
+        head(to, "sublet_daemon_start_time_seconds", "gauge", "When the daemon began, since the epoch.");
+        (void)fprintf(to, "sublet_daemon_start_time_seconds %.3f\n", (double)daemon->since / 1e9);
+        head(to, "sublet_build_info", "gauge", "Versions; always 1.");
+        (void)fprintf(to, "sublet_build_info{");
+        label(to, "version", SUBLET_VERSION);
+        (void)fputc(',', to);
+        label(to, "driver", daemon->backend.release);
+        (void)fputs("} 1\n", to);
+}
+
+void api_metrics(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
+{
+        char *text = NULL;
+        size_t size = 0;
+        FILE *to = open_memstream(&text, &size);
+
+        (void)name;
+        if (!to) {
+                api_error(ret, API_FAILED, "no memory");
+                return;
+        }
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                device_read(&daemon->devices[i]);
+        for (size_t i = 0; i < ARRAY_SIZE(tenant_families); i++)
+                write_tenants(to, daemon, request, &tenant_families[i]);
+        for (size_t i = 0; i < ARRAY_SIZE(device_families); i++)
+                write_devices(to, daemon, &device_families[i]);
+        write_containers(to, daemon, request);
+        write_daemon(to, daemon, request);
+        (void)fclose(to);
+        api_text(ret, "text/plain; version=0.0.4; charset=utf-8", text, size);
+}

@@ -1,0 +1,221 @@
+/*
+ * seccomp.sock: where a container runtime sends a container's notify descriptor. One connection is one container: one
+ * JSON object, a containerProcessState, and one descriptor beside it. Runtimes say nothing else and await no answer, so
+ * what is wrong is told as an event, and the descriptor is closed: the container runs without a GPU.
+ *
+ * The socket is for root and the daemon's own user (mode 0600, SO_PEERCRED). Even so a caller costs little and has
+ * little time: CALLERS_MAX at once, OCI_STATE_MAX bytes each, CALL_SEC seconds, and the loop never waits for one.
+ */
+#include "daemon/containers/pending.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "gate/gate.h"
+#include "shim/shim.h"
+#include "daemon/containers/agent.h"
+#include "daemon/state/events.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+enum {
+        CALLERS_MAX = 64,
+        CALL_SEC = 5,
+        PIECE = 16 * 1024,
+        FDS_MAX = 4, /* beyond them the kernel closes what comes */
+};
+
+struct caller {
+        struct caller *next;
+        struct daemon *daemon;
+        struct loop_source source; /* owns its descriptor */
+        struct ucred who;
+        char *text;
+        size_t size;
+        int listener;       /* -1: none has come */
+        unsigned int n_fds; /* that came in all */
+        nsec since;
+};
+
+static void hang_up(struct caller *caller)
+{
+        struct daemon *daemon = caller->daemon;
+        struct caller **at = &daemon->callers;
+
+        while (*at != caller)
+                at = &(*at)->next;
+        *at = caller->next;
+        daemon->n_callers--;
+        loop_drop(daemon->loop, &caller->source);
+        closep(&caller->source.fd);
+        closep(&caller->listener);
+        free(caller->text);
+        free(caller);
+}
+
+static void refuse(struct caller *caller, const char *why)
+{
+        event_tell(caller->daemon, GATE_LEASE_REFUSED, NULL, -1, "process %d at seccomp.sock: %s", caller->who.pid,
+                   why);
+        hang_up(caller);
+}
+
+static void take_fds(struct caller *caller, struct msghdr *packet)
+{
+        for (struct cmsghdr *header = CMSG_FIRSTHDR(packet); header; header = CMSG_NXTHDR(packet, header)) {
+                size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+                if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+                        continue;
+                for (size_t i = 0; i < n; i++) {
+                        int fd;
+
+                        memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
+                        if (caller->n_fds++)
+                                (void)close(fd);
+                        else
+                                caller->listener = fd;
+                }
+        }
+        if (packet->msg_flags & MSG_CTRUNC)
+                caller->n_fds += FDS_MAX;
+}
+
+/* Bytes that came; 0: the other end has said all; -EAGAIN: there is no more now; -errno. */
+static ssize_t receive(struct caller *caller)
+{
+        char control[CMSG_SPACE(sizeof(int) * FDS_MAX)] __attribute__((aligned(8)));
+        struct iovec data = { caller->text + caller->size, PIECE };
+        struct msghdr packet = {
+                .msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+        };
+        ssize_t n = recvmsg(caller->source.fd, &packet, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+        if (n < 0)
+                return -errno;
+        take_fds(caller, &packet);
+        caller->size += (size_t)n;
+        return n;
+}
+
+/* The loop comes back for what is left. */
+static ssize_t read_piece(struct caller *caller)
+{
+        char *text = caller->size <= OCI_STATE_MAX ? realloc(caller->text, caller->size + PIECE) : NULL;
+        ssize_t n;
+
+        if (!text)
+                return caller->size > OCI_STATE_MAX ? -EMSGSIZE : -ENOMEM;
+        caller->text = text;
+        do
+                n = receive(caller);
+        while (n == -EINTR);
+        return n;
+}
+
+static void take_in(struct caller *caller, const struct oci_container *container)
+{
+        const char *wrong = NULL;
+
+        if (!caller->n_fds)
+                wrong = "no descriptor came with the state";
+        else if (caller->n_fds > 1)
+                wrong = "more than one descriptor came with the state";
+        else if (!keeper_is_listener(caller->listener))
+                wrong = "what came with the state is no notify descriptor of seccomp";
+        if (wrong) {
+                refuse(caller, wrong);
+                return;
+        }
+        arrivals_listener(caller->daemon, container, caller->who.uid, TAKE_FD(caller->listener));
+        hang_up(caller);
+}
+
+/* Only what could be whole is parsed, so that a slow caller costs no more than a quick one. */
+static bool may_be_whole(const struct caller *caller)
+{
+        size_t n = caller->size;
+
+        while (n && strchr(" \t\r\n", caller->text[n - 1]))
+                n--;
+        return n && caller->text[n - 1] == '}';
+}
+
+static void look(struct caller *caller, bool is_all)
+{
+        static struct oci_container container; /* large; the loop's */
+        const char *wrong = "";
+        char text[128];
+        int r;
+
+        if (!is_all && !may_be_whole(caller))
+                return;
+        r = oci_state_parse(caller->text ? caller->text : "", caller->size, &container, &wrong);
+        if (r == OCI_E_NOT_WHOLE && !is_all)
+                return;
+        if (r == 0) {
+                if (!caller->who
+                             .pid) /* the runtime is in a namespace that is none of ours: its numbers are not, either */
+                        container.pid = container.process = 0;
+                take_in(caller, &container);
+                return;
+        }
+        (void)snprintf(text, sizeof(text), "what came is no state of a container (%s)", wrong);
+        refuse(caller, text);
+}
+
+static void on_piece(struct loop_source *source, uint32_t events)
+{
+        struct caller *caller = source->context;
+        ssize_t n = read_piece(caller);
+
+        (void)events;
+        if (n == -EAGAIN)
+                return;
+        if (n == -EMSGSIZE)
+                refuse(caller, "the state is larger than 256 KiB");
+        else if (n < 0)
+                hang_up(caller);
+        else
+                look(caller, n == 0);
+}
+
+void agent_knock(struct daemon *daemon, int fd, const struct ucred *who)
+{
+        struct caller *caller = daemon->n_callers < CALLERS_MAX ? calloc(1, sizeof(*caller)) : NULL;
+
+        if (!caller) {
+                (void)close(fd);
+                return;
+        }
+        *caller = (struct caller){ .next = daemon->callers,
+                                   .daemon = daemon,
+                                   .source = { .fd = fd, .ready = on_piece, .context = caller },
+                                   .who = *who,
+                                   .listener = -1,
+                                   .since = clock_now() };
+        daemon->callers = caller;
+        daemon->n_callers++;
+        if (loop_add(daemon->loop, &caller->source, EPOLLIN) < 0)
+                hang_up(caller);
+}
+
+void agent_tick(struct daemon *daemon)
+{
+        nsec now = clock_now();
+
+        for (struct caller *c = daemon->callers, *next; c; c = next) {
+                next = c->next;
+                if (now - c->since > CALL_SEC * NSEC_PER_SEC)
+                        refuse(c, "the state did not come within 5 s");
+        }
+}
+
+void agent_close(struct daemon *daemon)
+{
+        while (daemon->callers)
+                hang_up(daemon->callers);
+}

@@ -1,0 +1,132 @@
+/*
+ * attach.sock: where libsublet.so hands a tenant's process over to a gate (preload/attach.h).
+ *
+ * The door is the tenant's own: nothing else is heard here, so it may be mounted into a container. Who knows the token of
+ * a page is of that tenancy; all that can be had for it is the gate of that very tenancy, once at a time. «attach» marks
+ * the region, so that nobody begins to keep books inside meanwhile; «listener» starts the keeper.
+ */
+#include "daemon/state/daemon.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "gate/gate.h"
+#include "preload/usage_segment.h"
+#include "shim/shim.h"
+#include "daemon/containers/attach.h"
+#include "daemon/state/events.h"
+#include "daemon/state/shims.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool is_token(const char *text, const uint8_t token[static PAGE_TOKEN])
+{
+        char right[2 * PAGE_TOKEN + 1];
+        unsigned int differs = strlen(text) != 2 * PAGE_TOKEN;
+
+        for (size_t i = 0; i < PAGE_TOKEN; i++)
+                (void)snprintf(right + 2 * i, 3, "%02x", token[i]);
+        for (size_t i = 0; i < 2 * PAGE_TOKEN && !(differs && text[i] == '\0'); i++)
+                differs |= (unsigned int)(text[i] ^ right[i]);
+        return !differs;
+}
+
+static struct tenant *tenant_of(struct daemon *daemon, const json_t *body)
+{
+        struct tenant *tenant = tenants_find_id(&daemon->tenants, (uint64_t)message_number(body, "tenancy", 0));
+
+        return tenant && tenant->region >= 0 && is_token(message_text(body, "token", ""), tenant->token) ? tenant :
+                                                                                                           NULL;
+}
+
+/* Nobody keeps books inside: who comes now sees the mark, and who came before is seen. */
+static const char *mark(const struct tenant *tenant)
+{
+        struct region_books books;
+
+        if (region_mark(tenant->region, true) < 0)
+                return "the region cannot be written";
+        if (region_look(tenant->region, tenant_place(tenant), tenant->lease.id, &books) < 0)
+                return "the region is damaged";
+        return books.n_processes ? "a process of the tenant keeps its books inside already" : NULL;
+}
+
+static const char *begin(struct tenant *tenant)
+{
+        const char *why;
+
+        if (tenant->lease.plane != PLANE_PRELOAD)
+                return "the tenant has a gate, and this process was not started below it";
+        if (tenant->is_attaching)
+                return "another process of the tenant is attaching";
+        why = mark(tenant);
+        if (why)
+                (void)region_mark(tenant->region, false);
+        else
+                tenant->is_attaching = true;
+        return why;
+}
+
+void attach_undo(struct daemon *daemon, uint64_t tenancy)
+{
+        struct tenant *tenant = tenancy ? tenants_find_id(&daemon->tenants, tenancy) : NULL;
+
+        if (!tenant || !tenant->is_attaching)
+                return;
+        tenant->is_attaching = false;
+        (void)region_mark(tenant->region, false);
+}
+
+/* The keeper talks to run from here on; the tenant's books are the keeper's. */
+static const char *hand_over(struct daemon *daemon, struct tenant *tenant, int listener)
+{
+        _cleanup_(closep) int run = -1;
+        struct err err = { 0 };
+
+        if (listener < 0 || !keeper_is_listener(listener))
+                return "what was sent as the tenant's listener is none";
+        loop_drop(daemon->loop, &tenant->source);
+        run = TAKE_FD(tenant->source.fd);
+        tenant->lease.plane = PLANE_ATTACHED;
+        tenant->is_attaching = false;
+        if (keepers_start(daemon, tenant, listener, run, -1, &err) == 0)
+                return NULL;
+        /* Its driver calls fail from here on; no keeper will ever end it. */
+        event_tell(daemon, GATE_GATE_FAILED, tenant, -1, "%s", err.text);
+        keepers_finish(daemon, tenant);
+        return "its keeper cannot be started";
+}
+
+static const char *hear(struct daemon *daemon, uint64_t *tenancy, struct message *message)
+{
+        struct tenant *tenant = tenants_find_id(&daemon->tenants, *tenancy);
+        _cleanup_(closep) int listener = message_take_fd(message, 0);
+        const char *type = message_type(message), *why;
+
+        if (!*tenancy && !strcmp(type, "attach")) {
+                tenant = tenant_of(daemon, message->body);
+                why = tenant ? begin(tenant) : "there is no such tenancy";
+                *tenancy = why ? 0 : tenant->lease.id;
+                return why ? why : "";
+        }
+        if (!tenant || !tenant->is_attaching)
+                return "nothing was asked for";
+        if (!strcmp(type, "listener"))
+                return hand_over(daemon, tenant, listener);
+        event_tell(daemon, GATE_NOT_ATTACHED, tenant, -1, "the filter: %s",
+                   strerror((int)(message_number(message->body, "code", 0) & 4095)));
+        attach_undo(daemon, *tenancy); /* before the answer, on which the program goes on inside */
+        return "it could not be done";
+}
+
+bool attach_hear(struct daemon *daemon, int socket, uint64_t *tenancy, struct message *message)
+{
+        const char *why = hear(daemon, tenancy, message);
+        json_t *body = message_new(!why ? "attached" : *why ? "refused" : "go");
+
+        if (why && *why)
+                (void)json_object_set_new(body, "text", json_string(why));
+        (void)message_send(socket, body, NULL, 0);
+        return !why || *why;
+}

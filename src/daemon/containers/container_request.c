@@ -1,0 +1,165 @@
+#include "daemon/containers/container_request.h"
+
+#include "base/err.h"
+#include "base/when.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static int parse_percent(const char *text, const char *what, permille otherwise, permille *ret, struct err *err)
+{
+        unsigned int parsed = otherwise;
+
+        if (*text && permille_parse(text, &parsed) < 0)
+                return err_say(err, -EINVAL, "%s '%s': percent of the device's time, such as 30 or 12.5%%", what, text);
+        *ret = parsed;
+        return 0;
+}
+
+static int take_terms(const struct oci_request *asked, struct message_request *to, struct err *err)
+{
+        int r;
+
+        if ((r = parse_percent(asked->share, "share", 0, &to->share, err)) < 0 ||
+            (r = parse_percent(asked->cap, "cap", TURNS_WHOLE, &to->cap, err)) < 0)
+                return r;
+        if (asked->class[0] && turns_class_parse(asked->class, &to->class) < 0)
+                return err_say(err, -EINVAL, "class '%s': latency, normal or batch", asked->class);
+        if (asked->mode[0] && strcmp(asked->mode, "time") != 0)
+                return err_say(err, -EINVAL,
+                               "mode '%s': a container takes turns (mode time); spatial and mig are for 'sublet run' "
+                               "(docs/containers.md)",
+                               asked->mode);
+        return 0;
+}
+
+/*
+ * Short enough for a number behind it, and still telling. What is cut ends in '_', which no name of Kubernetes' has, so a
+ * pod whose own name is another's namespace and pod is never called as that one.
+ */
+static void name_tenant(const struct oci_container *container, struct message_request *to)
+{
+        enum { ROOM = 57, SPACE = 24 };
+        bool is_long = strlen(container->space) > SPACE;
+        char text[512];
+
+        if (container->pod[0])
+                (void)snprintf(text, sizeof(text), "%.*s%s.%s.%s", is_long ? SPACE - 1 : SPACE, container->space,
+                               is_long ? "_" : "", container->name, container->container);
+        else
+                (void)oci_container_format(container, text);
+        (void)snprintf(to->tenant, sizeof(to->tenant), "%.*s%s", strlen(text) < ROOM ? ROOM - 1 : ROOM - 2, text,
+                       strlen(text) < ROOM ? "" : "_");
+        (void)snprintf(to->command, sizeof(to->command), "%.63s", container->pod[0] ? container->container : text);
+}
+
+/* A device without a lease, or a word that is none of ours, is a mistake of whoever started it, and said. */
+static int claim_asked(const struct oci_request *asked, struct message_request *to, struct err *err)
+{
+        if (asked->unknown[0])
+                return err_say(err, -EINVAL,
+                               "annotation '%s' is none of sublet.dev/mem, share, cap, class, gpus and mode "
+                               "(docs/containers.md)",
+                               asked->unknown);
+        (void)snprintf(to->mem, sizeof(to->mem), "%s", asked->mem);
+        (void)snprintf(to->gpus, sizeof(to->gpus), "%s", asked->gpus);
+        if (asked->mem[0] || asked->share[0] || asked->cap[0] || asked->class[0] || asked->gpus[0] || asked->mode[0])
+                return 0;
+        if (!asked->wants_gpu)
+                return CLAIM_E_NONE;
+        return err_say(err, -EINVAL,
+                       "it has a GPU and asks for no lease: annotate it with sublet.dev/mem=8G, or set SUBLET_MEM "
+                       "(docs/containers.md)");
+}
+
+/* One size, for each device. What lists sizes by device was written for `sublet run`, and says nothing of these. */
+static int lower(bytes *memory, bytes whole, const char *mem, struct err *err)
+{
+        bytes size;
+
+        if (!*mem)
+                return 0;
+        if (bytes_parse(mem, whole, &size) < 0)
+                return err_say(err, -EINVAL, "mem '%s' is not a size such as 8G, 512M or 25%%", mem);
+        if (size < *memory)
+                *memory = size;
+        return 0;
+}
+
+static int add_device(struct message_request *to, unsigned int device, bytes memory, struct err *err)
+{
+        size_t m = strlen(to->mem), g = strlen(to->gpus);
+        int n = snprintf(to->mem + m, sizeof(to->mem) - m, "%s%u=%llu", m ? "," : "", device,
+                         (unsigned long long)memory);
+        int k = snprintf(to->gpus + g, sizeof(to->gpus) - g, "%s%u", g ? "," : "", device);
+
+        if (n < 0 || (size_t)n >= sizeof(to->mem) - m || k < 0 || (size_t)k >= sizeof(to->gpus) - g)
+                return err_say(err, -EINVAL, "an allocation on so many devices cannot be leased");
+        return 0;
+}
+
+static int claim_allocated(const struct tenants *tenants, const struct allocation *allocation,
+                           const struct oci_request *asked, struct message_request *to, struct err *err)
+{
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++) {
+                bytes memory = allocation->memory[i];
+                int r = memory ? lower(&memory, tenants->totals[i], asked->mem, err) : 0;
+
+                if (r < 0 || (memory && (r = add_device(to, i, memory, err)) < 0))
+                        return r;
+        }
+        if (!allocation->share || !to->share || to->share > allocation->share)
+                to->share = allocation->share;
+        return 0;
+}
+
+static int claim_of_pod(const struct tenants *tenants, const struct allocations *allocations,
+                        const struct oci_container *container, const struct oci_request *asked,
+                        struct message_request *to, struct err *err)
+{
+        const struct allocation *allocation = allocations_find(allocations, container->pod, container->container);
+        const struct tenant *has = tenants_find_container(tenants, container->pod, container->container);
+
+        if (!allocation && !asked->wants_gpu)
+                return CLAIM_E_NONE;
+        if (!allocation)
+                return err_say(
+                        err, CLAIM_E_LATER,
+                        "nothing is allocated to it: the device plugin has told of %zu containers, and not of this "
+                        "one ('kubectl describe pod', 'sublet device-plugin')",
+                        allocations->n);
+        if (has)
+                return err_say(err, CLAIM_E_LATER, "what is allocated to it has tenant '%s', container %.12s",
+                               has->lease.tenant, has->lease.container.id);
+        return claim_allocated(tenants, allocation, asked, to, err);
+}
+
+int claim_request(const struct tenants *tenants, const struct allocations *allocations,
+                  const struct oci_container *container, const struct oci_request *asked, struct message_request *ret,
+                  struct err *err)
+{
+        struct message_request request = { .cap = TURNS_WHOLE };
+        int r;
+
+        if (container->is_sandbox)
+                return CLAIM_E_NONE;
+        name_tenant(container, &request);
+        r = take_terms(asked, &request, err);
+        if (r < 0)
+                return r;
+        r = container->pod[0] ? claim_of_pod(tenants, allocations, container, asked, &request, err) :
+                                claim_asked(asked, &request, err);
+        if (r == 0)
+                *ret = request;
+        return r;
+}
+
+void claim_container(const struct oci_container *container, struct message_container *ret)
+{
+        (void)snprintf(ret->id, sizeof(ret->id), "%s", container->id);
+        (void)snprintf(ret->pod, sizeof(ret->pod), "%s", container->pod);
+        (void)snprintf(ret->space, sizeof(ret->space), "%s", container->space);
+        (void)snprintf(ret->name, sizeof(ret->name), "%s", container->name);
+        (void)snprintf(ret->container, sizeof(ret->container), "%s", container->container);
+}

@@ -1,0 +1,372 @@
+/*
+ * `sublet daemon`: the node. It leases the devices of this machine to tenants, makes the devices follow the
+ * turns, and tells who used what.
+ *
+ * One loop; driver calls are made only before it begins and on the threads of the paces. Tenants do not
+ * depend on it: each has a keeper, which goes on if the daemon dies, and comes back to the next one.
+ */
+#include "daemon/state/daemon.h"
+
+#include "daemon/verbs.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "gate/gate.h"
+#include "gate/probe.h"
+#include "daemon/api/http.h"
+#include "daemon/store/store.h"
+#include "wire/directory.h"
+#include "daemon/listeners.h"
+#include "daemon/notify.h"
+#include "daemon/state/events.h"
+#include "daemon/state/preloads.h"
+#include "daemon/state/shims.h"
+#include "daemon/state/usage.h"
+#include "daemon/unmanaged.h"
+#include "daemon/watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+
+enum {
+        EXIT_USAGE = 2,
+        TIDY_SEC = 3600,
+        FILES_WANTED = 16384, /* several descriptors per tenant */
+};
+
+/* ---- devices ----------------------------------------------------------------------------------- */
+
+static void tell_pace_event(struct device *device, const struct pace_event *event)
+{
+        struct daemon *daemon = device->daemon;
+        struct tenant *tenant = event->tenant ? tenants_find_id(&daemon->tenants, event->tenant) : NULL;
+        int kind = event_find(pace_event_name(event->kind)), index = (int)device->index;
+
+        switch (event->kind) {
+        case PACE_DEVICE_LOST:
+                device_lose(device);
+                break;
+        case PACE_METER_LOST:
+                event_tell(daemon, kind, NULL, index, "%lld records", (long long)event->detail);
+                break;
+        case PACE_NO_METER:
+                event_tell(daemon, kind, NULL, index, "%s", strerror((int)-event->detail));
+                break;
+        case PACE_NOT_SWITCHED:
+                event_tell(daemon, kind, tenant, index, "driver status 0x%llx", (unsigned long long)event->detail);
+                break;
+        default:
+                event_tell(daemon, kind, tenant, index, "%s", "");
+        }
+}
+
+static void on_pace(struct loop_source *source, uint32_t events)
+{
+        struct device *device = source->context;
+        struct pace_event told[32];
+        size_t n = pace_events(device->pace, told, ARRAY_SIZE(told));
+
+        (void)events;
+        for (size_t i = 0; i < n; i++)
+                if (event_find(pace_event_name(told[i].kind)) >= 0)
+                        tell_pace_event(device, &told[i]);
+}
+
+/* The cards by the driver's own client, as every gate sees them; names and UUIDs by NVML. */
+static int find_devices(struct daemon *daemon, struct err *err)
+{
+        struct gate_driver driver = { .context = daemon->backend.context,
+                                      .node = daemon->backend.node,
+                                      .ioctl = daemon->backend.ioctl,
+                                      .open = daemon->backend.open,
+                                      .map = daemon->backend.map };
+        struct gpu_device found[GPU_DEVICES_MAX];
+        unsigned int n = 0;
+        struct probe probe;
+        int r;
+
+        r = probe_init(&probe, &driver, &daemon->backend.layout);
+        if (r < 0)
+                return err_set(err, r, "asking the driver for its cards");
+        r = probe_devices(&probe, &daemon->machine);
+        probe_done(&probe);
+        if (r < 0)
+                return err_set(err, r, "asking the driver for its cards");
+        r = gpu_find(&daemon->backend, found, &n, err);
+        if (r < 0)
+                return r;
+        daemon->n_devices = daemon->tenants.n_devices = daemon->machine.n_devices;
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                struct device *device = &daemon->devices[i];
+
+                device->daemon = daemon;
+                device->index = i;
+                device->info.index = i;
+                if (i < n)
+                        device->info = found[i];
+                device->info.total = daemon->tenants.totals[i] = daemon->machine.devices[i].total;
+        }
+        return 0;
+}
+
+static int start_pace(struct daemon *daemon, struct device *device, struct err *err)
+{
+        struct pace_settings settings = { .turns = daemon->settings.turns };
+        int r = pace_start(&daemon->backend, device->index, &settings, &device->pace, err);
+
+        if (r < 0)
+                return err_while(err, "device %u", device->index);
+        device->source = (struct loop_source){ .fd = pace_fd(device->pace), .ready = on_pace, .context = device };
+        r = loop_add(daemon->loop, &device->source, EPOLLIN);
+        return r < 0 ? err_set(err, r, "device %u", device->index) : 0;
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+static int make_directory(const char *path, mode_t mode, struct err *err)
+{
+        if (mkdir(path, mode) < 0 && errno != EEXIST)
+                return err_set(err, -errno, "making %s", path);
+        return 0;
+}
+
+/* Held until we end, however we do. *ret_fd is the caller's. */
+static int lock_directory(const char *dir, int *ret_fd, struct err *err)
+{
+        _cleanup_(closep) int fd = -1;
+        char path[128], said[32] = "";
+
+        (void)snprintf(path, sizeof(path), "%s/lock", dir);
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+        if (fd < 0)
+                return err_set(err, -errno, "opening %s", path);
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+                if (read(fd, said, sizeof(said) - 1) > 0)
+                        said[strcspn(said, "\n")] = '\0';
+                return err_say(err, -EBUSY, "a daemon (process %s) serves %s already; stop it, or choose another --dir",
+                               said, dir);
+        }
+        (void)snprintf(said, sizeof(said), "%d\n", getpid());
+        if (ftruncate(fd, 0) < 0 || write(fd, said, strlen(said)) < 0)
+                return err_set(err, -errno, "writing %s", path);
+        *ret_fd = TAKE_FD(fd);
+        return 0;
+}
+
+/* A keeper finds the sockets by their path, wherever it was started. */
+static int make_absolute(char *path, size_t room, struct err *err)
+{
+        _cleanup_(freep) char *whole = realpath(path, NULL);
+
+        if (!whole)
+                return err_set(err, -errno, "looking for %s", path);
+        if (strlen(whole) >= room)
+                return err_say(err, -ENAMETOOLONG, "--dir %s: at most %zu bytes", whole, room - 1);
+        (void)snprintf(path, room, "%s", whole);
+        return 0;
+}
+
+static int prepare_places(struct settings *settings, int *ret_lock, struct err *err)
+{
+        char parent[sizeof(settings->state)];
+        char *slash;
+        int r;
+
+        (void)umask(0022);
+        if ((r = make_directory(settings->dir, 0755, err)) < 0 ||
+            (r = make_absolute(settings->dir, sizeof(settings->dir), err)) < 0 ||
+            (r = directory_check(settings->dir, err)) < 0)
+                return r;
+        (void)snprintf(parent, sizeof(parent), "%s", settings->state);
+        slash = strrchr(parent, '/');
+        if (slash && slash != parent) {
+                *slash = '\0';
+                r = make_directory(parent, 0755, err);
+        }
+        return r < 0 ? r : lock_directory(settings->dir, ret_lock, err);
+}
+
+static void on_signal(struct loop_source *source, uint32_t events)
+{
+        struct daemon *daemon = source->context;
+        struct signalfd_siginfo info;
+
+        (void)events;
+        while (read(source->fd, &info, sizeof(info)) == sizeof(info)) {
+                if (info.ssi_signo == SIGCHLD)
+                        keepers_reap(daemon);
+                else
+                        loop_stop(daemon->loop);
+        }
+}
+
+/* Ours are read from a descriptor; a terminal or pipe that goes away does not end us. Or -errno. */
+static int watch_signals(void)
+{
+        sigset_t set;
+
+        (void)sigemptyset(&set);
+        (void)sigaddset(&set, SIGINT);
+        (void)sigaddset(&set, SIGTERM);
+        (void)sigaddset(&set, SIGCHLD);
+        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0 || signal(SIGPIPE, SIG_IGN) == SIG_ERR ||
+            signal(SIGHUP, SIG_IGN) == SIG_ERR)
+                return -errno;
+        return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void beat_too(void *context)
+{
+        daemon_beat(context);
+}
+
+static void on_beat(struct loop_timer *timer)
+{
+        struct daemon *daemon = timer->context;
+
+        daemon_beat(daemon);
+        keepers_tick(daemon);
+        preloads_tick(daemon);
+        mps_tick(daemon);
+        doors_tick(daemon);
+        daemon_changed(daemon);
+}
+
+static void wake_api(struct daemon *daemon)
+{
+        http_wake(daemon->http);
+}
+
+static void on_second(struct loop_timer *timer)
+{
+        usage_count(timer->context);
+        notify("WATCHDOG=1");
+}
+
+static void on_tidy(struct loop_timer *timer)
+{
+        struct daemon *daemon = timer->context;
+
+        daemon_store_result(daemon, store_tidy(daemon->store, clock_realtime()));
+}
+
+static int serve(struct daemon *daemon, struct err *err)
+{
+        struct loop_timer beat = { .due = on_beat, .context = daemon };
+        struct loop_timer second = { .due = on_second, .context = daemon };
+        struct loop_timer tidy = { .due = on_tidy, .context = daemon };
+        _cleanup_(closep) int signals = watch_signals();
+        struct loop_source source = { .fd = signals, .ready = on_signal, .context = daemon };
+        int r;
+
+        if (signals < 0)
+                return err_set(err, signals, "watching signals");
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                if ((r = start_pace(daemon, &daemon->devices[i], err)) < 0)
+                        return r;
+        (void)strangers_start(daemon, &daemon->strangers); /* without NVML nobody can be found */
+        (void)watch_start(daemon, &daemon->watch); /* without NVML there are no Xids; the pace sees a lost device */
+        keepers_recover(daemon);
+        mps_adopt(daemon);
+        if ((r = doors_open(daemon, err)) < 0 || (r = http_open(daemon, &daemon->http, err)) < 0)
+                return r;
+        daemon->on_change = wake_api;
+        r = loop_add(daemon->loop, &source, EPOLLIN);
+        if (r < 0)
+                return err_set(err, r, "watching signals");
+        loop_timer_set(daemon->loop, &beat, 0, BOARD_BEAT_MSEC * NSEC_PER_MSEC);
+        loop_timer_set(daemon->loop, &second, NSEC_PER_SEC, NSEC_PER_SEC);
+        loop_timer_set(daemon->loop, &tidy, NSEC_PER_SEC, TIDY_SEC * NSEC_PER_SEC);
+        event_tell(daemon, GATE_DAEMON_STARTED, NULL, -1, "%s, %u devices, driver %s", SUBLET_VERSION,
+                   daemon->n_devices, daemon->backend.release);
+        notify("READY=1");
+        r = loop_run(daemon->loop);
+        notify("STOPPING=1");
+        loop_drop(daemon->loop, &source);
+        return r < 0 ? err_set(err, r, "waiting for events") : 0;
+}
+
+/* Whatever has been begun; tenants go on, with everybody on the device. */
+static void end(struct daemon *daemon)
+{
+        if (daemon->http)
+                event_tell(daemon, GATE_DAEMON_STOPPED, NULL, -1, "%zu tenants", daemon->tenants.n);
+        daemon->on_change = NULL;
+        daemon->http = http_close(daemon->http);
+        doors_close(daemon);
+        daemon->strangers = strangers_stop(daemon->strangers);
+        daemon->watch = watch_stop(daemon->watch);
+        mps_leave(daemon);
+        keepers_leave(daemon);
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                loop_drop(daemon->loop, &daemon->devices[i].source);
+                daemon->devices[i].pace = pace_stop(daemon->devices[i].pace);
+        }
+        allocations_done(&daemon->allocations);
+        daemon->store = store_close(daemon->store);
+        daemon->loop = loop_free(daemon->loop);
+}
+
+static void want_files(void)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= FILES_WANTED)
+                return;
+        limit.rlim_cur = limit.rlim_max < FILES_WANTED ? limit.rlim_max : FILES_WANTED;
+        (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int run(struct daemon *daemon, struct err *err)
+{
+        _cleanup_(closep) int lock = -1;
+        int r;
+
+        want_files();
+        if ((r = gpu_backend_find(&daemon->backend, err)) < 0 ||
+            (r = prepare_places(&daemon->settings, &lock, err)) < 0 || (r = find_devices(daemon, err)) < 0 ||
+            (r = store_open(daemon->settings.state, &daemon->store, err)) < 0)
+                return r;
+        store_on_progress(daemon->store, beat_too, daemon);
+        daemon->event_id = store_event_last(daemon->store);
+        r = loop_new(&daemon->loop);
+        if (r < 0)
+                err_set(err, r, "waiting for events");
+        else
+                r = serve(daemon, err);
+        end(daemon);
+        return r;
+}
+
+int daemon_main(int argc, char **argv)
+{
+        struct daemon *daemon = calloc(1, sizeof(*daemon)); /* large */
+        struct err err = { 0 };
+        int r;
+
+        if (!daemon)
+                return EXIT_FAILURE;
+        daemon->uid = geteuid();
+        daemon->since = clock_realtime();
+        r = settings_parse(&daemon->settings, argc, argv, &err);
+        daemon->tenants.overcommits = daemon->settings.overcommits;
+        if (r == 1)
+                (void)fputs(settings_usage, stdout);
+        else if (r == 0)
+                r = run(daemon, &err) < 0 ? -EIO : 0;
+        else
+                r = -EINVAL;
+        if (r < 0)
+                (void)fprintf(stderr, "sublet daemon: %s\n", err.text);
+        free(daemon);
+        return r == -EINVAL ? EXIT_USAGE : r < 0 ? EXIT_FAILURE : 0;
+}

@@ -1,0 +1,4 @@
+/* What systemd is told. */
+#pragma once
+
+void notify(const char *state); /* "READY=1"; without NOTIFY_SOCKET nothing happens */

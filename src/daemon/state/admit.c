@@ -1,0 +1,187 @@
+/* From what `sublet run` asks to a lease in the table, or a refusal with the next step. */
+#include "daemon/state/daemon.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "wire/grant.h"
+#include "daemon/state/mig.h"
+#include "daemon/state/admit.h"
+#include "daemon/state/shims.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+        AUDIT_MOST_MS = 1000, /* the gate's own period */
+};
+
+static int errno_of(int outcome)
+{
+        switch (outcome) {
+        case TENANTS_E_NAME_TAKEN:
+                return -EEXIST;
+        case TENANTS_E_BAD_NAME:
+                return -EINVAL;
+        case TENANTS_E_DEVICE_LOST:
+                return -ENODEV;
+        default:
+                return -ENOSPC;
+        }
+}
+
+static const char *or_null(const char *text)
+{
+        return *text ? text : NULL;
+}
+
+/* Who names no size gets what nobody has leased: alone, that is the whole card. */
+static int give_the_rest(const struct daemon *daemon, const char *mode, struct lease *lease, struct err *err)
+{
+        for (unsigned int i = 0; i < lease->n_devices; i++) {
+                bytes free = tenants_free(&daemon->tenants, i, mode, NULL);
+
+                if (!lease->devices[i].is_granted || daemon->tenants.overcommits)
+                        continue;
+                if (!free)
+                        return err_say(err, -ENOSPC,
+                                       "all memory of device %u is leased; end or shrink a tenant ('sublet ps', "
+                                       "'sublet set')",
+                                       i);
+                lease->devices[i].quota.size = free;
+        }
+        return 0;
+}
+
+static int fill(struct daemon *daemon, const struct message_request *request, struct message_lease *ret,
+                struct err *err)
+{
+        struct grant grant = { or_null(request->mem), or_null(request->gpus), or_null(request->host),
+                               or_null(request->managed) };
+        _cleanup_(freep) struct lease *lease = malloc(sizeof(*lease));
+        int r;
+
+        if (!lease)
+                return err_set(err, -ENOMEM, "leasing");
+        memcpy(lease, &daemon->machine, sizeof(*lease));
+        r = grant_apply(&grant, lease, err);
+        if (r < 0)
+                return r == -ERANGE ? -ENOSPC : -EINVAL;
+        mig_look(daemon);
+        if (!message_lease_is_mig(ret) && (r = mig_avoid(daemon, lease, request->gpus[0] || strchr(request->mem, '='), err)) < 0)
+                return r;
+        if (!request->mem[0] && !message_lease_is_mig(ret) && (r = give_the_rest(daemon, ret->mode, lease, err)) < 0)
+                return r;
+        message_lease_fill(lease, ret);
+        return 0;
+}
+
+static int check_mode(const char *mode, struct err *err)
+{
+        if (!*mode || !strcmp(mode, "time") || !strcmp(mode, "spatial") || !strcmp(mode, "mig"))
+                return 0;
+        return err_say(err, -EINVAL,
+                       "mode '%s' is not offered by this daemon: ask for time, spatial or mig (docs/modes.md)", mode);
+}
+
+static int check_sms(const struct daemon *daemon, const struct message_request *request, struct err *err)
+{
+        unsigned int branch = daemon->backend.layout.version.branch;
+        struct sms sms;
+
+        if (!request->sms[0])
+                return 0;
+        if (sms_parse(request->sms, &sms) < 0)
+                return err_say(err, -EINVAL, "--sms %s: a part of the multiprocessors, such as 25%% or 32",
+                               request->sms);
+        if (request->plane != PLANE_PRELOAD)
+                return err_say(err, -EINVAL, "--sms is kept inside the program: add --preload");
+        if (branch < SMS_FIRST_DRIVER)
+                return err_say(err, -EINVAL, "--sms needs a driver with green contexts, %d or newer; this is %u",
+                               SMS_FIRST_DRIVER, branch);
+        return 0;
+}
+
+/* What is kept inside programs is the quota; the rest is a gate's. */
+static int check_plane(const struct daemon *daemon, const struct message_request *request, uid_t owner, struct err *err)
+{
+        if (request->plane != PLANE_PRELOAD)
+                return 0;
+        if (request->mode[0] && strcmp(request->mode, "time") != 0)
+                return err_say(err, -EINVAL, "--mode %s needs a gate: leave --preload out", request->mode);
+        if ((request->share || request->cap < TURNS_WHOLE) && strcmp(request->attach, "required") != 0)
+                return err_say(err, -EINVAL,
+                               "--share and --cap need a gate: leave --preload out, or say --attach=required");
+        if (request->place[0] && owner != 0 && owner != daemon->uid)
+                return err_say(err, -EPERM, "a lease that lasts as long as a directory: root only");
+        return 0;
+}
+
+/* What gives a tenant more than its lease, or looks at it less often, is the operator's to say. */
+static int check_powers(const struct daemon *daemon, const struct message_request *request, uid_t owner,
+                        struct err *err)
+{
+        if (owner == 0 || owner == daemon->uid)
+                return 0;
+        if (request->ipc_host)
+                return err_say(err, -EPERM, "--ipc=host opens a tenant to others: root only");
+        if (!strcmp(request->managed, "allow"))
+                return err_say(err, -EPERM, "--managed=allow is memory that no quota counts: root only");
+        if (request->audit_ms > AUDIT_MOST_MS)
+                return err_say(err, -EPERM, "--audit %llu: at most %d", (unsigned long long)request->audit_ms,
+                               AUDIT_MOST_MS);
+        return 0;
+}
+
+void admit_undo(struct daemon *daemon, struct tenant *tenant)
+{
+        tenants_take(&daemon->tenants, tenant);
+        tenant_free(tenant);
+        daemon_divide(daemon);
+}
+
+int admit(struct daemon *daemon, const struct message_request *request, uid_t owner, struct tenant **ret,
+          struct err *err)
+{
+        struct message_lease lease = { .owner = owner,
+                                       .since = clock_realtime() / NSEC_PER_SEC,
+                                       .share = request->share,
+                                       .cap = request->cap,
+                                       .class = request->class,
+                                       .ipc_host = request->ipc_host,
+                                       .audit_ms = request->audit_ms,
+                                       .mode = "time",
+                                       .plane = request->plane };
+        struct tenant *tenant;
+        int r;
+
+        keepers_settle(daemon);
+        if ((r = check_mode(request->mode, err)) < 0 || (r = check_plane(daemon, request, owner, err)) < 0 ||
+            (r = check_sms(daemon, request, err)) < 0)
+                return r;
+        if ((r = check_powers(daemon, request, owner, err)) < 0)
+                return r;
+        if ((r = tenants_name(&daemon->tenants, request, lease.tenant, err)) != 0)
+                return errno_of(r);
+        (void)snprintf(lease.command, sizeof(lease.command), "%s", request->command);
+        (void)snprintf(lease.place, sizeof(lease.place), "%s", request->place);
+        (void)snprintf(lease.sms, sizeof(lease.sms), "%s", request->sms);
+        if (request->mode[0])
+                (void)snprintf(lease.mode, sizeof(lease.mode), "%s", request->mode);
+        if ((r = fill(daemon, request, &lease, err)) < 0)
+                return r;
+        if (message_lease_is_spatial(&lease) && (r = mps_check(daemon, &lease, err)) < 0)
+                return r;
+        if (message_lease_is_mig(&lease) && (r = mig_place(daemon, &lease, request->mem[0], err)) < 0)
+                return r;
+        if ((r = tenants_fit(&daemon->tenants, &lease, NULL, err)) != 0)
+                return errno_of(r);
+        r = tenants_put(&daemon->tenants, &lease, &tenant);
+        if (r < 0)
+                return err_set(err, r, "leasing");
+        tenant->since = clock_realtime();
+        tenant->state_since = clock_now();
+        tenant->owner = daemon;
+        *ret = tenant;
+        return 0;
+}

@@ -1,0 +1,357 @@
+/* The daemon's side of mode «spatial»: a control daemon per device, started, looked after, ended; see mps.h. */
+#include "daemon/state/mps.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "gate/gate.h"
+#include "daemon/state/daemon.h"
+#include "shim/mps_server.h"
+#include "daemon/state/events.h"
+#include "daemon/state/shims.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+enum {
+        PATH = 160,
+        BACK_OFF_MOST = 6, /* doublings of half a second */
+};
+
+#define QUIT_TIME (3 * NSEC_PER_SEC)
+
+static char program[] = "nvidia-cuda-mps-control";
+
+static bool is_wanted(const struct daemon *daemon, unsigned int device)
+{
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
+                if (tenant_has(t, device) && message_lease_is_spatial(&t->lease))
+                        return true;
+        return false;
+}
+
+int mps_check(const struct daemon *daemon, const struct message_lease *lease, struct err *err)
+{
+        unsigned int n = 0;
+
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                n += lease->devices[i].is_granted;
+        if (n != 1)
+                return err_say(err, -EINVAL, "--mode spatial is for one device, and this lease has %u: add --gpu N", n);
+        if (lease->class != TURNS_NORMAL)
+                return err_say(err, -EINVAL,
+                               "--class is for tenants that take turns; with --mode spatial leave it out");
+        return 0;
+}
+
+static void path_of(const struct daemon *daemon, unsigned int device, const char *name, char ret[static PATH])
+{
+        (void)snprintf(ret, PATH, "%s/mps/%u%s", daemon->settings.dir, device, name);
+}
+
+bool mps_is_ready(const struct daemon *daemon, unsigned int device)
+{
+        const struct mps *mps = &daemon->devices[device].mps;
+        char path[PATH];
+
+        path_of(daemon, device, "/pipe/control", path);
+        return mps->control && !mps->ending_since && access(path, F_OK) == 0;
+}
+
+/* A bound, which a share is and a cap is: none is set where the tenant has neither. */
+static permille part_of(const struct message_lease *lease)
+{
+        if (lease->cap < TURNS_WHOLE)
+                return lease->cap;
+        return lease->share ? lease->share : TURNS_WHOLE;
+}
+
+void mps_environment(const struct daemon *daemon, const struct message_lease *lease, json_t *env)
+{
+        permille part = part_of(lease);
+        char text[PATH];
+
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                if (lease->devices[i].is_granted) {
+                        path_of(daemon, i, "/pipe", text);
+                        (void)json_object_set_new(env, "CUDA_MPS_PIPE_DIRECTORY", json_string(text));
+                }
+        (void)snprintf(text, sizeof(text), "%u.%u", part / 10, part % 10);
+        (void)json_object_set_new(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", json_string(text));
+}
+
+/* ---- its life ------------------------------------------------------------------------------------ */
+
+static void tell_tenants(struct daemon *daemon, unsigned int device, const char *what)
+{
+        event_tell(daemon, GATE_MPS_FAULT, NULL, (int)device, "%s", what);
+        for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                if (!tenant_has(t, device) || !message_lease_is_spatial(&t->lease) || !t->board)
+                        continue;
+                event_tell(daemon, GATE_MPS_FAULT, t, (int)device, "%s; this tenant was on it", what);
+                keepers_tell(t, event_after(daemon, daemon->event_id - 1));
+        }
+}
+
+/* What a control daemon before it has left would be taken for it. */
+static int make_places(const struct daemon *daemon, unsigned int device, struct err *err)
+{
+        static const char *const stale[] = {
+                "/control",           "/pipe/control", "/pipe/control_privileged",
+                "/pipe/control_lock", "/pipe/log",     "/pipe/nvidia-cuda-mps-control.pid"
+        };
+        static const char *const places[] = { "/..", "", "/pipe", "/log" };
+        char path[PATH];
+
+        for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+                if (i)
+                        path_of(daemon, device, places[i], path);
+                else
+                        (void)snprintf(path, sizeof(path), "%s/mps", daemon->settings.dir);
+                if (mkdir(path, 0755) < 0 && errno != EEXIST)
+                        return err_set(err, -errno, "making %s", path);
+        }
+        for (size_t i = 0; i < ARRAY_SIZE(stale); i++) {
+                path_of(daemon, device, stale[i], path);
+                (void)unlink(path);
+        }
+        return 0;
+}
+
+static bool is_ours(const char *variable)
+{
+        return !strncmp(variable, "CUDA_MPS_", 9) || !strncmp(variable, "CUDA_VISIBLE_DEVICES=", 21);
+}
+
+/* The daemon's own environment, and what makes it this device's. *ret is free()d; the texts are borrowed. */
+static int environment(char *const added[], size_t n_added, char ***ret)
+{
+        size_t n = 0, to = 0;
+        char **all;
+
+        while (environ[n])
+                n++;
+        all = calloc(n + n_added + 1, sizeof(*all));
+        if (!all)
+                return -ENOMEM;
+        for (size_t i = 0; i < n; i++)
+                if (!is_ours(environ[i]))
+                        all[to++] = environ[i];
+        memcpy(all + to, added, n_added * sizeof(*all));
+        *ret = all;
+        return 0;
+}
+
+/* 0, or an errno. input: what it reads; -1: nothing. */
+static int spawn(const struct daemon *daemon, unsigned int device, char *const argv[], int input, pid_t *ret)
+{
+        char pipe[PATH + 32], log[PATH + 32], visible[96], out[PATH], path[PATH];
+        char *added[] = { pipe, log, visible };
+        _cleanup_(freep) char **all = NULL;
+        posix_spawn_file_actions_t actions;
+        posix_spawnattr_t attributes;
+        sigset_t none, every;
+        int r;
+
+        path_of(daemon, device, "/pipe", path);
+        (void)snprintf(pipe, sizeof(pipe), "CUDA_MPS_PIPE_DIRECTORY=%s", path);
+        path_of(daemon, device, "/log", path);
+        (void)snprintf(log, sizeof(log), "CUDA_MPS_LOG_DIRECTORY=%s", path);
+        (void)snprintf(visible, sizeof(visible), "CUDA_VISIBLE_DEVICES=%s", daemon->devices[device].info.uuid);
+        path_of(daemon, device, "/log/control.out", out);
+        if (environment(added, daemon->devices[device].info.uuid[0] ? 3 : 2, &all) < 0)
+                return ENOMEM;
+
+        (void)sigemptyset(&none);
+        (void)sigfillset(&every);
+        (void)posix_spawn_file_actions_init(&actions);
+        (void)posix_spawnattr_init(&attributes);
+        (void)posix_spawnattr_setsigmask(&attributes, &none);
+        (void)posix_spawnattr_setsigdefault(&attributes, &every);
+        (void)posix_spawnattr_setflags(&attributes,
+                                       POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        r = input >= 0 ? posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO) :
+                         posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        if (!r)
+                r = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out, O_WRONLY | O_CREAT | O_APPEND, 0644);
+        if (!r)
+                r = posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+        if (!r)
+                r = posix_spawn_file_actions_addclosefrom_np(&actions, 3);
+        if (!r)
+                r = posix_spawnp(ret, program, &actions, &attributes, argv, all);
+        (void)posix_spawnattr_destroy(&attributes);
+        (void)posix_spawn_file_actions_destroy(&actions);
+        return r;
+}
+
+static void write_down(const struct daemon *daemon, unsigned int device, const struct mps *mps)
+{
+        char path[PATH], text[64];
+        _cleanup_(closep) int fd = -1;
+        int n = snprintf(text, sizeof(text), "%d %llu\n", mps->control, (unsigned long long)mps->begun);
+
+        path_of(daemon, device, "/control", path);
+        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+        if (fd < 0 || write(fd, text, (size_t)n) != n)
+                event_tell(daemon->devices[device].daemon, GATE_MPS_FAULT, NULL, (int)device, "writing %s: %s", path,
+                           strerror(errno));
+}
+
+static void fail(struct daemon *daemon, unsigned int device, const char *why)
+{
+        struct mps *mps = &daemon->devices[device].mps;
+
+        (void)snprintf(mps->failure, sizeof(mps->failure), "%.159s", why);
+        mps->retry_at = clock_now() + (NSEC_PER_SEC / 2 << mps->n_failures);
+        if (mps->n_failures < BACK_OFF_MOST)
+                mps->n_failures++;
+}
+
+/* One server for the users of all tenants: without that another user's waits for the first one's clients to end. */
+static void start(struct daemon *daemon, unsigned int device)
+{
+        struct mps *mps = &daemon->devices[device].mps;
+        char foreground[] = "-f", multi[] = "-multiuser-server";
+        char *argv[] = { program, foreground, multi, NULL };
+        struct err err = { 0 };
+        char why[128];
+        int r;
+
+        if (make_places(daemon, device, &err) < 0) {
+                fail(daemon, device, err.text);
+                return;
+        }
+        r = spawn(daemon, device, argv, -1, &mps->control);
+        if (r) {
+                mps->control = 0;
+                (void)snprintf(why, sizeof(why), "%s: %s (it comes with the driver; is it in the daemon's PATH?)",
+                               program, strerror(r));
+                fail(daemon, device, why);
+                return;
+        }
+        mps->begun = mps_begun(mps->control);
+        mps->server = 0;
+        mps->failure[0] = '\0';
+        write_down(daemon, device, mps);
+}
+
+static void forget(struct daemon *daemon, unsigned int device)
+{
+        struct mps *mps = &daemon->devices[device].mps;
+        char path[PATH];
+
+        path_of(daemon, device, "/control", path);
+        (void)unlink(path);
+        /* One that is late would end the next control daemon. */
+        if (mps->quitter_begun && mps_begun(mps->quitter) == mps->quitter_begun)
+                (void)kill(mps->quitter, SIGKILL);
+        mps->control = mps->server = mps->quitter = 0;
+        mps->quitter_begun = 0;
+        mps->ending_since = 0;
+}
+
+static void quit(struct daemon *daemon, unsigned int device)
+{
+        struct mps *mps = &daemon->devices[device].mps;
+        static const char word[] = "quit -t 1\n";
+        _cleanup_(closep) int input = memfd_create("sublet-mps", MFD_CLOEXEC);
+        char *argv[] = { program, NULL };
+
+        mps->ending_since = clock_now();
+        if (input >= 0 && write(input, word, sizeof(word) - 1) > 0 && lseek(input, 0, SEEK_SET) == 0 &&
+            spawn(daemon, device, argv, input, &mps->quitter) == 0) /* reaped with the others */
+                mps->quitter_begun = mps_begun(mps->quitter);
+}
+
+static void end_hard(struct daemon *daemon, unsigned int device)
+{
+        struct mps *mps = &daemon->devices[device].mps;
+        pid_t server = mps_server(mps->control);
+
+        (void)kill(mps->control, SIGKILL);
+        if (server > 0)
+                (void)kill(server, SIGKILL);
+        forget(daemon, device);
+}
+
+/* A server that is not the one it was has taken its clients with it. */
+static void look_at_server(struct daemon *daemon, unsigned int device)
+{
+        struct mps *mps = &daemon->devices[device].mps;
+        nsec now = clock_now();
+        pid_t server;
+        char what[64];
+
+        if (mps->server ? mps_begun(mps->server) != 0 : now - mps->looked_at < NSEC_PER_SEC)
+                return;
+        mps->looked_at = now;
+        server = mps_server(mps->control);
+        if (mps->server) {
+                (void)snprintf(what, sizeof(what), "the server (process %d) is gone", mps->server);
+                tell_tenants(daemon, device, what);
+        }
+        mps->server = server;
+        if (server)
+                mps->n_failures = 0;
+}
+
+static void look_after(struct daemon *daemon, unsigned int device, bool wanted)
+{
+        struct mps *mps = &daemon->devices[device].mps;
+        bool is_alive = mps->control && mps_begun(mps->control) == mps->begun;
+
+        if (!is_alive && mps->control) {
+                bool was_ending = mps->ending_since;
+
+                forget(daemon, device);
+                if (wanted && !was_ending) {
+                        tell_tenants(daemon, device, "the control daemon is gone; it is started anew");
+                        fail(daemon, device, "nvidia-cuda-mps-control ended at once; its log is in DIR/mps");
+                }
+        } else if (mps->ending_since && clock_now() - mps->ending_since > QUIT_TIME) {
+                end_hard(daemon, device);
+        } else if (is_alive && !wanted && !mps->ending_since) {
+                quit(daemon, device);
+        } else if (is_alive && !mps->ending_since) {
+                look_at_server(daemon, device);
+        } else if (!mps->control && wanted && clock_now() >= mps->retry_at) {
+                start(daemon, device);
+        }
+}
+
+void mps_tick(struct daemon *daemon)
+{
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                struct mps *mps = &daemon->devices[i].mps;
+                bool wanted = is_wanted(daemon, i);
+
+                if (wanted || mps->control)
+                        look_after(daemon, i, wanted);
+                else
+                        mps->n_failures = 0, mps->retry_at = 0, mps->failure[0] = '\0';
+        }
+}
+
+void mps_adopt(struct daemon *daemon)
+{
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                struct mps *mps = &daemon->devices[i].mps;
+
+                mps->control = mps_control(daemon->settings.dir, i, &mps->begun);
+                mps->server = mps_server(mps->control);
+        }
+}
+
+void mps_leave(struct daemon *daemon)
+{
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                if (daemon->devices[i].mps.control && !is_wanted(daemon, i))
+                        end_hard(daemon, i);
+}

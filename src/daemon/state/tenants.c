@@ -1,0 +1,336 @@
+#include "daemon/state/tenants.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/text.h"
+#include "base/when.h"
+#include "daemon/state/mig.h"
+#include "daemon/state/mps.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum page_place tenant_place(const struct tenant *tenant)
+{
+        return tenant->lease.place[0] ? PAGE_MOUNT : PAGE_DESCRIPTOR;
+}
+
+bool tenant_has(const struct tenant *tenant, unsigned int device)
+{
+        return tenant->lease.devices[device].is_granted;
+}
+
+/* An older lease says nothing. */
+static const char *mode_name(const char *mode)
+{
+        return *mode ? mode : "time";
+}
+
+const char *tenants_mode(const struct tenants *tenants, unsigned int device, const struct tenant *but)
+{
+        for (const struct tenant *t = tenants->first; t; t = t->next)
+                if (t != but && tenant_has(t, device))
+                        return mode_name(t->lease.mode);
+        return "time";
+}
+
+bytes tenants_leased(const struct tenants *tenants, unsigned int device, const struct tenant *but)
+{
+        bytes sum = strcmp(tenants_mode(tenants, device, but), "spatial") ? 0 : MPS_RESERVE;
+
+        for (const struct tenant *t = tenants->first; t; t = t->next)
+                if (t != but && tenant_has(t, device))
+                        sum += t->lease.devices[device].quota;
+        return sum;
+}
+
+permille tenants_promised(const struct tenants *tenants, unsigned int device, const struct tenant *but)
+{
+        permille sum = 0;
+
+        for (const struct tenant *t = tenants->first; t; t = t->next)
+                if (t != but && tenant_has(t, device))
+                        sum += t->lease.share;
+        return sum;
+}
+
+unsigned int tenants_count(const struct tenants *tenants, unsigned int device)
+{
+        unsigned int n = 0;
+
+        for (const struct tenant *t = tenants->first; t; t = t->next)
+                n += tenant_has(t, device);
+        return n;
+}
+
+bytes tenants_free(const struct tenants *tenants, unsigned int device, const char *mode, const struct tenant *but)
+{
+        bytes taken = tenants_leased(tenants, device, but), total = tenants->totals[device];
+
+        if (!strcmp(mode, "spatial") && strcmp(tenants_mode(tenants, device, but), "spatial"))
+                taken += MPS_RESERVE; /* the first: its server is to come */
+        return taken < total ? total - taken : 0;
+}
+
+static int fit_memory(const struct tenants *tenants, unsigned int device, const struct message_lease *lease,
+                      const struct tenant *but, struct err *err)
+{
+        bytes quota = lease->devices[device].quota, total = tenants->totals[device];
+        bytes free = tenants_free(tenants, device, lease->mode, but);
+        char wanted[BYTES_TEXT], left[BYTES_TEXT];
+
+        if (message_lease_is_mig(lease) && quota > lease->mig.memory)
+                return err_say(err, TENANTS_E_NO_ROOM, "%s is more than the tenant's MIG instance has (%s)",
+                               bytes_format(quota, wanted), bytes_format(lease->mig.memory, left));
+        if (quota > total)
+                return err_say(err, TENANTS_E_NO_ROOM, "%s is more than device %u has (%s)",
+                               bytes_format(quota, wanted), device, bytes_format(total, left));
+        if (tenants->overcommits || quota <= free)
+                return 0;
+        return err_say(err, TENANTS_E_NO_ROOM,
+                       "%s of memory on device %u do not fit: %s are free there; ask for less, or shrink or end "
+                       "a tenant ('sublet ps', 'sublet set')",
+                       bytes_format(quota, wanted), device, bytes_format(free, left));
+}
+
+static int fit_share(const struct tenants *tenants, unsigned int device, permille share, const struct tenant *but,
+                     struct err *err)
+{
+        permille promised = tenants_promised(tenants, device, but);
+        permille free = promised < TURNS_WHOLE ? TURNS_WHOLE - promised : 0;
+        char wanted[WHEN_TEXT], left[WHEN_TEXT];
+
+        if (share <= free)
+                return 0;
+        return err_say(err, TENANTS_E_NO_ROOM,
+                       "a share of %s on device %u does not fit: %s is promised to nobody; ask for less, or shrink "
+                       "another tenant's ('sublet ps', 'sublet set')",
+                       permille_format(share, wanted), device, permille_format(free, left));
+}
+
+/* The groups of tenants that take turns are switched; those of an MPS server's clients are one group. */
+static int fit_mode(const struct tenants *tenants, unsigned int device, const char *mode, const struct tenant *but,
+                    struct err *err)
+{
+        const char *there = tenants_mode(tenants, device, but);
+
+        if (!strcmp(there, mode_name(mode)) || tenants_count(tenants, device) == (but && tenant_has(but, device)))
+                return 0;
+        return err_say(
+                err, TENANTS_E_NO_ROOM,
+                "device %u is shared by tenants of --mode %s now, and --mode %s does not go beside that: ask for "
+                "another device, or wait until they have ended ('sublet ps')",
+                device, there, mode_name(mode));
+}
+
+static int fit_device(const struct tenants *tenants, unsigned int device, const struct message_lease *lease,
+                      const struct tenant *but, struct err *err)
+{
+        int r;
+
+        if (tenants->is_lost[device] && !but)
+                return err_say(err, TENANTS_E_DEVICE_LOST, "device %u is lost ('sublet explain DEVICE_LOST')", device);
+        if (!but && tenants_count(tenants, device) >= TENANTS_PER_DEVICE)
+                return err_say(err, TENANTS_E_NO_ROOM, "device %u has %d tenants, and no more can be served", device,
+                               TENANTS_PER_DEVICE);
+        if ((r = fit_mode(tenants, device, lease->mode, but, err)))
+                return r;
+        r = fit_memory(tenants, device, lease, but, err);
+        return r ? r : fit_share(tenants, device, lease->share, but, err);
+}
+
+int tenants_fit(const struct tenants *tenants, const struct message_lease *lease, const struct tenant *but,
+                struct err *err)
+{
+        for (unsigned int i = 0; i < tenants->n_devices; i++) {
+                int r = lease->devices[i].is_granted ? fit_device(tenants, i, lease, but, err) : 0;
+
+                if (r)
+                        return r;
+        }
+        return 0;
+}
+
+static bool is_name_byte(char c)
+{
+        return isalnum((unsigned char)c) || c == '.' || c == '_' || c == '-';
+}
+
+bool tenants_name_is_good(const char *name)
+{
+        size_t n = strlen(name);
+
+        for (size_t i = 0; i < n; i++)
+                if (!is_name_byte(name[i]))
+                        return false;
+        return n >= 1 && n <= 63 && isalnum((unsigned char)name[0]);
+}
+
+/* What a name cannot have becomes '_'; room is left for a number. */
+static void name_from(const char *text, char ret[static 64])
+{
+        (void)snprintf(ret, 64, "%.56s", *text ? text : "tenant");
+        for (char *at = ret; *at; at++)
+                if (!is_name_byte(*at))
+                        *at = '_';
+        if (!isalnum((unsigned char)ret[0]))
+                ret[0] = 't';
+}
+
+int tenants_name(const struct tenants *tenants, const struct message_request *request, char ret[static 64],
+                 struct err *err)
+{
+        char base[64], name[64];
+
+        if (request->is_named && request->tenant[0]) {
+                if (!tenants_name_is_good(request->tenant))
+                        return err_say(err, TENANTS_E_BAD_NAME,
+                                       "a name has 1 to 63 letters, digits, '.', '_' or '-', a letter or digit first");
+                if (tenants_find(tenants, request->tenant))
+                        return err_say(err, TENANTS_E_NAME_TAKEN,
+                                       "there is a tenant '%s' already: choose another --name, or end it "
+                                       "('sublet end %s')",
+                                       request->tenant, request->tenant);
+                (void)snprintf(ret, 64, "%s", request->tenant);
+                return 0;
+        }
+        name_from(request->tenant[0] ? request->tenant : request->command, base);
+        (void)snprintf(name, sizeof(name), "%s", base);
+        for (size_t i = 2; tenants_find(tenants, name); i++)
+                (void)snprintf(name, sizeof(name), "%.56s-%zu", base, i % 100000);
+        (void)snprintf(ret, 64, "%s", name);
+        return 0;
+}
+
+int tenants_put(struct tenants *tenants, const struct message_lease *lease, struct tenant **ret)
+{
+        struct tenant *tenant = calloc(1, sizeof(*tenant)), **at = &tenants->first;
+
+        if (!tenant)
+                return -ENOMEM;
+        tenant->lease = *lease;
+        tenant->source.fd = tenant->region = -1;
+        while (*at) /* in the order in which they came */
+                at = &(*at)->next;
+        *at = tenant;
+        tenants->n++;
+        *ret = tenant;
+        return 0;
+}
+
+void tenants_take(struct tenants *tenants, struct tenant *tenant)
+{
+        struct tenant **at = &tenants->first;
+
+        while (*at && *at != tenant)
+                at = &(*at)->next;
+        if (!*at)
+                return;
+        *at = tenant->next;
+        tenant->next = NULL;
+        tenants->n--;
+}
+
+void tenant_free(struct tenant *tenant)
+{
+        if (!tenant)
+                return;
+        board_unmap(tenant->board);
+        closep(&tenant->region);
+        free(tenant->report);
+        free(tenant);
+}
+
+struct tenant *tenants_find(const struct tenants *tenants, const char *name)
+{
+        struct tenant *t = tenants->first;
+
+        while (t && strcmp(t->lease.tenant, name))
+                t = t->next;
+        return t;
+}
+
+struct tenant *tenants_find_id(const struct tenants *tenants, uint64_t id)
+{
+        struct tenant *t = tenants->first;
+
+        while (t && t->lease.id != id)
+                t = t->next;
+        return t;
+}
+
+struct tenant *tenants_find_container(const struct tenants *tenants, const char *pod, const char *container)
+{
+        struct tenant *t = tenants->first;
+
+        while (t && (strcmp(t->lease.container.pod, pod) || strcmp(t->lease.container.container, container)))
+                t = t->next;
+        return t;
+}
+
+struct tenant *tenants_find_runtime(const struct tenants *tenants, const char *id)
+{
+        struct tenant *t = tenants->first;
+
+        while (t && strcmp(t->lease.container.id, id))
+                t = t->next;
+        return t;
+}
+
+struct tenant *tenants_find_keeper(const struct tenants *tenants, pid_t keeper)
+{
+        struct tenant *t = tenants->first;
+
+        while (t && t->keeper != keeper)
+                t = t->next;
+        return t;
+}
+
+/* An equal part of what nobody was promised, on the device where that is least. Never nothing: who was
+ * promised nothing still gets what others do not want. */
+static permille part_of(const struct tenants *tenants, const struct tenant *tenant)
+{
+        permille least = TURNS_WHOLE;
+
+        for (unsigned int i = 0; i < tenants->n_devices; i++) {
+                permille promised = tenants_promised(tenants, i, NULL), part;
+                unsigned int n = 0;
+
+                if (!tenant_has(tenant, i))
+                        continue;
+                for (const struct tenant *t = tenants->first; t; t = t->next)
+                        n += tenant_has(t, i) && !t->lease.share;
+                part = promised < TURNS_WHOLE ? (TURNS_WHOLE - promised) / n : 0;
+                if (part < least)
+                        least = part;
+        }
+        return least ? least : 1;
+}
+
+bool tenants_divide(struct tenants *tenants)
+{
+        bool has_changed = false;
+
+        for (struct tenant *t = tenants->first; t; t = t->next) {
+                permille share = t->lease.share ? t->lease.share : part_of(tenants, t);
+
+                has_changed |= share != t->share;
+                t->share = share;
+        }
+        return has_changed;
+}
+
+const char *tenant_state_name(const struct tenant *tenant)
+{
+        static const char *const names[] = { "starting", "starting", "running", "lost" };
+
+        return names[tenant->state];
+}
+
+bytes tenant_held(const struct tenant *tenant, unsigned int device)
+{
+        return tenant->board ? (bytes)tenant->board->devices[device].held : 0;
+}

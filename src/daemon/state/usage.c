@@ -1,0 +1,140 @@
+/*
+ * What tenants use, from their boards into the store, in one transaction a second.
+ *
+ * A board's `used` only grows while its keeper lives; so does what has been counted of it, which is written
+ * with it (S1 of store.h). The difference is what is added. Memory counts as held from one look to the next,
+ * also over the time without a daemon, as it was held when that began.
+ */
+#include "daemon/state/daemon.h"
+
+#include "gate/gate.h"
+#include "daemon/store/store.h"
+#include "daemon/state/events.h"
+#include "daemon/state/usage.h"
+
+#include <string.h>
+
+static bool is_counted(const struct daemon *daemon, const struct tenant *tenant)
+{
+        return daemon->store && tenant->board && tenant->lease.id;
+}
+
+void usage_start(struct daemon *daemon, struct tenant *tenant)
+{
+        if (!is_counted(daemon, tenant))
+                return;
+        tenant->counted_at = 0;
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                struct store_usage was;
+                nsec at;
+
+                if (!tenant_has(tenant, i) || store_usage_counted(daemon->store, tenant->lease.id, i, &was, &at) < 0)
+                        continue;
+                tenant->counted[i] =
+                        (struct tenant_counted){ was.counted_used, was.counted_refused, was.held, was.peak };
+                if (at > tenant->counted_at)
+                        tenant->counted_at = at;
+        }
+        if (!tenant->counted_at)
+                tenant->counted_at = clock_realtime();
+}
+
+void usage_restart(struct daemon *daemon, struct tenant *tenant)
+{
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                tenant->counted[i] =
+                        (struct tenant_counted){ .held = tenant->counted[i].held, .peak = tenant->counted[i].peak };
+}
+
+/* Never backward: a board that was begun anew (it is not) must not take anything away. */
+static struct store_usage look(const struct tenant *tenant, const struct device *device, nsec now)
+{
+        const struct board_device *board = &tenant->board->devices[device->index];
+        const struct tenant_counted *counted = &tenant->counted[device->index];
+        nsec span = now > tenant->counted_at ? now - tenant->counted_at : 0;
+        struct store_usage usage = { .tenant = tenant->lease.id,
+                                     .device = device->index,
+                                     .uuid = device->info.uuid,
+                                     .at = now,
+                                     .counted_used = board->used,
+                                     .counted_refused = board->n_refused,
+                                     .held = board->held,
+                                     .peak = board->peak,
+                                     .kib_ms = counted->held / KIB * (uint64_t)(span / NSEC_PER_MSEC) };
+
+        if (usage.counted_used < counted->used)
+                usage.counted_used = counted->used;
+        if (usage.counted_refused < counted->refused)
+                usage.counted_refused = counted->refused;
+        usage.gpu = usage.counted_used - counted->used;
+        usage.refused = usage.counted_refused - counted->refused;
+        return usage;
+}
+
+static bool is_news(const struct store_usage *usage, const struct tenant_counted *counted)
+{
+        return usage->gpu || usage->kib_ms || usage->refused || usage->peak != counted->peak ||
+               usage->held != counted->held;
+}
+
+/* The figures are taken over only when they have been written: `after` waits for the commit. */
+static int count(struct daemon *daemon, struct tenant *tenant, nsec now, struct tenant_counted *after)
+{
+        int r = 0;
+
+        memcpy(after, tenant->counted, sizeof(tenant->counted));
+        for (unsigned int i = 0; i < daemon->n_devices && r == 0; i++) {
+                struct store_usage usage;
+
+                if (!tenant_has(tenant, i))
+                        continue;
+                usage = look(tenant, &daemon->devices[i], now);
+                if (!is_news(&usage, &tenant->counted[i]))
+                        continue;
+                r = store_usage_add(daemon->store, &usage);
+                after[i] = (struct tenant_counted){ usage.counted_used, usage.counted_refused, usage.held, usage.peak };
+        }
+        return r;
+}
+
+static void settle(struct tenant *tenant, nsec now, const struct tenant_counted *after)
+{
+        memcpy(tenant->counted, after, sizeof(tenant->counted));
+        /* What is below a millisecond waits for the next look. */
+        tenant->counted_at += (now - tenant->counted_at) / NSEC_PER_MSEC * NSEC_PER_MSEC;
+}
+
+/* One tenant, or all (NULL). */
+static int count_all(struct daemon *daemon, struct tenant *only)
+{
+        struct tenant_counted(*after)[LEASE_DEVICES_MAX] = calloc(daemon->tenants.n + 1, sizeof(*after));
+        nsec now = clock_realtime();
+        size_t n = 0;
+        int r = after ? store_begin(daemon->store) : -1;
+
+        for (struct tenant *t = daemon->tenants.first; t && r == 0; t = t->next)
+                if (is_counted(daemon, t) && (!only || t == only))
+                        r = count(daemon, t, now, after[n++]);
+        if (after && r == 0)
+                r = store_commit(daemon->store);
+        else if (after)
+                store_rollback(daemon->store);
+        n = 0;
+        for (struct tenant *t = daemon->tenants.first; t && r == 0; t = t->next)
+                if (is_counted(daemon, t) && (!only || t == only))
+                        settle(t, now, after[n++]);
+        free(after);
+        return r;
+}
+
+void usage_count(struct daemon *daemon)
+{
+        if (daemon->store)
+                daemon_store_result(daemon, count_all(daemon, NULL));
+}
+
+void usage_count_last(struct daemon *daemon, struct tenant *tenant)
+{
+        if (is_counted(daemon, tenant))
+                daemon_store_result(daemon, count_all(daemon, tenant));
+}

@@ -1,0 +1,285 @@
+/*
+ * Strangers: who is on a device and no tenant, or of a tenant whose programs keep the quota and without the library.
+ *
+ * The driver lists the processes on a device; tenants under a gate are there as their keepers. A thread of its own asks,
+ * once a second, and hands the list to the loop through a pipe; the loop judges each process once, and says what it is,
+ * or ends it if that is the policy. Whose a process is, is seen from outside of it:
+ *      of plane preload   it has the tenancy's region mapped: then it has a slot and counts itself;
+ *                         else it descends from the tenancy's `run`, or has its directory mounted: the library is missing;
+ *      a stranger         everything else.
+ */
+#include "daemon/state/daemon.h"
+
+#include "base/cleanup.h"
+#include "gate/gate.h"
+#include "base/process.h"
+#include "daemon/state/events.h"
+#include "daemon/unmanaged.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+enum {
+        LISTED_MAX = 960, /* so that a list is written into a pipe at once */
+        PERIOD_MSEC = 1000,
+        STEP_MSEC = 100,
+        DEPTH_MAX = 256,
+};
+
+struct listed {
+        unsigned int device, n;
+        pid_t processes[LISTED_MAX];
+};
+
+_Static_assert(sizeof(struct listed) <= PIPE_BUF, "a list is read whole");
+
+struct strangers {
+        struct daemon *daemon;
+        struct gpu_users *users;
+        struct loop_source source;
+        pthread_t thread;
+        int pipe[2];
+        atomic_bool is_ending;
+        struct listed judged[LEASE_DEVICES_MAX]; /* the loop's: who was there at the last look */
+};
+
+/* ---- whose a process is -------------------------------------------------------------------------- */
+
+/* Lines of maps: "from-to perms offset MAJOR:MINOR INODE path". */
+static bool maps(pid_t process, const struct stat *file)
+{
+        char path[64], line[512], device[32];
+        unsigned long long inode;
+        bool is_there = false;
+        FILE *list;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/maps", process);
+        list = fopen(path, "re");
+        while (list && !is_there && fgets(line, sizeof(line), list)) {
+                unsigned int high, low;
+
+                is_there = sscanf(line, "%*s %*s %*s %31s %llu", device, &inode) == 2 && inode == file->st_ino &&
+                           sscanf(device, "%x:%x", &high, &low) == 2 && makedev(high, low) == file->st_dev;
+        }
+        if (list)
+                (void)fclose(list);
+        return is_there;
+}
+
+static bool descends(pid_t process, pid_t from)
+{
+        for (int i = 0; i < DEPTH_MAX && process > 1; i++, process = process_parent(process))
+                if (process == from)
+                        return true;
+        return false;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+        size_t n = strlen(text), n_end = strlen(end);
+
+        return n >= n_end && !strcmp(text + n - n_end, end);
+}
+
+/* By the kernel's own list, "id parent MAJOR:MINOR ROOT POINT ...": a path of its would be looked up through whatever file
+ * system it has mounted there, and one of its own could keep us waiting for ever. */
+static bool has_mounted(pid_t process, const char *place)
+{
+        char path[64], line[2048], device[32], root[512], point[512];
+        bool is_there = false;
+        struct stat ours;
+        FILE *list;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/mountinfo", process);
+        list = stat(place, &ours) < 0 ? NULL : fopen(path, "re");
+        while (list && !is_there && fgets(line, sizeof(line), list)) {
+                unsigned int high, low;
+
+                is_there = sscanf(line, "%*s %*s %31s %511s %511s", device, root, point) == 3 &&
+                           !strcmp(point, PAGE_MOUNT_DIR) && sscanf(device, "%u:%u", &high, &low) == 2 &&
+                           makedev(high, low) == ours.st_dev && ends_with(place, root);
+        }
+        if (list)
+                (void)fclose(list);
+        return is_there;
+}
+
+static bool is_of(const struct tenant *tenant, pid_t process)
+{
+        return tenant->lease.place[0] ? has_mounted(process, tenant->lease.place) :
+                                        tenant->run && descends(process, tenant->run);
+}
+
+static bool is_ours(const struct daemon *daemon, pid_t process)
+{
+        if (process <= 0 || process == getpid() || tenants_find_keeper(&daemon->tenants, process))
+                return true;
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                if (process == daemon->devices[i].mps.server || process == daemon->devices[i].mps.control)
+                        return true;
+        return false;
+}
+
+/* False: it counts itself. *ret_tenant: NULL if it is nobody's. */
+static bool is_strange(const struct daemon *daemon, pid_t process, const struct tenant **ret_tenant)
+{
+        struct stat region;
+
+        *ret_tenant = NULL;
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                if (t->lease.plane != PLANE_PRELOAD || t->region < 0)
+                        continue;
+                if (fstat(t->region, &region) == 0 && maps(process, &region))
+                        return false;
+                if (is_of(t, process))
+                        *ret_tenant = t;
+        }
+        return true;
+}
+
+/* ---- what is said and done ----------------------------------------------------------------------- */
+
+static void name_of(pid_t process, char ret[static 64])
+{
+        char path[64];
+        _cleanup_(closep) int fd = -1;
+        ssize_t n;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/comm", process);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? 0 : read(fd, ret, 63);
+        ret[n < 0 ? 0 : n] = '\0';
+        ret[strcspn(ret, "\n")] = '\0';
+}
+
+/* A descriptor first: what is ended is what was looked at, also if its number is given to another meanwhile. */
+static void judge(struct daemon *daemon, unsigned int device, pid_t process)
+{
+        _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, process, 0);
+        bool stops = daemon->settings.stops_strangers;
+        const struct tenant *tenant;
+        char name[64];
+
+        if (pidfd < 0 || is_ours(daemon, process) || !is_strange(daemon, process, &tenant))
+                return;
+        name_of(process, name);
+        if (stops && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
+                stops = false;
+        event_tell(daemon, tenant ? GATE_LIBRARY_NOT_LOADED : GATE_STRANGER, tenant, (int)device, "process %d, %s%s",
+                   process, name, stops ? "; it was ended" : "");
+}
+
+static bool is_in(const struct listed *listed, pid_t process)
+{
+        for (unsigned int i = 0; i < listed->n; i++)
+                if (listed->processes[i] == process)
+                        return true;
+        return false;
+}
+
+static void on_list(struct loop_source *source, uint32_t events)
+{
+        struct strangers *strangers = source->context;
+        struct listed now;
+
+        (void)events;
+        while (read(source->fd, &now, sizeof(now)) == sizeof(now)) {
+                struct listed *was = &strangers->judged[now.device];
+
+                for (unsigned int i = 0; i < now.n; i++)
+                        if (!is_in(was, now.processes[i]))
+                                judge(strangers->daemon, now.device, now.processes[i]);
+                *was = now;
+        }
+}
+
+/* ---- the thread ---------------------------------------------------------------------------------- */
+
+/* A pipe that is full: the loop has older ones to read. */
+static void list_all(struct strangers *strangers)
+{
+        for (unsigned int i = 0; i < strangers->daemon->n_devices; i++) {
+                struct listed listed = { .device = i };
+                size_t n;
+
+                if (gpu_users_list(strangers->users, strangers->daemon->devices[i].info.uuid, listed.processes,
+                                   LISTED_MAX, &n) < 0)
+                        continue;
+                listed.n = (unsigned int)n;
+                (void)!write(strangers->pipe[1], &listed, sizeof(listed));
+        }
+}
+
+static void *look(void *context)
+{
+        struct strangers *strangers = context;
+
+        for (unsigned int ms = 0; !strangers->is_ending; ms += STEP_MSEC) {
+                if (ms % PERIOD_MSEC == 0)
+                        list_all(strangers);
+                (void)poll(NULL, 0, STEP_MSEC);
+        }
+        return NULL;
+}
+
+static int start_thread(struct strangers *strangers)
+{
+        sigset_t all, old;
+        int r;
+
+        (void)sigfillset(&all);
+        (void)pthread_sigmask(SIG_SETMASK, &all, &old);
+        r = pthread_create(&strangers->thread, NULL, look, strangers);
+        (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
+        if (r)
+                strangers->thread = 0;
+        return -r;
+}
+
+int strangers_start(struct daemon *daemon, struct strangers **ret)
+{
+        struct strangers *strangers = calloc(1, sizeof(*strangers));
+        int r;
+
+        if (!strangers)
+                return -ENOMEM;
+        strangers->daemon = daemon;
+        strangers->pipe[0] = strangers->pipe[1] = -1;
+        r = gpu_users_open(&strangers->users);
+        if (r == 0 && pipe2(strangers->pipe, O_CLOEXEC | O_NONBLOCK) < 0)
+                r = -errno;
+        strangers->source = (struct loop_source){ .fd = strangers->pipe[0], .ready = on_list, .context = strangers };
+        if (r < 0 || (r = loop_add(daemon->loop, &strangers->source, EPOLLIN)) < 0 ||
+            (r = start_thread(strangers)) < 0) {
+                (void)strangers_stop(strangers);
+                return r;
+        }
+        *ret = strangers;
+        return 0;
+}
+
+struct strangers *strangers_stop(struct strangers *strangers)
+{
+        if (!strangers)
+                return NULL;
+        strangers->is_ending = true;
+        if (strangers->thread)
+                (void)pthread_join(strangers->thread, NULL);
+        loop_drop(strangers->daemon->loop, &strangers->source);
+        (void)gpu_users_close(strangers->users);
+        closep(&strangers->pipe[0]);
+        closep(&strangers->pipe[1]);
+        free(strangers);
+        return NULL;
+}

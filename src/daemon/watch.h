@@ -1,0 +1,7 @@
+/* Xids and lost devices. */
+#pragma once
+
+#include "daemon/state/daemon.h"
+
+int watch_start(struct daemon *daemon, struct watch **ret); /* 0; -ENOTSUP; -errno */
+struct watch *watch_stop(struct watch *watch);              /* NULL is fine; waits up to a second */

@@ -1,0 +1,203 @@
+/*
+ * `sublet hook`: a hook of the runtime specification (createRuntime or prestart, and poststop). It reads the container's
+ * state on stdin and asks the daemon for its lease before anything of the container runs: what is refused here is not
+ * started, and the runtime shows our one line. At poststop what was kept for the container is given back.
+ *
+ * It holds nothing: the lease is the daemon's, and the container's listener comes behind it by itself.
+ */
+#include "wire/messages.h"
+#include "oci/verbs.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "oci/state.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+enum {
+        OPTION_DIR = 256,
+        ANSWER_MS = 310 * 1000, /* the daemon's --patience is 5 minutes at most; as a rule it answers at once */
+        EXIT_USAGE = 2,
+};
+
+static const struct option options[] = {
+        { "dir", required_argument, NULL, OPTION_DIR },
+        { "help", no_argument, NULL, 'h' },
+        { 0 },
+};
+
+static const char usage[] =
+        "usage: sublet hook [--dir DIR] [STAGE]\n"
+        "For container runtimes: asks the daemon for the lease of the container whose state is on stdin.\n"
+        "\n"
+        "  --dir DIR   the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
+        "  STAGE       createRuntime or prestart (default), or poststop: gives back what was not used\n"
+        "  -h, --help  this text\n"
+        "\n"
+        "Exit code 0: the container may start; 1: it may not, and stderr says why in one line; 2 for bad use.\n";
+
+struct hook {
+        const char *dir;
+        bool is_over; /* poststop */
+        struct oci_container container;
+};
+
+static int parse_stage(struct hook *hook, const char *stage, struct err *err)
+{
+        hook->is_over = !strcmp(stage, "poststop");
+        if (hook->is_over || !strcmp(stage, "createRuntime") || !strcmp(stage, "prestart"))
+                return 0;
+        return err_say(err, -EINVAL, "hook: '%s' is none of createRuntime, prestart and poststop", stage);
+}
+
+/* 1: help was asked for. */
+static int parse(struct hook *hook, int argc, char **argv, struct err *err)
+{
+        const char *named = getenv("SUBLET_DIR");
+        int option;
+
+        hook->dir = named && *named ? named : "/run/sublet";
+        opterr = 0;
+        optind = 1;
+        while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+                if (option == 'h')
+                        return 1;
+                if (option != OPTION_DIR)
+                        return err_say(err, -EINVAL, "hook: '%s' is not understood ('sublet hook --help')",
+                                       argv[optind - 1]);
+                hook->dir = optarg;
+        }
+        if (optind + 1 < argc)
+                return err_say(err, -EINVAL, "hook: '%s' is one word too many ('sublet hook --help')",
+                               argv[optind + 1]);
+        return optind < argc ? parse_stage(hook, argv[optind], err) : 0;
+}
+
+/* As it came, for the daemon reads it by the same rules; the caller's. NULL: err. */
+static json_t *read_state(struct hook *hook, struct err *err)
+{
+        _cleanup_(freep) char *text = malloc(OCI_STATE_MAX + 1);
+        const char *wrong = "JSON";
+        size_t size = 0;
+        ssize_t n;
+
+        while (text && size <= OCI_STATE_MAX && (n = read(STDIN_FILENO, text + size, OCI_STATE_MAX + 1 - size)) > 0)
+                size += (size_t)n;
+        if (!text || oci_state_parse(text, size, &hook->container, &wrong) != 0) {
+                (void)err_say(err, -EINVAL,
+                              "hook: what is on stdin is no state of a container (%s): runtimes call this", wrong);
+                return NULL;
+        }
+        return json_loadb(text, size, 0, NULL);
+}
+
+/* A device without a gate is nobody's lease: whoever is given a node must be under a profile whose listener is ours. */
+static int check_gate(const struct hook *hook, struct err *err)
+{
+        static struct oci_request asked;
+        _cleanup_(freep) char *text = malloc(OCI_CONFIG_MAX + 1);
+        char path[sizeof(hook->container.bundle) + 16], ours[PATH_MAX];
+        _cleanup_(closep) int fd = -1;
+        const char *wrong = "size";
+        struct stat theirs, is;
+        ssize_t n;
+
+        (void)snprintf(path, sizeof(path), "%s/config.json", hook->container.bundle);
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+        n = fd < 0 || !text ? -1 : read(fd, text, OCI_CONFIG_MAX + 1);
+        if (n < 0)
+                return err_set(err, -errno, "reading %.200s", path);
+        if (oci_config_parse(text, (size_t)n, &asked, &wrong) < 0)
+                return err_say(err, -EINVAL, "%.200s: its %s is too long or not understood", path, wrong);
+        (void)snprintf(ours, sizeof(ours), "%s/seccomp.sock", hook->dir);
+        if (!asked.wants_gpu || !strcmp(asked.listener, ours))
+                return 0;
+        if (asked.listener[0] && stat(asked.listener, &theirs) == 0 && stat(ours, &is) == 0 &&
+            theirs.st_dev == is.st_dev && theirs.st_ino == is.st_ino)
+                return 0;
+        return err_say(
+                err, -EPERM,
+                "it would have its GPU without a gate: give it a seccomp profile of 'sublet oci profile --dir %s' "
+                "(docs/containers.md)",
+                hook->dir);
+}
+
+static int reach(const struct hook *hook, struct err *err)
+{
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        int n = snprintf(address.sun_path, sizeof(address.sun_path), "%s/tenant.sock", hook->dir);
+
+        if (n < 0 || (size_t)n >= sizeof(address.sun_path))
+                return err_say(err, -ENAMETOOLONG, "%s: too long for the directory of a socket", hook->dir);
+        if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+                return err_say(err, -errno, "no daemon answers in %s: start it with 'sublet daemon'", hook->dir);
+        return TAKE_FD(fd);
+}
+
+/* state is dropped. */
+static int ask(const struct hook *hook, json_t *state, struct err *err)
+{
+        _cleanup_(message_done) struct message message = { 0 };
+        json_t *body = message_new("container");
+        _cleanup_(closep) int socket = -1;
+        struct pollfd fd;
+        int r;
+
+        if (hook->is_over)
+                (void)json_object_set_new(state, "status", json_string("stopped"));
+        (void)json_object_set_new(body, "state", state);
+        socket = reach(hook, err);
+        if (socket < 0) {
+                json_decref(body);
+                return socket;
+        }
+        r = message_send(socket, body, NULL, 0);
+        if (r != MESSAGE_OK)
+                return err_say(err, -EPIPE,
+                               r == -EMSGSIZE ? "its annotations are more than 64 KiB" : "the daemon hung up");
+        fd = (struct pollfd){ socket, POLLIN, 0 };
+        if (poll(&fd, 1, ANSWER_MS) <= 0)
+                return err_say(err, -ETIMEDOUT, "the daemon in %s does not answer", hook->dir);
+        if (message_receive(socket, &message) != MESSAGE_OK)
+                return err_say(err, -EPIPE, "the daemon in %s hung up", hook->dir);
+        if (!strcmp(message_type(&message), "granted"))
+                return 0;
+        return err_say(err, -EPERM, "%s", message_text(message.body, "text", "refused"));
+}
+
+int hook_main(int argc, char **argv)
+{
+        static struct hook hook; /* large */
+        struct err err = { 0 };
+        json_t *state;
+        char name[512];
+        int r = parse(&hook, argc, argv, &err);
+
+        if (r == 1) {
+                (void)fputs(usage, stdout);
+                return 0;
+        }
+        state = r < 0 ? NULL : read_state(&hook, &err);
+        if (!state) {
+                (void)fprintf(stderr, "sublet: %s\n", err.text);
+                return EXIT_USAGE;
+        }
+        r = hook.is_over ? 0 : check_gate(&hook, &err);
+        r = r < 0 ? r : ask(&hook, state, &err);
+        if (r < 0 && !hook.is_over) { /* afterwards there is nobody to tell */
+                (void)fprintf(stderr, "sublet: no lease for %s: %s\n", oci_container_format(&hook.container, name),
+                              err.text);
+                return EXIT_FAILURE;
+        }
+        return 0;
+}

@@ -1,0 +1,184 @@
+#include "preload/attach.h"
+
+#include "base/cleanup.h"
+#include "gate/gate.h"
+#include "preload/next.h"
+#include "preload/usage_segment.h"
+
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+
+/* Linux 5.7 and 5.19; older headers do not have them. */
+#ifndef SECCOMP_FILTER_FLAG_TSYNC_ESRCH
+#define SECCOMP_FILTER_FLAG_TSYNC_ESRCH (1UL << 4)
+#endif
+#ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#endif
+
+static atomic_bool is_on;
+static const char *_Atomic refusal;
+
+bool attach_is_on(void)
+{
+        return is_on;
+}
+
+const char *attach_refusal(void)
+{
+        return refusal;
+}
+
+/* ---- the gate ------------------------------------------------------------------------------------ */
+
+/* Past libc: what stands before it knows nothing of descriptor -1. */
+static bool is_below(uint64_t tenancy)
+{
+        return (uint64_t)syscall(SYS_ioctl, -1, GATE_PROBE, 0L) == tenancy;
+}
+
+/* The listener, or -errno. */
+static int install(const struct page *page)
+{
+        struct sock_filter filter[PAGE_FILTER_MAX];
+        struct sock_fprog program = { .len = (unsigned short)page->n_filter, .filter = filter };
+        long fd;
+
+        memcpy(filter, page->filter, page->n_filter * sizeof(*filter));
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+                return -errno;
+        fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+                     SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV |
+                             SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_TSYNC_ESRCH,
+                     &program);
+        return fd < 0 ? -errno : (int)fd;
+}
+
+/* ---- the daemon ---------------------------------------------------------------------------------- */
+
+static int reach(const char *door)
+{
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        struct timeval patience = { .tv_sec = ATTACH_MS / 1000 };
+        int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+        if (fd < 0)
+                return -errno;
+        memcpy(address.sun_path, door, sizeof(address.sun_path));
+        if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0 ||
+            setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
+            connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
+                int r = -errno;
+
+                (void)next_close(fd);
+                return r;
+        }
+        return fd;
+}
+
+/* A packet as docs/messages.md has it, with a descriptor or -1; then the answer, whose type is to be that. */
+static int say(int socket, const char *text, int fd, const char *expected)
+{
+        union {
+                struct cmsghdr header;
+                char space[CMSG_SPACE(sizeof(int))];
+        } control = { 0 };
+        struct iovec data = { (void *)(uintptr_t)text, strlen(text) };
+        struct msghdr packet = { .msg_iov = &data, .msg_iovlen = 1 };
+        char answer[512];
+        ssize_t n;
+
+        if (fd >= 0) {
+                packet.msg_control = &control;
+                packet.msg_controllen = sizeof(control);
+                control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+                                                   .cmsg_type = SCM_RIGHTS,
+                                                   .cmsg_len = CMSG_LEN(sizeof(int)) };
+                memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+        }
+        if (sendmsg(socket, &packet, MSG_NOSIGNAL) < 0)
+                return -errno;
+        n = recv(socket, answer, sizeof(answer) - 1, 0);
+        if (n <= 0)
+                return n < 0 ? -errno : -ECONNRESET;
+        answer[n] = '\0';
+        return strstr(answer, expected) ? 0 : -EACCES;
+}
+
+static int ask(int socket, const struct page *page)
+{
+        static const char digits[] = "0123456789abcdef";
+        char token[2 * PAGE_TOKEN + 1] = "", text[160];
+
+        for (size_t i = 0; i < PAGE_TOKEN; i++) {
+                token[2 * i] = digits[page->token[i] >> 4];
+                token[2 * i + 1] = digits[page->token[i] & 15];
+        }
+        (void)snprintf(text, sizeof(text), "{\"v\":1,\"type\":\"attach\",\"tenancy\":%llu,\"token\":\"%s\"}",
+                       (unsigned long long)page->tenancy, token);
+        return say(socket, text, -1, "\"type\":\"go\"");
+}
+
+static int hand_over(int socket, const struct page *page)
+{
+        int listener = install(page), r;
+        char text[64];
+
+        if (listener < 0) {
+                (void)snprintf(text, sizeof(text), "{\"v\":1,\"type\":\"failed\",\"code\":%d}", -listener);
+                (void)say(socket, text, -1, "\"type\":\"refused\""); /* by then books may be kept inside again */
+                return listener;
+        }
+        is_on = true; /* whatever comes: the kernel answers now, or the gate */
+        r = say(socket, "{\"v\":1,\"type\":\"listener\"}", listener, "\"type\":\"attached\"");
+        (void)next_close(listener);
+        return r;
+}
+
+static int attach(const struct page *page)
+{
+        int socket = reach(page->door), r = socket;
+
+        if (socket < 0)
+                return r;
+        r = ask(socket, page);
+        if (r == 0)
+                r = hand_over(socket, page);
+        (void)next_close(socket);
+        return r;
+}
+
+/* For people: the daemon reads it there. */
+static void note(enum page_place place, int error)
+{
+        int fd = page_open_region(place), value = -error;
+
+        if (fd < 0)
+                return;
+        (void)!pwrite(fd, &value, sizeof(value), offsetof(struct region, attach_error));
+        (void)next_close(fd);
+}
+
+void attach_begin(const struct page *page, enum page_place place)
+{
+        int r;
+
+        if (page->attach == PAGE_ATTACH_NEVER || is_on)
+                return;
+        is_on = is_below(page->tenancy); /* A1 */
+        if (is_on)
+                return;
+        r = page->n_filter && page->door[0] ? attach(page) : -ENOENT;
+        if (r == 0 || is_on)
+                return;
+        note(place, r);
+        if (page->attach == PAGE_ATTACH_REQUIRED)
+                refusal = "its lease requires the daemon's gate, and it could not be attached ('sublet doctor')";
+}

@@ -1,0 +1,277 @@
+#include "preload/partition.h"
+
+#include "preload/inside.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+        DEVICES = REGION_DEVICES,
+        CREATED = 256, /* contexts of cuCtxCreate, at a time */
+};
+
+/* A device's; what is current is read without the lock. */
+struct part {
+        CUcontext _Atomic primary, inner;
+        CUgreenCtx green;
+        unsigned int n_retained;
+};
+
+static struct part parts[DEVICES];
+static atomic_int n_parts; /* those behind have nothing */
+static struct {
+        CUcontext context;
+        CUgreenCtx green;
+} created[CREATED];
+
+static struct lock lock = LOCK_INIT(LOCK_PARTITION);
+static struct sms asked;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void ask(void)
+{
+        static struct page page; /* large */
+        enum page_place place;
+
+        if (page_find(&page, &place) == 0)
+                asked = page.sms;
+}
+
+bool partition_is_asked(void)
+{
+        (void)pthread_once(&once, ask);
+        return asked.permille || asked.count;
+}
+
+/* P4 */
+__attribute__((format(printf, 2, 3))) static CUresult refuse(CUresult r, const char *format, ...)
+{
+        static atomic_bool is_said;
+        struct hook_guard guard;
+        char why[160];
+        va_list list;
+
+        if (atomic_exchange(&is_said, true))
+                return r; /* programs ask again */
+        guard = hook_enter();
+        va_start(list, format);
+        (void)vsnprintf(why, sizeof(why), format, list);
+        va_end(list);
+        hook_say("no context is made", why);
+        hook_leave(&guard);
+        return r;
+}
+
+/* ---- how many ------------------------------------------------------------------------------------ */
+
+static unsigned int split_size(void *context, unsigned int n)
+{
+        const CUdevResource *all = context;
+        CUdevResource part;
+        unsigned int one = 1;
+
+        return driver_get()->cuDevSmResourceSplitByCount(&part, &one, all, NULL, 0, n) == CUDA_SUCCESS ? part.sms : 0;
+}
+
+static bool has_green_contexts(const struct driver *driver)
+{
+        return driver->cuDeviceGetDevResource && driver->cuDevSmResourceSplitByCount &&
+               driver->cuDevResourceGenerateDesc && driver->cuGreenCtxCreate && driver->cuGreenCtxDestroy &&
+               driver->cuCtxFromGreenCtx;
+}
+
+static CUresult part_of(CUdevice device, const CUdevResource *all, CUdevResource *ret)
+{
+        unsigned int wanted = sms_wanted(asked, all->sms), size, one = 1;
+
+        if (!wanted)
+                return refuse(CUDA_ERROR_NOT_SUPPORTED, "--sms %u: device %d has %u multiprocessors", asked.count,
+                              device, all->sms);
+        size = sms_nearest(wanted, split_size, (void *)(uintptr_t)all);
+        if (!size)
+                return refuse(CUDA_ERROR_NOT_SUPPORTED, "--sms: device %d cannot give %u of its %u multiprocessors",
+                              device, wanted, all->sms);
+        return driver_get()->cuDevSmResourceSplitByCount(ret, &one, all, NULL, 0, size);
+}
+
+CUresult partition_resource(CUdevice device, CUdevResource *ret)
+{
+        const struct driver *driver = driver_get();
+        CUdevResource all;
+        CUresult r;
+
+        if (!has_green_contexts(driver))
+                return refuse(CUDA_ERROR_NOT_SUPPORTED, "--sms needs a driver with green contexts: 550 or newer");
+        r = driver->cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM);
+        if (r == CUDA_ERROR_NOT_SUPPORTED)
+                return refuse(r, "--sms: the driver cannot divide device %d", device);
+        return r == CUDA_SUCCESS ? part_of(device, &all, ret) : r;
+}
+
+unsigned int partition_size(CUdevice device)
+{
+        static atomic_uint known[DEVICES]; /* the same for ever */
+        CUdevResource part;
+
+        if (device < 0 || device >= DEVICES)
+                return 0;
+        if (!known[device] && partition_resource(device, &part) == CUDA_SUCCESS)
+                known[device] = part.sms;
+        return known[device];
+}
+
+/* ---- the primary context: P1 --------------------------------------------------------------------- */
+
+static void note_size(unsigned int size, unsigned int all)
+{
+        struct hook *hook = hook_peek();
+
+        if (hook && hook->seat.region) {
+                hook->seat.region->sms_of = all;
+                hook->seat.region->sms = size;
+        }
+}
+
+/* P5: a green context is not made, and *ret_green NULL, where the part is the whole. */
+static CUresult make(CUdevice device, CUgreenCtx *ret_green, CUcontext *ret)
+{
+        const struct driver *driver = driver_get();
+        CUdevResource part, all;
+        CUdevResourceDesc desc;
+        CUresult r = partition_resource(device, &part);
+
+        *ret_green = NULL;
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = driver->cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM);
+        if (r != CUDA_SUCCESS)
+                return r;
+        note_size(part.sms, all.sms);
+        if (part.sms == all.sms)
+                return CUDA_SUCCESS;
+        r = driver->cuDevResourceGenerateDesc(&desc, &part, 1);
+        if (r == CUDA_SUCCESS)
+                r = driver->cuGreenCtxCreate(ret_green, desc, device, CU_GREEN_CTX_DEFAULT_STREAM);
+        if (r != CUDA_SUCCESS)
+                return refuse(r, "--sms: the driver refuses a green context on device %d (CUDA error %d)", device, r);
+        r = driver->cuCtxFromGreenCtx(ret, *ret_green);
+        if (r != CUDA_SUCCESS)
+                (void)driver->cuGreenCtxDestroy(*ret_green);
+        return r;
+}
+
+/* Who has the primary context current already, as the CUDA runtime when it retains it, has the green one from now on. */
+static void make_current(CUcontext from, CUcontext to)
+{
+        const struct driver *driver = driver_get();
+        CUcontext now = NULL;
+
+        if (driver->cuCtxGetCurrent(&now) == CUDA_SUCCESS && now == from)
+                (void)driver->cuCtxSetCurrent(to);
+}
+
+CUresult partition_hold(CUdevice device, CUcontext primary)
+{
+        LOCKED(&lock);
+        CUcontext inner = NULL;
+        struct part *part;
+        CUresult r;
+
+        if (device < 0 || device >= DEVICES)
+                return refuse(CUDA_ERROR_NOT_SUPPORTED, "--sms: device %d is beyond the %d that can be divided", device,
+                              DEVICES);
+        part = &parts[device];
+        if (!part->green) {
+                r = make(device, &part->green, &inner);
+                if (r != CUDA_SUCCESS)
+                        return r;
+                if (!part->green)
+                        return CUDA_SUCCESS;
+                part->inner = inner;
+                part->primary = primary;
+                if (n_parts <= device)
+                        n_parts = device + 1;
+        }
+        part->n_retained++;
+        make_current(primary, part->inner);
+        return CUDA_SUCCESS;
+}
+
+static void end(struct part *part)
+{
+        make_current(part->inner, part->primary);
+        part->primary = part->inner = NULL;
+        part->n_retained = 0;
+        (void)driver_get()->cuGreenCtxDestroy(part->green);
+        part->green = NULL;
+}
+
+void partition_drop(CUdevice device)
+{
+        LOCKED(&lock);
+
+        if (device >= 0 && device < DEVICES && parts[device].green && --parts[device].n_retained == 0)
+                end(&parts[device]);
+}
+
+void partition_end(CUdevice device)
+{
+        LOCKED(&lock);
+
+        if (device >= 0 && device < DEVICES && parts[device].green)
+                end(&parts[device]);
+}
+
+CUcontext partition_inside(CUcontext context)
+{
+        for (int i = 0; context && i < n_parts; i++)
+                if (parts[i].primary == context)
+                        return parts[i].inner;
+        return context;
+}
+
+CUcontext partition_outside(CUcontext context)
+{
+        for (int i = 0; context && i < n_parts; i++)
+                if (parts[i].inner == context)
+                        return parts[i].primary;
+        return context;
+}
+
+/* ---- contexts of the program: P2 ----------------------------------------------------------------- */
+
+CUresult partition_new(CUdevice device, CUcontext *ret)
+{
+        LOCKED(&lock);
+        CUgreenCtx green;
+        size_t i = 0;
+        CUresult r;
+
+        while (i < CREATED && created[i].green)
+                i++;
+        if (i == CREATED)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        r = make(device, &green, ret);
+        if (r != CUDA_SUCCESS || !green)
+                return r;
+        created[i].context = *ret;
+        created[i].green = green;
+        return CUDA_SUCCESS;
+}
+
+bool partition_delete(CUcontext context, CUresult *ret)
+{
+        LOCKED(&lock);
+
+        for (size_t i = 0; context && i < CREATED; i++) {
+                if (!created[i].green || created[i].context != context)
+                        continue;
+                *ret = driver_get()->cuGreenCtxDestroy(created[i].green);
+                if (*ret == CUDA_SUCCESS)
+                        created[i].green = NULL;
+                return true;
+        }
+        return false;
+}

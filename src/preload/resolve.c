@@ -1,0 +1,105 @@
+#include "preload/resolve.h"
+
+#include "preload/inside.h"
+#include "preload/partition.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+
+typedef void *(*dlsym_fn)(void *handle, const char *name);
+
+/* What dlsym.c calls, by name. */
+void *resolve_symbol(void *handle, const char *name);
+dlsym_fn resolve_next(void);
+
+/* A row: where the driver's stands, and ours. */
+struct row {
+        const char *symbol;
+        size_t at;
+        void *ours;
+};
+
+/* Functions as data: what dlsym and cuGetProcAddress speak of. */
+#define CALL(name, arguments) { #name, offsetof(struct driver, name), (void *)name },
+#define NEED(name, arguments) { #name, offsetof(struct driver, name), NULL },
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic"
+static const struct row rows[] = {
+#include "preload/calls.def"
+};
+#pragma GCC diagnostic pop
+#undef CALL
+#undef NEED
+
+static struct driver driver;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* Past ourselves: dlsym as libc has it, whichever library it is in. */
+dlsym_fn resolve_next(void)
+{
+        static dlsym_fn _Atomic next;
+
+        if (!next)
+                next = (dlsym_fn)dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+        return next;
+}
+
+static void **place(const struct row *row)
+{
+        return (void **)(void *)((char *)&driver + row->at);
+}
+
+/* It is loaded: somebody calls it. */
+static void find(void)
+{
+        void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+        for (size_t i = 0; library && i < sizeof(rows) / sizeof(*rows); i++)
+                *place(&rows[i]) = resolve_next()(library, rows[i].symbol);
+}
+
+const struct driver *driver_get(void)
+{
+        (void)pthread_once(&once, find);
+        return &driver;
+}
+
+static void *ours_for(void *address)
+{
+        if (!address)
+                return NULL;
+        (void)driver_get();
+        for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+                if (rows[i].ours && *place(&rows[i]) == address)
+                        return rows[i].ours;
+        return address;
+}
+
+void *resolve_symbol(void *handle, const char *name)
+{
+        void *address = resolve_next()(handle, name);
+
+        return name && !strncmp(name, "cu", 2) && partition_is_asked() ? ours_for(address) : address;
+}
+
+HOOK CUresult cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flags, int *ret_status)
+{
+        CUresult (*ask)(const char *, void **, int, uint64_t, int *) = driver_get()->cuGetProcAddress_v2;
+        CUresult r = ask ? ask(name, ret, version, flags, ret_status) : CUDA_ERROR_NOT_FOUND;
+
+        if (r == CUDA_SUCCESS && ret && partition_is_asked())
+                *ret = ours_for(*ret);
+        return r;
+}
+
+HOOK CUresult cuGetProcAddress(const char *name, void **ret, int version, uint64_t flags)
+{
+        CUresult (*ask)(const char *, void **, int, uint64_t) = driver_get()->cuGetProcAddress;
+        CUresult r = ask ? ask(name, ret, version, flags) : CUDA_ERROR_NOT_FOUND;
+
+        if (r == CUDA_SUCCESS && ret && partition_is_asked())
+                *ret = ours_for(*ret);
+        return r;
+}

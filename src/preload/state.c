@@ -1,0 +1,233 @@
+/* This process's books: begun at its first driver call, and again after a fork. */
+#include "preload/attach.h"
+#include "preload/heap.h"
+#include "preload/inside.h"
+#include "preload/next.h"
+#include "preload/lease_descriptor.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+
+enum {
+        NEW = 0, /* what a fork leaves */
+        BEGINNING,
+        READY,
+        CLOSED, /* H1 */
+
+        MAJOR_NVIDIA = 195, /* for ever; gpu/driver.c */
+        MINOR_CTL = 255,
+        MINOR_MODESET = 254,
+};
+
+/* In libsublet-sim.so, if that is there: whose nodes are sockets. */
+__attribute__((weak)) int sublet_sim_node(int fd, uint32_t *ret_minor);
+
+struct hook *hook_here;
+
+/* The kernel's node numbers; written by whoever reads the page, always the same. */
+static _Atomic unsigned int uvm_major;
+
+struct hook_guard hook_enter(void)
+{
+        struct hook_guard guard = { .saved = errno };
+        sigset_t all;
+
+        (void)sigfillset(&all);
+        (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &guard.cancel);
+        (void)pthread_sigmask(SIG_BLOCK, &all, &guard.signals);
+        return guard;
+}
+
+void hook_leave(struct hook_guard *guard)
+{
+        (void)pthread_sigmask(SIG_SETMASK, &guard->signals, NULL);
+        (void)pthread_setcancelstate(guard->cancel, NULL);
+        errno = guard->saved;
+}
+
+static enum rm_node node_of(int fd, uint32_t *ret_minor)
+{
+        struct stat st;
+
+        if (fstat(fd, &st) < 0)
+                return RM_NODE_OTHER;
+        if (S_ISSOCK(st.st_mode) && sublet_sim_node)
+                return (enum rm_node)sublet_sim_node(fd, ret_minor);
+        if (!S_ISCHR(st.st_mode))
+                return RM_NODE_OTHER;
+        *ret_minor = minor(st.st_rdev);
+        if (major(st.st_rdev) == MAJOR_NVIDIA)
+                return *ret_minor == MINOR_CTL     ? RM_NODE_CTL :
+                       *ret_minor == MINOR_MODESET ? RM_NODE_FORBIDDEN :
+                                                     RM_NODE_DEVICE;
+        if (uvm_major && major(st.st_rdev) == uvm_major)
+                return *ret_minor == 0 ? RM_NODE_UVM : RM_NODE_UVM_TOOLS;
+        return RM_NODE_OTHER;
+}
+
+enum rm_node hook_node(int fd, uint32_t *ret_minor)
+{
+        int saved = errno;
+        enum rm_node node = attach_is_on() ? RM_NODE_OTHER : node_of(fd, ret_minor);
+
+        errno = saved;
+        return node;
+}
+
+/* Signals are blocked: a pipe that nobody reads must not kill the program. */
+void hook_say(const char *what, const char *why)
+{
+        char line[256];
+        struct timespec now = { 0 };
+        sigset_t pipe;
+        int n = snprintf(line, sizeof(line), "sublet: %s: %s\n", what, why);
+
+        if (write(STDERR_FILENO, line, (size_t)n) >= 0 || errno != EPIPE)
+                return;
+        (void)sigemptyset(&pipe);
+        (void)sigaddset(&pipe, SIGPIPE);
+        (void)sigtimedwait(&pipe, NULL, &now);
+}
+
+static int driver_ioctl(void *context, int fd, uint32_t request, void *block)
+{
+        int r = next_ioctl(fd, request, block);
+
+        (void)context;
+        return r < 0 ? -errno : r;
+}
+
+static enum rm_node driver_node(void *context, int fd, uint32_t *ret_minor)
+{
+        (void)context;
+        return hook_node(fd, ret_minor);
+}
+
+static const char *begin_gate(struct hook *hook, const struct page *page)
+{
+        struct gate *gate = &hook->gate;
+
+        hook->lease = page->lease;
+        gate->lease = &hook->lease;
+        gate->options = (struct gate_options){
+                .lease = &hook->lease,
+                .layout = page->layout,
+                .driver = { .node = driver_node, .ioctl = driver_ioctl },
+                .imports = true,
+                .ipc_host = true, /* of the tenant's other processes; charged to both */
+        };
+        lock_init(&hook->lock, LOCK_PROCESSES);
+        lock_init(&gate->ledger_lock, LOCK_LEDGER);
+        for (size_t i = 0; i < GATE_ORDERS; i++)
+                lock_init(&gate->orders[i], LOCK_ORDER);
+        return ledger_new(&gate->ledger) < 0 ? "there is no memory for the books" : NULL;
+}
+
+static const char *why_no_region(int outcome)
+{
+        switch (outcome) {
+        case REGION_OK:
+                return NULL;
+        case REGION_E_SLOTS:
+                return "its tenant has too many processes";
+        case REGION_E_ATTACHED:
+                return "its tenant is under a gate that this process was not started below";
+        default:
+                return "the books of its tenant are not there, or damaged (" PAGE_MOUNT_DIR
+                       "/region or descriptor 1001)";
+        }
+}
+
+static const char *join(struct hook *hook, const struct page *page, enum page_place place)
+{
+        int fd = page_open_region(place), r;
+
+        if (fd < 0)
+                return why_no_region(fd);
+        r = region_join(fd, place, page->tenancy, &hook->seat);
+        (void)next_close(fd);
+        return why_no_region(r);
+}
+
+/* Why not, or NULL. */
+static const char *begin(struct hook *hook)
+{
+        struct page *page = heap_malloc(sizeof(*page));
+        enum page_place place;
+        const char *why;
+        int r;
+
+        if (!page)
+                return "there is no memory for the books";
+        r = page_find(page, &place);
+        if (r == -ENOENT)
+                return "this process has no lease (neither " PAGE_MOUNT_DIR " nor descriptor 1000 is there)";
+        if (r < 0)
+                return place == PAGE_MOUNT ? "its lease is damaged, or can be written to (" PAGE_MOUNT_DIR "/page)" :
+                                             "its lease is damaged (descriptor 1000)";
+        hook->process.id = hook->pid = getpid();
+        uvm_major = page->uvm_major;
+        why = attach_refusal();
+        if (!why)
+                why = begin_gate(hook, page);
+        if (!why)
+                why = join(hook, page, place);
+        heap_free(page);
+        return why;
+}
+
+static void begin_or_close(struct hook *hook)
+{
+        const char *why = begin(hook);
+
+        if (why)
+                hook_say("no driver call is made", why);
+        hook_here = hook;
+        atomic_store(&hook->phase, why ? CLOSED : READY);
+}
+
+struct hook *hook_get(void)
+{
+        struct hook *hook = heap_root(sizeof(*hook));
+        int phase = NEW;
+
+        if (!hook)
+                return NULL;
+        if (atomic_compare_exchange_strong(&hook->phase, &phase, BEGINNING))
+                begin_or_close(hook);
+        while (hook->phase == BEGINNING)
+                (void)sched_yield(); /* another thread's */
+        return hook->phase == READY ? hook : NULL;
+}
+
+struct hook *hook_peek(void)
+{
+        struct hook *hook = hook_here;
+
+        return hook && hook->phase == READY && hook->pid == getpid() ? hook : NULL;
+}
+
+/* The first call may come from a handler whose thread is anywhere: what is known of the nodes is known before. And who
+ * hands itself over does so before it has done anything else. */
+__attribute__((constructor)) static void look(void)
+{
+        static struct page page;
+        enum page_place place;
+        int saved = errno;
+        struct stat st;
+
+        if (page_find(&page, &place) == 0) {
+                struct hook_guard guard = hook_enter();
+
+                uvm_major = page.uvm_major;
+                attach_begin(&page, place);
+                hook_leave(&guard);
+        } else if (stat("/dev/nvidia-uvm", &st) == 0 && S_ISCHR(st.st_mode))
+                uvm_major = major(st.st_rdev); /* H1 is for it, too */
+        errno = saved;
+}

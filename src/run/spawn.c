@@ -1,0 +1,191 @@
+#include "run/spawn.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "base/process.h"
+#include "gate/filter.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+
+enum {
+        EXIT_CANNOT = 126,
+        EXIT_NOT_FOUND = 127,
+        TRIES = 500, /* of 10 ms, to end what is left */
+};
+
+/* What a container may do by default (the list of Docker and containerd), but for CAP_MKNOD: there is no
+ * device cgroup here that would keep a new node from being the driver's under another name. */
+static bool is_kept(int capability)
+{
+        static const int kept[] = {
+                CAP_CHOWN,      CAP_DAC_OVERRIDE, CAP_FSETID,      CAP_FOWNER,  CAP_NET_RAW,
+                CAP_SETGID,     CAP_SETUID,       CAP_SETFCAP,     CAP_SETPCAP, CAP_NET_BIND_SERVICE,
+                CAP_SYS_CHROOT, CAP_KILL,         CAP_AUDIT_WRITE,
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+                if (kept[i] == capability)
+                        return true;
+        return false;
+}
+
+/* A root program gets its bounding set at exec. Users have nothing to drop: EPERM is fine. */
+void spawn_bound_capabilities(void)
+{
+        for (int capability = 0; capability <= CAP_LAST_CAP; capability++)
+                if (!is_kept(capability))
+                        (void)prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
+        (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+}
+
+static int send_descriptor(int socket, int fd)
+{
+        union {
+                struct cmsghdr header;
+                char space[CMSG_SPACE(sizeof(int))];
+        } control = { 0 };
+        char byte = 0;
+        struct iovec data = { &byte, 1 };
+        struct msghdr message = {
+                .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
+
+        control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+                                           .cmsg_type = SCM_RIGHTS,
+                                           .cmsg_len = CMSG_LEN(sizeof(int)) };
+        memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+        return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static int receive_descriptor(int socket)
+{
+        union {
+                struct cmsghdr header;
+                char space[CMSG_SPACE(sizeof(int))];
+        } control = { 0 };
+        char byte;
+        struct iovec data = { &byte, 1 };
+        struct msghdr message = {
+                .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
+        ssize_t n;
+        int fd;
+
+        do
+                n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+        while (n < 0 && errno == EINTR);
+        if (n < 0)
+                return -errno;
+        if (n == 0 || !CMSG_FIRSTHDR(&message))
+                return -EPIPE;
+        memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+        return fd;
+}
+
+/* In the child; never returns. */
+static void become_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, int socket)
+{
+        sigset_t none;
+        int listener, r;
+
+        (void)sigemptyset(&none);
+        (void)sigprocmask(SIG_SETMASK, &none, NULL);
+        spawn_bound_capabilities();
+        if (death_signal)
+                (void)prctl(PR_SET_PDEATHSIG, death_signal, 0, 0, 0);
+        listener = filter_install(filter);
+        if (listener < 0) {
+                (void)dprintf(STDERR_FILENO, "sublet: the filter cannot be installed: %s\n",
+                              listener == -EBUSY ? "this process is a tenant already" : strerror(-listener));
+                _exit(EXIT_CANNOT);
+        }
+        r = send_descriptor(socket, listener);
+        if (r < 0)
+                _exit(EXIT_CANNOT);
+        (void)close(listener);
+        (void)close(socket);
+        (void)execvp(argv[0], argv);
+        r = errno;
+        (void)dprintf(STDERR_FILENO, "sublet: %s: %s\n", argv[0], r == ENOENT ? "command not found" : strerror(r));
+        _exit(r == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT);
+}
+
+int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, pid_t *ret_child,
+                 int *ret_listener, int *ret_code, struct err *err)
+{
+        _cleanup_(closep) int ours = -1;
+        _cleanup_(closep) int theirs = -1;
+        int sockets[2], listener, status;
+        pid_t child;
+
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
+                return err_set(err, -errno, "starting %s", argv[0]);
+        ours = sockets[0];
+        theirs = sockets[1];
+        if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+                return err_set(err, -errno, "becoming the reaper of the tenant");
+        child = fork();
+        if (child < 0)
+                return err_set(err, -errno, "starting %s", argv[0]);
+        if (child == 0)
+                become_tenant(argv, filter, death_signal, sockets[1]);
+        closep(&theirs);
+        listener = receive_descriptor(ours);
+        if (listener == -EPIPE) { /* it said why, or was killed */
+                (void)waitpid(child, &status, 0);
+                *ret_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+                return SPAWN_E_ENDED;
+        }
+        if (listener < 0) {
+                (void)kill(child, SIGKILL);
+                (void)waitpid(child, &status, 0);
+                return err_set(err, listener, "putting %s under supervision", argv[0]);
+        }
+        *ret_child = child;
+        *ret_listener = listener;
+        return 0;
+}
+
+/* The process's parent, or -1. */
+static void kill_children(void)
+{
+        struct dirent *entry;
+        DIR *dir = opendir("/proc");
+
+        while (dir && (entry = readdir(dir))) {
+                pid_t process = isdigit((unsigned char)entry->d_name[0]) ? (pid_t)atoi(entry->d_name) : 0;
+
+                if (process && process_parent(process) == getpid())
+                        (void)kill(process, SIGKILL);
+        }
+        if (dir)
+                (void)closedir(dir);
+}
+
+void spawn_end_all(void)
+{
+        struct timespec moment = { 0, 10 * 1000 * 1000 };
+
+        for (int i = 0; i < TRIES; i++) {
+                pid_t ended;
+
+                while ((ended = waitpid(-1, NULL, WNOHANG)) > 0)
+                        ;
+                if (ended < 0)
+                        return; /* ECHILD: nobody is left */
+                kill_children();
+                (void)nanosleep(&moment, NULL);
+        }
+}

@@ -1,0 +1,193 @@
+/*
+ * `sublet lease DIR`: a lease as a directory, for a container that has libsublet.so inside (wire/lease_directory.h). Whoever starts
+ * the container mounts it; the tenancy lasts as long as the directory.
+ */
+#include "run/verbs.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "wire/lease_directory.h"
+#include "run/run.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+        EXIT_USAGE = 2,
+        EXIT_FAILED = 1,
+        OPTION_DAEMON = RUN_OPTION_NEXT,
+        OPTION_END,
+        OPTION_JSON,
+};
+
+static const struct option options[] = {
+        RUN_OPTIONS,
+        { "daemon", no_argument, NULL, OPTION_DAEMON },
+        { "end", no_argument, NULL, OPTION_END },
+        { "json", no_argument, NULL, OPTION_JSON },
+        { "help", no_argument, NULL, 'h' },
+        { 0 },
+};
+
+static const char usage[] =
+        "usage: sublet lease [OPTION...] DIR\n"
+        "       sublet lease --end DIR\n"
+        "Makes a lease as a directory, for a container whose programs keep their quota by libsublet.so inside.\n"
+        "Prints what to mount. The lease lasts as long as the directory.\n"
+        "\n"
+        "  --mem SIZE[,DEVICE=SIZE...]  quota of GPU memory: 8G, 512M, 25% (default: the whole card)\n"
+        "  --gpu DEVICE[,DEVICE...]     devices, numbered as nvidia-smi does (default: all)\n"
+        "  --managed=charge|deny|allow  managed memory: charged at its length (default), refused, or free\n"
+        "  --host-mem SIZE              limit of host memory that the driver pins (default: all there is)\n"
+        "  --name NAME                  the tenant's name (default: the directory's)\n"
+        "  --attach=auto|never|required the programs hand themselves over to the daemon's gate\n"
+        "  --sms PERCENT%|COUNT         multiprocessors that the programs compute on\n"
+        "  --daemon                     by the daemon, or not at all\n"
+        "  --no-daemon                  not admitted, listed nor counted by the daemon that is there\n"
+        "  --dir DIR                    where the daemon's sockets are (default: $SUBLET_DIR or /run/sublet)\n"
+        "  --json                       the mounts as JSON\n"
+        "  --end                        remove the directory\n"
+        "  -h, --help                   this text\n"
+        "\n"
+        "DIR must not exist yet, and be on a tmpfs. The exit code is 0; 2 for bad use; 1 if it failed.\n";
+
+struct want {
+        struct run run; /* what is asked for; no command */
+        const char *dir;
+        char whole[PATH_MAX]; /* of a relative one */
+        bool is_end, is_json, needs_daemon;
+};
+
+/* 0; 1: help was asked for; -EINVAL. */
+static int parse(struct want *want, int argc, char **argv, struct err *err)
+{
+        struct run *run = &want->run;
+        int option;
+
+        opterr = 0;
+        optind = 1;
+        while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+                switch (option) {
+                case OPTION_DAEMON:
+                        want->needs_daemon = true;
+                        break;
+                case OPTION_END:
+                        want->is_end = true;
+                        break;
+                case OPTION_JSON:
+                        want->is_json = true;
+                        break;
+                case 'h':
+                        return 1;
+                default:
+                        if (run_take_option(run, option, argv, "lease", err) < 0)
+                                return -EINVAL;
+                }
+        }
+        if (optind + 1 != argc || !*argv[optind])
+                return err_say(err, -EINVAL, "one directory is to be named ('sublet lease --help')");
+        want->dir = argv[optind];
+        run_fill_in(run, want->dir);
+        return 0;
+}
+
+static int print_json(const char *dir, const struct lease *lease)
+{
+        json_t *body =
+                json_pack("{s:s, s:s, s:[{s:s, s:s, s:b}, {s:s+, s:s, s:b}, {s:s+, s:s, s:b}]}", "tenant",
+                          lease->tenant, "dir", dir, "mounts", "source", dir, "target", PAGE_MOUNT_DIR, "read_only", 1,
+                          "source", dir, "/region", "target", PAGE_MOUNT_DIR "/region", "read_only", 0, "source", dir,
+                          "/ld.so.preload", "target", "/etc/ld.so.preload", "read_only", 1);
+        _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+
+        json_decref(body);
+        if (!text)
+                return -ENOMEM;
+        return puts(text) < 0 ? -EIO : 0;
+}
+
+static int print(const struct want *want, const char *dir)
+{
+        if (want->is_json)
+                return print_json(dir, &want->run.lease);
+        return printf("-v %s:%s:ro -v %s/region:%s/region -v %s/ld.so.preload:/etc/ld.so.preload:ro\n", dir,
+                      PAGE_MOUNT_DIR, dir, PAGE_MOUNT_DIR, dir) < 0 ?
+                       -EIO :
+                       0;
+}
+
+/* A daemon makes the directory itself: it is its own lease, and lasts when we have gone. */
+static int make_by_daemon(struct want *want, struct err *err)
+{
+        struct run *run = &want->run;
+        _cleanup_(run_talk_done) struct run_talk talk = { .run = run, .socket = -1, .page = -1, .region = -1 };
+        char *argv[] = { (char *)(uintptr_t)run->tenant, NULL };
+
+        if (*want->dir != '/') {
+                _cleanup_(freep) char *here = getcwd(NULL, 0);
+
+                if (!here || snprintf(want->whole, PATH_MAX, "%s/%s", here, want->dir) >= PATH_MAX)
+                        return err_set(err, -ENAMETOOLONG, "looking for %s", want->dir);
+                want->dir = want->whole;
+        }
+        run->place = want->dir;
+        run->is_preload = true;
+        run->argv = argv;
+        return run_ask(&talk, err);
+}
+
+static int make_alone(struct want *want, struct err *err)
+{
+        static struct page page; /* large */
+        int r;
+
+        if ((r = gpu_backend_find(&want->run.backend, err)) < 0 || (r = run_prepare_lease(&want->run, err)) < 0)
+                return r;
+        r = run_check_sms(&want->run, err);
+        if (r < 0)
+                return r;
+        place_page(&want->run.backend, &want->run.lease, &page);
+        page.sms = want->run.sms;
+        return place_make(want->dir, &page, err);
+}
+
+static int make(struct want *want, struct err *err)
+{
+        _cleanup_(freep) char *whole = NULL;
+        bool has_daemon = false;
+        int r = place_check(want->dir, err); /* at first: a daemon would have a tenant that came to nothing */
+
+        if (r == 0)
+                r = run_has_daemon(&want->run, &has_daemon, err);
+
+        if (r == 0 && !has_daemon && want->needs_daemon)
+                r = err_say(err, -ENOENT, "--daemon: none answers; start it with 'sublet daemon'");
+        if (r == 0 && !has_daemon && want->run.attach && !strcmp(want->run.attach, "required"))
+                r = err_say(err, -ENOENT, "--attach=required needs the daemon: start it with 'sublet daemon'");
+        if (r == 0)
+                r = has_daemon ? make_by_daemon(want, err) : make_alone(want, err);
+        if (r < 0)
+                return r;
+        whole = realpath(want->dir, NULL);
+        r = whole ? print(want, whole) : -errno;
+        return r < 0 ? err_set(err, r, "saying what to mount") : 0;
+}
+
+int lease_main(int argc, char **argv)
+{
+        static struct want want; /* large */
+        struct err err = { 0 };
+        int r = parse(&want, argc, argv, &err);
+
+        if (r == 1) {
+                (void)fputs(usage, stdout);
+                return 0;
+        }
+        if (r == 0)
+                r = want.is_end ? place_remove(want.dir, &err) : make(&want, &err);
+        if (r < 0)
+                (void)fprintf(stderr, "sublet: %s\n", err.text);
+        return r == -EINVAL ? EXIT_USAGE : r < 0 ? EXIT_FAILED : 0;
+}

@@ -1,0 +1,5 @@
+/* The verbs of this room; see src/verbs.def. */
+#pragma once
+
+int run_main(int argc, char **argv);
+int lease_main(int argc, char **argv);

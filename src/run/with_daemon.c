@@ -1,0 +1,364 @@
+/*
+ * `sublet run` on a machine with a daemon: admission first, then the command, then its listener goes to the
+ * daemon, which gives it to a keeper. We stay: pass signals on, print what the keeper says, wait for the command.
+ *
+ * The tenant lasts as long as we do. If we are killed, the kernel kills the command (PR_SET_PDEATHSIG), and the
+ * keeper every other process of the tenant that has made a driver call: what a batch system or a shell ends is ended,
+ * and nobody computes on in the dark. The daemon's death we do not notice: the socket is the keeper's by then.
+ */
+#include "run/run.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "preload/usage_segment.h"
+#include "run/spawn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+enum {
+        TRIES = 30, /* of 100 ms: a daemon that is being replaced comes back */
+        ADMISSION_MS = 10000,
+        RETURN_MS = 100,
+        ANSWER_MS = 5000,  /* of the next daemon to our return; it answers when its loop comes round */
+        REPORT_MS = 15000, /* a keeper gives the driver 5 s to tear down */
+};
+
+static int address_of(const struct run *run, struct sockaddr_un *ret, struct err *err)
+{
+        int n;
+
+        *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
+        n = snprintf(ret->sun_path, sizeof(ret->sun_path), "%s/tenant.sock", run->dir);
+        if (n < 0 || (size_t)n >= sizeof(ret->sun_path))
+                return err_say(err, -ENAMETOOLONG, "%s: too long for the directory of a socket", run->dir);
+        return 0;
+}
+
+int run_has_daemon(const struct run *run, bool *ret, struct err *err)
+{
+        bool wants = run->share || run->cap || run->class || run->mode, has;
+        struct sockaddr_un address;
+        int r = address_of(run, &address, err);
+
+        if (r < 0)
+                return r;
+        has = access(address.sun_path, F_OK) == 0;
+        if (wants && run->is_alone)
+                return err_say(err, -EINVAL,
+                               "--share, --cap, --class and --mode need the daemon: leave --no-daemon out");
+        if (wants && !has)
+                return err_say(err, -ENOENT,
+                               "--share, --cap, --class and --mode need the daemon, and none is in %s: start it with "
+                               "'sublet daemon'",
+                               run->dir);
+        *ret = has && !run->is_alone;
+        return 0;
+}
+
+/* ---- admission ----------------------------------------------------------------------------------- */
+
+static int reach(const struct run *run, struct err *err)
+{
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        struct sockaddr_un address;
+        int r = address_of(run, &address, err);
+
+        if (r < 0)
+                return r;
+        for (int i = 0; i < TRIES && fd >= 0; i++) {
+                if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
+                        return TAKE_FD(fd);
+                r = -errno;
+                if (r != -ECONNREFUSED && r != -ENOENT && r != -EAGAIN)
+                        break;
+                (void)poll(NULL, 0, 100);
+        }
+        return err_set(err, r < 0 ? r : -errno,
+                       "the daemon in %s does not answer (start it with 'sublet daemon', or run without it with "
+                       "--no-daemon)",
+                       run->dir);
+}
+
+static bool copy(char *to, size_t room, const char *from)
+{
+        return !from || (size_t)snprintf(to, room, "%s", from) < room;
+}
+
+static int ask(const struct run *run, int socket, struct err *err)
+{
+        struct message_request request = { .is_named = run->is_named,
+                                           .share = run->share,
+                                           .cap = run->cap ? run->cap : TURNS_WHOLE,
+                                           .ipc_host = run->ipc_host,
+                                           .plane = run->is_preload ? PLANE_PRELOAD : PLANE_GATE,
+                                           .audit_ms = run->audit_ms };
+        const char *slash = strrchr(run->argv[0], '/');
+
+        if (run->class)
+                (void)turns_class_parse(run->class, &request.class);
+        if (!copy(request.tenant, sizeof(request.tenant), run->tenant) ||
+            !copy(request.gpus, sizeof(request.gpus), run->grant.gpus) ||
+            !copy(request.mem, sizeof(request.mem), run->grant.memory) ||
+            !copy(request.host, sizeof(request.host), run->grant.host) ||
+            !copy(request.managed, sizeof(request.managed), run->grant.managed) ||
+            !copy(request.mode, sizeof(request.mode), run->mode) ||
+            !copy(request.attach, sizeof(request.attach), run->attach) ||
+            !copy(request.sms, sizeof(request.sms), run->sms_text) ||
+            !copy(request.place, sizeof(request.place), run->place))
+                return err_say(err, -EINVAL, "an option is longer than the daemon takes (--name: 63 bytes)");
+        (void)snprintf(request.command, sizeof(request.command), "%s", slash ? slash + 1 : run->argv[0]);
+        if (message_send(socket, message_request_new(&request), NULL, 0) != MESSAGE_OK)
+                return err_say(err, -EPIPE, "the daemon in %s hung up", run->dir);
+        return 0;
+}
+
+/* The tenant's name and variables of its environment are the daemon's word. */
+static int on_granted(struct run *run, const json_t *body)
+{
+        const char *name;
+        const json_t *value;
+
+        (void)snprintf(run->lease.tenant, sizeof(run->lease.tenant), "%s", message_text(body, "tenant", run->tenant));
+        json_object_foreach(json_object_get(body, "env"), name,
+                            value) if (json_is_string(value) &&
+                                       setenv(name, json_string_value(value), 1) < 0) return -errno;
+        return 0;
+}
+
+static int await_grant(struct run_talk *talk, struct err *err)
+{
+        struct pollfd fd = { talk->socket, POLLIN, 0 };
+        struct run *run = talk->run;
+        _cleanup_(message_done) struct message message = { 0 };
+        int r = poll(&fd, 1, ADMISSION_MS);
+
+        if (r == 0)
+                return err_say(err, -ETIMEDOUT, "the daemon in %s does not answer", run->dir);
+        r = message_receive(talk->socket, &message);
+        if (r != MESSAGE_OK)
+                return err_say(err, -EPIPE, "the daemon in %s hung up", run->dir);
+        if (!strcmp(message_type(&message), "granted")) {
+                talk->page = message_take_fd(&message, 0);
+                talk->region = message_take_fd(&message, 1);
+                return on_granted(run, message.body);
+        }
+        if (strcmp(message_type(&message), "refused"))
+                return err_say(err, -EPROTO, "the daemon in %s answered '%s'", run->dir, message_type(&message));
+        return err_say(err, strcmp(message_text(message.body, "code", ""), "EINVAL") ? -EPERM : -EINVAL, "%s",
+                       message_text(message.body, "text", "refused"));
+}
+
+/* ---- what the keeper says ------------------------------------------------------------------------ */
+
+static void on_event(struct run_talk *talk, const json_t *body)
+{
+        const char *name = message_text(body, "name", "");
+
+        for (int event = 0; event < GATE_N_EVENTS; event++)
+                if (!strcmp(name, gate_event_name((enum gate_event)event)))
+                        run_print_event(talk->run, (enum gate_event)event, (pid_t)message_number(body, "process", 0),
+                                        message_text(body, "text", ""), (uint64_t)message_number(body, "untold", 0));
+}
+
+bool run_has_keeper(const struct run_talk *talk)
+{
+        struct region_books books;
+
+        return talk->page < 0 ||
+               (region_look(talk->region, PAGE_DESCRIPTOR, talk->tenancy, &books) == 0 && books.is_attached);
+}
+
+/* The command may use no card any more; whether it lives on is its own affair. One without a keeper does not notice. */
+static void on_gone(struct run_talk *talk)
+{
+        closep(&talk->socket);
+        talk->is_looking = !run_has_keeper(talk);
+        if (talk->is_looking)
+                return;
+        if (!talk->report && !talk->has_failed)
+                (void)fprintf(stderr,
+                              "sublet: %s: KEEPER_DIED: the tenant's keeper is gone, its driver calls fail from here "
+                              "on ('sublet explain KEEPER_DIED')\n",
+                              talk->run->lease.tenant);
+}
+
+static void on_failed(struct run_talk *talk, const char *text)
+{
+        talk->has_failed = true;
+        (void)fprintf(stderr, "sublet: %s: %s\n", talk->run->lease.tenant, text);
+        (void)kill(talk->run->child, SIGKILL);
+}
+
+/* False is the daemon's last word only where it knows no such tenancy: anything else may be otherwise in a moment. */
+static void on_returned(struct run_talk *talk, const json_t *body)
+{
+        bool is_back = message_flag(body, "ok", false);
+        bool is_over = !is_back && !strcmp(message_text(body, "code", ""), "ENOENT");
+
+        if (!talk->is_looking)
+                return;
+        talk->is_looking = !is_back && !is_over;
+        if (!is_back)
+                closep(&talk->socket);
+        if (is_over)
+                (void)fprintf(stderr,
+                              "sublet: %s: the daemon was replaced and has given this lease up meanwhile: the command "
+                              "goes on within its quota, but what it holds may be leased to others; end it and start "
+                              "it anew\n",
+                              talk->run->lease.tenant);
+}
+
+static void hear(struct run_talk *talk)
+{
+        _cleanup_(message_done) struct message message = { 0 };
+        int r = message_receive(talk->socket, &message);
+        const char *type;
+
+        if (r == MESSAGE_E_CLOSED || (r < 0 && r != -EPROTO))
+                on_gone(talk);
+        if (r != MESSAGE_OK)
+                return;
+        type = message_type(&message);
+        if (!strcmp(type, "event"))
+                on_event(talk, message.body);
+        else if (!strcmp(type, "report") && !talk->report)
+                talk->report = json_incref(message.body);
+        else if (!strcmp(type, "end"))
+                (void)kill(talk->run->child, SIGKILL);
+        else if (!strcmp(type, "returned"))
+                on_returned(talk, message.body);
+        else if (!strcmp(type, "failed") || !strcmp(type, "refused"))
+                on_failed(talk, message_text(message.body, "text", "the keeper could not start"));
+}
+
+static void knock(struct run_talk *talk)
+{
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        const int fds[] = { talk->page, talk->region };
+        struct sockaddr_un address;
+
+        if (fd < 0 || address_of(talk->run, &address, NULL) < 0 ||
+            connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
+            message_send(fd, message_new("return"), fds, ARRAY_SIZE(fds)) != MESSAGE_OK)
+                return;
+        talk->socket = TAKE_FD(fd);
+}
+
+/*
+ * The next daemon knows the tenancy by its number, and its lease from its store. That our word was sent means nothing: a
+ * daemon that is being killed may have let go of us, and still have its door, when we knock. Its answer counts.
+ */
+static void come_back(struct run_talk *talk)
+{
+        nsec now = clock_now();
+
+        if (now - talk->tried_at < (talk->socket < 0 ? RETURN_MS : ANSWER_MS) * NSEC_PER_MSEC)
+                return;
+        closep(&talk->socket);
+        talk->tried_at = now;
+        knock(talk);
+}
+
+/* For the daemon as for the command; the socket may be another one each time. */
+static void wait_for_either(struct run_talk *talk, struct pollfd fds[static 2])
+{
+        if (talk->is_looking)
+                come_back(talk);
+        fds[1].fd = talk->socket;
+        if (poll(fds, 2, talk->is_looking ? RETURN_MS : -1) < 0)
+                fds[0].revents = fds[1].revents = 0;
+}
+
+int run_wait_for_command(struct run_talk *talk, int signals)
+{
+        int code = 0;
+
+        for (;;) {
+                struct pollfd fds[] = { { .fd = signals, .events = POLLIN }, { .events = POLLIN } };
+
+                wait_for_either(talk, fds);
+                if (fds[1].revents)
+                        hear(talk);
+                if (fds[0].revents && run_take_signal(signals, talk->run->child, &code))
+                        return code;
+        }
+}
+
+void run_wait_for_report(struct run_talk *talk)
+{
+        nsec deadline = clock_now() + (nsec)REPORT_MS * NSEC_PER_MSEC, now;
+
+        while (talk->socket >= 0 && !talk->report && (now = clock_now()) < deadline) {
+                struct pollfd fd = { talk->socket, POLLIN, 0 };
+
+                if (poll(&fd, 1, (int)((deadline - now) / NSEC_PER_MSEC) + 1) > 0)
+                        hear(talk);
+        }
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------- */
+
+static int hand_over(struct run *run, int socket, int listener, struct err *err)
+{
+        int r = message_send(socket, message_new("listener"), &listener, 1);
+
+        (void)close(listener);
+        if (r == MESSAGE_OK)
+                return 0;
+        spawn_end_all();
+        return err_say(err, -EPIPE, "the daemon in %s hung up; the command has been ended", run->dir);
+}
+
+int run_ask(struct run_talk *talk, struct err *err)
+{
+        int r = talk->socket = reach(talk->run, err);
+
+        if (r >= 0)
+                r = ask(talk->run, talk->socket, err);
+        if (r >= 0)
+                r = await_grant(talk, err);
+        return r < 0 ? r : 0;
+}
+
+void run_talk_done(struct run_talk *talk)
+{
+        closep(&talk->socket);
+        closep(&talk->page);
+        closep(&talk->region);
+        json_decref(talk->report);
+        talk->report = NULL;
+}
+
+int run_with_daemon(struct run *run, const struct sock_fprog *filter, struct err *err)
+{
+        _cleanup_(run_talk_done) struct run_talk talk = { .run = run, .socket = -1, .page = -1, .region = -1 };
+        _cleanup_(closep) int signals = -1;
+        nsec start = clock_now();
+        int listener, code, r;
+
+        r = run_ask(&talk, err);
+        if (r >= 0) {
+                signals = r = run_watch_signals();
+                if (r >= 0)
+                        r = spawn_tenant(run->argv, filter, SIGKILL, &run->child, &listener, &code, err);
+        }
+        if (r == SPAWN_E_ENDED)
+                return code; /* the daemon takes the lease back */
+        if (r >= 0)
+                r = hand_over(run, talk.socket, listener, err);
+        if (r < 0)
+                return r;
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+        code = run_wait_for_command(&talk, signals);
+        spawn_end_all();
+        run_wait_for_report(&talk);
+        run_print_report(run, talk.report, code, clock_now() - start);
+        return talk.has_failed ? 125 : code;
+}

@@ -1,0 +1,146 @@
+/*
+ * Inside the pace: what its files share.
+ *
+ *      pace.c          the daemon's side: tenants come, go and are looked at
+ *      pace_thread.c   one turn of the thread after the other
+ *      pace_tally.c    what the meter says, attributed
+ *      pace_orders.c   what turns_next says, carried out
+ *
+ * All under LOCK_PACE but what is marked «thread», which is the thread's own.
+ */
+#pragma once
+
+#include "sched/sched.h"
+
+#include "base/lock.h"
+#include "base/map.h"
+#include "gpu/meter.h"
+
+#include <pthread.h>
+
+enum {
+        PACE_RECORDS = 4096, /* of the meter, that are read at once */
+        PACE_TICKS = 21,     /* points of the past second, and the one that it begins with */
+        PACE_EVENTS = 64,    /* that wait to be fetched */
+        PACE_CONTEXTS = 128, /* of one tenant that the meter may name */
+};
+
+#define PACE_TICK (50 * NSEC_PER_MSEC)
+
+/* A tenant that is alone stays on the device without records, also when it is idle (measured). So one that has been
+ * there that long without a sign of work is kicked: put off and let on again. If it was idle, the meter does not see
+ * it come back, and its time ends; if not, it has lost a millisecond, and the next kick comes later. */
+#define KICK_FIRST (100 * NSEC_PER_MSEC)
+#define KICK_LAST (3200 * NSEC_PER_MSEC)
+#define KICK_ANSWER (5 * NSEC_PER_MSEC)
+
+/* What tells a channel of the board apart. */
+struct pace_channels {
+        struct gpu_channel *compute; /* the channels that are switched */
+        size_t n_compute;
+        uint32_t contexts[PACE_CONTEXTS]; /* numbers of the groups' first channels */
+        size_t n_contexts;
+        uint32_t sequence; /* of the board, as of this */
+        bool is_known;
+};
+
+struct tenant {
+        uint64_t id;
+        struct board *board;
+        struct board_device *device; /* on the board */
+        permille share, cap;
+        enum turns_class class;
+        struct pace_channels channels;
+
+        nsec closed;             /* metered, of intervals that are over */
+        nsec used;               /* with the open one, as of metered_until; never falls. What the turns go by */
+        nsec idle;               /* of that, on the device without work: pace_tally.c */
+        nsec trim;               /* thought idle at the end of the latest interval */
+        nsec trim_sign, came_at; /* the latest launch then; when it came on since, 0: not yet */
+        nsec billed;             /* used less idle; never falls. What everybody else goes by */
+        nsec owed;               /* what its share entitled it to, ever */
+        nsec started_at;
+        uint64_t n_turns;
+        bool wants;
+
+        struct turns_order order; /* the present one */
+        nsec off_since;           /* when it was switched off; 0: it is on */
+        bool is_off;              /* so the device has been told */
+        bool must_kick;
+        nsec kicked_at, kick_after;
+        bool is_in_call; /* one that switches it is under way */
+        bool has_failed, was_let_on;
+        nsec retry_at;
+
+        nsec billed_at[PACE_TICKS], owed_at[PACE_TICKS]; /* at pace->ticks */
+};
+
+/* Channels that a tenant left behind, to be let on. */
+struct farewell {
+        struct farewell *next;
+        size_t n;
+        struct gpu_channel channels[];
+};
+
+struct pace {
+        struct lock lock;
+        const struct gpu_backend *backend;
+        struct pace_settings settings;
+        bool has_new_settings, is_over;
+        int wake; /* an eventfd: the thread is to look again */
+
+        struct tenant *tenants[TURNS_TENANTS_MAX];
+        size_t n_tenants;
+        struct map contexts; /* context -> tenant */
+        struct farewell *farewells;
+
+        /* who is on the device, as of metered_until */
+        bool is_taken;
+        struct tenant *resident; /* NULL, while taken: somebody that is not known */
+        uint32_t context;
+        nsec taken_at;
+
+        struct pace_device state;
+        nsec busy_used, ticked_at; /* somebody was on the device, ever */
+        nsec ticks[PACE_TICKS], busy_at[PACE_TICKS], foreign_at[PACE_TICKS];
+        size_t n_ticks; /* ever */
+        nsec turned_at;
+
+        struct pace_event events[PACE_EVENTS];
+        size_t n_events;
+        int ready; /* an eventfd, readable while there are events */
+        struct trace *trace;
+
+        /* thread */
+        pthread_t thread;
+        struct gpu_client *client;
+        struct meter *meter; /* NULL: none */
+        struct turns *turns;
+        struct meter_record *records;
+        struct turns_tenant view[TURNS_TENANTS_MAX];
+        struct turns_order orders[TURNS_TENANTS_MAX];
+        struct board_channel *rows; /* room for a board's */
+        struct gpu_channel *list;   /* room for a plan's */
+        size_t list_room;
+};
+
+/* pace.c */
+void pace_say(struct pace *pace, enum pace_event_kind kind, uint64_t tenant, int64_t detail);
+struct tenant *pace_find(struct pace *pace, uint64_t id); /* NULL: none */
+void pace_lost(struct pace *pace);                        /* the device is */
+
+/* pace_thread.c */
+void *pace_run(void *pace);
+
+/* pace_tally.c: under the lock */
+void tally_records(struct pace *pace, const struct meter_record *records, size_t n);
+void tally_until(struct pace *pace, nsec until);               /* the records up to then have been read */
+void tally_channels(struct pace *pace, struct tenant *tenant); /* if its board has changed; uses pace->rows */
+void tally_forget(struct pace *pace, struct tenant *tenant);
+void tally_second(struct pace *pace, nsec now); /* notes the past second's figures */
+void tally_rates(const struct pace *pace, const struct tenant *tenant, struct pace_row *ret);
+void tally_device(const struct pace *pace, struct pace_device *ret);
+
+/* pace_orders.c: by the thread, without the lock. False: the device is lost. */
+bool orders_apply(struct pace *pace, nsec now);
+void orders_end(struct pace *pace); /* everybody on, the driver's own slices */

@@ -1,0 +1,246 @@
+/*
+ * The thread: read the meter, look at the boards, ask turns_next, carry it out, sleep. It sleeps until turns_next
+ * wants to be asked again, or until somebody wakes it; never longer than a tick, so that the figures stay fresh.
+ */
+#include "sched/inside.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SHORTEST (100 * NSEC_PER_USEC)  /* a turn at most that often, whatever the policy says */
+#define WATCH_LEAST NSEC_PER_MSEC       /* between two looks at a tenant's rings: 8 us of a keeper each */
+#define WATCH_EACH (NSEC_PER_MSEC / 4)  /* more, for each tenant: all looks together stay below 4 % of a core */
+#define WATCH_ALONE (5 * NSEC_PER_MSEC) /* nobody waits for what it leaves, but idle time is not billed */
+
+/* ---- the meter ------------------------------------------------------------------------------- */
+
+static void note_lost(struct pace *pace, uint64_t lost, nsec now)
+{
+        struct trace_span span = { .from = pace->state.metered_until,
+                                   .until = now,
+                                   .kind = TRACE_LOST,
+                                   .detail = lost > UINT32_MAX ? UINT32_MAX : (uint32_t)lost };
+
+        if (!lost)
+                return;
+        pace->state.n_lost += lost;
+        trace_put(pace->trace, &span);
+        pace_say(pace, PACE_METER_LOST, 0, (int64_t)lost);
+}
+
+/* FLUSH takes 4 us, and what the device wrote before it is there after it (docs/time.md). False: the device is lost. */
+static bool read_meter(struct pace *pace)
+{
+        nsec before = clock_now();
+        bool is_first = true;
+        uint64_t lost;
+        int n;
+
+        do {
+                n = pace->meter ? meter_read(pace->meter, is_first, pace->records, PACE_RECORDS, &lost) : 0;
+                if (n < 0)
+                        return n != -ENODEV;
+                if (pace->meter) {
+                        LOCKED(&pace->lock);
+                        note_lost(pace, lost, before);
+                        tally_records(pace, pace->records, (size_t)n);
+                }
+                is_first = false;
+        } while (n == PACE_RECORDS);
+        LOCKED(&pace->lock);
+        tally_until(pace, before);
+        return true;
+}
+
+/* ---- the view -------------------------------------------------------------------------------- */
+
+static nsec watch_for(const struct pace *pace)
+{
+        nsec watch = pace->settings.watch;
+
+        if (watch)
+                return watch < 0 ? 0 : watch;
+        if (pace->n_tenants < 2)
+                return WATCH_ALONE;
+        watch = (nsec)pace->n_tenants * WATCH_EACH;
+        return watch > WATCH_LEAST ? watch : WATCH_LEAST;
+}
+
+static void ask_to_watch(struct tenant *tenant, nsec watch)
+{
+        if (tenant->device->watch == watch)
+                return;
+        tenant->device->watch = watch;
+        board_wish_tell(tenant->board);
+}
+
+static enum turns_work work_of(const struct tenant *tenant)
+{
+        if (!tenant->device->can_watch)
+                return TURNS_WORK_UNKNOWN;
+        return tenant->device->n_pending ? TURNS_WORK_PENDING : TURNS_WORK_NONE;
+}
+
+static void look_at(struct pace *pace, struct tenant *tenant, struct turns_tenant *ret)
+{
+        struct board_device *device = tenant->device;
+
+        if (device->is_let_on && !tenant->was_let_on && tenant->is_off) { /* its keeper took us for dead */
+                tenant->is_off = false;
+                tenant->off_since = 0;
+        }
+        tenant->was_let_on = device->is_let_on;
+        tally_channels(pace, tenant);
+        *ret = (struct turns_tenant){ .id = tenant->id,
+                                      .share = tenant->share,
+                                      .cap = tenant->cap,
+                                      .class = tenant->class,
+                                      .used = tenant->used,
+                                      .started_at = tenant->started_at,
+                                      .n_starts = tenant->n_turns,
+                                      .is_resident = pace->is_taken && pace->resident == tenant,
+                                      .n_groups = (unsigned int)tenant->channels.n_contexts,
+                                      .work = work_of(tenant),
+                                      .launched_at = device->launched_at };
+}
+
+/* For people, and for what was promised: the policy has its own, closer look. */
+static bool does_want(const struct turns_tenant *seen, const struct tenant *tenant, nsec now)
+{
+        if (seen->is_resident || seen->work == TURNS_WORK_PENDING)
+                return true;
+        if (now - seen->launched_at < PACE_TICK && seen->launched_at)
+                return true;
+        return tenant->is_off && tenant->wants; /* nothing that it could show */
+}
+
+/* What each of those has who were promised no share: an equal part of what is left, in millionths, and something. */
+static nsec part_of_rest(const struct pace *pace)
+{
+        nsec left = 1000 * TURNS_WHOLE, n = 0;
+
+        for (size_t i = 0; i < pace->n_tenants; i++) {
+                left -= 1000 * (nsec)pace->tenants[i]->share;
+                n += !pace->tenants[i]->share;
+        }
+        return n ? (left > 10 * TURNS_WHOLE ? left : 10 * TURNS_WHOLE) / n : 0;
+}
+
+static void owe(struct pace *pace, nsec span)
+{
+        nsec sum = 0, rest = part_of_rest(pace);
+
+        for (size_t i = 0; i < pace->n_tenants; i++)
+                if (pace->tenants[i]->wants)
+                        sum += pace->tenants[i]->share ? 1000 * (nsec)pace->tenants[i]->share : rest;
+        for (size_t i = 0; i < pace->n_tenants && sum; i++) {
+                struct tenant *tenant = pace->tenants[i];
+                nsec due = span * (tenant->share ? 1000 * (nsec)tenant->share : rest) / sum;
+                nsec most = span * tenant->cap / TURNS_WHOLE;
+
+                if (tenant->wants)
+                        tenant->owed += due < most ? due : most;
+        }
+}
+
+static size_t look(struct pace *pace, nsec now)
+{
+        nsec watch = watch_for(pace);
+
+        for (size_t i = 0; i < pace->n_tenants; i++) {
+                struct tenant *tenant = pace->tenants[i];
+
+                ask_to_watch(tenant, watch);
+                look_at(pace, tenant, &pace->view[i]);
+                tenant->wants = does_want(&pace->view[i], tenant, now);
+        }
+        if (pace->turned_at)
+                owe(pace, now - pace->turned_at);
+        pace->turned_at = now;
+        return pace->n_tenants;
+}
+
+/* ---- a turn ---------------------------------------------------------------------------------- */
+
+/* The orders from now on; when to look again. */
+static nsec decide(struct pace *pace, nsec now)
+{
+        LOCKED(&pace->lock);
+        struct turns_view view = { .now = now, .metered_until = pace->state.metered_until, .tenants = pace->view };
+        nsec until;
+
+        if (pace->has_new_settings)
+                turns_set(pace->turns, &pace->settings.turns);
+        pace->has_new_settings = false;
+        view.n_tenants = look(pace, now);
+        until = turns_next(pace->turns, &view, pace->orders);
+        for (size_t i = 0; i < pace->n_tenants; i++)
+                pace->tenants[i]->order = pace->orders[i];
+        if (now - pace->ticked_at >= PACE_TICK)
+                pace->state.cpu = clock_cpu();
+        tally_second(pace, now);
+        pace->state.turned_at = now;
+        return until;
+}
+
+static bool is_over(struct pace *pace)
+{
+        LOCKED(&pace->lock);
+
+        return pace->is_over;
+}
+
+static void sleep_until(const struct pace *pace, nsec until)
+{
+        struct pollfd poll = { .fd = pace->wake, .events = POLLIN };
+        nsec now = clock_now(), span = until - now;
+        struct timespec timeout;
+        uint64_t ignored;
+
+        span = span < SHORTEST ? SHORTEST : span > PACE_TICK ? PACE_TICK : span;
+        timeout = (struct timespec){ span / NSEC_PER_SEC, span % NSEC_PER_SEC };
+        if (ppoll(&poll, 1, &timeout, NULL) > 0)
+                (void)!read(pace->wake, &ignored, sizeof(ignored));
+}
+
+/* Windows end in time also on a busy machine, where we may. */
+static void be_punctual(void)
+{
+        struct sched_param param = { .sched_priority = 1 };
+
+        (void)prctl(PR_SET_NAME, "sublet-pace");
+        (void)prctl(PR_SET_TIMERSLACK, 1000UL);
+        (void)sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
+}
+
+void *pace_run(void *context)
+{
+        struct pace *pace = context;
+        nsec until, now;
+
+        be_punctual();
+        while (!is_over(pace)) {
+                if (pace->state.is_lost) {
+                        sleep_until(pace, INT64_MAX);
+                        continue;
+                }
+                if (!read_meter(pace)) {
+                        pace_lost(pace);
+                        continue;
+                }
+                now = clock_now();
+                until = decide(pace, now);
+                if (orders_apply(pace, now))
+                        sleep_until(pace, until);
+                else
+                        pace_lost(pace);
+        }
+        orders_end(pace);
+        return NULL;
+}

@@ -1,0 +1,137 @@
+/* Who is the MPS server of a device, and what is its own; see mps_server.h. */
+#include "shim/mps_server.h"
+
+#include "base/cleanup.h"
+#include "gate/gate.h"
+#include "rm/numbers.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void closedirp(DIR **dir)
+{
+        if (*dir)
+                (void)closedir(*dir);
+}
+
+/* A small file, as text. False: it cannot be read. */
+static bool read_text(const char *path, char *to, size_t room)
+{
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, to, room - 1);
+
+        if (n < 0)
+                return false;
+        to[n] = '\0';
+        return true;
+}
+
+/* Of /proc/PROCESS/stat, if its name begins so: the parent (field 4) and the start (22), behind the name, which may hold anything. */
+static bool stat_of(pid_t process, const char *name, pid_t *ret_parent, uint64_t *ret_begun)
+{
+        char path[64], text[1024];
+        unsigned long long begun = 0;
+        const char *at;
+        int parent = 0;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/stat", process);
+        if (!read_text(path, text, sizeof(text)) || !(at = strrchr(text, ')')))
+                return false;
+        if (!strchr(text, '(') || strncmp(strchr(text, '(') + 1, name, strlen(name)) != 0)
+                return false;
+        if (sscanf(at + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &parent,
+                   &begun) != 2 ||
+            at[2] == 'Z')
+                return false;
+        *ret_parent = parent;
+        *ret_begun = begun;
+        return true;
+}
+
+uint64_t mps_begun(pid_t process)
+{
+        uint64_t begun = 0;
+        pid_t parent;
+
+        return process > 0 && stat_of(process, "", &parent, &begun) ? begun : 0;
+}
+
+pid_t mps_server(pid_t control)
+{
+        _cleanup_(closedirp) DIR *dir = opendir("/proc");
+        const struct dirent *entry;
+        uint64_t begun;
+        pid_t parent;
+
+        while (dir && control > 0 && (entry = readdir(dir))) {
+                pid_t process = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
+
+                if (process > 0 && stat_of(process, "nvidia-cuda-mps", &parent, &begun) && parent == control)
+                        return process;
+        }
+        return 0;
+}
+
+pid_t mps_control(const char *dir, unsigned int device, uint64_t *ret_begun)
+{
+        unsigned long long begun;
+        char path[160], text[64];
+        int process;
+
+        (void)snprintf(path, sizeof(path), "%s/mps/%u/control", dir, device);
+        if (!read_text(path, text, sizeof(text)) || sscanf(text, "%d %llu", &process, &begun) != 2)
+                return 0;
+        if (!begun || mps_begun(process) != begun)
+                return 0;
+        *ret_begun = begun;
+        return process;
+}
+
+/* The driver takes a client's name only on the descriptor through which the client was made; for another's it is
+ * INVALID_CLIENT. Source: client_resource.c, 525 to 595; measured, H200, 580.159.04. */
+static bool is_clients(const struct gate_driver *driver, int fd, uint32_t client)
+{
+        uint8_t block[32] = { 0 }, ids[128] = { 0 };
+        uint32_t minor;
+
+        if (driver->node(driver->context, fd, &minor) != RM_NODE_CTL)
+                return false;
+        rm_put32(block, sizeof(block), 0, client);
+        rm_put32(block, sizeof(block), 4, client);
+        rm_put32(block, sizeof(block), 8, RM_GET_ATTACHED_IDS);
+        rm_put64(block, sizeof(block), 16, (uintptr_t)ids);
+        rm_put32(block, sizeof(block), 24, sizeof(ids));
+        return driver->ioctl(driver->context, fd, 3u << 30 | 32u << 16 | 'F' << 8 | RM_NR_CONTROL, block) >= 0 &&
+               rm_get32(block, sizeof(block), 28) == RM_STATUS_OK;
+}
+
+bool mps_lends(const char *dir, unsigned int device, const struct gate_driver *driver, uint32_t client)
+{
+        uint64_t begun;
+        pid_t server = mps_server(mps_control(dir, device, &begun));
+        _cleanup_(closep) int pidfd = server > 0 ? (int)syscall(SYS_pidfd_open, server, 0) : -1;
+        _cleanup_(closedirp) DIR *fds = NULL;
+        const struct dirent *entry;
+        bool is_its = false;
+        char path[64];
+
+        if (pidfd < 0)
+                return false;
+        (void)snprintf(path, sizeof(path), "/proc/%d/fd", server);
+        fds = opendir(path);
+        while (fds && !is_its && (entry = readdir(fds))) {
+                _cleanup_(closep) int fd = -1;
+
+                if (!isdigit((unsigned char)entry->d_name[0]))
+                        continue;
+                fd = (int)syscall(SYS_pidfd_getfd, pidfd, atoi(entry->d_name), 0);
+                is_its = fd >= 0 && is_clients(driver, fd, client);
+        }
+        return is_its;
+}

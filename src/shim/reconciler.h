@@ -1,0 +1,47 @@
+/*
+ * The steward of a keeper: a thread that makes what the daemon wishes on the board come true, and lets the
+ * tenant go on when nobody wishes any more.
+ *
+ *      S1  A dead or silent daemon keeps nobody off: its tenants' channels are on again within 1 s.
+ *      S2  A daemon is dead when its socket has hung up: the kernel closes it when the last of its threads has gone,
+ *          so no call of it is under way any more. Only then are its wishes on the board taken back.
+ *      S3  A daemon is silent when its beat is older than BOARD_SILENT_MSEC. It may come back: its wishes stay on
+ *          the board, are not followed, and are followed again with the next beat.
+ *      S4  A wish may change during a call that follows it; so it is looked at again after the call.
+ *
+ * Blocks: driver calls, here and on no other thread of the keeper (but on those that answer the tenant, for its
+ * own new channels).
+ */
+#pragma once
+
+#include "gate/gate.h"
+#include "wire/control_block.h"
+
+#include <pthread.h>
+
+struct steward {
+        struct gate *gate;   /* borrowed */
+        struct board *board; /* borrowed */
+        const struct lease *lease;
+
+        atomic_bool is_orphan;   /* set by the keeper: the daemon's socket has hung up */
+        atomic_bool has_let_on;  /* set here: what the dead daemon wished is undone */
+        atomic_bool has_changed; /* channels have come or gone */
+        atomic_bool is_ending;
+        pthread_t thread;
+
+        /* Of the thread. */
+        struct {
+                nsec looked_at;
+                nsec retry_at; /* a slice could not be set; 0: all could */
+        } devices[LEASE_DEVICES_MAX];
+};
+
+/* gate, board and lease are set. 0; -errno. */
+int steward_start(struct steward *steward);
+void steward_stop(struct steward *steward);
+
+void steward_wake(struct steward *steward);
+
+/* What holds for a device now; any thread. */
+struct gate_wish steward_wish(const struct steward *steward, unsigned int device);

@@ -1,0 +1,131 @@
+/* How the daemon starts a keeper; see keeper.h. */
+#include "shim/spawner.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+bool keeper_is_listener(int fd)
+{
+        char path[32], link[64] = { 0 };
+
+        (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        return readlink(path, link, sizeof(link) - 1) > 0 && !strcmp(link, "anon_inode:seccomp notify");
+}
+
+/* The lease as a file at its beginning. Or -errno. */
+static int lease_file(const struct message_lease *lease)
+{
+        _cleanup_(closep) int fd = memfd_create("sublet-lease", MFD_CLOEXEC);
+        json_t *body = message_lease_new(lease);
+        _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+
+        json_decref(body);
+        if (!text)
+                return -ENOMEM;
+        if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text) || lseek(fd, 0, SEEK_SET) < 0)
+                return -EIO;
+        return TAKE_FD(fd);
+}
+
+/* Out of the way of the fixed numbers, so that one cannot overwrite another. */
+static int moved(int fd)
+{
+        int r = fcntl(fd, F_DUPFD_CLOEXEC, KEEPER_N_FDS);
+
+        return r < 0 ? -errno : r;
+}
+
+struct places {
+        int fds[KEEPER_N_FDS]; /* what is to be at that number; -1: nothing */
+};
+
+static void places_done(struct places *places)
+{
+        for (int i = KEEPER_FD_LISTENER; i < KEEPER_N_FDS; i++)
+                closep(&places->fds[i]);
+}
+
+static int places_init(struct places *places, const struct keeper_start *start)
+{
+        _cleanup_(closep) int lease = lease_file(start->lease);
+        const int from[] = { start->listener, start->daemon, start->run, lease, start->init };
+
+        for (int i = 0; i < KEEPER_N_FDS; i++)
+                places->fds[i] = -1;
+        if (lease < 0)
+                return lease;
+        for (int i = 0; i < (int)ARRAY_SIZE(from); i++) {
+                if (from[i] < 0)
+                        continue;
+                places->fds[KEEPER_FD_LISTENER + i] = moved(from[i]);
+                if (places->fds[KEEPER_FD_LISTENER + i] < 0)
+                        return places->fds[KEEPER_FD_LISTENER + i];
+        }
+        return 0;
+}
+
+/* 0, or an errno. */
+static int place(posix_spawn_file_actions_t *actions, const struct places *places)
+{
+        int r = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+
+        if (!r)
+                r = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+        for (int i = KEEPER_FD_LISTENER; i < KEEPER_N_FDS && !r; i++)
+                r = places->fds[i] < 0 ? posix_spawn_file_actions_addclose(actions, i) :
+                                         posix_spawn_file_actions_adddup2(actions, places->fds[i], i);
+        return r ? r : posix_spawn_file_actions_addclosefrom_np(actions, KEEPER_N_FDS);
+}
+
+/* Signals as a program expects them, whatever the daemon blocks. */
+static void set_attributes(posix_spawnattr_t *attributes)
+{
+        sigset_t none, all;
+
+        (void)sigemptyset(&none);
+        (void)sigfillset(&all);
+        (void)posix_spawnattr_setsigmask(attributes, &none);
+        (void)posix_spawnattr_setsigdefault(attributes, &all);
+        (void)posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+}
+
+int keeper_spawn_here(const struct keeper_start *start, pid_t *ret_process, struct err *err)
+{
+        char sublet[] = "sublet", verb[] = "keeper", option[] = "--dir";
+        _cleanup_(freep) char *dir = strdup(start->dir);
+        char *argv[] = { sublet, verb, option, dir, NULL };
+        _cleanup_(places_done) struct places places;
+        posix_spawn_file_actions_t actions;
+        posix_spawnattr_t attributes;
+        int r;
+
+        r = places_init(&places, start);
+        if (r < 0 || !dir)
+                return err_set(err, r < 0 ? r : -ENOMEM, "starting the keeper of '%s'", start->lease->tenant);
+        (void)posix_spawn_file_actions_init(&actions);
+        (void)posix_spawnattr_init(&attributes);
+        set_attributes(&attributes);
+        r = place(&actions, &places);
+        if (!r)
+                r = posix_spawn(ret_process, "/proc/self/exe", &actions, &attributes, argv, environ);
+        (void)posix_spawnattr_destroy(&attributes);
+        (void)posix_spawn_file_actions_destroy(&actions);
+        return r ? err_set(err, -r, "starting the keeper of '%s'", start->lease->tenant) : 0;
+}
+
+int keeper_spawn(const struct keeper_start *start, pid_t *ret_process, struct err *err)
+{
+        int r = keeper_home_ask(start, ret_process, err);
+
+        if (r == KEEPER_E_HOME)
+                return keeper_spawn_here(start, ret_process, err);
+        return r < 0 ? err_while(err, "starting the keeper of '%s'", start->lease->tenant) : 0;
+}

@@ -1,0 +1,206 @@
+#include "shim/spawner.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "wire/directory.h"
+#include "shim/verbs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+static const char usage[] =
+        "usage: sublet keepers [--dir DIR]\n"
+        "Starts keepers, the processes that hold tenants' quotas, for a daemon that is replaced with its whole "
+        "container:\n"
+        "they are then this one's children, and outlive it. A daemon with the same DIR finds it there by itself. Ends\n"
+        "after SIGTERM with its last keeper.\n\n"
+        "      --dir DIR        where the daemon's sockets are (SUBLET_DIR; default /run/sublet)\n";
+
+enum {
+        PATIENCE_SEC = 2, /* for a request from who has connected: nobody else is served meanwhile */
+};
+
+struct home {
+        const char *option;
+        char dir[PATH_MAX]; /* the same, absolute */
+        int door;           /* -1: no more are started (H3) */
+        int signals;        /* signalfd */
+        unsigned int n_keepers;
+};
+
+/* ---- a request --------------------------------------------------------------------------------- */
+
+static void answer(int socket, const char *type, pid_t process, const char *text)
+{
+        json_t *body = message_new(type);
+
+        (void)json_object_set_new(body, "process", json_integer(process));
+        (void)json_object_set_new(body, "text", json_string(text));
+        (void)message_send(socket, body, NULL, 0);
+}
+
+static int start(struct home *home, const struct message *message, pid_t *ret, struct err *err)
+{
+        struct keeper_request request;
+        struct keeper_start start = {
+                .lease = &request.lease, .dir = home->dir, .listener = -1, .daemon = -1, .run = -1, .init = -1
+        };
+        int *const to[KEEPER_N_FDS] = { [KEEPER_FD_LISTENER] = &start.listener,
+                                        [KEEPER_FD_DAEMON] = &start.daemon,
+                                        [KEEPER_FD_RUN] = &start.run,
+                                        [KEEPER_FD_INIT] = &start.init };
+
+        if (strcmp(message_type(message), "start") != 0 ||
+            keeper_request_parse(message->body, message->n_fds, &request) < 0)
+                return err_say(err, -EPROTO, "what was asked is not understood");
+        for (size_t i = 0; i < message->n_fds; i++)
+                *to[request.numbers[i]] = message->fds[i];
+        return keeper_spawn_here(&start, ret, err);
+}
+
+/* H2 */
+static bool may_ask(int socket)
+{
+        struct ucred who = { 0 };
+        socklen_t size = sizeof(who);
+
+        return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
+}
+
+static void serve(struct home *home)
+{
+        _cleanup_(closep) int fd = accept4(home->door, NULL, NULL, SOCK_CLOEXEC);
+        _cleanup_(message_done) struct message message = { 0 };
+        const struct timeval patience = { .tv_sec = PATIENCE_SEC };
+        struct err err = { 0 };
+        pid_t process;
+        int r;
+
+        if (fd < 0 || !may_ask(fd) || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0)
+                return;
+        if (message_receive(fd, &message) != MESSAGE_OK)
+                return;
+        r = start(home, &message, &process, &err);
+        if (r < 0) {
+                answer(fd, "failed", 0, err.text);
+                (void)fprintf(stderr, "sublet keepers: %s\n", err.text);
+                return;
+        }
+        home->n_keepers++;
+        answer(fd, "started", process, "");
+}
+
+/* ---- until it is told to end ------------------------------------------------------------------- */
+
+static void on_signal(struct home *home)
+{
+        struct signalfd_siginfo info;
+
+        while (read(home->signals, &info, sizeof(info)) == sizeof(info))
+                if (info.ssi_signo != SIGCHLD)
+                        closep(&home->door);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+                home->n_keepers--;
+}
+
+static int open_signals(void)
+{
+        sigset_t set;
+
+        (void)sigemptyset(&set);
+        (void)sigaddset(&set, SIGTERM);
+        (void)sigaddset(&set, SIGINT);
+        (void)sigaddset(&set, SIGCHLD);
+        if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+                return -errno;
+        return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+/* In place of what was there before: an older home has its keepers, and needs its door no more. */
+static int open_door(struct home *home, struct err *err)
+{
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        mode_t mask;
+        int r;
+
+        if (mkdir(home->option, 0755) < 0 && errno != EEXIST)
+                return err_set(err, -errno, "making %s", home->option);
+        if (!realpath(home->option, home->dir)) /* keepers are told, and do not begin where we did */
+                return err_set(err, -errno, "looking for %s", home->option);
+        r = directory_check(home->dir, err);
+        if (r < 0)
+                return r;
+        r = snprintf(address.sun_path, sizeof(address.sun_path), "%s/keepers.sock", home->dir);
+        if (r < 0 || (size_t)r >= sizeof(address.sun_path))
+                return err_say(err, -ENAMETOOLONG, "--dir %s: too long for a socket's address", home->option);
+        (void)unlink(address.sun_path);
+        mask = umask(0177);
+        r = fd < 0 ? -1 : bind(fd, (const struct sockaddr *)&address, sizeof(address));
+        (void)umask(mask);
+        if (r < 0 || listen(fd, SOMAXCONN) < 0)
+                return err_set(err, -errno, "listening on %s", address.sun_path);
+        return TAKE_FD(fd);
+}
+
+static int options(struct home *home, int argc, char **argv)
+{
+        const char *dir = getenv("SUBLET_DIR");
+
+        home->option = dir && *dir ? dir : "/run/sublet";
+        for (int i = 1; i < argc; i++) {
+                if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
+                        (void)fputs(usage, stdout);
+                        return 1;
+                }
+                if (!strcmp(argv[i], "--dir") && i + 1 < argc)
+                        home->option = argv[++i];
+                else if (!strncmp(argv[i], "--dir=", 6))
+                        home->option = argv[i] + 6;
+                else
+                        return -EINVAL;
+        }
+        return 0;
+}
+
+int keepers_main(int argc, char **argv)
+{
+        struct home home = { .door = -1, .signals = -1 };
+        struct err err = { 0 };
+        int r = options(&home, argc, argv);
+
+        if (r != 0) {
+                if (r < 0)
+                        (void)fprintf(stderr, "sublet keepers: which option is that? See 'sublet keepers --help'\n");
+                return r < 0 ? 2 : 0;
+        }
+        home.signals = open_signals();
+        home.door = home.signals < 0 ? -1 : open_door(&home, &err);
+        if (home.door < 0) {
+                (void)fprintf(stderr, "sublet keepers: %s\n", err.text[0] ? err.text : strerror(-home.signals));
+                return 1;
+        }
+        (void)fprintf(stderr, "sublet keepers: at %s/keepers.sock\n", home.dir);
+        while (home.door >= 0 || home.n_keepers) { /* H3 */
+                struct pollfd fds[] = { { home.signals, POLLIN, 0 }, { home.door, POLLIN, 0 } };
+
+                if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
+                        return 1;
+                if (fds[0].revents)
+                        on_signal(&home);
+                if (fds[1].revents && home.door >= 0)
+                        serve(&home);
+        }
+        return 0;
+}

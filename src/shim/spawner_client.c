@@ -1,0 +1,111 @@
+/* The two ends of a request to the keepers' home, see keeper_home.h: «start» with the descriptors, «started» or «failed». */
+#include "shim/spawner.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+enum {
+        ANSWER_SEC = 2, /* the daemon hears nobody else meanwhile */
+};
+
+/* A connection; -ENOENT: nobody is there; -errno. */
+static int reach(const char *dir, struct err *err)
+{
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        const struct timeval patience = { .tv_sec = ANSWER_SEC };
+        struct ucred who = { 0 };
+        socklen_t size = sizeof(who);
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/keepers.sock", dir);
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
+            setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
+                return err_set(err, -errno, "reaching the keepers' home");
+        if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+                return errno == ENOENT || errno == ECONNREFUSED ?
+                               -ENOENT :
+                               err_set(err, -errno, "reaching the keepers' home at %s", address.sun_path);
+        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0 || who.uid != geteuid())
+                return err_say(err, -EPERM, "%s is another user's", address.sun_path);
+        return TAKE_FD(fd);
+}
+
+static int send_start(int socket, const struct keeper_start *start)
+{
+        const int from[] = { start->listener, start->daemon, start->run, start->init },
+                  numbers[] = { KEEPER_FD_LISTENER, KEEPER_FD_DAEMON, KEEPER_FD_RUN, KEEPER_FD_INIT };
+        json_t *body = message_new("start"), *list = json_array();
+        int fds[ARRAY_SIZE(from)];
+        size_t n = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(from); i++) {
+                if (from[i] < 0)
+                        continue;
+                fds[n++] = from[i];
+                (void)json_array_append_new(list, json_integer(numbers[i]));
+        }
+        (void)json_object_set_new(body, "lease", message_lease_new(start->lease));
+        (void)json_object_set_new(body, "numbers", list);
+        return message_send(socket, body, fds, n);
+}
+
+static int hear(int socket, pid_t *ret_process, struct err *err)
+{
+        _cleanup_(message_done) struct message message = { 0 };
+        int r = message_receive(socket, &message);
+        int64_t process;
+
+        if (r != MESSAGE_OK)
+                return err_say(err, -ETIMEDOUT, "the keepers' home does not answer");
+        process = message_number(message.body, "process", 0);
+        if (strcmp(message_type(&message), "started") != 0 || process <= 0 || process > INT32_MAX)
+                return err_say(err, -EIO, "the keepers' home: %.160s",
+                               message_text(message.body, "text", "an answer that is none"));
+        *ret_process = (pid_t)process;
+        return 0;
+}
+
+int keeper_home_ask(const struct keeper_start *start, pid_t *ret_process, struct err *err)
+{
+        int r = reach(start->dir, err);
+        _cleanup_(closep) int fd = r;
+
+        if (r < 0)
+                return r == -ENOENT ? KEEPER_E_HOME : r;
+        r = send_start(fd, start);
+        if (r != MESSAGE_OK)
+                return err_say(err, r < 0 ? r : -EIO, "the keepers' home takes no request");
+        return hear(fd, ret_process, err);
+}
+
+int keeper_request_parse(const json_t *body, size_t n_fds, struct keeper_request *ret)
+{
+        const json_t *list = json_object_get(body, "numbers");
+        struct keeper_request request = { 0 };
+        unsigned int seen = 0;
+
+        if (json_array_size(list) != n_fds || n_fds > MESSAGE_FDS ||
+            message_lease_parse(json_object_get(body, "lease"), &request.lease) < 0)
+                return -EPROTO;
+        for (size_t i = 0; i < n_fds; i++) {
+                json_int_t number = json_integer_value(json_array_get(list, i));
+
+                if (number < KEEPER_FD_LISTENER || number >= KEEPER_N_FDS || number == KEEPER_FD_LEASE ||
+                    seen & 1u << number)
+                        return -EPROTO;
+                seen |= 1u << number;
+                request.numbers[i] = (int)number;
+        }
+        if (!(seen & 1u << KEEPER_FD_DAEMON))
+                return -EPROTO;
+        *ret = request;
+        return 0;
+}

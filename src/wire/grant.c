@@ -1,0 +1,155 @@
+#include "wire/grant.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+
+enum {
+        /* Of 2048 groups of a run list, a CUDA context takes 4; of 2048 channels 20. */
+        GROUPS_MAX = 512,
+        CHANNELS_MAX = 1536,
+};
+
+static int device_parse(const char *text, const struct lease *lease, unsigned int *ret, struct err *err)
+{
+        uint64_t number;
+
+        if (number_parse(text, &number) < 0)
+                return err_say(err, -EINVAL, "'%s' is not a device number", text);
+        if (number >= lease->n_devices)
+                return lease->n_devices == 1 ?
+                               err_say(err, -EINVAL, "there is no device %s: this machine has only device 0", text) :
+                               err_say(err, -EINVAL, "there is no device %s: this machine has %u (0 to %u)", text,
+                                       lease->n_devices, lease->n_devices - 1);
+        *ret = (unsigned int)number;
+        return 0;
+}
+
+static int select_gpus(const char *gpus, struct lease *lease, struct err *err)
+{
+        _cleanup_(freep) char *copy = gpus ? strdup(gpus) : NULL;
+        bool is_all = !gpus || !strcmp(gpus, "all");
+        char *rest = copy, *item;
+        unsigned int device = 0;
+        int r;
+
+        for (unsigned int i = 0; i < lease->n_devices; i++)
+                lease->devices[i].is_granted = is_all;
+        if (is_all)
+                return 0;
+        if (!copy)
+                return err_set(err, -ENOMEM, "--gpu");
+        while ((item = strsep(&rest, ","))) {
+                r = device_parse(item, lease, &device, err);
+                if (r < 0)
+                        return err_while(err, "--gpu %s", gpus);
+                lease->devices[device].is_granted = true;
+        }
+        return 0;
+}
+
+static int set_quota(const char *text, struct lease_device *device, unsigned int index, struct err *err)
+{
+        char has[BYTES_TEXT];
+        bytes size;
+        int r = bytes_parse(text, device->total, &size);
+
+        if (r < 0)
+                return err_say(err, r, "'%s' is not a size such as 8G, 512M or 25%%", text);
+        if (size > device->total)
+                return err_say(err, -ERANGE, "%s is more than device %u has (%s)", text, index,
+                               bytes_format(device->total, has));
+        device->quota.size = size;
+        return 0;
+}
+
+/* "16G" is for every device granted, "1=16G" for one. */
+static int set_item(char *item, struct lease *lease, struct err *err)
+{
+        char *size = strchr(item, '=');
+        unsigned int device = 0;
+        int r;
+
+        if (size) {
+                *size++ = '\0';
+                r = device_parse(item, lease, &device, err);
+                if (r < 0)
+                        return r;
+                if (!lease->devices[device].is_granted)
+                        return err_say(err, -EINVAL, "device %u is not among --gpu", device);
+                return set_quota(size, &lease->devices[device], device, err);
+        }
+        for (unsigned int i = 0; i < lease->n_devices; i++) {
+                if (!lease->devices[i].is_granted)
+                        continue;
+                r = set_quota(item, &lease->devices[i], i, err);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int set_memory(const char *memory, struct lease *lease, struct err *err)
+{
+        _cleanup_(freep) char *copy = memory ? strdup(memory) : NULL;
+        char *rest = copy, *item;
+
+        for (unsigned int i = 0; i < lease->n_devices; i++)
+                lease->devices[i].quota.size = lease->devices[i].total;
+        if (!memory)
+                return 0;
+        if (!copy)
+                return err_set(err, -ENOMEM, "--mem");
+        while ((item = strsep(&rest, ",")))
+                if (set_item(item, lease, err) < 0)
+                        return err_while(err, "--mem %s", memory);
+        return 0;
+}
+
+static int set_host(const char *host, struct lease *lease, struct err *err)
+{
+        struct sysinfo info;
+        bytes whole, size;
+        int r;
+
+        if (sysinfo(&info) < 0)
+                return err_set(err, -errno, "asking for the machine's memory");
+        whole = (bytes)info.totalram * info.mem_unit;
+        if (!host) {
+                lease->host.size = whole;
+                return 0;
+        }
+        r = bytes_parse(host, whole, &size);
+        if (r < 0)
+                return err_say(err, r, "--host-mem %s: not a size such as 8G, 512M or 25%%", host);
+        lease->host.size = size;
+        return 0;
+}
+
+static int set_managed(const char *managed, struct lease *lease, struct err *err)
+{
+        static const char *const names[] = { "charge", "deny", "allow" };
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (!managed || !strcmp(managed, names[i])) {
+                        lease->managed = (enum lease_managed)i;
+                        return 0;
+                }
+        return err_say(err, -EINVAL, "--managed=%s: charge, deny or allow", managed);
+}
+
+int grant_apply(const struct grant *grant, struct lease *lease, struct err *err)
+{
+        int r;
+
+        if ((r = select_gpus(grant->gpus, lease, err)) < 0 || (r = set_memory(grant->memory, lease, err)) < 0 ||
+            (r = set_host(grant->host, lease, err)) < 0 || (r = set_managed(grant->managed, lease, err)) < 0)
+                return r;
+        lease->groups_max = GROUPS_MAX;
+        lease->channels_max = CHANNELS_MAX;
+        return 0;
+}

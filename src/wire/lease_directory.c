@@ -1,0 +1,154 @@
+#include "wire/lease_directory.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "preload/usage_segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+
+static const char *const names[] = { "page", "region", "libsublet.so", "ld.so.preload", "attach.sock" };
+
+int place_library(char ret[static PATH_MAX], struct err *err)
+{
+        static const char *const places[] = { "hook", "../lib/sublet" };
+        char self[PATH_MAX];
+        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+        self[n < 0 ? 0 : n] = '\0';
+        *strrchr(n > 0 ? self : strcpy(self, "/"), '/') = '\0';
+        for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+                if (snprintf(ret, PATH_MAX, "%s/%s/libsublet.so", self, places[i]) < PATH_MAX && access(ret, R_OK) == 0)
+                        return 0;
+        return err_say(err, -ENOENT, "libsublet.so is not beside %s, where it was installed", self);
+}
+
+void place_page(const struct gpu_backend *backend, const struct lease *lease, struct page *ret)
+{
+        struct stat st;
+
+        memset(ret, 0, sizeof(*ret));
+        ret->lease = *lease;
+        ret->layout = backend->layout;
+        ret->is_sim = !strcmp(backend->name, "sim");
+        if (!ret->is_sim && stat("/dev/nvidia-uvm", &st) == 0)
+                ret->uvm_major = major(st.st_rdev);
+}
+
+/* ---- the directory ------------------------------------------------------------------------------- */
+
+/* A new file in it; whoever has put one there before us is refused. Or -errno. */
+static int create(int dir, const char *name, mode_t mode)
+{
+        _cleanup_(closep) int fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+        return fd < 0 || fchmod(fd, mode) < 0 ? -errno : TAKE_FD(fd);
+}
+
+static int write_file(int dir, const char *name, const void *from, size_t size)
+{
+        _cleanup_(closep) int fd = create(dir, name, 0444);
+
+        if (fd < 0)
+                return fd;
+        return write(fd, from, size) == (ssize_t)size ? 0 : -EIO;
+}
+
+static int copy_library(int dir, struct err *err)
+{
+        char path[PATH_MAX];
+        int r = place_library(path, err);
+        _cleanup_(closep) int from = r < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+        _cleanup_(closep) int to = -1;
+        ssize_t n;
+
+        if (r < 0)
+                return r;
+        to = from < 0 ? -errno : create(dir, "libsublet.so", 0755);
+        if (to < 0)
+                return err_set(err, to, "copying %s", path);
+        while ((n = sendfile(to, from, NULL, 1 << 30)) > 0)
+                ;
+        return n < 0 ? err_set(err, -errno, "copying %s", path) : 0;
+}
+
+/* The page comes last: a directory that has one is whole. */
+static int fill(int dir, struct page *page, struct err *err)
+{
+        static const char preload[] = PAGE_MOUNT_DIR "/libsublet.so\n";
+        _cleanup_(closep) int region = create(dir, "region", 0666);
+        int r = region;
+
+        if (r < 0 || (r = page_seal(page)) < 0 || (r = region_write(region, page->tenancy)) < 0 ||
+            (r = write_file(dir, "ld.so.preload", preload, sizeof(preload) - 1)) < 0)
+                return err_set(err, r, "writing the lease");
+        r = copy_library(dir, err);
+        if (r < 0)
+                return r;
+        r = write_file(dir, "page", page, sizeof(*page));
+        return r < 0 ? err_set(err, r, "writing the lease") : 0;
+}
+
+/* The region is memory that processes share, at every allocation: a disk would write it back again and again. */
+static int check_is_memory(int dir, const char *path, struct err *err)
+{
+        struct statfs fs;
+
+        if (fstatfs(dir, &fs) < 0)
+                return err_set(err, -errno, "looking for %s", path);
+        return fs.f_type == TMPFS_MAGIC ?
+                       0 :
+                       err_say(err, -EXDEV, "%s is not on a tmpfs: choose a directory under /run or /dev/shm", path);
+}
+
+static int say_there(const char *dir, struct err *err)
+{
+        return err_say(err, -EEXIST, "%s is there already: choose another directory, or 'sublet lease --end %s'", dir,
+                       dir);
+}
+
+int place_check(const char *dir, struct err *err)
+{
+        _cleanup_(freep) char *copy = strdup(dir);
+        _cleanup_(closep) int above = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+        if (faccessat(AT_FDCWD, dir, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+                return say_there(dir, err);
+        return above < 0 ? err_set(err, -errno, "making %s", dir) : check_is_memory(above, dir, err);
+}
+
+int place_make(const char *dir, struct page *page, struct err *err)
+{
+        _cleanup_(closep) int fd = -1;
+        int r;
+
+        if (mkdir(dir, 0755) < 0)
+                return errno == EEXIST ? say_there(dir, err) : err_set(err, -errno, "making %s", dir);
+        fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        r = fd < 0 || fchmod(fd, 0755) < 0 ? err_set(err, -errno, "making %s", dir) : check_is_memory(fd, dir, err);
+        if (r == 0)
+                r = fill(fd, page, err);
+        if (r < 0)
+                (void)place_remove(dir, NULL);
+        return r;
+}
+
+int place_remove(const char *dir, struct err *err)
+{
+        _cleanup_(closep) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+        if (fd < 0)
+                return err_set(err, -errno, "looking for %s", dir);
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (unlinkat(fd, names[i], 0) < 0 && errno != ENOENT)
+                        return err_set(err, -errno, "removing %s/%s", dir, names[i]);
+        return rmdir(dir) < 0 ? err_set(err, -errno, "removing %s", dir) : 0;
+}

@@ -1,0 +1,326 @@
+/*
+ * A request for a lease, and a lease, as JSON: messages.h. What comes in is checked field by field: a text
+ * that does not fit or a number out of range is refused, never cut.
+ */
+#include "wire/messages.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const plane_names[] = { "gate", "attached", "preload" };
+static const char *const managed_names[] = { "charge", "deny", "allow" };
+
+const char *plane_name(enum plane plane)
+{
+        return plane_names[plane];
+}
+
+int plane_parse(const char *text, enum plane *ret)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(plane_names); i++)
+                if (!strcmp(text, plane_names[i])) {
+                        *ret = (enum plane)i;
+                        return 0;
+                }
+        return -EINVAL;
+}
+
+/* Whoever says nothing is older than planes are. */
+static bool copy_plane(const json_t *body, enum plane *ret)
+{
+        return plane_parse(message_text(body, "plane", "gate"), ret) == 0;
+}
+
+/* Empty if it is not there, or null. */
+static bool copy_text(const json_t *body, const char *name, char *ret, size_t room)
+{
+        const char *text = message_text(body, name, "");
+
+        if (strlen(text) >= room)
+                return false;
+        (void)snprintf(ret, room, "%s", text);
+        return true;
+}
+
+static bool copy_permille(const json_t *body, const char *name, permille otherwise, permille *ret)
+{
+        int64_t value = message_number(body, name, otherwise);
+
+        *ret = (permille)value;
+        return value >= 0 && value <= TURNS_WHOLE;
+}
+
+static bool copy_class(const json_t *body, enum turns_class *ret)
+{
+        return turns_class_parse(message_text(body, "class", "normal"), ret) == 0;
+}
+
+/* A period of an hour is as good as none. */
+static bool copy_audit(const json_t *body, uint64_t *ret)
+{
+        int64_t value = message_number(body, "audit_ms", 0);
+
+        *ret = (uint64_t)value;
+        return value >= 0 && value <= 3600000;
+}
+
+static void put_text(json_t *body, const char *name, const char *text)
+{
+        (void)json_object_set_new(body, name, *text ? json_string(text) : json_null());
+}
+
+json_t *message_request_new(const struct message_request *request)
+{
+        json_t *body = message_new("lease");
+
+        if (!body)
+                return NULL;
+        put_text(body, "tenant", request->tenant);
+        put_text(body, "gpus", request->gpus);
+        put_text(body, "mem", request->mem);
+        put_text(body, "host_mem", request->host);
+        put_text(body, "managed", request->managed);
+        put_text(body, "mode", request->mode);
+        put_text(body, "command", request->command);
+        put_text(body, "attach", request->attach);
+        put_text(body, "sms", request->sms);
+        put_text(body, "place", request->place);
+        (void)json_object_set_new(body, "plane", json_string(plane_name(request->plane)));
+        (void)json_object_set_new(body, "named", json_boolean(request->is_named));
+        (void)json_object_set_new(body, "share", json_integer(request->share));
+        (void)json_object_set_new(body, "cap", json_integer(request->cap));
+        (void)json_object_set_new(body, "class", json_string(turns_class_name(request->class)));
+        (void)json_object_set_new(body, "ipc_host", json_boolean(request->ipc_host));
+        (void)json_object_set_new(body, "audit_ms", json_integer((json_int_t)request->audit_ms));
+        return body;
+}
+
+/* NULL: all fields are fine. */
+static const char *request_fields(const json_t *body, struct message_request *to)
+{
+        const struct {
+                const char *name;
+                char *text;
+                size_t room;
+        } texts[] = {
+                { "tenant", to->tenant, sizeof(to->tenant) },
+                { "gpus", to->gpus, sizeof(to->gpus) },
+                { "mem", to->mem, sizeof(to->mem) },
+                { "host_mem", to->host, sizeof(to->host) },
+                { "managed", to->managed, sizeof(to->managed) },
+                { "mode", to->mode, sizeof(to->mode) },
+                { "command", to->command, sizeof(to->command) },
+                { "attach", to->attach, sizeof(to->attach) },
+                { "sms", to->sms, sizeof(to->sms) },
+                { "place", to->place, sizeof(to->place) },
+        };
+
+        for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+                if (!copy_text(body, texts[i].name, texts[i].text, texts[i].room))
+                        return texts[i].name;
+        if (!copy_permille(body, "share", 0, &to->share))
+                return "share";
+        if (!copy_permille(body, "cap", TURNS_WHOLE, &to->cap) || !to->cap)
+                return "cap";
+        if (!copy_class(body, &to->class))
+                return "class";
+        if (!copy_plane(body, &to->plane))
+                return "plane";
+        return copy_audit(body, &to->audit_ms) ? NULL : "audit_ms";
+}
+
+int message_request_parse(const json_t *body, struct message_request *ret, const char **ret_field)
+{
+        struct message_request request = {
+                .is_named = message_flag(body, "named", true),
+                .ipc_host = message_flag(body, "ipc_host", false),
+        };
+        const char *wrong = request_fields(body, &request);
+
+        if (wrong) {
+                *ret_field = wrong;
+                return -EINVAL;
+        }
+        *ret = request;
+        return 0;
+}
+
+void message_lease_fill(const struct lease *lease, struct message_lease *ret)
+{
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++) {
+                ret->devices[i].is_granted = i < lease->n_devices && lease->devices[i].is_granted;
+                ret->devices[i].quota = ret->devices[i].is_granted ? (bytes)lease->devices[i].quota.size : 0;
+        }
+        ret->host = lease->host.size;
+        ret->managed = lease->managed;
+        ret->groups_max = lease->groups_max;
+        ret->channels_max = lease->channels_max;
+}
+
+int message_lease_apply(const struct message_lease *from, struct lease *lease)
+{
+        (void)snprintf(lease->tenant, sizeof(lease->tenant), "%s", from->tenant);
+        for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++) {
+                if (from->devices[i].is_granted && i >= lease->n_devices)
+                        return -ENODEV;
+                lease->devices[i].is_granted = from->devices[i].is_granted;
+                lease->devices[i].quota.size = from->devices[i].quota;
+                lease->devices[i].mig.is_one = from->devices[i].is_granted && from->mig.uuid[0];
+                lease->devices[i].mig.gpu = from->mig.gpu;
+                lease->devices[i].mig.compute = from->mig.compute;
+        }
+        lease->host.size = from->host;
+        lease->managed = from->managed;
+        lease->groups_max = from->groups_max;
+        lease->channels_max = from->channels_max;
+        return 0;
+}
+
+static json_t *devices_new(const struct message_lease *lease)
+{
+        json_t *devices = json_array();
+
+        for (unsigned int i = 0; devices && i < LEASE_DEVICES_MAX; i++)
+                if (lease->devices[i].is_granted)
+                        (void)json_array_append_new(devices, json_pack("{s:i, s:I}", "index", (int)i, "quota_bytes",
+                                                                       (json_int_t)lease->devices[i].quota));
+        return devices;
+}
+
+static json_t *mig_new(const struct message_lease *lease)
+{
+        if (!lease->mig.uuid[0])
+                return json_null();
+        return json_pack("{s:s, s:I, s:I, s:I}", "uuid", lease->mig.uuid, "gpu", (json_int_t)lease->mig.gpu, "compute",
+                         (json_int_t)lease->mig.compute, "bytes", (json_int_t)lease->mig.memory);
+}
+
+json_t *message_container_new(const struct message_container *container)
+{
+        if (!container->id[0])
+                return json_null();
+        return json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", container->id, "pod", container->pod, "namespace",
+                         container->space, "name", container->name, "container", container->container);
+}
+
+json_t *message_lease_new(const struct message_lease *lease)
+{
+        json_t *devices = devices_new(lease);
+
+        if (!devices)
+                return NULL;
+        return json_pack("{s:I, s:s, s:s, s:s, s:I, s:I, s:i, s:i, s:s, s:b, s:I, s:o, s:I, s:s, s:I, s:I, s:o, s:o, "
+                         "s:s, s:s, s:s}",
+                         "id", (json_int_t)lease->id, "tenant", lease->tenant, "command", lease->command, "mode",
+                         lease->mode, "owner", (json_int_t)lease->owner, "since", (json_int_t)lease->since, "share",
+                         (int)lease->share, "cap", (int)lease->cap, "class", turns_class_name(lease->class), "ipc_host",
+                         lease->ipc_host, "audit_ms", (json_int_t)lease->audit_ms, "devices", devices, "host_bytes",
+                         (json_int_t)lease->host, "managed", managed_names[lease->managed], "groups_max",
+                         (json_int_t)lease->groups_max, "channels_max", (json_int_t)lease->channels_max, "mig",
+                         mig_new(lease), "container", message_container_new(&lease->container), "plane",
+                         plane_name(lease->plane), "place", lease->place, "sms", lease->sms);
+}
+
+static bool copy_devices(const json_t *devices, struct message_lease *to)
+{
+        json_t *device;
+        size_t i;
+
+        json_array_foreach(devices, i, device)
+        {
+                int64_t index = message_number(device, "index", -1), quota = message_number(device, "quota_bytes", -1);
+
+                if (index < 0 || index >= LEASE_DEVICES_MAX || quota < 0)
+                        return false;
+                to->devices[index].is_granted = true;
+                to->devices[index].quota = (bytes)quota;
+        }
+        return json_is_array(devices);
+}
+
+static bool copy_managed(const json_t *body, enum lease_managed *ret)
+{
+        const char *text = message_text(body, "managed", "charge");
+
+        for (size_t i = 0; i < ARRAY_SIZE(managed_names); i++)
+                if (!strcmp(text, managed_names[i])) {
+                        *ret = (enum lease_managed)i;
+                        return true;
+                }
+        return false;
+}
+
+static bool copy_u32(const json_t *body, const char *name, uint32_t *ret)
+{
+        int64_t value = message_number(body, name, -1);
+
+        *ret = (uint32_t)value;
+        return value >= 0 && value <= UINT32_MAX;
+}
+
+static bool copy_limits(const json_t *body, struct message_lease *to)
+{
+        int64_t host = message_number(body, "host_bytes", -1);
+
+        to->host = (bytes)host;
+        return host >= 0 && copy_managed(body, &to->managed) && copy_u32(body, "groups_max", &to->groups_max) &&
+               copy_u32(body, "channels_max", &to->channels_max) && copy_u32(body, "owner", &to->owner);
+}
+
+/* A lease of mode mig without an instance would be one of the whole device. */
+static bool copy_mig(const json_t *body, struct message_lease *to)
+{
+        const json_t *mig = json_object_get(body, "mig");
+        int64_t memory = message_number(mig, "bytes", -1);
+
+        if (strcmp(to->mode, "mig") != 0)
+                return true;
+        to->mig.memory = (bytes)memory;
+        return memory >= 0 && copy_text(mig, "uuid", to->mig.uuid, sizeof(to->mig.uuid)) && to->mig.uuid[0] &&
+               copy_u32(mig, "gpu", &to->mig.gpu) && copy_u32(mig, "compute", &to->mig.compute);
+}
+
+static bool copy_container(const json_t *container, struct message_container *to)
+{
+        return copy_text(container, "id", to->id, sizeof(to->id)) &&
+               copy_text(container, "pod", to->pod, sizeof(to->pod)) &&
+               copy_text(container, "namespace", to->space, sizeof(to->space)) &&
+               copy_text(container, "name", to->name, sizeof(to->name)) &&
+               copy_text(container, "container", to->container, sizeof(to->container));
+}
+
+int message_lease_parse(const json_t *body, struct message_lease *ret)
+{
+        struct message_lease lease = {
+                .id = (uint64_t)message_number(body, "id", 0),
+                .since = message_number(body, "since", 0),
+                .ipc_host = message_flag(body, "ipc_host", false),
+        };
+
+        if (!copy_text(body, "tenant", lease.tenant, sizeof(lease.tenant)) || !*lease.tenant ||
+            !copy_text(body, "command", lease.command, sizeof(lease.command)) ||
+            !copy_text(body, "mode", lease.mode, sizeof(lease.mode)) ||
+            !copy_permille(body, "share", 0, &lease.share) || !copy_permille(body, "cap", TURNS_WHOLE, &lease.cap) ||
+            !copy_class(body, &lease.class) || !copy_audit(body, &lease.audit_ms) || !copy_limits(body, &lease) ||
+            !copy_mig(body, &lease) || !copy_container(json_object_get(body, "container"), &lease.container) ||
+            !copy_plane(body, &lease.plane) || !copy_text(body, "place", lease.place, sizeof(lease.place)) ||
+            !copy_text(body, "sms", lease.sms, sizeof(lease.sms)) ||
+            !copy_devices(json_object_get(body, "devices"), &lease))
+                return -EINVAL;
+        *ret = lease;
+        return 0;
+}
+
+bool message_lease_is_spatial(const struct message_lease *lease)
+{
+        return !strcmp(lease->mode, "spatial");
+}
+
+bool message_lease_is_mig(const struct message_lease *lease)
+{
+        return !strcmp(lease->mode, "mig");
+}

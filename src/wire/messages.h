@@ -1,0 +1,159 @@
+/*
+ * What `sublet run`, the keepers and the daemon say to each other: one JSON object per packet of a
+ * SOCK_SEQPACKET socket, at most MESSAGE_MAX bytes, with "v":1 and "type"; descriptors ride along.
+ *
+ *      run -> daemon       lease, then listener + [listener]; return + [page, region]
+ *      daemon -> run       granted, or refused; returned
+ *      keeper -> run       event, report, end             (the daemon's end of that socket moves to the keeper)
+ *      daemon -> keeper    set, end, join + [listener], event                  (event: name, level, text; for the tenant's run to print)
+ *      keeper -> daemon    hello + [board], event, changed, ended
+ *
+ * Unknown fields are ignored, missing ones keep their defaults; a newer "v" is read as far as it is
+ * understood. Fields: docs/messages.md.
+ *
+ * Threads: none; a socket has one reader and one writer at a time.
+ */
+#pragma once
+
+#include "lease/lease.h"
+#include "turns/turns.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+        MESSAGE_VERSION = 1,
+        MESSAGE_MAX = 64 * 1024,
+        MESSAGE_FDS = 4,
+};
+
+enum {
+        MESSAGE_OK,
+        MESSAGE_E_NONE,   /* nothing waits there (EAGAIN) */
+        MESSAGE_E_CLOSED, /* the other end is gone */
+};
+
+struct message {
+        json_t *body;
+        int fds[MESSAGE_FDS]; /* -1: none, or taken */
+        size_t n_fds;
+};
+
+/* A body to which fields may be added; NULL: no memory. */
+json_t *message_new(const char *type);
+
+/* Sends, and drops `body` in any case (NULL: -ENOMEM). fds stay the caller's. Never raises SIGPIPE, and
+ * never waits, whatever the socket does: the peer may be stopped. MESSAGE_OK; MESSAGE_E_NONE (would block); MESSAGE_E_CLOSED; -EMSGSIZE; -errno. */
+int message_send(int socket, json_t *body, const int *fds, size_t n_fds);
+
+/* Waits if the socket does. On MESSAGE_OK *ret is the caller's until message_done. -EPROTO: it was no message
+ * (it is gone, descriptors and all, and the next may be read); -errno. */
+int message_receive(int socket, struct message *ret);
+void message_done(struct message *message); /* also for _cleanup_ */
+
+/* What message_receive does with the bytes. 0; -EPROTO. */
+int message_parse(const char *text, size_t size, json_t **ret);
+
+const char *message_type(const struct message *message); /* never NULL */
+int message_take_fd(struct message *message, size_t i);  /* -1: there is none */
+
+/* Fields; the default if it is not there or of another type. Text is the body's. */
+const char *message_text(const json_t *body, const char *name, const char *otherwise);
+int64_t message_number(const json_t *body, const char *name, int64_t otherwise);
+bool message_flag(const json_t *body, const char *name, bool otherwise);
+
+/* ---- plane: where a tenant's driver calls are decided ---------------------------------------------- */
+
+enum plane {
+        PLANE_GATE,     /* by a keeper, since its command was started under the filter */
+        PLANE_ATTACHED, /* by a keeper, to whom libsublet.so has handed the tenant over */
+        PLANE_PRELOAD,  /* inside its programs */
+};
+
+const char *plane_name(enum plane plane);           /* "gate", "attached", "preload" */
+int plane_parse(const char *text, enum plane *ret); /* -EINVAL */
+
+/* ---- lease: what `sublet run` asks for ----------------------------------------------------------- */
+
+struct message_request {
+        char tenant[64];                    /* the name */
+        bool is_named;                      /* the user chose it; else it comes from the command */
+        char gpus[256], mem[512], host[64]; /* as wire/grant.h reads them; "": not given */
+        char managed[16], mode[16];         /* "": not given */
+        char command[64];                   /* last part of its path, for people */
+        enum plane plane;                   /* PLANE_PRELOAD: it wants page and region */
+        char attach[16];                    /* "auto", "never" (as ""), "required" */
+        char sms[16];                       /* of plane preload: preload/sms.h; "": all */
+        char place[256];                    /* a directory that is to be made of them; "": descriptors */
+        permille share;                     /* 0: an equal part of what is not promised */
+        permille cap;                       /* TURNS_WHOLE: none */
+        enum turns_class class;
+        bool ipc_host;
+        uint64_t audit_ms; /* 0: the gate's own */
+};
+
+json_t *message_request_new(const struct message_request *request);
+
+/* 0; -EINVAL: a field is too long or out of range, named in *ret_field (static). */
+int message_request_parse(const json_t *body, struct message_request *ret, const char **ret_field);
+
+/* ---- hello: what a tenant was granted ------------------------------------------------------------ */
+
+/* The container that a tenant is; docs/containers.md. Texts are "" where nobody said. */
+struct message_container {
+        char id[128];       /* as the runtime calls it; "": the tenant is none */
+        char pod[64];       /* its pod's UID; "": it is nobody's but the runtime's */
+        char space[64];     /* the pod's namespace */
+        char name[254];     /* ... and name */
+        char container[64]; /* its name in the pod */
+};
+
+/* All a keeper needs to know, and all a new daemon needs to be told. Kept as JSON in the daemon's store. */
+struct message_lease {
+        uint64_t id; /* the daemon's number of this tenancy, never used again; 0: none was given */
+        char tenant[64], command[64], mode[16];
+        uid_t owner;
+        int64_t since; /* seconds since the epoch */
+        permille share, cap;
+        enum turns_class class;
+        bool ipc_host;
+        uint64_t audit_ms;
+
+        struct {
+                bool is_granted;
+                bytes quota;
+        } devices[LEASE_DEVICES_MAX]; /* by PCI bus order; cards themselves the keeper finds */
+        struct {
+                char uuid[64]; /* of mode mig: the instance on the only device; "": none */
+                uint32_t gpu, compute;
+                bytes memory;
+        } mig;
+        bytes host;
+        enum lease_managed managed;
+        uint32_t groups_max, channels_max;
+        struct message_container container;
+        enum plane plane;
+        char sms[16];    /* of plane preload; "": all */
+        char place[256]; /* the directory that its programs have mounted; "": none */
+};
+
+/* From a lease that grant_apply has completed: quotas, limits; the rest of *ret stays. */
+void message_lease_fill(const struct lease *lease, struct message_lease *ret);
+
+/* Onto a lease whose table of cards is filled. 0; -ENODEV: a card that is granted is not there. */
+int message_lease_apply(const struct message_lease *from, struct lease *lease);
+
+/* As it stands in leases, and in the API's answers; null if the tenant is no container. */
+json_t *message_container_new(const struct message_container *container);
+
+json_t *message_lease_new(const struct message_lease *lease);
+
+/* By its mode: side by side through MPS, or on a MIG instance. Neither: it takes turns. */
+bool message_lease_is_spatial(const struct message_lease *lease);
+bool message_lease_is_mig(const struct message_lease *lease);
+
+/* 0; -EINVAL. */
+int message_lease_parse(const json_t *body, struct message_lease *ret);

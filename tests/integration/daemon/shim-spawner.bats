@@ -1,0 +1,126 @@
+#!/usr/bin/env bats
+# `sublet keepers`: a home for keepers beside the daemon, so that what ends a daemon with everything it has started, as a
+# container's runtime does, ends no tenant.
+bats_require_minimum_version 1.5.0
+load ../machine
+load ../daemon
+
+setup() {
+        machine_start
+        # shellcheck disable=SC2034 # daemon.bash fills it
+        supervisors=()
+}
+
+teardown() {
+        kill -CONT "${home:-0}" 2> /dev/null || true
+        node_end
+        kill -9 "${home:-}" 2> /dev/null || true
+        machine_end
+}
+
+home_start() {
+        mkdir -p "$machine/node"
+        SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
+                "$sublet" keepers --dir "$machine/node" < /dev/null 3>&- 2>> "$machine/home" &
+        home=$!
+        wait_for [ -S "$machine/node/keepers.sock" ]
+}
+
+below() { # every process below this one
+        local child
+        for child in $(pgrep -P "$1"); do
+                echo "$child"
+                below "$child"
+        done
+}
+
+# As a runtime ends a container: the first process and all that it has started.
+container_end() {
+        local all
+        mapfile -t all < <(echo "$daemon"; below "$daemon")
+        kill -9 "${all[@]}"
+        wait "$daemon" 2> /dev/null || true
+        daemon=''
+}
+
+work() { printf '%s' "$load_program -k 1000 -t 20 sync"; }
+is_open() { python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1])' "$machine/node/keepers.sock"; }
+is_running() { [ "$(of "$1" state)" = running ]; } # it has its keeper and its number
+is_gone() { ! kill -0 "$1" 2> /dev/null; }
+
+@test "the daemon's container is replaced: the tenant works on, with the same keeper, quota and number" {
+        home_start
+        daemon_start
+        # shellcheck disable=SC2046  # words
+        lodger a --mem 1G -- $(work)
+        wait_for is_running a
+        keeper=$(pgrep -P "$home")
+        [ -z "$(below "$daemon")" ]
+        id=$(of a id)
+        container_end
+        sleep 0.5
+        kill -0 "$keeper"
+        daemon_start
+        wait_for is_running a
+        [ "$(of a id)" = "$id" ]
+        [ "$(of a quota_bytes)" = 1073741824 ]
+        # shellcheck disable=SC2034 # in the next line
+        before=$(of a used_ns)
+        wait_for eval '[ "$(of a used_ns)" -gt $((before + 100000000)) ]'
+        kill -0 "$keeper"
+}
+
+@test "without a home it is the tenant's end, which is why there is one" {
+        daemon_start
+        # shellcheck disable=SC2046  # words
+        lodger a --mem 1G -- $(work)
+        wait_for is_running a
+        keeper=$(pgrep -P "$daemon" -f 'sublet keeper')
+        container_end
+        wait_for is_gone "$keeper"
+        wait_for is_gone "$supervisor"
+}
+
+@test "a home that is told to end starts no more, keeps what it has, and goes with its last keeper" {
+        home_start
+        daemon_start
+        lodger a --mem 1G -- sleep 60
+        wait_for is_running a
+        kill "$home"
+        wait_for eval '! is_open'
+        lodger b --mem 1G -- sleep 60
+        wait_for eval '[ -n "$(pgrep -P "$daemon")" ]' # b's is the daemon's own
+        kill -0 "$home"
+        "$sublet" end a
+        wait_for is_gone "$home"
+        wait_for eval '[ "$("$sublet" ps -q)" = b ]'
+}
+
+@test "a home that does not answer refuses a tenant in one line, and the daemon goes on" {
+        home_start
+        daemon_start
+        kill -STOP "$home"
+        run --separate-stderr on "$sublet" run --mem 1G -- true
+        [ "$status" -eq 125 ]
+        [[ $stderr == *"the keepers' home does not answer"* ]]
+        kill -CONT "$home"
+        run on "$sublet" run --mem 1G -- true
+        [ "$status" -eq 0 ]
+}
+
+@test "nobody else may ask it, and what is no request is refused" {
+        home_start
+        [ "$(stat -c %a "$machine/node/keepers.sock")" = 600 ]
+        python3 - "$machine/node/keepers.sock" <<'X'
+import json, socket, sys
+for body in (b"{", b"{}", b'{"v":1,"type":"start"}', b'{"v":1,"type":"start","lease":{},"numbers":[]}'):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    s.settimeout(10)
+    s.connect(sys.argv[1])
+    s.send(body)
+    said = s.recv(65536)
+    assert said == b"" or json.loads(said)["type"] == "failed", said
+X
+        kill -0 "$home"
+        [ -z "$(pgrep -P "$home")" ]
+}

@@ -1,0 +1,291 @@
+#!/usr/bin/env bats
+# The operator's verbs: what they show is so, what they change is changed, and what is wrong is said in one line.
+bats_require_minimum_version 1.5.0
+load ../machine
+load ../daemon
+
+setup() {
+        machine_start --memory 64G
+}
+
+teardown() {
+        node_end
+        machine_end
+}
+
+# lines_have PATTERN: one line of the last output matches all of it
+lines_have() {
+        printf '%s\n' "${lines[@]}" | grep -qE -e "$1" || { echo "no line has '$1': $output"; return 1; }
+}
+
+# refused_1 PATTERN: the last `run` ended with 1 and one line
+refused_1() {
+        [ "$status" -eq 1 ] || { echo "status $status: $output"; return 1; }
+        [ "${#lines[@]}" -eq 1 ] || { echo "not one line: $output"; return 1; }
+        [[ $output =~ ^sublet:\ .*$1 ]] || { echo "does not say $1: $output"; return 1; }
+}
+
+# ---- without a daemon -----------------------------------------------------------------------------
+
+@test "without a daemon every verb names the next step, and exits with 1" {
+        local verb
+        export SUBLET_DIR=$BATS_TEST_TMPDIR
+        for verb in ps "set a share=3" "end a" usage events "events -f" "trace --for 1s" "top -b -n 1" "top --once"; do
+                # shellcheck disable=SC2086
+                run "$sublet" $verb
+                refused_1 "no daemon answers at $BATS_TEST_TMPDIR/sublet.sock: start it with 'sublet daemon'"
+        done
+        [ ! -e sublet-trace.json ]
+        run "$sublet" ps --dir /nonexistent
+        refused_1 "no daemon answers at /nonexistent/sublet.sock"
+}
+
+@test "what is not understood is said in one line, and exits with 2" {
+        local order
+        export SUBLET_DIR=$BATS_TEST_TMPDIR
+        for order in "ps x" "ps --nonsense" "set" "set a" "set a b" "set a share" "set a share=" "set a share=101" \
+                "set a share=0" "set a share=12.55" "set a cap=-3" "set a mem=0" "set a mem=8X" "set a mem=1=" "set a mem=x=8G" \
+                "set a class=fast" "set a colour=red" "set a share=30 mem=x" "end" "usage --since never" "usage a b" \
+                "usage --since 2026-02-31" "events --since 1.2.3" "events a b" "trace --for 61s" "trace --for 10ms" \
+                "trace --for long" "trace x" "top -d 0" "top -d 1ms" "top -n 0" "top x"; do
+                # shellcheck disable=SC2086
+                run "$sublet" $order
+                echo "$order"
+                one_line_and_2 ''
+        done
+}
+
+@test "every verb has a help that names its options" {
+        local verb
+        for verb in ps set end usage events trace top; do
+                run -0 "$sublet" "$verb" --help
+                [[ ${lines[0]} == "usage: sublet $verb"* ]]
+                lines_have '--dir DIR'
+        done
+}
+
+# ---- with one -------------------------------------------------------------------------------------
+
+@test "ps shows each tenant with its lease; -q its name, -a also those that have ended" {
+        daemon_start
+        lodger one --mem 8G --share 30 -- sleep 60
+        lodger two --mem 4G --share 20 --cap 50 --class latency -- sleep 60
+        wait_for eval '[ "$(of two state)" = running ]' # listed it is before its keeper serves
+        run -0 "$sublet" ps
+        lines_have '^TENANT +DEVICE +MEMORY +GPU +SHARE +CAP +CLASS +PLANE +STATE'
+        lines_have '^one +0 +.* / 8 GiB +[0-9.]+%\*? +30% +- +normal +gate +running .* sleep'
+        lines_have '^two +0 +.* / 4 GiB +[0-9.]+%\*? +20% +50% +latency +gate +running .* sleep'
+        run -0 "$sublet" ps -q
+        [ "$(sort <<< "$output")" = $'one\ntwo' ]
+        "$sublet" end one
+        wait_for eval '! "$sublet" ps -q | grep -qx one'
+        run -0 "$sublet" ps -a
+        lines_have '^one .* ended'
+        lines_have '^two .* running'
+        "$sublet" ps --json | jq -e 'length == 1 and .[0].tenant == "two"'
+}
+
+@test "each field of the API's answers is in its manual" {
+        daemon_start
+        lodger one --mem 8G --share 30 -- sleep 60
+        for what in version devices tenants events usage timeline; do
+                for field in $(curl -sf --unix-socket "$SUBLET_DIR/sublet.sock" "http://sublet/v1/$what" | jq -r '.. | objects | keys[]' | sort -u); do
+                        grep -qE "[\"\`]${field}[\"\`]" "$BATS_TEST_DIRNAME/../../../docs/api.md" || { echo "$what: $field"; false; }
+                done
+        done
+}
+
+@test "set changes a lease while it runs, and says what has changed" {
+        daemon_start
+        lodger one --mem 8G --share 30 -- sleep 60
+        run -0 "$sublet" set one mem=4G share=45.5 cap=60 class=latency
+        [ "$output" = "one: memory 8 GiB -> 4 GiB, share 30% -> 45.5%, cap none -> 60%, class normal -> latency" ]
+        [ "$(of one quota_bytes)" -eq $((4 << 30)) ]
+        [ "$(of one share_permille)" -eq 455 ]
+        [ "$(of one cap_permille)" -eq 600 ]
+        [ "$(of one class)" = latency ]
+        run -0 "$sublet" set one cap=none
+        [ "$output" = "one: cap 60% -> none" ]
+        run -0 "$sublet" set one class=latency
+        [ "$output" = "one: as it was" ]
+        "$sublet" set --json one mem=25% | jq -e '.devices[0].quota_bytes == 16 * 1024 * 1024 * 1024'
+}
+
+@test "on several devices a size is for all of them but those that are named" {
+        machine_end
+        machine_start --memory 64G --gpus 3
+        daemon_start
+        lodger one --mem 8G,1=4G --gpu 0,1 -- sleep 60
+        run -0 "$sublet" set one mem=16G,1=2G cap=40
+        [ "$output" = "one: device 0 memory 8 GiB -> 16 GiB, device 0 cap none -> 40%, device 1 memory 4 GiB -> 2 GiB, device 1 cap none -> 40%" ]
+        run -0 "$sublet" set one mem=1=3G
+        [ "$output" = "one: device 1 memory 2 GiB -> 3 GiB" ]
+        run "$sublet" set one mem=2=1G
+        refused_1 "device '?2"
+        run -0 "$sublet" ps
+        [ "$(grep -c '^one ' <<< "$output")" -eq 2 ]
+        lines_have '^one +1 .* / 3 GiB '
+}
+
+@test "a quota below what is held refuses new memory, and says so; nothing is taken away" {
+        daemon_start
+        lodger one --mem 8G -- "$raw" --steps 512 --max 4096 --hold 60
+        wait_for eval '[ "$(of one held_bytes)" -ge $((4 << 30)) ]'
+        run -0 "$sublet" set one mem=2G
+        lines_have '^one: memory 8 GiB -> 2 GiB'
+        lines_have '^one: note: .*'
+        [ "$(of one held_bytes)" -ge $((4 << 30)) ]
+        [ "$(of one quota_bytes)" -eq $((2 << 30)) ]
+}
+
+@test "what does not fit is refused, and nothing has changed" {
+        daemon_start
+        lodger one --mem 8G --share 60 -- sleep 60
+        lodger two --mem 8G --share 30 -- sleep 60
+        run "$sublet" set two share=50
+        refused_1 '[0-9]'
+        run "$sublet" set two share=35 mem=60G
+        refused_1 '[0-9]'
+        [ "$(of two share_permille)" -eq 300 ]
+        [ "$(of two quota_bytes)" -eq $((8 << 30)) ]
+        run "$sublet" set nobody share=5
+        refused_1 nobody
+        run "$sublet" set two mem=1=1G
+        refused_1 '1'
+}
+
+@test "end ends a tenant's command; who is not there is named" {
+        local code=0
+        daemon_start
+        lodger one --mem 8G -- sleep 60
+        run -0 "$sublet" end one
+        [ "$output" = one ]
+        wait "$supervisor" || code=$?
+        [ "$code" -ne 0 ]
+        [ -z "$("$sublet" ps -q)" ]
+        run "$sublet" end one
+        refused_1 one
+}
+
+@test "usage is what was metered and held, also of those that have ended" {
+        daemon_start
+        lodger one --mem 8G -- "$load_program" -t 2 deep
+        wait "$supervisor" || { cat "$machine/one"; false; }
+        wait_for eval '"$sublet" usage --json one | jq -e ".[0].gpu_seconds > 1.5 and .[0].gpu_seconds < 4"'
+        "$sublet" usage --json one | jq -e '.[0].gib_hours > 0 and .[0].peak_bytes > 0 and .[0].peak_bytes <= 8 * 1073741824'
+        run -0 "$sublet" usage --since 1h
+        lines_have '^TENANT +DEVICE +GPU-SECONDS +GIB-HOURS +PEAK +REFUSED +FROM +TO$'
+        lines_have '^one +0 +[0-9]+\.[0-9]{3} '
+        "$sublet" usage --since 2020-01-01 --json | jq -e 'any(.tenant == "one")'
+        "$sublet" usage --json nobody | jq -e 'length == 0'
+}
+
+@test "events are listed, and followed as they happen" {
+        local follower
+        daemon_start
+        lodger one --mem 8G -- sleep 60
+        wait_for eval '"$sublet" events | grep -q TENANT_STARTED' # its keeper comes a moment after its lease
+        run -0 "$sublet" events
+        lines_have '^[0-9-]{10} [0-9:]{8}  INFO +one: TENANT_STARTED: '
+        "$sublet" events --json | jq -e 'select(.name == "TENANT_STARTED") | .tenant == "one"'
+        "$sublet" events -f --json > "$machine/followed" 3>&- &
+        follower=$!
+        lodger two --mem 8G -- sleep 60
+        wait_for grep -q '"two"' "$machine/followed"
+        "$sublet" end one
+        wait_for grep -q 'TENANT_ENDED' "$machine/followed"
+        kill "$follower"
+        wait "$follower" || true
+        jq -e . "$machine/followed" > /dev/null
+        run -0 "$sublet" events two
+        [[ $output != *one:* ]]
+}
+
+@test "a trace says who was on the device when, and can be opened" {
+        daemon_start
+        lodger one --mem 8G --share 60 -- "$load_program" -t 30 deep
+        lodger two --mem 8G --share 40 -- "$load_program" -t 30 deep
+        run -0 "$sublet" trace --for 1s -o "$machine/trace.json"
+        [[ $output == "$machine/trace.json: 1 s of it, "*"open it at ui.perfetto.dev" ]]
+        for _ in 1 2 3 4; do # in a second of a busy machine there may be few turns
+                ! jq -e '.traceEvents | length > 20' "$machine/trace.json" || break
+                "$sublet" trace --for 1s -o "$machine/trace.json"
+        done
+        jq -e '.traceEvents | length > 20' "$machine/trace.json"
+        jq -r '.. | strings' "$machine/trace.json" | grep -qx 'one'
+        jq -r '.. | strings' "$machine/trace.json" | grep -qx 'two'
+        "$sublet" trace --for 1s -o - | jq -e '.traceEvents'
+        run "$sublet" trace --for 1s -o /nonexistent/trace.json
+        refused_1 'No such file'
+}
+
+# ---- top ------------------------------------------------------------------------------------------
+
+@test "top as text shows time, memory, share, and the device" {
+        daemon_start
+        lodger one --mem 8G --share 30 -- "$load_program" -t 30 deep
+        wait_for eval '[ "$(of one granted_permille)" -gt 500 ]'
+        run -0 env LC_ALL=C.UTF-8 COLUMNS=80 "$sublet" top -b -n 2 -d 1100ms
+        lines_have '^sublet top .* 1 tenant'
+        lines_have '^0  .* turns|slices|strict|auto|none'
+        lines_have '^one +0 █+.* [0-9.]+% +30\.0% +[0-9.]+[KMG]/8G +0 .*[▁▂▃▄▅▆▇█]$'
+        [ "$(grep -c '^TENANT' <<< "$output")" -eq 2 ]
+        [ "$(awk '{ print length }' <<< "$output" | sort -n | tail -1)" -le 240 ]
+        run -0 env LC_ALL=C COLUMNS=80 "$sublet" top --once
+        [ -z "$(LC_ALL=C grep '[^ -~]' <<< "$output")" ]
+        [ "$(awk '{ print length }' <<< "$output" | sort -n | tail -1)" -le 80 ]
+}
+
+# at_terminal ROWS COLUMNS TERM KEYS: top with these keys half a second apart; what it drew is in $output
+at_terminal() {
+        local i keys=$4
+        run bash -c "(sleep 1; $(for ((i = 0; i < ${#keys}; i++)); do printf 'printf %%s %q; sleep 0.4; ' "${keys:i:1}"; done)) |
+                LC_ALL=C.UTF-8 TERM=$3 timeout 20 script -qefc 'stty rows $1 cols $2; exec $sublet top -d 200ms' /dev/null"
+}
+
+@test "top on a terminal draws, sorts, and ends with q, leaving it as it was" {
+        daemon_start
+        lodger one --mem 8G -- sleep 60
+        lodger two --mem 4G -- sleep 60
+        at_terminal 24 80 xterm-256color 'srjq'
+        [ "$status" -eq 0 ]
+        [[ $output == *TENANT*"LAST MINUTE"* ]]
+        [[ $output == *one*two* ]]
+        [[ $output == *"q quit"* ]]
+        [[ $output == *$'\e[?1049h'*$'\e[?1049l'* ]]
+        at_terminal 10 40 vt100 'q'
+        [ "$status" -eq 0 ]
+        [[ $output != *$'\e[3'[0-9]m* ]]
+        at_terminal 24 80 no-such-terminal 'q'
+        [ "$status" -eq 1 ]
+        [[ $output == *"TERM=no-such-terminal"*"top -b"* ]]
+}
+
+@test "top waits for a daemon that is replaced, and says so meanwhile" {
+        local top
+        daemon_start
+        lodger one --mem 8G -- sleep 60
+        (sleep 8; printf q) | LC_ALL=C.UTF-8 TERM=xterm timeout 30 script -qefc "stty rows 24 cols 100; exec $sublet top -d 200ms" \
+                /dev/null > "$machine/drawn" 3>&- &
+        top=$!
+        wait_for grep -q TENANT "$machine/drawn"
+        daemon_end KILL
+        wait_for grep -q 'no daemon answers' "$machine/drawn"
+        daemon_start
+        wait "$top"
+        [ "$(of one state)" = running ]
+}
+
+# ---- hostile --------------------------------------------------------------------------------------
+
+@test "a command's name cannot steer the operator's terminal" {
+        daemon_start
+        printf '#!/bin/sh\nexec sleep 60\n' > "$machine/"$'\e[2J\e]0;x\a'
+        chmod +x "$machine/"$'\e[2J\e]0;x\a'
+        lodger one --mem 8G -- "$machine/"$'\e[2J\e]0;x\a'
+        for verb in ps "ps -a" usage events "top --once"; do
+                # shellcheck disable=SC2086
+                run -0 "$sublet" $verb
+                [[ $output != *$'\e'* ]]
+        done
+}

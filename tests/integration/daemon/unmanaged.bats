@@ -1,0 +1,70 @@
+#!/usr/bin/env bats
+# Who is on a device and no tenant is found, and reported or ended as the operator has said.
+bats_require_minimum_version 1.5.0
+load ../machine
+load ../daemon
+
+setup() {
+        machine_start --memory 24G
+        node=$sublet sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and keepers are
+        native=''
+}
+
+teardown() {
+        [ -z "$native" ] || kill -9 "$native" 2> /dev/null || true
+        node_end
+        machine_end
+}
+
+# beside: a program with a context, in the background, that nobody leased anything to: $native
+beside() {
+        SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
+                "$load_program" -t 60 sync < /dev/null > /dev/null 2>&1 3>&- &
+        native=$!
+}
+
+# computes TENANT: its program has a context on the device
+computes() { [ "$(of "$1" held_bytes)" -gt 0 ]; }
+
+says() { "$sublet" events "${@:2}" | grep -q "$1"; }
+told() { "$sublet" events | grep -c "$1"; }
+
+@test "a program beside sublet is reported once, and goes on" {
+        sublet=$node daemon_start
+        lodger chat --mem 2G -- "$load_program" -t 60 sync
+        lodger inside --preload --attach=never --mem 2G -- "$load_program" -t 60 sync
+        lodger below --preload --mem 2G -- "$load_program" -t 60 sync
+        for tenant in chat inside below; do wait_for computes "$tenant"; done
+        beside
+        wait_for says "STRANGER.*process $native,"
+        sleep 2.5
+        [ "$(told STRANGER)" -eq 1 ] # tenants are none, of whatever plane
+        [ "$(told LIBRARY_NOT_LOADED)" -eq 0 ]
+        kill -0 "$native"
+}
+
+@test "with --strangers=stop it is ended, and tenants are not" {
+        sublet=$node daemon_start --strangers=stop
+        lodger chat --mem 2G -- "$load_program" -t 60 sync
+        lodger inside --preload --attach=never --mem 2G -- "$load_program" -t 60 sync
+        for tenant in chat inside; do wait_for computes "$tenant"; done
+        beside
+        wait_for says "STRANGER.*it was ended"
+        wait_for eval '! kill -0 "$native"'
+        sleep 1.5
+        [ "$("$sublet" ps -q | sort | tr '\n' ' ')" = "chat inside " ]
+}
+
+@test "a tenant's program that never loaded the library is found as that tenant's" {
+        sublet=$node daemon_start --strangers=stop
+        lodger inside --preload --attach=never --mem 2G -- \
+                env LD_PRELOAD="$machine_preload" "$load_program" -t 60 sync
+        wait_for says "LIBRARY_NOT_LOADED.*it was ended" inside
+        [ "$(told STRANGER)" -eq 0 ]
+        "$sublet" explain LIBRARY_NOT_LOADED | grep -q -- --attach=required
+}
+
+@test "what --strangers takes is report and stop" {
+        run "$sublet" daemon --strangers=shoot
+        one_line_and_2 "report or stop" || [[ $output == *"report or stop"* && $status -eq 2 ]]
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env bats
+# The manifests hold together: what kubectl makes of them names verbs and options that the program has.
+# variants: plain, because it is about files
+bats_require_minimum_version 1.5.0
+
+root=$BATS_TEST_DIRNAME/../../..
+build=${SUBLET_PLAIN:-${SUBLET_BUILD:-$root/build}}
+
+setup() {
+        export HOME=$BATS_TEST_TMPDIR
+}
+
+# made FOLDER: what kubectl makes of it, in $made. kubectl before 1.22 has a kustomize that does not know `labels`, which docs/kubernetes.md says.
+made() {
+        command -v kubectl > /dev/null || skip "no kubectl"
+        mkdir -p "$BATS_TEST_TMPDIR/probe"
+        printf 'resources: [a.yaml]\nlabels: [{pairs: {a: b}}]\n' > "$BATS_TEST_TMPDIR/probe/kustomization.yaml"
+        printf '{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n' > "$BATS_TEST_TMPDIR/probe/a.yaml"
+        kubectl kustomize "$BATS_TEST_TMPDIR/probe" > /dev/null 2>&1 || skip "this kubectl's kustomize is older than 4.1"
+        made=$BATS_TEST_TMPDIR/$(basename "$1").yaml
+        kubectl kustomize "$root/deploy/$1" > "$made"
+}
+
+# takes VERB: the program takes its options in $made
+takes() {
+        local verb=$1 option
+        grep -qE "^ +- $verb$" "$made" || { echo "nobody starts $verb"; return 1; }
+        "$build/src/sublet" "$verb" --help > "$BATS_TEST_TMPDIR/$verb"
+        # shellcheck disable=SC2013  # options have no blanks
+        for option in $(awk -v v="$verb" '/- args:|args:/ { on = 0 } $0 ~ "^ +- " v "$" { on = 1; next } on && /^ +- --/ { sub(/=.*/, "", $2); print $2 } !/^ +- / { on = 0 }' "$made"); do
+                grep -q -e "$option\b" "$BATS_TEST_TMPDIR/$verb" || { echo "$verb has no $option"; return 1; }
+        done
+}
+
+# is_there KIND NAME: in $made
+is_there() {
+        awk -v RS='---\n' -v kind="$1" -v name="$2" '("\n" $0) ~ "\nkind: " kind "\n" && $0 ~ "\n  name: " name "\n" { found = 1 } END { exit !found }' "$made"
+}
+
+@test "every command line in the manifests is one that the program takes" {
+        made kubernetes
+        for verb in daemon keepers device-plugin extender webhook; do takes $verb; done
+}
+
+@test "what holds tenants is replaced only by hand, and what may be upgraded holds none" {
+        kind_of() { # NAME: how a DaemonSet is replaced
+                awk -v RS='---\n' -v name="$1" '/\nkind: DaemonSet\n/ && $0 ~ "\n  name: " name "\n" { print /\n  updateStrategy:\n    type: OnDelete\n/ ? "OnDelete" : "RollingUpdate" }' "$made"
+        }
+        for folder in kubernetes kubernetes-preload; do
+                made $folder
+                [ "$(kind_of keepers)" = OnDelete ]
+                [ "$(kind_of daemon)" = RollingUpdate ]
+                [ "$(kind_of device-plugin)" = RollingUpdate ]
+        done
+}
+
+@test "without a supervisor: the plugin makes the leases, and nothing asks for a runtime, an extender or a webhook" {
+        made kubernetes
+        is_there RuntimeClass sublet
+        is_there Deployment extender
+        made kubernetes-preload
+        for verb in daemon keepers device-plugin; do takes $verb; done
+        grep -qE '^ +- --preload$' "$made"
+        run ! grep -qE 'placed|extender|webhook|sublet-scheduler|^kind: RuntimeClass' "$made"
+        is_there Namespace sublet
+        is_there ClusterRole sublet-device-plugin
+        run -2 "$build/src/sublet" device-plugin --preload --placed
+        [[ $output == *"--preload goes with neither --placed nor --seats"* ]]
+}
+
+@test "a patch of a layer names what is below it" { # kustomize itself does not mind a target that is not there
+        python3 -c 'import yaml' 2> /dev/null || skip "no yaml in this python3"
+        python3 - "$root/deploy" << 'END'
+import pathlib, re, sys, yaml
+deploy = pathlib.Path(sys.argv[1])
+def below(folder):
+    settings = yaml.safe_load((folder / 'kustomization.yaml').read_text())
+    for name in settings['resources']:
+        where = folder / name
+        yield from below(where) if where.is_dir() else yaml.safe_load_all(where.read_text())
+    yield from ({'kind': 'ConfigMap', 'metadata': {'name': made['name']}} for made in settings.get('configMapGenerator', []))
+def step(at, part):
+    return at[int(part)] if isinstance(at, list) else at[part]
+layer = deploy / 'kubernetes-preload'
+there, n = list(below(layer)), 0
+for patch in yaml.safe_load((layer / 'kustomization.yaml').read_text())['patches']:
+    kind, name = patch['target'].get('kind', '.*'), patch['target']['name']
+    found = [r for r in there if re.fullmatch(kind, r['kind']) and re.fullmatch(name, r['metadata']['name'])]
+    assert found, f'{patch["target"]}: nothing is called so'
+    change = yaml.safe_load(patch['patch'])
+    for one in change if isinstance(change, list) else []:
+        for resource in found:
+            at = resource
+            for part in one['path'].strip('/').split('/'):
+                at = step(at, part)
+    n += 1
+assert n == 3, n
+END
+}
+
+@test "the daemon's pod sees the bundles of the node's containers where the runtime has them" {
+        kubectl kustomize "$root/deploy/kubernetes" > "$BATS_TEST_TMPDIR/all.yaml"
+        of_daemon=$(awk -v RS='---\n' '/\nkind: DaemonSet\n/ && /\n  name: daemon\n/' "$BATS_TEST_TMPDIR/all.yaml")
+        grep -q 'mountPath: /run/containerd$' <<< "$of_daemon"
+        grep -q 'path: /run/containerd$' <<< "$of_daemon"
+}
+
+@test "monitoring builds, and asks only for figures that are there" {
+        made kubernetes/monitoring
+        for figure in $(jq -r '.panels[].targets[].expr' "$root/deploy/kubernetes/monitoring/dashboard.json" | grep -oE 'sublet_[a-z_]+' | sed 's/_bucket$//' | sort -u); do
+                grep -rqE "${figure#sublet_}" "$root/src/node/metrics.c" "$root/src/kube" || { echo "no $figure"; return 1; }
+        done
+}
+
+@test "the certificate is one that the webhook serves and the API server would trust" {
+        "$root/deploy/kubernetes/certificate" > "$BATS_TEST_TMPDIR/out"
+        sed -n 's/^data: {tls.crt: \([^,]*\),.*/\1/p' "$BATS_TEST_TMPDIR/out" | base64 -d | openssl x509 -noout -checkhost webhook.sublet.svc | grep -q 'does match'
+        [ "$(grep -c 'caBundle:' "$BATS_TEST_TMPDIR/out")" -eq 2 ]
+}

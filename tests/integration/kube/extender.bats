@@ -1,0 +1,266 @@
+#!/usr/bin/env bats
+# The extender between a scheduler (curl) and an API server (tests/fakes/apiserver, which stands for kube-apiserver
+# where faults are wanted that a real one cannot be told to have).
+bats_require_minimum_version 1.5.0
+
+build=${SUBLET_PLAIN:-${SUBLET_BUILD:-$(cd "$BATS_TEST_DIRNAME/../../../build" && pwd)}}
+sublet=${SUBLET_BUILD:-$build}/src/sublet
+
+setup() {
+        dir=$(mktemp -d /tmp/sublet-extender-XXXXXX)
+        started=()
+        printf 'first-token' > "$dir/token"
+        "$build/tests/fakes/apiserver" --token-file "$dir/token" "$dir/port" 3>&- &
+        started+=($!)
+        within [ -s "$dir/port" ]
+        api=http://127.0.0.1:$(cat "$dir/port")
+}
+
+teardown() {
+        kill "${started[@]}" 2> /dev/null || true
+        wait "${started[@]}" 2> /dev/null || true
+        rm -rf "$dir"
+}
+
+within() { # COMMAND...: at most 15 s
+        local i
+        for ((i = 0; i < 300; i++)); do
+                "$@" > /dev/null 2>&1 && return 0
+                sleep 0.05
+        done
+        return 1
+}
+
+api() { # PATH [CURL OPTION...]
+        curl -sS --max-time 10 -H "Authorization: Bearer $(cat "$dir/token")" "$api$1" "${@:2}"
+}
+
+# extender NAME [OPTION...]: in the background, asked by `ask NAME`
+extender() {
+        local name=$1
+        shift
+        "$sublet" extender --listen "unix:$dir/$name" --server "$api" --token-file "$dir/token" --identity "$name" "$@" \
+                3>&- 2>> "$dir/$name.log" &
+        started+=($!)
+        extender_process=$!
+}
+
+ready() { ask "$1" /readyz -f; }
+
+ask() { # NAME PATH [CURL OPTION...]
+        curl -sS --max-time 10 --unix-socket "$dir/$1" "http://extender$2" "${@:3}"
+}
+
+node() { # NAME UNITS DEVICES
+        printf '{"kind":"Node","metadata":{"name":"%s"},"status":{"allocatable":{"sublet.dev/gpu-mem":"%s","sublet.dev/gpu-count":"%s"}}}' "$@"
+}
+
+pod() { # NAME MEMORY... of a container each
+        local name=$1 containers='' i=0
+        shift
+        for m in "$@"; do
+                containers+=",{\"name\":\"c$i\",\"resources\":{\"limits\":{\"sublet.dev/gpu-mem\":\"$m\"}}}"
+                i=$((i + 1))
+        done
+        printf '{"kind":"Pod","metadata":{"name":"%s","namespace":"default","uid":"uid-%s"},"spec":{"containers":[%s]}}' \
+                "$name" "$name" "${containers:1}"
+}
+
+put() { # OBJECT...
+        local IFS=,
+        api /fake/objects -d "[$*]" > /dev/null
+}
+
+knows() { ask "$1" /inspect | jq -e "$2"; }
+args() { printf '{"Pod":%s,"NodeNames":[%s]}' "$1" "$2"; }
+bind() { # NAME POD NODE
+        ask "$1" /bind -d "{\"PodName\":\"$2\",\"PodNamespace\":\"default\",\"PodUID\":\"uid-$2\",\"Node\":\"$3\"}"
+}
+used() { ask "$1" /inspect | jq -c --arg n "$2" '.nodes[] | select(.name == $n) | [.devs[].usedGPU]'; }
+is_used() { [ "$(used "$1" "$2")" = "$3" ]; }
+
+@test "a pod goes where its memory is free on one device, and the reason is said where it is not" {
+        put "$(node big 160 2)" "$(node small 20 2)" "$(node none 0 0)" "$(pod a 30)"
+        extender x && within ready x
+        run ask x /filter -d "$(args "$(pod a 30)" '"big","small","none","unheard-of"')"
+        [ "$(jq -c .NodeNames <<< "$output")" = '["big"]' ]
+        [[ $(jq -r .FailedNodes.small <<< "$output") == "30 GiB of GPU memory asked for on one device, its largest healthy one has 10 GiB" ]]
+        [ "$(jq -r .FailedAndUnresolvableNodes.none <<< "$output")" = "it has no GPU memory to rent" ]
+        run bind x a big
+        [ "$output" = '{"Error":""}' ]
+        run api /api/v1/namespaces/default/pods/a
+        [ "$(jq -r .spec.nodeName <<< "$output")" = big ]
+        [ "$(jq -r '.metadata.annotations["sublet.dev/allocation"] | fromjson | .containers.c0.mem_bytes' <<< "$output")" = 32212254720 ]
+        is_used x big '[30,0]'
+        # the second does not fit beside 60 of 80; the scheduler may ask with whole nodes, too
+        put "$(pod b 60)" && run ask x /filter -d "{\"Pod\":$(pod b 81),\"Nodes\":{\"items\":[$(node big 160 2)]}}"
+        [ "$(jq -c '[.Nodes.items, .NodeNames]' <<< "$output")" = '[[],[]]' ]
+}
+
+@test "binpack fills what is begun, spread what is empty, also in the scores" {
+        put "$(node n1 80 1)" "$(node n2 80 1)" "$(pod a 20)" "$(pod b 20)"
+        extender x && extender y --policy spread && within ready x && within ready y
+        bind x a n1 && within is_used y n1 '[20]'
+        run ask x /prioritize -d "$(args "$(pod b 20)" '"n1","n2"')"
+        [ "$output" = '[{"Host":"n1","Score":5},{"Host":"n2","Score":2}]' ]
+        run ask y /prioritize -d "$(args "$(pod b 20)" '"n1","n2"')"
+        [ "$output" = '[{"Host":"n1","Score":5},{"Host":"n2","Score":7}]' ]
+}
+
+@test "two GPU containers of one pod each have their own place, and both are written down" {
+        put "$(node n1 48 2)" "$(pod two 20 20)" "$(pod three 8 8 8)"
+        extender x && within ready x
+        [ "$(bind x two n1)" = '{"Error":""}' ]
+        run api /api/v1/namespaces/default/pods/two
+        [ "$(jq -c '.metadata.annotations["sublet.dev/allocation"] | fromjson | [.containers[].device] | sort' <<< "$output")" = '[0,1]' ]
+        is_used x n1 '[20,20]'
+        run bind x three n1
+        [[ $output == *"node n1: 8 GiB of GPU memory asked for on one device, the most free is 4 GiB"* ]]
+        is_used x n1 '[20,20]'
+}
+
+@test "of a burst on the last gap one is bound, and no device is ever promised twice" {
+        put "$(node n1 10 1)" "$(pod p1 6)" "$(pod p2 6)" "$(pod p3 6)" "$(pod p4 6)" "$(pod p5 6)" "$(pod p6 6)"
+        extender x && within ready x
+        for i in 1 2 3 4 5 6; do bind x p$i n1 > "$dir/said$i" & bursts[i]=$!; done
+        wait "${bursts[@]}"
+        [ "$(grep -l '{"Error":""}' "$dir"/said? | wc -l)" -eq 1 ]
+        is_used x n1 '[6]'
+}
+
+@test "asked again for what it did, it says the same; for another node, the truth" {
+        put "$(node n1 10 1)" "$(node n2 10 1)" "$(pod a 6)"
+        extender x && within ready x
+        [ "$(bind x a n1)" = '{"Error":""}' ]
+        [ "$(bind x a n1)" = '{"Error":""}' ]
+        [[ $(bind x a n2) == *"on n1 already"* ]]
+        is_used x n1 '[6]' && is_used x n2 '[0]'
+}
+
+@test "a binding that the API server refuses takes the decision back; one that nobody answers is looked at" {
+        put "$(node n1 10 1)" "$(pod a 6)" "$(pod b 6)"
+        extender x && within ready x
+        api '/fake/fault?kind=403&path=/binding&n=1' -d '' > /dev/null
+        [[ $(bind x a n1) == *"the API server says 403"* ]]
+        is_used x n1 '[0]'
+        api '/fake/fault?kind=429&path=/binding&n=1' -d '' > /dev/null
+        [ "$(bind x a n1)" = '{"Error":""}' ]
+        is_used x n1 '[6]'
+        put "$(node n1 20 2)" && within is_used x n1 '[6,0]'
+        api '/fake/fault?kind=hang&path=/binding&n=1' -d '' > /dev/null
+        [[ $(bind x b n1) == *imed*out* || $(bind x b n1) == *'{"Error":""}'* ]]
+        within is_used x n1 '[6,6]' || is_used x n1 '[6,0]'
+        [ "$(bind x b n1)" = '{"Error":""}' ]
+        is_used x n1 '[6,6]'
+}
+
+@test "a pod that ends, or goes, gives back what it had, also when nobody was watching" {
+        put "$(node n1 10 1)" "$(pod a 6)" "$(pod b 4)"
+        extender x && within ready x
+        bind x a n1 && bind x b n1
+        within is_used x n1 '[10]'
+        api /api/v1/namespaces/default/pods/a -X DELETE
+        within is_used x n1 '[4]'
+        api '/fake/fault?kind=500&path=/api/v1/pods&n=3' -d '' && api /fake/cut -d '' && sleep 0.2
+        api /api/v1/namespaces/default/pods/b -X DELETE && api /fake/forget -d ''
+        within is_used x n1 '[0]'
+        # what it has counted so far may be of the event; the list comes when it is answered again
+        within eval '[ "$(ask x /metrics | sed -n "s/^sublet_extender_lists_total{path=.\/api\/v1\/pods.} //p")" -ge 2 ]'
+}
+
+@test "a token that is rotated is taken up" {
+        put "$(node n1 10 1)" "$(pod a 6)"
+        extender x && within ready x
+        printf 'second-token' > "$dir/token"
+        [ "$(bind x a n1)" = '{"Error":""}' ]
+}
+
+@test "an extender that begins anew knows what was given" {
+        put "$(node n1 10 1)" "$(pod a 6)" "$(pod b 6)"
+        extender x && within ready x
+        bind x a n1
+        kill -9 "$extender_process"
+        extender y && within ready y
+        is_used y n1 '[6]'
+        [[ $(bind y b n1) == *"the most free is 4 GiB"* ]]
+}
+
+@test "of two extenders one decides; the other takes over when it is gone" {
+        put "$(node n1 10 1)" "$(pod a 6)" "$(pod b 4)"
+        extender x --lease sublet/extender && within ready x
+        first=$extender_process
+        extender y --lease sublet/extender
+        within grep -q listening "$dir/y.log"
+        sleep 0.5
+        [[ $(bind y a n1) == *"another extender decides"* ]]
+        run ! ready y
+        [ "$(bind x a n1)" = '{"Error":""}' ]
+        kill "$first"
+        within ready y
+        is_used y n1 '[6]'
+        [ "$(bind y b n1)" = '{"Error":""}' ]
+}
+
+holder() { api /apis/coordination.k8s.io/v1/namespaces/sublet/leases/extender | jq -r .spec.holderIdentity; }
+
+@test "an extender that is told to end gives the lease up when what it began is over, not before" {
+        put "$(node n1 10 1)" "$(pod a 6)"
+        extender x --lease sublet/extender && within ready x
+        api '/fake/fault?kind=slow&path=/binding&n=1' -d '' > /dev/null
+        (bind x a n1 || true) > /dev/null 2>&1 &
+        sleep 0.5
+        kill "$extender_process"
+        within eval '[ "$(holder)" = "" ]'
+        [ "$(api /api/v1/namespaces/default/pods/a | jq -r .spec.nodeName)" = n1 ]
+}
+
+@test "gpushare's words and paths work: all of a pod on one device, annotations, inspect, a status of 500" {
+        put '{"kind":"Node","metadata":{"name":"n1"},"status":{"allocatable":{"aliyun.com/gpu-mem":"32","aliyun.com/gpu-count":"2"}}}' \
+                "$(pod a 5 5 | sed 's/sublet.dev/aliyun.com/g')" "$(pod b 17 | sed 's/sublet.dev/aliyun.com/g')"
+        extender x && within ready x
+        run ask x /gpushare-scheduler/bind -d '{"PodName":"a","PodNamespace":"default","PodUID":"uid-a","Node":"n1"}'
+        [ "$output" = '{"Error":""}' ]
+        run api /api/v1/namespaces/default/pods/a
+        [ "$(jq -c '.metadata.annotations | [.ALIYUN_COM_GPU_MEM_IDX, .ALIYUN_COM_GPU_MEM_POD, .ALIYUN_COM_GPU_MEM_DEV, .ALIYUN_COM_GPU_MEM_ASSIGNED]' <<< "$output")" = '["0","10","16","false"]' ]
+        run ask x /gpushare-scheduler/inspect/n1
+        [ "$(jq -c '.nodes[0] | [.totalGPU, .usedGPU, .devs[0].pods[0].name]' <<< "$output")" = '[32,10,"a"]' ]
+        run ask x /gpushare-scheduler/bind -o /dev/null -w '%{http_code}' -d '{"PodName":"b","PodNamespace":"default","PodUID":"uid-b","Node":"n1"}'
+        [ "$output" = 500 ]
+}
+
+@test "preemption: who must leave is on one device, of lower priority, and no more than needed" {
+        put "$(node n1 20 2)" "$(pod a 6)" "$(pod b 7)" "$(pod c 4)"
+        extender x && within ready x
+        bind x a n1 && bind x b n1 && bind x c n1 # a and c on device 0, b on 1
+        want=$(pod d 9 | jq -c '.spec.priority = 10')
+        run ask x /preempt -d "{\"Pod\":$want,\"NodeNameToMetaVictims\":{\"n1\":{\"Pods\":[{\"UID\":\"uid-c\"}],\"NumPDBViolations\":0},\"gone\":{\"Pods\":[]}}}"
+        [ "$(jq -c '.NodeNameToMetaVictims | keys' <<< "$output")" = '["n1"]' ]
+        [ "$(jq -c '[.NodeNameToMetaVictims.n1.Pods[].UID] | sort' <<< "$output")" = '["uid-b","uid-c"]' ]
+        run ask x /preempt -d "{\"Pod\":$(pod d 9),\"NodeNameToMetaVictims\":{\"n1\":{\"Pods\":[]}}}"
+        [ "$(jq -c .NodeNameToMetaVictims <<< "$output")" = '{}' ]
+}
+
+@test "hundreds of large pods, which anybody may make, do not keep the extender from its list" {
+        python3 - > "$dir/large" << 'END'
+import json
+pods = [{"kind": "Pod", "metadata": {"name": f"large-{i}", "namespace": "default", "uid": f"uid-large-{i}"},
+         "spec": {"containers": [{"name": "c", "args": ["x" * (1400 << 10)]}]}} for i in range(50)]
+print(json.dumps(pods))
+END
+        curl -sS -H "Authorization: Bearer first-token" "$api/fake/objects" --data-binary "@$dir/large" > /dev/null
+        put "$(node n1 80 1)" "$(pod a 8)"
+        extender x
+        within ready x
+        run bind x a n1
+        [ "$output" = '{"Error":""}' ]
+        [ "$(awk '/^VmHWM/ { print $2 }' "/proc/$extender_process/status")" -lt $((200 * 1024)) ] || [ "${SUBLET_SANITIZER:-none}" != none ]
+}
+
+@test "who asks to bind what is no pod writes no lines of his own into the log" {
+        put "$(node n1 80 1)"
+        extender x
+        within ready x
+        ask x /bind -d '{"PodName":"a\nsublet extender: forged","PodNamespace":"\u001b[2J","PodUID":"u","Node":"n1"}' > /dev/null
+        within grep -q 'binding ?/?: ' "$dir/x.log"
+        run -1 grep '^sublet extender: forged' "$dir/x.log"
+}

@@ -1,0 +1,87 @@
+# What every scene needs: a simulated machine of its own, tenants on it, and what they left behind.
+# shellcheck shell=bash disable=SC2034,SC2154  # what the scenes read, what bats sets
+#
+# tests/run says which build is tested. In a build with sanitizers only `sublet` itself is one of
+# those; the machine and the programs come from the plain build beside it.
+build=${SUBLET_BUILD:-$(cd "$BATS_TEST_DIRNAME/../../../build" && pwd)}
+plain=${SUBLET_PLAIN:-$build}
+sublet=$build/src/sublet
+families=$plain/tests/gpu/gpu-families
+memb=$plain/tests/gpu/gpu-memb
+race=$plain/tests/gpu/gpu-race
+raw=$plain/tests/gpu/gpu-raw
+MIB=1048576
+report=${BATS_TEST_TMPDIR:-/tmp}/report
+
+# machine_start [OPTION...]: a machine that lives until machine_end; `on` and `tenant` are on it.
+machine_start() {
+        machine=$(mktemp -d /tmp/sublet-scene-XXXXXX)
+        # shellcheck disable=SC2016  # for the inner shell
+        "$plain/src/sublet" sim --dir "$machine" "$@" -- sh -c \
+                'printf "%s\n" "$SUBLET_SIM" "$LD_PRELOAD" "$LD_LIBRARY_PATH" > "$1/env.new" && mv "$1/env.new" "$1/env"; exec sleep 600' \
+                - "$machine" 3>&- > /dev/null 2> "$machine/said" &
+        machine_process=$!
+        wait_for eval '[ -e "$machine/env" ] || ! kill -0 "$machine_process"'
+        [ -e "$machine/env" ] || { cat "$machine/said"; return 1; }
+        { read -r machine_dir; read -r machine_preload; read -r machine_libraries; } < "$machine/env"
+}
+
+machine_end() {
+        [ -n "${machine_process:-}" ] || return 0
+        kill "$machine_process" 2> /dev/null || true
+        wait "$machine_process" 2> /dev/null || true
+        rm -rf "$machine"
+        machine_process=''
+}
+
+# on COMMAND...: on the machine, not supervised
+on() {
+        SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries "$@"
+}
+
+# tenant [OPTION...] -- COMMAND...: sublet run on the machine, its books go into $report
+tenant() {
+        on "$sublet" run --json --report "$report" "$@"
+}
+
+# tenant_start ...: the same in the background; $supervisor is the process of sublet itself
+tenant_start() {
+        SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
+                "$sublet" run --json --report "$report" "$@" < /dev/null 3>&- &
+        supervisor=$!
+}
+
+# field NAME [FILE]: the first number of that name in a report
+field() {
+        grep -o "\"$1\":[0-9]*" "${2:-$report}" | head -1 | cut -d: -f2
+}
+
+# value NAME TEXT...: of name=value words, the first
+value() {
+        printf '%s\n' "${@:2}" | tr ' ' '\n' | sed -n "s/^$1=//p" | head -1
+}
+
+# wait_for COMMAND...: until it succeeds, at most $patience (45) s of the clock. It ends a test that fails, and measures nothing.
+wait_for() {
+        local since=$SECONDS
+        until "$@" > /dev/null 2>&1; do
+                [ $((SECONDS - since)) -lt "${patience:-45}" ] || return 1
+                sleep 0.02
+        done
+}
+
+# What a program of nobody's sees free on card N, in MiB
+free_mib() {
+        value free_mib "$(CUDA_VISIBLE_DEVICES=${1:-0} on "$families" meminfo)"
+}
+
+books_are_empty() {
+        [ "$(grep -o '"held_bytes":[0-9]*' "$report" | sort -u)" = '"held_bytes":0' ]
+}
+
+# one_line_and_2 PATTERN: the last `run` refused with one line that says why
+one_line_and_2() {
+        [ "$status" -eq 2 ] || { echo "status $status: $output"; return 1; }
+        [ "${#lines[@]}" -eq 1 ] || { echo "not one line: $output"; return 1; }
+        [[ $output =~ ^sublet:\ .*$1 ]] || { echo "does not say $1: $output"; return 1; }
+}

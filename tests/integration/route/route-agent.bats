@@ -1,0 +1,457 @@
+#!/usr/bin/env bats
+# `sublet route`: Debian's nginx with our module, kept running and told by our agent.
+# shellcheck disable=SC2030,SC2031,SC2154  # each test is a subshell; what route.bash sets
+# variants: plain address, because there are no threads in the verb, and daemon.bats has those of the daemon
+bats_require_minimum_version 1.5.0
+load ../route
+
+sublet=${SUBLET_BUILD:-$build}/src/sublet
+
+setup() {
+        dir=$(mktemp -d /tmp/sublet-agent-XXXXXX)
+        pids=()
+        agent=''
+        me=$([ "$(id -u)" != 0 ] && id -un || echo root)
+        : > "$dir/replicas"
+        : > "$dir/more"
+}
+
+teardown() {
+        [ -z "$agent" ] || agent_end
+        [ ! -f "$dir/run/nginx.pid" ] || kill -9 "$(cat "$dir/run/nginx.pid")" 2> /dev/null || true
+        for pid in "${pids[@]}"; do kill -9 "$pid" 2> /dev/null || true; done
+        wait 2> /dev/null || true
+        rm -rf "$dir"
+}
+
+api() { # PATH [CURL OPTION...]
+        local path=$1
+        shift
+        curl -sS --max-time 10 --unix-socket "$dir/run/api/api.sock" "http://router$path" "$@"
+}
+
+# configure [LINE...]: the file, from $dir/replicas and these lines; in place at once, as editors do it
+configure() {
+        {
+                printf 'listen: unix:%s/http\nmetrics: unix:%s/prometheus\nworkers: 2\nuser: %s\nzone: 16M\n' "$dir" "$dir" "$me"
+                [ $# -eq 0 ] || printf '%s\n' "$@"
+                [ ! -s "$dir/replicas" ] || { echo 'replicas:' && cat "$dir/replicas"; }
+        } > "$dir/config.new"
+        mv "$dir/config.new" "$dir/config.yaml"
+}
+
+# listed NAME [FIELDS]: one more in the file
+listed() {
+        printf '%s\n' "- {name: $1, address: 'unix:$dir/$1'${2:+, $2}}" >> "$dir/replicas"
+}
+
+agent_start() { # [OPTION...]
+        "$sublet" route --dir "$dir/run" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$@" "$dir/config.yaml" \
+                >> "$dir/said" 2>&1 3>&- &
+        agent=$!
+        until_ api /v1/state || { cat "$dir/said"; return 1; }
+}
+
+agent_end() {
+        kill "$agent" 2> /dev/null || true
+        sleep 0.1
+        kill "$agent" 2> /dev/null || true
+        wait "$agent" 2> /dev/null || true
+        agent=''
+}
+
+state() { # REPLICA: its state, or null
+        api "/v1/replicas/$1" | jq -r .state
+}
+
+said() {
+        grep -qE -- "$1" "$dir/said"
+}
+
+@test "requests are answered, streamed or not; models are those that the replicas say" {
+        replica a --instant
+        replica b --instant
+        listed a
+        listed b
+        configure
+        agent_start
+        until_ is up state a
+        until_ is up state b
+        [ "$(code "$(chat hello 3)")" = 200 ]
+        run post "$(chat hello 3 ',"stream":true')"
+        [[ $output == *'data: [DONE]'* ]]
+        run curl -sS --unix-socket "$dir/http" http://x/v1/models
+        [ "$(jq -r '.data[].id' <<< "$output")" = m ]
+        run curl -sS --unix-socket "$dir/prometheus" http://x/metrics
+        [[ $output == *sublet_route_* ]]
+}
+
+@test "what the engine says of itself is told to the module" {
+        replica a --blocks 100 --block 512
+        listed a 'rate: 20000, share: 50%'
+        configure
+        agent_start
+        until_ is up state a
+        until_ is 51200 of a kv_tokens
+        [ "$(of a rate)" = 10000 ]
+}
+
+@test "a changed file counts at once, and a wrong one changes nothing" {
+        replica a --instant
+        replica b --instant
+        listed a
+        configure
+        agent_start
+        until_ is up state a
+        listed b 'models: [other]'
+        configure 'queue: 7'
+        until_ is up state b
+        [ "$(api /v1/settings | jq .queue)" = 7 ]
+        echo 'policy: fastest' >> "$dir/config.yaml"
+        until_ said 'config.yaml: policy: there is none of this name.*going on as before'
+        [ "$(code "$(chat hi 1)")" = 200 ]
+        listed c 'modles: [x]'
+        configure
+        until_ said "replicas, number 3: modles: there is no such key here"
+        [ "$(state a)$(state b)" = upup ]
+        sed -i 1d "$dir/replicas"
+        sed -i '$d' "$dir/replicas"
+        configure
+        until_ is null state a
+        [ "$(code "$(chat hi 1)")" = 404 ]
+}
+
+@test "a killed nginx comes back on its port and knows everything; what was under way goes on" {
+        replica a
+        listed a 'capacity: 9'
+        port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        configure
+        sed -i "1s|.*|listen: ['unix:$dir/http', 127.0.0.1:$port]|" "$dir/config.yaml"
+        agent_start
+        until_ is up state a
+        # shellcheck disable=SC2034 # used below, by eval
+        epoch=$(api /v1/state | jq -r .epoch)
+        post "$(chat hi 100 ',"stream":true')" > "$dir/stream" &
+        stream=$!
+        until_ test -s "$dir/stream"
+        kill -9 "$(cat "$dir/run/nginx.pid")"
+        until_ said 'nginx ended \(signal 9\)'
+        until_ eval '[ "$(api /v1/state | jq -r .epoch)" != "$epoch" ]'
+        until_ is up state a
+        [ "$(of a capacity)" = 9 ]
+        [ "$(curl -sS -o /dev/null -w '%{http_code}' "http://127.0.0.1:$port/v1/chat/completions" -d "$(chat hi 1)")" = 200 ]
+        [ "$(code "$(chat hi 1)")" = 200 ]
+        wait "$stream"
+        grep -q DONE "$dir/stream"
+}
+
+@test "the agent dies and requests go on; the next one takes over without a break" {
+        replica a
+        listed a
+        configure
+        agent_start
+        until_ is up state a
+        post "$(chat hi 150 ',"stream":true')" > "$dir/stream" &
+        stream=$!
+        until_ test -s "$dir/stream"
+        kill -9 "$agent"
+        wait "$agent" || true
+        [ "$(code "$(chat hi 1)")" = 200 ]
+        before=$(cat "$dir/run/nginx.pid")
+        listed b
+        replica b --instant
+        configure
+        agent_start
+        until_ is up state b
+        said 'nginx runs already'
+        [ "$(cat "$dir/run/nginx.pid")" = "$before" ]
+        wait "$stream"
+        grep -q DONE "$dir/stream"
+}
+
+@test "two agents do not work in one directory" {
+        configure
+        agent_start
+        run "$sublet" route --dir "$dir/run" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml"
+        [ "$status" -eq 1 ]
+        [[ $output == *"another 'sublet route' works in"* ]]
+}
+
+@test "a replica that hangs is out within 2 s, and back when it answers" {
+        replica a --instant
+        replica b --instant
+        listed a
+        listed b
+        configure
+        agent_start
+        until_ is up state a
+        until_ is up state b
+        for _ in 1 2 3; do # the best of three: others may have the machine
+                ask a '/replica/fault?kind=hang' -X POST > /dev/null
+                began=$(date +%s%N)
+                until_ is down state a
+                took=$((($(date +%s%N) - began) / 1000000))
+                echo "out after $took ms"
+                said 'replica a: down: it does not answer'
+                [ "$(code "$(chat hi 1)")" = 200 ]
+                ask a '/replica/fault?kind=none' -X POST > /dev/null
+                until_ is up state a
+                [ "$took" -ge 2300 ] || break
+        done
+        [ "$took" -lt 2300 ]
+}
+
+@test "who died and came back has an empty cache, and the router knows" {
+        replica a
+        listed a
+        configure
+        agent_start
+        until_ is up state a
+        post "$(chat "$(long 20000)" 1)" > /dev/null
+        [ "$(of a cached_blocks)" -gt 10 ]
+        kill -9 "${pid_of[a]}"
+        until_ is down state a
+        replica a
+        until_ is up state a
+        until_ is 0 of a cached_blocks
+}
+
+@test "an engine that sleeps is woken by a request, which is held and answered" {
+        replica a --wake 0.3
+        listed a 'wake: engine'
+        configure
+        agent_start
+        until_ is up state a
+        ask a /sleep -X POST > /dev/null
+        until_ is asleep state a
+        [ "$(code "$(chat hi 1)")" = 200 ]
+        said 'replica a: awake after'
+        [ "$(of a wake_ms)" -ge 250 ]
+        [ "$(of a wake_ms)" -lt 3000 ]
+}
+
+@test "who is idle is put to sleep, and the next request is answered all the same" {
+        replica a --wake 0.2
+        listed a 'wake: engine, sleep_after: 500ms'
+        configure
+        agent_start
+        until_ is up state a
+        until_ is asleep state a
+        until_ eval '[[ $(ask a /is_sleeping) == *true* ]]' # the module hears it first
+        [ "$(code "$(chat hi 1)")" = 200 ]
+        until_ is asleep state a
+}
+
+@test "a replica that does not run is started by a request" {
+        printf '#!/bin/sh\nexec "%s/tests/fakes/replica" --model m --instant --listen "${SUBLET_ADDRESS}" > /dev/null 2>&1 < /dev/null &\necho $! > "%s/started"\n' \
+                "$build" "$dir" > "$dir/start"
+        chmod +x "$dir/start"
+        listed a "models: [m], wake: '$dir/start'"
+        configure
+        agent_start
+        until_ is asleep state a
+        [ "$(code "$(chat hi 1)")" = 200 ]
+        pids+=("$(cat "$dir/started")")
+}
+
+@test "without a way to wake it, a replica that is away is down, and requests are refused at once" {
+        listed a 'models: [m]'
+        configure
+        agent_start
+        until_ is down state a
+        [ "$(code "$(chat hi 1)")" = 503 ]
+}
+
+outside() {
+        mkdir -p "$dir/outside"
+        python3 "$BATS_TEST_DIRNAME/../../fakes/outside.py" "$dir/outside/sublet.sock" "$dir/outside" > /dev/null 2>&1 3>&- &
+        pids+=($!)
+        until_ test -S "$dir/outside/sublet.sock"
+}
+
+@test "the daemon's word about a share counts at once" {
+        replica a --instant
+        listed a 'rate: 20000, tenant: chat-1'
+        outside
+        echo '[{"tenant":"chat-1","devices":[{"index":0,"share_permille":250}]}]' > "$dir/outside/tenants.json"
+        configure "daemons: $dir/outside"
+        agent_start
+        until_ is up state a
+        until_ is 5000 of a rate
+        echo '[{"tenant":"chat-1","devices":[{"index":0,"share_permille":500},{"index":1,"share_permille":400}]}]' > "$dir/outside/new"
+        mv "$dir/outside/new" "$dir/outside/tenants.json"
+        until_ is 8000 of a rate
+}
+
+@test "a suspended tenant is woken through its daemon, and keeps its cache" {
+        replica a
+        listed a 'wake: daemon'
+        outside
+        echo '[{"tenant":"a","devices":[{"index":0,"share_permille":500}]}]' > "$dir/outside/tenants.json"
+        configure "daemons: [$dir/outside]"
+        agent_start
+        until_ is up state a
+        post "$(chat "$(long 20000)" 1)" > /dev/null
+        blocks=$(of a cached_blocks)
+        echo '[{"tenant":"a","suspended":true,"devices":[{"index":0,"share_permille":500}]}]' > "$dir/outside/new"
+        mv "$dir/outside/new" "$dir/outside/tenants.json"
+        until_ is asleep state a
+        [ "$(code "$(chat hi 1)")" = 200 ]
+        grep -q 'PATCH /v1/tenants/a {"suspended": false}' "$dir/outside/asked"
+        [ "$(of a cached_blocks)" -ge "$blocks" ]
+}
+
+# slice READY...: an EndpointSlice of replicas a, b, ...: true, false or terminating
+slice() {
+        local i=0 list=''
+        for ready in "$@"; do
+                list+="${list:+,}{\"addresses\":[\"127.0.0.1\"],\"conditions\":{\"ready\":$([ "$ready" = true ] && echo true || echo false),\"terminating\":$([ "$ready" = terminating ] && echo true || echo false)},\"targetRef\":{\"kind\":\"Pod\",\"name\":\"pod-$i\"},\"port\":$i}"
+                i=$((i + 1))
+        done
+        printf '{"metadata":{"name":"s-1","resourceVersion":"%s"},"addressType":"IPv4","ports":[{"name":"http","port":%s}],"endpoints":[%s]}' \
+                "$version" "$port" "$list"
+}
+
+# A replica on a port of its own
+replica_tcp() {
+        port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        "$build/tests/fakes/replica" --model m --instant --listen "127.0.0.1:$port" 3>&- &
+        pids+=($!)
+        until_ curl -sf "http://127.0.0.1:$port/health"
+}
+
+@test "endpoints of a Kubernetes service come, drain and go as the API server says" {
+        outside
+        replica_tcp
+        echo secret-token > "$dir/token"
+        version=0
+        printf '{"metadata":{"resourceVersion":"0"},"items":[%s]}' "$(slice false)" > "$dir/outside/slices.json"
+        configure 'kubernetes:' "- {service: chat, namespace: prod, port: http, api: 'unix:$dir/outside/sublet.sock', token: $dir/token, capacity: 5}"
+        agent_start
+        until_ is down state pod-0
+        version=1
+        began=$(date +%s%N)
+        printf '{"type":"MODIFIED","object":%s}\n' "$(slice true)" >> "$dir/outside/events"
+        until_ is up state pod-0
+        took=$((($(date +%s%N) - began) / 1000000))
+        echo "first request possible after $took ms"
+        [ "$took" -lt 1200 ]
+        [ "$(code "$(chat hi 1)")" = 200 ]
+        [ "$(of pod-0 capacity)" = 5 ]
+        grep -q 'namespaces/prod/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dchat Bearer secret-token' "$dir/outside/asked"
+        version=2
+        printf '{"type":"MODIFIED","object":%s}\n' "$(slice terminating)" >> "$dir/outside/events"
+        until_ is draining state pod-0
+        version=3
+        printf '{"type":"DELETED","object":%s}\n' "$(slice)" >> "$dir/outside/events"
+        until_ is null state pod-0
+        touch "$dir/outside/hang_up"
+        until_ test ! -e "$dir/outside/hang_up"
+        version=4
+        printf '{"type":"ADDED","object":%s}\n' "$(slice true)" >> "$dir/outside/events"
+        until_ is up state pod-0
+        grep -q 'watch=1.*resourceVersion=3' "$dir/outside/asked"
+        version=5
+        printf '{"metadata":{"resourceVersion":"6"},"items":[]}' > "$dir/outside/slices.json"
+        printf '{"type":"ERROR","object":{"kind":"Status","code":410}}\n' >> "$dir/outside/events"
+        touch "$dir/outside/hang_up"
+        until_ is null state pod-0
+}
+
+@test "an older API server is asked for its Endpoints" {
+        outside
+        replica_tcp
+        printf '{"metadata":{"resourceVersion":"0"},"items":[{"metadata":{"name":"chat"},"subsets":[{"ports":[{"port":%s}],"addresses":[{"ip":"127.0.0.1","targetRef":{"name":"pod-9"}}]}]}]}' \
+                "$port" > "$dir/outside/endpoints.json"
+        configure 'kubernetes:' "- {service: chat, api: 'unix:$dir/outside/sublet.sock'}"
+        agent_start
+        until_ is up state pod-9
+        [ "$(code "$(chat hi 1)")" = 200 ]
+}
+
+@test "with API keys: who has none gets 401, who is too fast 429, and replicas never see one" {
+        replica a --instant
+        listed a
+        configure 'keys:' '- {name: team-a, key: sk-test.12345678}' '- {name: team-b, key: sk-other-87654321, rate: 1/m, burst: 1}'
+        agent_start
+        until_ is up state a
+        run post "$(chat hi 1)"
+        [[ $output == '{"error":{"message":'*'invalid_api_key'* ]]
+        [ "$(code "$(chat hi 1)")" = 401 ]
+        [ "$(code "$(chat hi 1)" -H 'Authorization: Bearer SK-TEST.12345678')" = 401 ]
+        [ "$(code "$(chat hi 1)" -H 'Authorization: Bearer sk-testx12345678')" = 401 ]
+        for _ in 1 2 3 4; do [ "$(code "$(chat hi 1)" -H 'Authorization: Bearer sk-test.12345678')" = 200 ]; done
+        codes=$(for _ in 1 2 3 4; do code "$(chat hi 1)" -H 'Authorization: Bearer sk-other-87654321'; echo; done)
+        [ "$(grep -c 200 <<< "$codes")" -eq 2 ]
+        [ "$(grep -c 429 <<< "$codes")" -eq 2 ]
+        [ "$(stat -c %a "$dir/run/nginx.conf")" = 600 ]
+        until_ grep -q '"key":"team-a"' "$dir/run/requests.log"
+        [ "$(grep -c sk-test "$dir/run/requests.log")" -eq 0 ]
+}
+
+@test "TLS is one flag away, with HTTP/2" {
+        replica a --instant
+        listed a
+        port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -days 1 -keyout "$dir/key.pem" -out "$dir/cert.pem" 2> /dev/null
+        configure "tls_listen: 127.0.0.1:$port"
+        agent_start --tls "$dir/cert.pem:$dir/key.pem"
+        until_ is up state a
+        run curl -sS --cacert "$dir/cert.pem" --resolve "localhost:$port:127.0.0.1" --http2 -o /dev/null -w '%{http_version} %{http_code}' \
+                "https://localhost:$port/v1/chat/completions" -d "$(chat hi 1)"
+        [ "$output" = '2 200' ]
+}
+
+@test "the reason of each decision can be asked for" {
+        replica a
+        replica b
+        listed a
+        listed b
+        configure
+        agent_start
+        until_ is up state a
+        until_ is up state b
+        post "$(chat "$(long 20000)" 1)" > /dev/null
+        id=$(post "$(chat "$(long 20000)" 1)" -o /dev/null -D - | sed -n 's/^X-Request-Id: \([0-9a-f]*\).*/\1/p')
+        until_ grep -q "$id" "$dir/run/requests.log"
+        run "$sublet" route explain "$id" --dir "$dir/run"
+        echo "$output"
+        [[ $output == *'the most of the prompt was cached there'* && $output == *'status 200'* ]]
+        run -1 "$sublet" route explain nothing --dir "$dir/run"
+        run "$sublet" route state --dir "$dir/run"
+        [[ $output == *REPLICA*STATE* && $output == *'policy cost'* ]]
+}
+
+@test "it ends when what is under way has ended" {
+        replica a
+        listed a
+        configure
+        agent_start
+        until_ is up state a
+        post "$(chat hi 60 ',"stream":true')" > "$dir/stream" &
+        stream=$!
+        until_ test -s "$dir/stream"
+        kill "$agent"
+        wait "$agent"
+        agent=''
+        wait "$stream"
+        grep -q DONE "$dir/stream"
+        run curl -sS --unix-socket "$dir/http" http://x/health
+        [ "$status" -ne 0 ]
+}
+
+@test "a file that is wrong is refused with its line, and --check only looks" {
+        printf 'listen: 8080\n  x: [\n' > "$dir/config.yaml"
+        run -2 "$sublet" route --check --dir "$dir/run" "$dir/config.yaml"
+        [[ $output == *'config.yaml:2:'* ]]
+        configure 'health: "x; }"'
+        run -2 "$sublet" route --check --dir "$dir/run" "$dir/config.yaml"
+        [[ $output == *'health: one word, please'* ]]
+        configure
+        # every setting stands in the manual
+        for key in $("$sublet" route --settings | sed -n 's/^  \([a-z_]*\)  .*/\1/p'); do
+                grep -q "^| \`$key\` " "$BATS_TEST_DIRNAME/../../../docs/router.md" || { echo "$key"; false; }
+        done
+        run -0 "$sublet" route --check --dir "$dir/run" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml"
+        [ ! -e "$dir/run/nginx.conf" ]
+}

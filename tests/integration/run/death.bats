@@ -1,0 +1,116 @@
+#!/usr/bin/env bats
+# Whoever dies, at whatever moment: no memory stays taken, and nobody gets an unguarded GPU.
+bats_require_minimum_version 1.5.0
+load ../machine
+
+setup() {
+        machine_start --memory 24G
+        hostile=$plain/tests/gpu/gpu-hostile
+        share=$plain/tests/gpu/gpu-share
+        file=$BATS_TEST_TMPDIR/handle
+        before=$(free_mib)
+}
+
+teardown() {
+        touch "$file.end"
+        machine_end
+}
+
+child_of() { # PROCESS NAME
+        local child
+        # shellcheck disable=SC2013  # words are wanted
+        for child in $(cat /proc/"$1"/task/*/children 2> /dev/null); do
+                if [ "$(cat /proc/"$child"/comm)" = "$2" ]; then echo "$child"; else child_of "$child" "$2"; fi
+        done
+}
+
+# all_back: the card has what it had
+all_back() {
+        [ "$(free_mib)" -eq "$before" ]
+}
+
+@test "a tenant killed with memory in its hands: 137, the books are empty, the card has it back" {
+        local code=0
+        tenant_start --mem 4G -- "$share" give "$file" 2048 > /dev/null
+        wait_for test -s "$file"
+        [ "$(free_mib)" -le $((before - 2048)) ]
+        kill -KILL "$(child_of "$supervisor" gpu-share)"
+        wait "$supervisor" || code=$?
+        [ "$code" -eq 137 ]
+        books_are_empty
+        all_back
+}
+
+@test "one of many processes killed: the others go on, and its memory is the tenant's again" {
+        local code=0
+        tenant_start --mem 6G -- "$race" --processes 4 --seconds 3 --iterations 1000000 --max 64 > "$BATS_TEST_TMPDIR/said"
+        sleep 1.5
+        # shellcheck disable=SC2046
+        set -- $(cat /proc/"$(child_of "$supervisor" gpu-race | head -1)"/task/*/children)
+        kill -KILL "$1"
+        wait "$supervisor" || code=$?
+        cat "$BATS_TEST_TMPDIR/said" "$report"
+        [ "$(value errors "$(cat "$BATS_TEST_TMPDIR/said")")" -eq 0 ]
+        [ "$(value lost "$(cat "$BATS_TEST_TMPDIR/said")")" -eq 1 ]
+        books_are_empty
+        all_back
+}
+
+@test "the supervisor killed: the tenant's driver calls fail, it does not get a free GPU" {
+        local said=$BATS_TEST_TMPDIR/said
+        tenant_start --mem 1G -- sh -c "'$hostile' --max 64 --hold 2; '$hostile' --max 64; echo second=\$?; echo over" > "$said"
+        wait_for grep -q '^raw got_mib=64' "$said"
+        kill -KILL "$supervisor"
+        wait "$supervisor" || true
+        wait_for grep -qx over "$said" || true # it may also have been ended
+        cat "$said"
+        run ! grep -q '^freed n=[1-9]' "$said"
+        [ "$(grep -c '^raw got_mib=64' "$said")" -eq 1 ]
+        run ! grep -q 'second=0' "$said"
+        wait_for all_back
+}
+
+@test "what the command left in the background is ended with it" {
+        local left
+        left=$(tenant --mem 2G -- sh -c 'setsid sleep 300 > /dev/null 2>&1 & echo $!')
+        run ! kill -0 "$left" 2> /dev/null
+}
+
+@test "a daemon that the command left behind keeps no memory" {
+        tenant --mem 2G -- sh -c "setsid sh -c '\"$share\" give \"$file\" 512 &' > /dev/null 2>&1; while [ ! -s '$file' ]; do sleep 0.05; done"
+        books_are_empty
+        all_back
+        run ! pgrep -f "$file" > /dev/null
+}
+
+@test "a tenant that ends in the middle of a context leaves nothing" {
+        local i
+        for i in 1 2 3 4 5 6 7 8; do
+                timeout -s KILL "0.0$i" env SUBLET_SIM="$machine_dir" LD_PRELOAD="$machine_preload" LD_LIBRARY_PATH="$machine_libraries" \
+                        "$sublet" run -q --mem 2G -- "$families" alloc 64 > /dev/null 2>&1 || true
+        done
+        wait_for all_back
+}
+
+@test "a tenant that exits with everything open leaves nothing" {
+        tenant --mem 2G -- "$families" exit
+        books_are_empty
+        all_back
+}
+
+@test "sublet ended by TERM ends its tenant and settles" {
+        local code=0
+        tenant_start --mem 4G -- "$share" give "$file" 512 > /dev/null
+        wait_for test -s "$file"
+        kill -TERM "$supervisor"
+        wait "$supervisor" || code=$?
+        [ "$code" -eq 143 ]
+        books_are_empty
+        all_back
+}
+
+@test "fifty kills at random points leave nothing behind" {
+        run "$BATS_TEST_DIRNAME/kill.sh" "$build" 50
+        echo "$output"
+        [ "$status" -eq 0 ]
+}

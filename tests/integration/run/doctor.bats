@@ -1,0 +1,108 @@
+#!/usr/bin/env bats
+# The verbs that explain: doctor and explain.
+# variants: plain address, because there are no threads in the verb, and daemon.bats has those of the daemon
+bats_require_minimum_version 1.5.0
+load ../machine
+load ../daemon
+
+teardown() {
+        node_end
+        machine_end
+}
+
+@test "explain lists the events, and each has its explanation" {
+        local name n=0
+        run "$sublet" explain
+        [ "$status" -eq 0 ]
+        for name in $(printf '%s\n' "$output" | awk '/^  [A-Z_]+ /{ print $1 }'); do
+                run "$sublet" explain "$name"
+                [ "$status" -eq 0 ]
+                [ "${#lines[@]}" -ge 2 ]
+                [[ ${lines[0]} == "$name ("* ]]
+                n=$((n + 1))
+        done
+        [ "$n" -ge 10 ]
+}
+
+@test "explain of no event is one line and 2; case does not matter" {
+        run "$sublet" explain NO_SUCH_EVENT
+        one_line_and_2 "'NO_SUCH_EVENT'"
+        run "$sublet" explain quota_refused
+        [ "$status" -eq 0 ]
+}
+
+@test "doctor on a simulated machine finds everything, and 0" {
+        "$sublet" help | grep -q ' doctor ' || skip "no verb doctor"
+        machine_start
+        run on "$sublet" doctor
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [[ $output == *'580.159.04'* ]]
+        [[ $output != *missing* ]]
+}
+
+@test "doctor without a driver says what is missing and the next step, and 1" {
+        "$sublet" help | grep -q ' doctor ' || skip "no verb doctor"
+        [ ! -e /proc/driver/nvidia ] || skip "this machine has a driver"
+        run env -u SUBLET_SIM "$sublet" doctor
+        echo "$output"
+        [ "$status" -eq 1 ]
+        [[ $output == *missing*driver* ]]
+        [[ $output == *'sublet sim'* ]]
+}
+
+@test "doctor says that a release is not known" {
+        "$sublet" help | grep -q ' doctor ' || skip "no verb doctor"
+        machine_start --driver 610.1
+        run on "$sublet" doctor
+        echo "$output"
+        [ "$status" -eq 1 ]
+        [[ $output == *610.1* ]]
+}
+
+@test "doctor --json parses" {
+        "$sublet" help | grep -q ' doctor ' || skip "no verb doctor"
+        machine_start
+        on "$sublet" doctor --json | /usr/bin/python3 -c 'import json, sys; json.load(sys.stdin)'
+}
+
+# status NAME [OUTPUT]: of a line of doctor's --json
+status_of() { jq -r --arg n "$1" 'first(.findings[] | select(.name == $n)).status' <<< "$output"; }
+
+@test "doctor says of each other way to share and to supervise whether it is to be had" {
+        machine_start --driver 580.159.04
+        export SUBLET_DIR=$machine/node PATH=/usr/bin:/bin
+        run -0 on "$sublet" doctor --json
+        echo "$output"
+        [ "$(status_of mps)" = limited ]
+        [ "$(status_of mig)" = ok ]
+        [ "$(status_of self-attach)" = limited ]
+        [ "$(status_of daemon)" = limited ]
+        [ "$(status_of directory)" = ok ]
+        [ "$(status_of containers)" = limited ]
+        [ "$(status_of green)" != null ]
+        [ "$(status_of cdi)" != null ]
+        [ "$(status_of router)" != null ]
+        [ "$(jq '[.findings[] | select(.status != "ok" and (.next | not))] | length' <<< "$output")" = 0 ]
+}
+
+@test "with a daemon and NVIDIA's program there are self-attach and spatial tenants" {
+        machine_start
+        daemon_start
+        PATH=$BATS_TEST_DIRNAME/../../fakes/mps:$PATH run -0 on "$sublet" doctor --json
+        echo "$output"
+        [ "$(status_of mps)" = ok ]
+        [ "$(status_of self-attach)" = ok ]
+        [ "$(status_of daemon)" = ok ]
+        chmod 777 "$SUBLET_DIR"
+        run -0 on "$sublet" doctor --json
+        [ "$(status_of directory)" = limited ]
+}
+
+@test "a driver from before green contexts, and a card that is cut" {
+        machine_start --driver 535.288.01 --mig 20G,10G
+        run -0 on "$sublet" doctor
+        echo "$output"
+        [[ $output == *"limited  green        driver 535 has no green contexts"* ]]
+        [[ $output == *"mig "*"device 0: on, 2 instances for tenants of --mode mig"* ]]
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env bats
+# The planner on a dozen mixes: the plan and the reasons are files in tests/golden/plan. To accept a changed
+# plan: PLAN_ACCEPT=1 bats tests/integration/run/plan.bats, and read the diff.
+# variants: plain address, because there are no threads in the verb, and daemon.bats has those of the daemon
+load ../machine
+# shellcheck disable=SC2154  # what machine.bash sets
+
+golden() { # NAME EXIT-CODE
+        local file=$BATS_TEST_DIRNAME/../../golden/plan/$1
+        local code=0
+        "$sublet" plan "$file.yaml" > "$BATS_TEST_TMPDIR/plan" || code=$?
+        [ -z "${PLAN_ACCEPT:-}" ] || cp "$BATS_TEST_TMPDIR/plan" "$file.txt"
+        diff -u "$file.txt" "$BATS_TEST_TMPDIR/plan"
+        [ "$code" -eq "$2" ]
+}
+
+@test "a chat model and an embedder take turns, the tighter goal first" { golden 01-chat-and-embed 0; }
+@test "four small models share one card and three are free" { golden 02-four-quarters 0; }
+@test "untrusted code gets instances of its own" { golden 03-untrusted-on-instances 0; }
+@test "where a card cannot be cut, untrusted code does not share" { golden 04-untrusted-without-instances 0; }
+@test "batch work alone is sliced by the card" { golden 05-batch-only 0; }
+@test "batch work fills what a service with a tight goal leaves" { golden 06-latency-beside-batch 0; }
+@test "rare models larger than the card are suspended in turns" { golden 07-rare-large-models 0; }
+@test "one team beyond what time gives runs side by side" { golden 08-one-team-side-by-side 0; }
+@test "what does not fit is said, with the reason" { golden 09-memory-does-not-fit 1; }
+@test "no way to share helps who is too slow alone" { golden 10-too-slow-alone 1; }
+@test "a hundred containers fit on thirty-five cards" { golden 11-a-hundred-containers 0; }
+
+@test "the plan as JSON has a lease for each replica" {
+        "$sublet" plan --json "$BATS_TEST_DIRNAME/../../golden/plan/06-latency-beside-batch.yaml" > "$BATS_TEST_TMPDIR/plan"
+        grep -q '"command": "sublet run --name rank-1 --gpu 0 --mem 10240M --share [0-9.]* --class latency -- COMMAND"' "$BATS_TEST_TMPDIR/plan"
+        [ "$(grep -c '"tenant":' "$BATS_TEST_TMPDIR/plan")" -eq 2 ]
+}
+
+@test "measured figures replace the built-in ones" {
+        echo '{"spatial_gain": 1.0}' > "$BATS_TEST_TMPDIR/facts"
+        run "$sublet" plan --facts="$BATS_TEST_TMPDIR/facts" "$BATS_TEST_DIRNAME/../../golden/plan/08-one-team-side-by-side.yaml"
+        [[ "$output" != *spatial* ]]
+}
+
+@test "a bad file is one line with the place, and exit code 2" {
+        cd "$BATS_TEST_TMPDIR"
+        printf 'services:\n- {name: a, memory: lots}\n' > a.yaml
+        run "$sublet" plan a.yaml
+        [ "$status" -eq 2 ]
+        [ "$output" = "sublet: a.yaml: service 'a': memory: a size such as 8G is needed: what a replica holds, its context included" ]
+        printf 'services:\n- {name: a, memory: 8G, requests: 3, time: 5ms, colour: red}\n' > a.yaml
+        run "$sublet" plan a.yaml
+        [ "$output" = "sublet: a.yaml: service 'a': colour: there is no such key" ]
+        printf 'services:\n- {name: a, memory: 8G, load: 10%%}\n' > a.yaml
+        SUBLET_DIR=$BATS_TEST_TMPDIR run "$sublet" plan a.yaml
+        [[ $output == "sublet: a.yaml names no devices («gpus: [H200=2]», or --gpus H200=2): no daemon answers"* ]]
+        run "$sublet" plan --gpus Voodoo2 a.yaml
+        [ "$output" = "sublet: --gpus: the model 'Voodoo2' is not known here ('sublet plan --models')" ]
+}
+
+@test "what is printed for people is there for programs: figures and models" {
+        [ "$("$sublet" plan --facts --json | jq -r '.[] | select(.name == "window") | "\(.value) \(.unit) \(.source)"')" = "10 ms assumed: the shortest period of turns" ]
+        echo '{"window": 7}' > "$BATS_TEST_TMPDIR/facts"
+        [ "$("$sublet" plan --facts --facts="$BATS_TEST_TMPDIR/facts" -o json | jq -r '.[] | select(.name == "window") | "\(.value) \(.source)"')" = "7 $BATS_TEST_TMPDIR/facts" ]
+        [ "$("$sublet" plan --models --json | jq -r 'map(.name) | join(" ")')" = "$("$sublet" plan --models | awk '{ print $1 }' | xargs)" ]
+        [ "$("$sublet" plan --models --json | jq -r '.[] | select(.name == "T4") | "\(.memory_bytes / 1048576) \(.has_mig)"')" = "15360 false" ]
+}
+
+@test "memory that is wanted is said with who is there" {
+        printf 'services:\n- {name: a, memory: 60G, load: 10%%, count: 3}\n' > "$BATS_TEST_TMPDIR/a.yaml"
+        run "$sublet" plan --gpus H200 "$BATS_TEST_TMPDIR/a.yaml"
+        [ "$status" -eq 1 ]
+        [[ $output == *"does not fit: a-3: 180 GiB of memory are wanted, with those who are there, and the H200 has "* ]]
+}

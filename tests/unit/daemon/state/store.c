@@ -1,0 +1,284 @@
+/* What outlives a daemon: nothing is counted twice, and nothing is lost. */
+#include "unit.h"
+
+#include "daemon/fake_daemon.h"
+
+#include "base/err.h"
+#include "daemon/state/events.h"
+#include "daemon/state/usage.h"
+
+#include <stdio.h>
+
+static char path[64];
+
+static int set_up(void **state)
+{
+        struct daemon *daemon = fake_daemon_new();
+        struct err err;
+
+        (void)strcpy(path, "/tmp/sublet-unit-store-XXXXXX");
+        (void)close(mkstemp(path));
+        assert_int_equal(store_open(path, &daemon->store, &err), 0);
+        *state = daemon;
+        return 0;
+}
+
+static int tear_down(void **state)
+{
+        char beside[80];
+
+        fake_daemon_free(*state);
+        (void)unlink(path);
+        (void)snprintf(beside, sizeof(beside), "%s-wal", path);
+        (void)unlink(beside);
+        (void)snprintf(beside, sizeof(beside), "%s-shm", path);
+        (void)unlink(beside);
+        return 0;
+}
+
+/* As if the daemon had been killed: what was committed is there, and the table comes from the store. */
+static void start_anew(struct daemon *daemon)
+{
+        struct err err;
+
+        (void)store_close(daemon->store);
+        assert_int_equal(store_open(path, &daemon->store, &err), 0);
+}
+
+static struct tenant *put(struct daemon *daemon, const char *name, uid_t owner)
+{
+        struct tenant *tenant = fake_tenant_put(daemon, name, owner, 10, 0);
+
+        assert_int_equal(store_tenant_new(daemon->store, &tenant->lease, tenant->since, &tenant->lease.id), 0);
+        usage_start(daemon, tenant);
+        return tenant;
+}
+
+static double sum_of(struct daemon *daemon, const char *field, const char *tenant, int64_t owner)
+{
+        json_t *array = json_array(), *row;
+        double sum = 0;
+        size_t i;
+
+        assert_int_equal(store_usage_list(daemon->store, 0, tenant, owner, array), 0);
+        json_array_foreach(array, i, row) sum += json_number_value(json_object_get(row, field));
+        json_decref(array);
+        return sum;
+}
+
+static void gpu_time_is_counted_once_however_often_somebody_looks(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = put(daemon, "a", 1);
+
+        tenant->board->devices[0].used = 3 * NSEC_PER_SEC;
+        usage_count(daemon);
+        usage_count(daemon);
+        assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, -1), 3, 1e-9);
+        tenant->board->devices[0].used = 5 * NSEC_PER_SEC;
+        usage_count(daemon);
+        assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, -1), 5, 1e-9);
+}
+
+static void a_daemon_that_comes_after_counts_on_from_the_board(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = put(daemon, "a", 1);
+
+        tenant->board->devices[0].used = 3 * NSEC_PER_SEC;
+        tenant->board->devices[0].n_refused = 2;
+        usage_count(daemon);
+        tenant->board->devices[0].used = 4 * NSEC_PER_SEC; /* not written any more: it was killed */
+        start_anew(daemon);
+        memset(tenant->counted, 0, sizeof(tenant->counted));
+        usage_start(daemon, tenant);
+        usage_count(daemon);
+        assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, -1), 4, 1e-9);
+        assert_float_equal(sum_of(daemon, "refused", NULL, -1), 2, 1e-9);
+}
+
+static void memory_counts_over_time(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = put(daemon, "a", 1);
+        double hours;
+
+        tenant->board->devices[0].held = 4 * GIB;
+        usage_count(daemon); /* from here on it is held */
+        tenant->counted_at -= 3600 * NSEC_PER_SEC;
+        usage_count(daemon);
+        hours = sum_of(daemon, "gib_hours", NULL, -1);
+        assert_true(hours > 3.99 && hours < 4.02);
+}
+
+static void a_write_that_fails_is_made_up_for(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *tenant = put(daemon, "a", 1);
+
+        tenant->board->devices[0].used = NSEC_PER_SEC;
+        assert_int_equal(store_begin(daemon->store), 0); /* so that the next one cannot begin */
+        usage_count(daemon);
+        assert_true(daemon->store_has_failed);
+        assert_true(tenant->counted[0].used == 0);
+        store_rollback(daemon->store);
+        usage_count(daemon);
+        assert_false(daemon->store_has_failed);
+        assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, -1), 1, 1e-9);
+}
+
+static void usage_is_told_apart_by_tenant_and_owner(void **state)
+{
+        struct daemon *daemon = *state;
+
+        put(daemon, "a", 1)->board->devices[0].used = NSEC_PER_SEC;
+        put(daemon, "b", 2)->board->devices[0].used = 2 * NSEC_PER_SEC;
+        usage_count(daemon);
+        assert_float_equal(sum_of(daemon, "gpu_seconds", "b", -1), 2, 1e-9);
+        assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, 1), 1, 1e-9);
+        assert_float_equal(sum_of(daemon, "gpu_seconds", "b", 1), 0, 1e-9);
+}
+
+static void old_minutes_become_hours_and_nothing_is_lost(void **state)
+{
+        nsec now = 1000000 * (nsec)3600 * NSEC_PER_SEC, day = 24 * 3600 * NSEC_PER_SEC;
+        struct daemon *daemon = *state;
+        struct tenant *tenant = put(daemon, "a", 1);
+        json_t *array = json_array();
+
+        for (int i = 0; i < 3 * 60; i++) { /* three hours, three days ago; one of them began in the middle */
+                struct store_usage usage = {
+                        .tenant = tenant->lease.id, .uuid = "GPU-a", .gpu = NSEC_PER_SEC, .kib_ms = 10, .peak = (bytes)i
+                };
+
+                usage.at = now - 3 * day + 1800 * NSEC_PER_SEC + i * 60 * NSEC_PER_SEC;
+                assert_int_equal(store_usage_add(daemon->store, &usage), 0);
+        }
+        assert_int_equal(store_tidy(daemon->store, now), 0);
+        assert_int_equal(store_tidy(daemon->store, now), 0);
+        assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, -1), 180, 1e-6);
+        assert_float_equal(sum_of(daemon, "peak_bytes", NULL, -1), 179, 1e-6);
+        /* The second of the hours alone: a minute's bucket would be found by this, an hour's is not. */
+        assert_int_equal(store_usage_list(daemon->store, now - 3 * day + 3660 * NSEC_PER_SEC, NULL, -1, array), 0);
+        assert_float_equal(json_number_value(json_object_get(json_array_get(array, 0), "gpu_seconds")), 90, 1e-6);
+        json_decref(array);
+}
+
+static void count_living(void *context, const struct message_lease *lease, pid_t keeper, nsec since)
+{
+        (void)since;
+        assert_string_equal(lease->tenant, "a");
+        assert_int_equal(keeper, 77);
+        assert_int_equal(lease->share, 300);
+        ++*(int *)context;
+}
+
+static void the_living_are_known_to_the_next_daemon_as_they_were_changed(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = put(daemon, "a", 1), *b = put(daemon, "b", 1);
+        uint64_t again;
+        int n = 0;
+
+        a->lease.share = 300;
+        assert_int_equal(store_tenant_set(daemon->store, &a->lease, 77), 0);
+        assert_int_equal(store_tenant_end(daemon->store, b->lease.id, 9, "{\"exit_code\":3}"), 0);
+        start_anew(daemon);
+        assert_int_equal(store_tenants_living(daemon->store, count_living, &n), 0);
+        assert_int_equal(n, 1);
+        assert_int_equal(store_tenant_new(daemon->store, &b->lease, 1, &again), 0);
+        assert_true(again > b->lease.id); /* a number is never used again */
+}
+
+static void an_ended_tenant_keeps_its_report_for_its_owner(void **state)
+{
+        struct daemon *daemon = *state;
+        struct tenant *a = put(daemon, "a", 5);
+        json_t *array = json_array();
+
+        assert_int_equal(store_tenant_end(daemon->store, a->lease.id, 9, "{\"exit_code\":3}"), 0);
+        assert_int_equal(store_tenants_ended(daemon->store, 6, array), 0);
+        assert_int_equal(json_array_size(array), 0);
+        assert_int_equal(store_tenants_ended(daemon->store, 5, array), 0);
+        assert_int_equal(json_array_size(array), 1);
+        assert_int_equal(message_number(json_object_get(json_array_get(array, 0), "report"), "exit_code", 0), 3);
+        json_decref(array);
+}
+
+static void count_event(void *context, const struct store_event *event)
+{
+        int *n = context;
+
+        n[0]++;
+        n[1] += !strcmp(event->name, "EVENTS_DROPPED");
+}
+
+static void nobody_fills_the_disk_with_events(void **state)
+{
+        struct daemon *daemon = *state;
+        int n[2] = { 0 };
+
+        for (int i = 0; i < 10 * EVENTS_A_SECOND; i++)
+                event_tell(daemon, event_find("LEASE_REFUSED"), NULL, -1, "%d", i);
+        event_tell(daemon, event_find("XID"), NULL, 0, "what matters is kept");
+        daemon->stored_since -= 2 * NSEC_PER_SEC;
+        event_tell(daemon, event_find("LEASE_REFUSED"), NULL, -1, "a second later");
+        assert_int_equal(store_events_list(daemon->store, 0, NULL, -1, 10000, count_event, n), 0);
+        assert_int_equal(n[0], EVENTS_A_SECOND + 3);
+        assert_int_equal(n[1], 1);
+        start_anew(daemon);
+        assert_int_equal(store_event_last(daemon->store), daemon->event_id);
+}
+
+static void a_file_of_a_newer_version_is_refused(void **state)
+{
+        struct daemon *daemon = *state;
+        struct store *store;
+        struct err err;
+        FILE *file;
+
+        daemon->store = store_close(daemon->store);
+        file = fopen(path, "r+"); /* the version is a big-endian number at 60: SQLite's file format */
+        assert_int_equal(fseek(file, 60, SEEK_SET), 0);
+        assert_int_equal(fwrite("\0\0\0\x63", 1, 4, file), 4);
+        assert_int_equal(fclose(file), 0);
+        assert_int_equal(store_open(path, &store, &err), -EPROTO);
+        assert_non_null(strstr(err.text, "newer"));
+}
+
+static void what_is_no_store_is_refused_in_one_line(void **state)
+{
+        struct store *store;
+        struct err err;
+        FILE *file;
+        struct daemon *daemon = *state;
+
+        daemon->store = store_close(daemon->store);
+        file = fopen(path, "w");
+        for (int i = 0; i < 1000; i++)
+                (void)fputs("no database at all", file);
+        assert_int_equal(fclose(file), 0);
+        assert_int_equal(store_open(path, &store, &err), -EIO);
+        assert_non_null(strstr(err.text, path));
+        assert_null(strchr(err.text, '\n'));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        const struct CMUnitTest tests[] = {
+                TEST(gpu_time_is_counted_once_however_often_somebody_looks),
+                TEST(a_daemon_that_comes_after_counts_on_from_the_board),
+                TEST(memory_counts_over_time),
+                TEST(a_write_that_fails_is_made_up_for),
+                TEST(usage_is_told_apart_by_tenant_and_owner),
+                TEST(old_minutes_become_hours_and_nothing_is_lost),
+                TEST(the_living_are_known_to_the_next_daemon_as_they_were_changed),
+                TEST(an_ended_tenant_keeps_its_report_for_its_owner),
+                TEST(nobody_fills_the_disk_with_events),
+                TEST(a_file_of_a_newer_version_is_refused),
+                TEST(what_is_no_store_is_refused_in_one_line),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

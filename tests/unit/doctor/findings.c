@@ -1,0 +1,185 @@
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "doctor/findings.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct finding *only(const struct findings *findings)
+{
+        assert_int_equal(findings->n, 1);
+        return &findings->items[0];
+}
+
+static enum finding_status ptrace_status(int yama, bool is_root, bool has_sys_ptrace)
+{
+        struct findings findings = { 0 };
+
+        findings_judge_ptrace(&findings, yama, is_root, has_sys_ptrace);
+        return only(&findings)->status;
+}
+
+static void yama_at_one_lets_a_parent_read_its_child(void **state)
+{
+        (void)state;
+        assert_int_equal(ptrace_status(-1, false, false), FINDING_OK);
+        assert_int_equal(ptrace_status(0, false, false), FINDING_OK);
+        assert_int_equal(ptrace_status(1, false, false), FINDING_OK);
+        assert_int_equal(ptrace_status(2, false, false), FINDING_MISSING);
+        assert_int_equal(ptrace_status(2, true, true), FINDING_OK);
+        assert_int_equal(ptrace_status(3, true, true), FINDING_MISSING);
+}
+
+static void root_needs_the_capability_and_a_user_does_not(void **state)
+{
+        (void)state;
+        assert_int_equal(ptrace_status(-1, true, false), FINDING_MISSING);
+        assert_int_equal(ptrace_status(-1, true, true), FINDING_OK);
+        assert_int_equal(ptrace_status(-1, false, false), FINDING_OK);
+}
+
+static void a_second_listener_is_said_to_be_one(void **state)
+{
+        struct findings findings = { 0 };
+
+        (void)state;
+        findings_judge_listener(&findings, EBUSY);
+        assert_int_equal(only(&findings)->status, FINDING_MISSING);
+        assert_non_null(strstr(only(&findings)->text, "already"));
+}
+
+static void an_older_kernel_is_slower_and_can_run(void **state)
+{
+        struct findings findings = { 0 };
+
+        (void)state;
+        findings_judge_wake_up(&findings, EINVAL, "6.1.0-18-amd64");
+        assert_int_equal(only(&findings)->status, FINDING_LIMITED);
+        assert_non_null(strstr(only(&findings)->text, "6.1.0-18-amd64"));
+        assert_true(findings_can_run(&findings));
+}
+
+static void a_call_that_fails_says_why(void **state)
+{
+        struct findings findings = { 0 };
+
+        (void)state;
+        findings_judge_call(&findings, "files", "kcmp with a child", ENOSYS);
+        assert_int_equal(only(&findings)->status, FINDING_MISSING);
+        assert_string_equal(only(&findings)->text, "kcmp with a child: Function not implemented");
+        assert_non_null(strstr(only(&findings)->next, "newer"));
+        assert_false(findings_can_run(&findings));
+}
+
+static void tests_built_into_uvm_are_a_limit(void **state)
+{
+        struct findings off = { 0 }, on = { 0 };
+
+        (void)state;
+        findings_judge_uvm(&off, 'N', '0');
+        assert_int_equal(only(&off)->status, FINDING_OK);
+        findings_judge_uvm(&on, 'N', '1');
+        assert_int_equal(only(&on)->status, FINDING_LIMITED);
+}
+
+static void nodes_beside_the_three_are_named(void **state)
+{
+        struct findings none = { 0 }, some = { 0 };
+
+        (void)state;
+        findings_judge_nodes(&none, "");
+        assert_int_equal(only(&none)->status, FINDING_OK);
+        findings_judge_nodes(&some, "/dev/nvidia-modeset /dev/dri/card1");
+        assert_int_equal(only(&some)->status, FINDING_LIMITED);
+        assert_non_null(strstr(only(&some)->text, "/dev/dri/card1"));
+}
+
+static void all_known_releases_fit_into_a_next_step(void **state)
+{
+        struct findings findings = { 0 };
+        char releases[512], little[16];
+
+        (void)state;
+        findings_releases(releases, sizeof(releases));
+        assert_memory_equal(releases, "525.53 to 525.147.05, ", 22);
+        assert_true(strlen(releases) < sizeof(releases) - 1);
+        findings_put(&findings, "abi", FINDING_MISSING, "not known");
+        findings_next(&findings, "use a known release: %s", releases);
+        assert_string_equal(only(&findings)->next + strlen("use a known release: "), releases);
+        findings_releases(little, sizeof(little));
+        assert_string_equal(little, "525.53 to 525.1");
+}
+
+static void more_than_there_is_room_for_is_left_out(void **state)
+{
+        static struct findings findings;
+
+        (void)state;
+        for (int i = 0; i < FINDINGS_MAX + 5; i++)
+                findings_put(&findings, "card", FINDING_OK, "%d", i);
+        assert_int_equal(findings.n, FINDINGS_MAX);
+        assert_string_equal(findings.items[FINDINGS_MAX - 1].text, "95");
+}
+
+static void the_text_ends_with_the_verdict(void **state)
+{
+        struct findings findings = { 0 };
+        char *text = NULL;
+        size_t size;
+        FILE *to = open_memstream(&text, &size);
+
+        (void)state;
+        findings_put(&findings, "driver", FINDING_MISSING, "no NVIDIA driver is loaded");
+        findings_next(&findings, "load one");
+        findings_text(to, &findings);
+        (void)fclose(to);
+        assert_string_equal(text, "missing  driver       no NVIDIA driver is loaded\n"
+                                  "                      next: load one\n"
+                                  "No tenant can be run here: see what is missing above.\n");
+        free(text);
+}
+
+static void json_says_the_same(void **state)
+{
+        struct findings findings = { 0 };
+        char *text = NULL;
+        size_t size;
+        FILE *to = open_memstream(&text, &size);
+        json_t *root, *list;
+
+        (void)state;
+        findings_put(&findings, "driver", FINDING_OK, "580.159.04");
+        findings_judge_call(&findings, "files", "kcmp with a child", ENOSYS);
+        assert_int_equal(findings_json(to, &findings), 0);
+        (void)fclose(to);
+        root = json_loads(text, 0, NULL);
+        list = json_object_get(root, "findings");
+        assert_true(json_is_false(json_object_get(root, "can_run")));
+        assert_int_equal(json_array_size(list), 2);
+        assert_null(json_object_get(json_array_get(list, 0), "next"));
+        assert_string_equal(json_string_value(json_object_get(json_array_get(list, 1), "status")), "missing");
+        json_decref(root);
+        free(text);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(yama_at_one_lets_a_parent_read_its_child),
+                cmocka_unit_test(root_needs_the_capability_and_a_user_does_not),
+                cmocka_unit_test(a_second_listener_is_said_to_be_one),
+                cmocka_unit_test(an_older_kernel_is_slower_and_can_run),
+                cmocka_unit_test(a_call_that_fails_says_why),
+                cmocka_unit_test(tests_built_into_uvm_are_a_limit),
+                cmocka_unit_test(nodes_beside_the_three_are_named),
+                cmocka_unit_test(all_known_releases_fit_into_a_next_step),
+                cmocka_unit_test(more_than_there_is_room_for_is_left_out),
+                cmocka_unit_test(the_text_ends_with_the_verdict),
+                cmocka_unit_test(json_says_the_same),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,131 @@
+#include "unit.h"
+
+#include "rm/releases.h"
+
+#include "preload/lease_descriptor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static struct page page;
+
+static int begin(void **state)
+{
+        (void)state;
+        page = (struct page){ .uvm_major = 511,
+                              .lease = { .tenant = "chat-1", .n_devices = 2 },
+                              .layout = layout_of(580, 159, 4) };
+        page.lease.devices[1].quota.size = 8 * GIB;
+        return 0;
+}
+
+/* A page as page_new makes it, with one byte changed, under these seals. */
+static int forged(size_t at, int change, size_t size, int seals)
+{
+        struct page wrong;
+        int good, fd = memfd_create("forged", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        assert_int_equal(page_new(&page, &good), 0);
+        assert_int_equal(pread(good, &wrong, sizeof(wrong), 0), sizeof(wrong));
+        (void)close(good);
+        ((unsigned char *)&wrong)[at] ^= (unsigned char)change;
+        assert_int_equal(write(fd, &wrong, size), size);
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+        return fd;
+}
+
+enum {
+        ALL = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL,
+};
+
+static int read_and_close(int fd)
+{
+        struct page got;
+        int r = page_read(fd, PAGE_DESCRIPTOR, &got);
+
+        (void)close(fd);
+        return r;
+}
+
+static void what_was_written_is_read(void **state)
+{
+        struct page got;
+        int fd;
+
+        (void)state;
+        assert_int_equal(page_new(&page, &fd), 0);
+        assert_int_equal(page_read(fd, PAGE_DESCRIPTOR, &got), 0);
+        assert_string_equal(got.lease.tenant, "chat-1");
+        assert_int_equal(got.uvm_major, 511);
+        assert_int_equal(got.lease.devices[1].quota.size, 8 * GIB);
+        (void)close(fd);
+}
+
+static void nobody_can_change_it(void **state)
+{
+        int fd;
+
+        (void)state;
+        assert_int_equal(page_new(&page, &fd), 0);
+        assert_int_equal(pwrite(fd, "x", 1, 0), -1);
+        assert_int_equal(ftruncate(fd, 0), -1);
+        assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+        (void)close(fd);
+}
+
+static void none_is_not_a_damaged_one(void **state)
+{
+        struct page got;
+
+        (void)state;
+        assert_int_equal(page_read(-1, PAGE_DESCRIPTOR, &got), -EBADF);
+}
+
+static void a_page_that_could_change_is_refused(void **state)
+{
+        (void)state;
+        assert_int_equal(read_and_close(forged(0, 0, sizeof(page), ALL)), 0);
+        assert_int_equal(read_and_close(forged(0, 0, sizeof(page), ALL & ~F_SEAL_WRITE)), -EPROTO);
+        assert_int_equal(read_and_close(forged(0, 0, sizeof(page), F_SEAL_WRITE)), -EPROTO);
+        assert_int_equal(read_and_close(open("/bin/sh", O_RDONLY | O_CLOEXEC)), -EPROTO);
+}
+
+static void damage_anywhere_is_refused(void **state)
+{
+        (void)state;
+        for (size_t at = 0; at < sizeof(page); at += 7)
+                assert_int_equal(read_and_close(forged(at, 1, sizeof(page), ALL)), -EPROTO);
+        assert_int_equal(read_and_close(forged(0, 0, sizeof(page) - 1, ALL)), -EPROTO);
+}
+
+/* The sum is right: whoever wrote it meant it. */
+static void nonsense_is_refused(void **state)
+{
+        int fd;
+
+        (void)state;
+        page.lease.n_devices = LEASE_DEVICES_MAX + 1;
+        assert_int_equal(page_new(&page, &fd), 0);
+        assert_int_equal(read_and_close(fd), -EPROTO);
+        page.lease.n_devices = 1;
+        memset(page.lease.tenant, 'x', sizeof(page.lease.tenant));
+        assert_int_equal(page_new(&page, &fd), 0);
+        assert_int_equal(read_and_close(fd), -EPROTO);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup(what_was_written_is_read, begin),
+                cmocka_unit_test_setup(nobody_can_change_it, begin),
+                cmocka_unit_test_setup(none_is_not_a_damaged_one, begin),
+                cmocka_unit_test_setup(a_page_that_could_change_is_refused, begin),
+                cmocka_unit_test_setup(damage_anywhere_is_refused, begin),
+                cmocka_unit_test_setup(nonsense_is_refused, begin),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,139 @@
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "shim/report.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct lease lease;
+static struct report report;
+
+/* One device granted, one not; refusals and an event. */
+static int a_used_tenant(void **state)
+{
+        (void)state;
+        memset(&lease, 0, sizeof(lease));
+        lease.n_devices = 2;
+        lease.devices[1].is_granted = true;
+        lease.devices[1].total = 80 * GIB;
+        lease.devices[1].quota.size = 8 * GIB;
+        lease.devices[1].quota.peak = 3 * GIB;
+        lease.devices[1].quota.n_refused = 2;
+        lease.devices[1].quota.largest_refused = 6 * GIB;
+        lease.host.size = 4 * GIB;
+        report = (struct report){
+                .tenant = "chat \"1\"\n\xc3\xa4", .lease = &lease, .exit_code = 3, .elapsed = 1500 * NSEC_PER_MSEC
+        };
+        report.stats.n_calls = 1322;
+        report.stats.n_events[GATE_QUOTA_REFUSED] = 2;
+        report.stats.n_events[GATE_UNKNOWN_CONTROL] = 1;
+        return 0;
+}
+
+static char *printed(bool is_json)
+{
+        char *text = NULL;
+        size_t size;
+        FILE *to = open_memstream(&text, &size);
+
+        assert_non_null(to);
+        if (is_json)
+                assert_int_equal(report_json(to, &report), 0);
+        else
+                report_text(to, &report);
+        assert_int_equal(fclose(to), 0);
+        return text;
+}
+
+static json_int_t number(const json_t *object, const char *key)
+{
+        const json_t *value = json_object_get(object, key);
+
+        assert_true(json_is_integer(value));
+        return json_integer_value(value);
+}
+
+static void json_is_one_line_and_well_formed(void **state)
+{
+        _cleanup_(freep) char *text = printed(true);
+        json_error_t error;
+        json_t *root = json_loads(text, 0, &error);
+
+        (void)state;
+        assert_non_null(root);
+        assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+        assert_string_equal(json_string_value(json_object_get(root, "tenant")), report.tenant);
+        assert_int_equal(number(root, "exit_code"), 3);
+        assert_true(json_real_value(json_object_get(root, "elapsed_seconds")) == 1.5);
+        assert_int_equal(number(json_object_get(root, "gate"), "calls"), 1322);
+        assert_int_equal(number(json_object_get(root, "host"), "quota_bytes"), (json_int_t)(4 * GIB));
+        json_decref(root);
+}
+
+static void json_has_the_granted_devices_only(void **state)
+{
+        _cleanup_(freep) char *text = printed(true);
+        json_t *root = json_loads(text, 0, NULL), *devices = json_object_get(root, "devices"), *device;
+
+        (void)state;
+        assert_int_equal(json_array_size(devices), 1);
+        device = json_array_get(devices, 0);
+        assert_int_equal(number(device, "device"), 1);
+        assert_int_equal(number(device, "quota_bytes"), (json_int_t)(8 * GIB));
+        assert_int_equal(number(device, "peak_bytes"), (json_int_t)(3 * GIB));
+        assert_int_equal(number(device, "refusals"), 2);
+        assert_int_equal(number(device, "largest_refused_bytes"), (json_int_t)(6 * GIB));
+        assert_int_equal(number(device, "total_bytes"), (json_int_t)(80 * GIB));
+        json_decref(root);
+}
+
+static void json_has_the_events_that_happened(void **state)
+{
+        _cleanup_(freep) char *text = printed(true);
+        json_t *root = json_loads(text, 0, NULL), *events = json_object_get(root, "events");
+
+        (void)state;
+        assert_int_equal(json_object_size(events), 2);
+        assert_int_equal(number(events, "QUOTA_REFUSED"), 2);
+        assert_int_equal(number(events, "UNKNOWN_CONTROL"), 1);
+        json_decref(root);
+}
+
+static void a_name_that_is_not_text_is_an_error_and_not_half_a_line(void **state)
+{
+        char *text = NULL;
+        size_t size;
+        FILE *to = open_memstream(&text, &size);
+
+        (void)state;
+        report.tenant = "\xff\xfe";
+        assert_true(report_json(to, &report) < 0);
+        assert_int_equal(fclose(to), 0);
+        assert_int_equal(size, 0);
+        free(text);
+}
+
+static void the_text_says_quota_peak_and_refusals_per_device(void **state)
+{
+        _cleanup_(freep) char *text = printed(false);
+
+        (void)state;
+        assert_non_null(strstr(text, "device 1: quota 8 GiB, peak 3 GiB, refused 2 times (largest 6 GiB)\n"));
+        assert_null(strstr(text, "device 0"));
+        assert_non_null(strstr(text, "UNKNOWN_CONTROL: 1 times ('sublet explain UNKNOWN_CONTROL')\n"));
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup(json_is_one_line_and_well_formed, a_used_tenant),
+                cmocka_unit_test_setup(json_has_the_granted_devices_only, a_used_tenant),
+                cmocka_unit_test_setup(json_has_the_events_that_happened, a_used_tenant),
+                cmocka_unit_test_setup(a_name_that_is_not_text_is_an_error_and_not_half_a_line, a_used_tenant),
+                cmocka_unit_test_setup(the_text_says_quota_peak_and_refusals_per_device, a_used_tenant),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
