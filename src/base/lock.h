@@ -14,8 +14,8 @@ enum lock_rank {
         LOCK_CHANNELS,  /* a gate's table of channels and groups */
         LOCK_LEDGER,    /* one tenant's object -> charge map */
         LOCK_EVENTS,    /* a gate's counters and its log of events; a leaf */
-        LOCK_TALK,      /* a keeper's sockets; a leaf */
-        LOCK_PACE,      /* of one device: its tenants, what is metered, what is ordered */
+        LOCK_TALK,      /* a shim's sockets; a leaf */
+        LOCK_SCHED,     /* of one device: its tenants, what is metered, what is ordered */
         LOCK_CLUSTER,   /* what the extender knows of the cluster, and its idle API clients; a leaf */
         LOCK_PODS,      /* what the device plugin knows of devices and of its node's pods; a leaf */
         LOCK_TRACE,     /* of one device: the ring of spans; a leaf */

@@ -191,7 +191,7 @@ int crew_daemon(struct crew *crew, const char *policy, struct err *err)
 
 /* ---- a measurement --------------------------------------------------------------------------------- */
 
-/* A tenant is not gone with its command: its keeper closes the account. The next one shares the device with nobody. */
+/* A tenant is not gone with its command: its shim closes the account. The next one shares the device with nobody. */
 static void wait_for_quiet(struct crew *crew)
 {
         nsec limit = clock_now() + END_MOST;

@@ -2,8 +2,8 @@
  * `sublet daemon`: the node. It leases the devices of this machine to tenants, makes the devices follow the
  * turns, and tells who used what.
  *
- * One loop; driver calls are made only before it begins and on the threads of the paces. Tenants do not
- * depend on it: each has a keeper, which goes on if the daemon dies, and comes back to the next one.
+ * One loop; driver calls are made only before it begins and on the threads of the schedulers. Tenants do not
+ * depend on it: each has a shim, which goes on if the daemon dies, and comes back to the next one.
  */
 #include "daemon/state/daemon.h"
 
@@ -45,23 +45,23 @@ enum {
 
 /* ---- devices ----------------------------------------------------------------------------------- */
 
-static void tell_pace_event(struct device *device, const struct pace_event *event)
+static void tell_sched_event(struct device *device, const struct sched_event *event)
 {
         struct daemon *daemon = device->daemon;
         struct tenant *tenant = event->tenant ? tenants_find_id(&daemon->tenants, event->tenant) : NULL;
-        int kind = event_find(pace_event_name(event->kind)), index = (int)device->index;
+        int kind = event_find(sched_event_name(event->kind)), index = (int)device->index;
 
         switch (event->kind) {
-        case PACE_DEVICE_LOST:
+        case SCHED_DEVICE_LOST:
                 device_lose(device);
                 break;
-        case PACE_METER_LOST:
+        case SCHED_METER_LOST:
                 event_tell(daemon, kind, NULL, index, "%lld records", (long long)event->detail);
                 break;
-        case PACE_NO_METER:
+        case SCHED_NO_METER:
                 event_tell(daemon, kind, NULL, index, "%s", strerror((int)-event->detail));
                 break;
-        case PACE_NOT_SWITCHED:
+        case SCHED_NOT_SWITCHED:
                 event_tell(daemon, kind, tenant, index, "driver status 0x%llx", (unsigned long long)event->detail);
                 break;
         default:
@@ -69,16 +69,16 @@ static void tell_pace_event(struct device *device, const struct pace_event *even
         }
 }
 
-static void on_pace(struct loop_source *source, uint32_t events)
+static void on_sched(struct loop_source *source, uint32_t events)
 {
         struct device *device = source->context;
-        struct pace_event told[32];
-        size_t n = pace_events(device->pace, told, ARRAY_SIZE(told));
+        struct sched_event told[32];
+        size_t n = sched_events(device->sched, told, ARRAY_SIZE(told));
 
         (void)events;
         for (size_t i = 0; i < n; i++)
-                if (event_find(pace_event_name(told[i].kind)) >= 0)
-                        tell_pace_event(device, &told[i]);
+                if (event_find(sched_event_name(told[i].kind)) >= 0)
+                        tell_sched_event(device, &told[i]);
 }
 
 /* The cards by the driver's own client, as every gate sees them; names and UUIDs by NVML. */
@@ -118,14 +118,14 @@ static int find_devices(struct daemon *daemon, struct err *err)
         return 0;
 }
 
-static int start_pace(struct daemon *daemon, struct device *device, struct err *err)
+static int start_sched(struct daemon *daemon, struct device *device, struct err *err)
 {
-        struct pace_settings settings = { .turns = daemon->settings.turns };
-        int r = pace_start(&daemon->backend, device->index, &settings, &device->pace, err);
+        struct sched_settings settings = { .turns = daemon->settings.turns };
+        int r = sched_start(&daemon->backend, device->index, &settings, &device->sched, err);
 
         if (r < 0)
                 return err_while(err, "device %u", device->index);
-        device->source = (struct loop_source){ .fd = pace_fd(device->pace), .ready = on_pace, .context = device };
+        device->source = (struct loop_source){ .fd = sched_fd(device->sched), .ready = on_sched, .context = device };
         r = loop_add(daemon->loop, &device->source, EPOLLIN);
         return r < 0 ? err_set(err, r, "device %u", device->index) : 0;
 }
@@ -162,7 +162,7 @@ static int lock_directory(const char *dir, int *ret_fd, struct err *err)
         return 0;
 }
 
-/* A keeper finds the sockets by their path, wherever it was started. */
+/* A shim finds the sockets by their path, wherever it was started. */
 static int make_absolute(char *path, size_t room, struct err *err)
 {
         _cleanup_(freep) char *whole = realpath(path, NULL);
@@ -203,7 +203,7 @@ static void on_signal(struct loop_source *source, uint32_t events)
         (void)events;
         while (read(source->fd, &info, sizeof(info)) == sizeof(info)) {
                 if (info.ssi_signo == SIGCHLD)
-                        keepers_reap(daemon);
+                        shims_reap(daemon);
                 else
                         loop_stop(daemon->loop);
         }
@@ -224,20 +224,20 @@ static int watch_signals(void)
         return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void beat_too(void *context)
+static void heartbeat_too(void *context)
 {
-        daemon_beat(context);
+        daemon_heartbeat(context);
 }
 
-static void on_beat(struct loop_timer *timer)
+static void on_heartbeat(struct loop_timer *timer)
 {
         struct daemon *daemon = timer->context;
 
-        daemon_beat(daemon);
-        keepers_tick(daemon);
+        daemon_heartbeat(daemon);
+        shims_tick(daemon);
         preloads_tick(daemon);
         mps_tick(daemon);
-        doors_tick(daemon);
+        listeners_tick(daemon);
         daemon_changed(daemon);
 }
 
@@ -261,7 +261,7 @@ static void on_tidy(struct loop_timer *timer)
 
 static int serve(struct daemon *daemon, struct err *err)
 {
-        struct loop_timer beat = { .due = on_beat, .context = daemon };
+        struct loop_timer heartbeat = { .due = on_heartbeat, .context = daemon };
         struct loop_timer second = { .due = on_second, .context = daemon };
         struct loop_timer tidy = { .due = on_tidy, .context = daemon };
         _cleanup_(closep) int signals = watch_signals();
@@ -271,22 +271,23 @@ static int serve(struct daemon *daemon, struct err *err)
         if (signals < 0)
                 return err_set(err, signals, "watching signals");
         for (unsigned int i = 0; i < daemon->n_devices; i++)
-                if ((r = start_pace(daemon, &daemon->devices[i], err)) < 0)
+                if ((r = start_sched(daemon, &daemon->devices[i], err)) < 0)
                         return r;
-        (void)strangers_start(daemon, &daemon->strangers); /* without NVML nobody can be found */
-        (void)watch_start(daemon, &daemon->watch); /* without NVML there are no Xids; the pace sees a lost device */
-        keepers_recover(daemon);
+        (void)unmanaged_start(daemon, &daemon->unmanaged); /* without NVML nobody can be found */
+        (void)watch_start(daemon,
+                          &daemon->watch); /* without NVML there are no Xids; the scheduler sees a lost device */
+        shims_recover(daemon);
         mps_adopt(daemon);
-        if ((r = doors_open(daemon, err)) < 0 || (r = http_open(daemon, &daemon->http, err)) < 0)
+        if ((r = listeners_open(daemon, err)) < 0 || (r = http_open(daemon, &daemon->http, err)) < 0)
                 return r;
         daemon->on_change = wake_api;
         r = loop_add(daemon->loop, &source, EPOLLIN);
         if (r < 0)
                 return err_set(err, r, "watching signals");
-        loop_timer_set(daemon->loop, &beat, 0, BOARD_BEAT_MSEC * NSEC_PER_MSEC);
+        loop_timer_set(daemon->loop, &heartbeat, 0, CONTROL_BLOCK_HEARTBEAT_MSEC * NSEC_PER_MSEC);
         loop_timer_set(daemon->loop, &second, NSEC_PER_SEC, NSEC_PER_SEC);
         loop_timer_set(daemon->loop, &tidy, NSEC_PER_SEC, TIDY_SEC * NSEC_PER_SEC);
-        event_tell(daemon, GATE_DAEMON_STARTED, NULL, -1, "%s, %u devices, driver %s", SUBLET_VERSION,
+        event_tell(daemon, EVENT_DAEMON_STARTED, NULL, -1, "%s, %u devices, driver %s", SUBLET_VERSION,
                    daemon->n_devices, daemon->backend.release);
         notify("READY=1");
         r = loop_run(daemon->loop);
@@ -299,17 +300,17 @@ static int serve(struct daemon *daemon, struct err *err)
 static void end(struct daemon *daemon)
 {
         if (daemon->http)
-                event_tell(daemon, GATE_DAEMON_STOPPED, NULL, -1, "%zu tenants", daemon->tenants.n);
+                event_tell(daemon, EVENT_DAEMON_STOPPED, NULL, -1, "%zu tenants", daemon->tenants.n);
         daemon->on_change = NULL;
         daemon->http = http_close(daemon->http);
-        doors_close(daemon);
-        daemon->strangers = strangers_stop(daemon->strangers);
+        listeners_close(daemon);
+        daemon->unmanaged = unmanaged_stop(daemon->unmanaged);
         daemon->watch = watch_stop(daemon->watch);
         mps_leave(daemon);
-        keepers_leave(daemon);
+        shims_leave(daemon);
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
                 loop_drop(daemon->loop, &daemon->devices[i].source);
-                daemon->devices[i].pace = pace_stop(daemon->devices[i].pace);
+                daemon->devices[i].sched = sched_stop(daemon->devices[i].sched);
         }
         allocations_done(&daemon->allocations);
         daemon->store = store_close(daemon->store);
@@ -336,7 +337,7 @@ static int run(struct daemon *daemon, struct err *err)
             (r = prepare_places(&daemon->settings, &lock, err)) < 0 || (r = find_devices(daemon, err)) < 0 ||
             (r = store_open(daemon->settings.state, &daemon->store, err)) < 0)
                 return r;
-        store_on_progress(daemon->store, beat_too, daemon);
+        store_on_progress(daemon->store, heartbeat_too, daemon);
         daemon->event_id = store_event_last(daemon->store);
         r = loop_new(&daemon->loop);
         if (r < 0)

@@ -3,6 +3,6 @@
 
 #include "daemon/state/daemon.h"
 
-int doors_open(struct daemon *daemon, struct err *err);
-void doors_close(struct daemon *daemon);
-void doors_tick(struct daemon *daemon); /* visitors who do not come to the point are shown out */
+int listeners_open(struct daemon *daemon, struct err *err);
+void listeners_close(struct daemon *daemon);
+void listeners_tick(struct daemon *daemon); /* connections who do not come to the point are shown out */

@@ -18,7 +18,7 @@ enum {
         OPTION_PERIOD,
         OPTION_POLICY,
         OPTION_STATE,
-        OPTION_STRANGERS,
+        OPTION_UNMANAGED,
 };
 
 #define DEFAULT_DIR "/run/sublet"
@@ -32,7 +32,7 @@ static const struct option options[] = {
         { "period", required_argument, NULL, OPTION_PERIOD },
         { "policy", required_argument, NULL, OPTION_POLICY },
         { "state", required_argument, NULL, OPTION_STATE },
-        { "strangers", required_argument, NULL, OPTION_STRANGERS },
+        { "strangers", required_argument, NULL, OPTION_UNMANAGED },
         { "help", no_argument, NULL, 'h' },
         { 0 },
 };
@@ -99,10 +99,10 @@ static int parse_option(struct settings *settings, int option, const char *word,
                 return 0;
         case OPTION_STATE:
                 return copy(settings->state, sizeof(settings->state), "--state", optarg, err);
-        case OPTION_STRANGERS:
+        case OPTION_UNMANAGED:
                 if (strcmp(optarg, "report") && strcmp(optarg, "stop"))
                         return err_say(err, -EINVAL, "--strangers=%s: report or stop", optarg);
-                settings->stops_strangers = !strcmp(optarg, "stop");
+                settings->stops_unmanaged = !strcmp(optarg, "stop");
                 return 0;
         case 'h':
                 return 1;

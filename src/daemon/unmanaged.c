@@ -1,12 +1,12 @@
 /*
  * Strangers: who is on a device and no tenant, or of a tenant whose programs keep the quota and without the library.
  *
- * The driver lists the processes on a device; tenants under a gate are there as their keepers. A thread of its own asks,
+ * The driver lists the processes on a device; tenants under a gate are there as their shims. A thread of its own asks,
  * once a second, and hands the list to the loop through a pipe; the loop judges each process once, and says what it is,
  * or ends it if that is the policy. Whose a process is, is seen from outside of it:
- *      of plane preload   it has the tenancy's region mapped: then it has a slot and counts itself;
+ *      of enforcement mode preload   it has the tenancy's region mapped: then it has a slot and counts itself;
  *                         else it descends from the tenancy's `run`, or has its directory mounted: the library is missing;
- *      a stranger         everything else.
+ *      a unmanaged process         everything else.
  */
 #include "daemon/state/daemon.h"
 
@@ -44,7 +44,7 @@ struct listed {
 
 _Static_assert(sizeof(struct listed) <= PIPE_BUF, "a list is read whole");
 
-struct strangers {
+struct unmanaged {
         struct daemon *daemon;
         struct gpu_users *users;
         struct loop_source source;
@@ -107,7 +107,7 @@ static bool has_mounted(pid_t process, const char *place)
                 unsigned int high, low;
 
                 is_there = sscanf(line, "%*s %*s %31s %511s %511s", device, root, point) == 3 &&
-                           !strcmp(point, PAGE_MOUNT_DIR) && sscanf(device, "%u:%u", &high, &low) == 2 &&
+                           !strcmp(point, LEASE_DESCRIPTOR_MOUNT_DIR) && sscanf(device, "%u:%u", &high, &low) == 2 &&
                            makedev(high, low) == ours.st_dev && ends_with(place, root);
         }
         if (list)
@@ -123,7 +123,7 @@ static bool is_of(const struct tenant *tenant, pid_t process)
 
 static bool is_ours(const struct daemon *daemon, pid_t process)
 {
-        if (process <= 0 || process == getpid() || tenants_find_keeper(&daemon->tenants, process))
+        if (process <= 0 || process == getpid() || tenants_find_shim(&daemon->tenants, process))
                 return true;
         for (unsigned int i = 0; i < daemon->n_devices; i++)
                 if (process == daemon->devices[i].mps.server || process == daemon->devices[i].mps.control)
@@ -138,9 +138,9 @@ static bool is_strange(const struct daemon *daemon, pid_t process, const struct 
 
         *ret_tenant = NULL;
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
-                if (t->lease.plane != PLANE_PRELOAD || t->region < 0)
+                if (t->lease.enforcement != ENFORCEMENT_PRELOAD || t->segment < 0)
                         continue;
-                if (fstat(t->region, &region) == 0 && maps(process, &region))
+                if (fstat(t->segment, &region) == 0 && maps(process, &region))
                         return false;
                 if (is_of(t, process))
                         *ret_tenant = t;
@@ -167,7 +167,7 @@ static void name_of(pid_t process, char ret[static 64])
 static void judge(struct daemon *daemon, unsigned int device, pid_t process)
 {
         _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, process, 0);
-        bool stops = daemon->settings.stops_strangers;
+        bool stops = daemon->settings.stops_unmanaged;
         const struct tenant *tenant;
         char name[64];
 
@@ -176,7 +176,7 @@ static void judge(struct daemon *daemon, unsigned int device, pid_t process)
         name_of(process, name);
         if (stops && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
                 stops = false;
-        event_tell(daemon, tenant ? GATE_LIBRARY_NOT_LOADED : GATE_STRANGER, tenant, (int)device, "process %d, %s%s",
+        event_tell(daemon, tenant ? EVENT_LIBRARY_NOT_LOADED : EVENT_STRANGER, tenant, (int)device, "process %d, %s%s",
                    process, name, stops ? "; it was ended" : "");
 }
 
@@ -190,16 +190,16 @@ static bool is_in(const struct listed *listed, pid_t process)
 
 static void on_list(struct loop_source *source, uint32_t events)
 {
-        struct strangers *strangers = source->context;
+        struct unmanaged *unmanaged = source->context;
         struct listed now;
 
         (void)events;
         while (read(source->fd, &now, sizeof(now)) == sizeof(now)) {
-                struct listed *was = &strangers->judged[now.device];
+                struct listed *was = &unmanaged->judged[now.device];
 
                 for (unsigned int i = 0; i < now.n; i++)
                         if (!is_in(was, now.processes[i]))
-                                judge(strangers->daemon, now.device, now.processes[i]);
+                                judge(unmanaged->daemon, now.device, now.processes[i]);
                 *was = now;
         }
 }
@@ -207,79 +207,79 @@ static void on_list(struct loop_source *source, uint32_t events)
 /* ---- the thread ---------------------------------------------------------------------------------- */
 
 /* A pipe that is full: the loop has older ones to read. */
-static void list_all(struct strangers *strangers)
+static void list_all(struct unmanaged *unmanaged)
 {
-        for (unsigned int i = 0; i < strangers->daemon->n_devices; i++) {
+        for (unsigned int i = 0; i < unmanaged->daemon->n_devices; i++) {
                 struct listed listed = { .device = i };
                 size_t n;
 
-                if (gpu_users_list(strangers->users, strangers->daemon->devices[i].info.uuid, listed.processes,
+                if (gpu_users_list(unmanaged->users, unmanaged->daemon->devices[i].info.uuid, listed.processes,
                                    LISTED_MAX, &n) < 0)
                         continue;
                 listed.n = (unsigned int)n;
-                (void)!write(strangers->pipe[1], &listed, sizeof(listed));
+                (void)!write(unmanaged->pipe[1], &listed, sizeof(listed));
         }
 }
 
 static void *look(void *context)
 {
-        struct strangers *strangers = context;
+        struct unmanaged *unmanaged = context;
 
-        for (unsigned int ms = 0; !strangers->is_ending; ms += STEP_MSEC) {
+        for (unsigned int ms = 0; !unmanaged->is_ending; ms += STEP_MSEC) {
                 if (ms % PERIOD_MSEC == 0)
-                        list_all(strangers);
+                        list_all(unmanaged);
                 (void)poll(NULL, 0, STEP_MSEC);
         }
         return NULL;
 }
 
-static int start_thread(struct strangers *strangers)
+static int start_thread(struct unmanaged *unmanaged)
 {
         sigset_t all, old;
         int r;
 
         (void)sigfillset(&all);
         (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-        r = pthread_create(&strangers->thread, NULL, look, strangers);
+        r = pthread_create(&unmanaged->thread, NULL, look, unmanaged);
         (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
         if (r)
-                strangers->thread = 0;
+                unmanaged->thread = 0;
         return -r;
 }
 
-int strangers_start(struct daemon *daemon, struct strangers **ret)
+int unmanaged_start(struct daemon *daemon, struct unmanaged **ret)
 {
-        struct strangers *strangers = calloc(1, sizeof(*strangers));
+        struct unmanaged *unmanaged = calloc(1, sizeof(*unmanaged));
         int r;
 
-        if (!strangers)
+        if (!unmanaged)
                 return -ENOMEM;
-        strangers->daemon = daemon;
-        strangers->pipe[0] = strangers->pipe[1] = -1;
-        r = gpu_users_open(&strangers->users);
-        if (r == 0 && pipe2(strangers->pipe, O_CLOEXEC | O_NONBLOCK) < 0)
+        unmanaged->daemon = daemon;
+        unmanaged->pipe[0] = unmanaged->pipe[1] = -1;
+        r = gpu_users_open(&unmanaged->users);
+        if (r == 0 && pipe2(unmanaged->pipe, O_CLOEXEC | O_NONBLOCK) < 0)
                 r = -errno;
-        strangers->source = (struct loop_source){ .fd = strangers->pipe[0], .ready = on_list, .context = strangers };
-        if (r < 0 || (r = loop_add(daemon->loop, &strangers->source, EPOLLIN)) < 0 ||
-            (r = start_thread(strangers)) < 0) {
-                (void)strangers_stop(strangers);
+        unmanaged->source = (struct loop_source){ .fd = unmanaged->pipe[0], .ready = on_list, .context = unmanaged };
+        if (r < 0 || (r = loop_add(daemon->loop, &unmanaged->source, EPOLLIN)) < 0 ||
+            (r = start_thread(unmanaged)) < 0) {
+                (void)unmanaged_stop(unmanaged);
                 return r;
         }
-        *ret = strangers;
+        *ret = unmanaged;
         return 0;
 }
 
-struct strangers *strangers_stop(struct strangers *strangers)
+struct unmanaged *unmanaged_stop(struct unmanaged *unmanaged)
 {
-        if (!strangers)
+        if (!unmanaged)
                 return NULL;
-        strangers->is_ending = true;
-        if (strangers->thread)
-                (void)pthread_join(strangers->thread, NULL);
-        loop_drop(strangers->daemon->loop, &strangers->source);
-        (void)gpu_users_close(strangers->users);
-        closep(&strangers->pipe[0]);
-        closep(&strangers->pipe[1]);
-        free(strangers);
+        unmanaged->is_ending = true;
+        if (unmanaged->thread)
+                (void)pthread_join(unmanaged->thread, NULL);
+        loop_drop(unmanaged->daemon->loop, &unmanaged->source);
+        (void)gpu_users_close(unmanaged->users);
+        closep(&unmanaged->pipe[0]);
+        closep(&unmanaged->pipe[1]);
+        free(unmanaged);
         return NULL;
 }

@@ -3,5 +3,5 @@
 
 #include "daemon/state/daemon.h"
 
-int strangers_start(struct daemon *daemon, struct strangers **ret); /* 0; -ENOTSUP; -errno */
-struct strangers *strangers_stop(struct strangers *strangers);      /* NULL is fine; waits up to a second */
+int unmanaged_start(struct daemon *daemon, struct unmanaged **ret); /* 0; -ENOTSUP; -errno */
+struct unmanaged *unmanaged_stop(struct unmanaged *unmanaged);      /* NULL is fine; waits up to a second */

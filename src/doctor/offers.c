@@ -86,15 +86,15 @@ void offers_judge_directory(struct findings *findings, const struct offers_daemo
                 findings_put(findings, name, FINDING_UNKNOWN, "%s: %s", daemon->dir, strerror(daemon->error));
                 findings_next(findings, "look as root, or name another one: SUBLET_DIR");
         } else if (!S_ISDIR(daemon->mode)) {
-                findings_put(findings, name, FINDING_LIMITED, "%s is not a directory: no daemon, no keepers",
+                findings_put(findings, name, FINDING_LIMITED, "%s is not a directory: no daemon, no shims",
                              daemon->dir);
                 findings_next(findings, "move it away, or name another one: SUBLET_DIR");
         } else if (daemon->mode & (S_IWOTH | S_IWGRP)) {
                 findings_put(findings, name, FINDING_LIMITED,
-                             "others may write to %s: they could stand in for the daemon or its keepers", daemon->dir);
+                             "others may write to %s: they could stand in for the daemon or its shims", daemon->dir);
                 findings_next(findings, "chmod go-w %s", daemon->dir);
         } else {
-                findings_put(findings, name, FINDING_OK, "%s, of user %u: sockets of the daemon and its keepers",
+                findings_put(findings, name, FINDING_OK, "%s, of user %u: sockets of the daemon and its shims",
                              daemon->dir, daemon->owner);
         }
 }

@@ -12,13 +12,13 @@
 
 static void tell_denied(const struct request *request)
 {
-        enum gate_event event = GATE_DENIED;
+        enum event_kind event = EVENT_DENIED;
         const struct rm_call *call = &request->call;
 
         if (request->verdict.is_unknown)
-                event = call->kind == RM_CONTROL                               ? GATE_UNKNOWN_CONTROL :
-                        call->kind == RM_ALLOC || call->kind == RM_ALLOC_SHORT ? GATE_UNKNOWN_CLASS :
-                                                                                 GATE_UNKNOWN_REQUEST;
+                event = call->kind == RM_CONTROL                               ? EVENT_UNKNOWN_CONTROL :
+                        call->kind == RM_ALLOC || call->kind == RM_ALLOC_SHORT ? EVENT_UNKNOWN_CLASS :
+                                                                                 EVENT_UNKNOWN_REQUEST;
         gate_tell(request->gate, event, request->process->id, "%s 0x%x: %s", rm_kind_name(call->kind),
                   call->class_or_cmd, request->verdict.because);
 }
@@ -58,7 +58,7 @@ static int check_clients(struct request *request)
         }
         if (!stranger)
                 return 0;
-        gate_tell(gate, GATE_FOREIGN_OBJECT, request->process->id, "%s names client 0x%x", rm_kind_name(call->kind),
+        gate_tell(gate, EVENT_FOREIGN_OBJECT, request->process->id, "%s names client 0x%x", rm_kind_name(call->kind),
                   stranger);
         return -EACCES;
 }
@@ -216,7 +216,7 @@ int serve_request(struct request *request, uint32_t number)
         r = rm_request_find(layout, request->node, number, &kind, &size);
         if (r != RM_OK) {
                 request->gate->n_denied++;
-                gate_tell(request->gate, GATE_UNKNOWN_REQUEST, request->process->id, "request 0x%x on %s", number,
+                gate_tell(request->gate, EVENT_UNKNOWN_REQUEST, request->process->id, "request 0x%x on %s", number,
                           request->node == RM_NODE_UVM ? "nvidia-uvm" : "nvidia");
                 return request->node == RM_NODE_UVM ? -ENOTTY : -EINVAL;
         }

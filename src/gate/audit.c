@@ -70,7 +70,7 @@ static void note(struct gate *gate, unsigned int device, bytes books, bytes figu
         }
         if (++gate->n_mismatches[device] < IN_A_ROW)
                 return;
-        gate_tell(gate, GATE_AUDIT_MISMATCH, 0, "device %u: the driver counts %s, the ledger %s", device,
+        gate_tell(gate, EVENT_AUDIT_MISMATCH, 0, "device %u: the driver counts %s, the ledger %s", device,
                   bytes_format(figure, of_driver), bytes_format(books, in_books));
         end_tenant(gate);
 }

@@ -220,7 +220,7 @@ int serve_import(struct request *request)
         if (!file && request->gate->options.imports)
                 return import_foreign(request);
         if (!file) {
-                gate_tell(request->gate, GATE_FOREIGN_OBJECT, request->process->id,
+                gate_tell(request->gate, EVENT_FOREIGN_OBJECT, request->process->id,
                           "import from a descriptor that no process of the tenant exported to");
                 return answer(request, RM_STATUS_INSUFFICIENT_PERMISSIONS);
         }

@@ -115,7 +115,7 @@ void gate_report_leftover(struct gate *gate, unsigned int device)
 {
         char size[BYTES_TEXT];
 
-        gate_tell(gate, GATE_BOOKS_NOT_EMPTY, 0, "%s on device %u", bytes_format(gate_held(gate, device), size),
+        gate_tell(gate, EVENT_BOOKS_NOT_EMPTY, 0, "%s on device %u", bytes_format(gate_held(gate, device), size),
                   device);
 }
 
@@ -131,7 +131,7 @@ static void quota_set(struct gate *gate, struct quota *quota, bytes size, const 
 
         quota->size = size;
         if (quota->used > size)
-                gate_tell(gate, GATE_QUOTA_SHRANK, 0, "%s of %s held, the quota is %s now",
+                gate_tell(gate, EVENT_QUOTA_SHRANK, 0, "%s of %s held, the quota is %s now",
                           bytes_format(quota->used, has), of, bytes_format(size, is));
         gate_books(gate);
 }
@@ -173,7 +173,7 @@ int gate_driver_figure(struct gate *gate, unsigned int device, bytes *ret)
         return probe_figure(&gate->probe, gate->lease, device, getpid(), ret);
 }
 
-void gate_tell(struct gate *gate, enum gate_event event, pid_t process, const char *format, ...)
+void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const char *format, ...)
 {
         char detail[256];
         va_list args;
@@ -227,7 +227,7 @@ struct gate *gate_free(struct gate *gate)
         return NULL;
 }
 
-const char *gate_event_name(enum gate_event event)
+const char *gate_event_name(enum event_kind event)
 {
         static const char *const names[] = {
 #define EVENT(name, level, line, meaning) #name,

@@ -26,6 +26,7 @@
 #include "lease/lease.h"
 #include "lease/ledger.h"
 #include "rm/call.h"
+#include "sublet/events.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -64,16 +65,9 @@ struct gate_channel {
 };
 
 /* What is to hold for the tenant's compute channels on a device. */
-struct gate_wish {
+struct gate_desired {
         bool is_off;
         nsec slice; /* 0: the driver's own */
-};
-
-enum gate_event {
-#define EVENT(name, level, line, meaning) GATE_##name,
-#include "sublet/events.def"
-#undef EVENT
-        GATE_N_EVENTS,
 };
 
 struct gate_options {
@@ -92,7 +86,7 @@ struct gate_options {
         bool (*lends)(void *context, uint32_t client);
 
         /* Called from any thread, not at once with itself; detail is valid during the call. */
-        void (*event)(void *context, enum gate_event event, pid_t process, const char *detail);
+        void (*event)(void *context, enum event_kind event, pid_t process, const char *detail);
         void *event_context;
 
         /*
@@ -103,7 +97,7 @@ struct gate_options {
          * (`lends` has the same context.)
          */
         void (*channel)(void *context, const struct gate_channel *channel, bool is_new);
-        struct gate_wish (*wish)(void *context, unsigned int device);
+        struct gate_desired (*desired)(void *context, unsigned int device);
         void (*books)(void *context);
         void *node_context;
 };
@@ -114,7 +108,7 @@ struct gate_stats {
         uint64_t n_performed; /* driver calls made for the tenant */
         uint64_t n_continued;
         uint64_t n_denied;
-        uint64_t n_events[GATE_N_EVENTS];
+        uint64_t n_events[EVENT_N];
         nsec busy; /* time spent between receiving and answering */
         unsigned int n_threads;
         size_t n_processes;
@@ -190,4 +184,4 @@ int gate_over(const struct gate *gate);
 /* Ends the threads; the tenant's driver calls fail with ENOSYS from here on. NULL is fine. */
 struct gate *gate_free(struct gate *gate);
 
-const char *gate_event_name(enum gate_event event);
+const char *gate_event_name(enum event_kind event);

@@ -104,7 +104,7 @@ static int64_t map_uvm(struct request *request, const struct mapping *mapping)
         case LEASE_MANAGED_ALLOW:
                 return GATE_GO_ON;
         case LEASE_MANAGED_DENY:
-                gate_tell(gate, GATE_MANAGED_DENIED, request->process->id, "%s", bytes_format(mapping->length, size));
+                gate_tell(gate, EVENT_MANAGED_DENIED, request->process->id, "%s", bytes_format(mapping->length, size));
                 return -EOPNOTSUPP;
         case LEASE_MANAGED_CHARGE:
                 break;

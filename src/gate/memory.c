@@ -56,7 +56,7 @@ int take_memory(struct request *request, int device, bytes size, bool may_wait, 
         if (ret->quota || try_quota(request, quota, size, may_wait, ret) == QUOTA_OK ||
             quota_take(quota, size, ret) == QUOTA_OK)
                 return QUOTA_OK;
-        gate_tell(gate, GATE_QUOTA_REFUSED, request->process->id, "%s of %s left on device %d",
+        gate_tell(gate, EVENT_QUOTA_REFUSED, request->process->id, "%s of %s left on device %d",
                   bytes_format(size == UINT64_MAX ? 0 : size, asked), bytes_format(quota_free(quota), left), device);
         return QUOTA_E_FULL;
 }
@@ -71,7 +71,7 @@ static int take_host(struct request *request, bytes size, struct charge *ret)
         (void)settle_lately(request->gate);
         if (try_quota(request, quota, size, true, ret) == QUOTA_OK || quota_take(quota, size, ret) == QUOTA_OK)
                 return QUOTA_OK;
-        gate_tell(request->gate, GATE_HOST_REFUSED, request->process->id, "%s of %s left",
+        gate_tell(request->gate, EVENT_HOST_REFUSED, request->process->id, "%s of %s left",
                   bytes_format(size == UINT64_MAX ? 0 : size, asked), bytes_format(quota_free(quota), left));
         return QUOTA_E_FULL;
 }

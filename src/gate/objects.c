@@ -130,7 +130,7 @@ int serve_object(struct request *request)
                 ledger_entry_free(gate->ledger, entry);
         }
         if (not_its_own != RM_STATUS_OK)
-                gate_tell(gate, GATE_FOREIGN_OBJECT, request->process->id, "a MIG instance that is not the lease's");
+                gate_tell(gate, EVENT_FOREIGN_OBJECT, request->process->id, "a MIG instance that is not the lease's");
         if (refused != RM_STATUS_OK)
                 return answer(request, refused);
         r = perform(request);
@@ -287,7 +287,7 @@ static uint32_t take_lent(struct request *request, struct ledger_object *object,
                 return RM_STATUS_OK;
         }
         (void)perform_free(request, object->client, object->handle);
-        gate_tell(request->gate, GATE_FOREIGN_OBJECT, request->process->id, "an object of the MPS server's, not lent");
+        gate_tell(request->gate, EVENT_FOREIGN_OBJECT, request->process->id, "an object of the MPS server's, not lent");
         return RM_STATUS_INSUFFICIENT_PERMISSIONS;
 }
 
@@ -311,7 +311,7 @@ int serve_dup(struct request *request)
                         refused = RM_STATUS_INSUFFICIENT_RESOURCES;
         }
         if (refused == RM_STATUS_INSUFFICIENT_PERMISSIONS)
-                gate_tell(gate, GATE_FOREIGN_OBJECT, request->process->id, "dup of 0x%x in client 0x%x",
+                gate_tell(gate, EVENT_FOREIGN_OBJECT, request->process->id, "dup of 0x%x in client 0x%x",
                           call->source_object, call->source_client);
         if (refused != RM_STATUS_OK)
                 return answer(request, refused);

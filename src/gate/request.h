@@ -70,7 +70,7 @@ struct gate {
         struct lock orders[GATE_ORDERS]; /* by client or space: docs/locking.md */
 
         struct lock event_lock;
-        uint64_t n_events[GATE_N_EVENTS]; /* event_lock */
+        uint64_t n_events[EVENT_N]; /* event_lock */
 
         pthread_t watcher;
         _Atomic unsigned int n_threads;
@@ -174,7 +174,7 @@ uint32_t steer_reserve(struct request *request);
 void steer_begun(struct request *request, const struct ledger_object *object);
 void steer_placed(struct request *request, const struct ledger_object *object);
 
-/* A group may run from now on: if the wish is «off», it is off when this returns. */
+/* A group may run from now on: if the desired state is «off», it is off when this returns. */
 void steer_follow(struct gate *gate, int device, uint32_t client, uint32_t group);
 
 /* Objects have gone; class_number of what was freed, or RM_CLASS_CLIENT. */
@@ -183,7 +183,7 @@ void steer_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint3
 void gate_books(struct gate *gate); /* tells options.books */
 
 /* Something an operator should see. */
-void gate_tell(struct gate *gate, enum gate_event event, pid_t process, const char *format, ...)
+void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
 
 /* Takes `size` of the device's quota, settling the books first if it does not fit, and waiting for what has_late says:

@@ -2,9 +2,9 @@
  * GPFIFO_SCHEDULE of a group or a channel: from there on it may run.
  *
  *      S1  What is scheduled already is not scheduled again, and nothing is unscheduled: answered OK, not made. Who is on
- *          is the steward's. A tenant that repeated the call without end while its turns came and went stopped its own
+ *          is the reconciler's. A tenant that repeated the call without end while its turns came and went stopped its own
  *          work and its neighbour's for as long as it did so (measured, H200, 580.159.04, tests/gpu/cheat.c).
- *      S2  What is scheduled while the wish is «off» is off (steer_follow).
+ *      S2  What is scheduled while the desired state is «off» is off (steer_follow).
  *
  * A group is scheduled with the channels that it has; those that come later want a call of their own.
  */

@@ -29,7 +29,7 @@ static bool is_uvm_number(uint32_t number)
  * a driver descriptor in its place after this look, so the call fails. */
 static int serve_stranger(struct request *request, uint32_t number)
 {
-        gate_tell(request->gate, GATE_NOT_THE_DRIVER, request->process->id, "request 0x%x", number);
+        gate_tell(request->gate, EVENT_NOT_THE_DRIVER, request->process->id, "request 0x%x", number);
         return -ENOTTY;
 }
 
@@ -64,7 +64,7 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
         if (fd < 0) {
                 if (fd == -EBADF)
                         return -EBADF;
-                gate_tell(gate, GATE_TENANT_UNREADABLE, process->id, "descriptor %d: %s",
+                gate_tell(gate, EVENT_TENANT_UNREADABLE, process->id, "descriptor %d: %s",
                           (int)notification->data.args[0], strerror(-fd));
                 return -EPERM;
         }
@@ -75,7 +75,7 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
                 return serve_stranger(&request, number);
         case RM_NODE_UVM_TOOLS:
         case RM_NODE_FORBIDDEN:
-                gate_tell(gate, GATE_DENIED, process->id, "request 0x%x on a node that is no tenant's", number);
+                gate_tell(gate, EVENT_DENIED, process->id, "request 0x%x on a node that is no tenant's", number);
                 return -EPERM;
         case RM_NODE_UVM:
                 request.space = files_find(&gate->files, fd); /* kcmp between processes may have failed */
@@ -98,7 +98,7 @@ int64_t serve_notification(struct worker *worker, const struct seccomp_notif *no
                 return (int64_t)(gate->options.tenancy & INT64_MAX);
         r = process_get(&gate->processes, (pid_t)notification->pid, &process);
         if (r < 0) {
-                gate_tell(gate, GATE_TENANT_UNREADABLE, (pid_t)notification->pid, "process: %s", strerror((int)-r));
+                gate_tell(gate, EVENT_TENANT_UNREADABLE, (pid_t)notification->pid, "process: %s", strerror((int)-r));
                 return -EPERM;
         }
         if (notification->data.nr == SYS_ioctl)

@@ -2,9 +2,9 @@
  * Steering: what a tenant's channels are is learnt here as they are made, and what is wished for them is
  * done here.
  *
- * A channel that is made, or scheduled, while the wish is «off» must not run. Whoever wishes writes the
- * wish, then reads the channels; we tell of the channel, then read the wish (board.h): so one of the two
- * sees the other, and what is done twice does no harm. A wish that changes during our call is seen by
+ * A channel that is made, or scheduled, while the desired state is «off» must not run. Whoever desired states writes the
+ * wish, then reads the channels; we tell of the channel, then read the desired state (board.h): so one of the two
+ * sees the other, and what is done twice does no harm. A desired state that changes during our call is seen by
  * looking again after it.
  *
  * Off and on go through the gate's own client: the driver does not ask whose the channels are. A slice
@@ -29,7 +29,7 @@ enum {
         USERD_AT = 32,        /* hUserd[0], userdOffset[0] of a channel; with the fields after them from 610 on */
         USERD_OFFSET_AT = 64,
         ENGINE_AT = 128, /* where the layout has it that these belong to */
-        TRIES = 8,       /* of a wish that changes while we follow it */
+        TRIES = 8,       /* of a desired state that changes while we follow it */
 };
 
 static bool is_group(uint32_t class_number)
@@ -194,25 +194,25 @@ int gate_off(struct gate *gate, unsigned int device, bool is_off)
         return n < 0 ? (int)n : set_off(gate, device, channels, (size_t)n, is_off);
 }
 
-static struct gate_wish wish_of(const struct gate *gate, int device)
+static struct gate_desired desired_of(const struct gate *gate, int device)
 {
-        if (!gate->options.wish || device < 0)
-                return (struct gate_wish){ 0 };
-        return gate->options.wish(gate->options.node_context, (unsigned int)device);
+        if (!gate->options.desired || device < 0)
+                return (struct gate_desired){ 0 };
+        return gate->options.desired(gate->options.node_context, (unsigned int)device);
 }
 
-/* Channels that may run from now on: they are off if that is the wish. */
-static void follow_wish(struct gate *gate, int device, const struct channel *channels, size_t n)
+/* Channels that may run from now on: they are off if that is the desired state. */
+static void follow_desired(struct gate *gate, int device, const struct channel *channels, size_t n)
 {
         bool is_off = false, was_set = false;
 
         for (int i = 0; i < TRIES && n; i++) {
-                is_off = wish_of(gate, device).is_off;
+                is_off = desired_of(gate, device).is_off;
                 if (is_off || was_set) {
                         (void)set_off(gate, (unsigned int)device, channels, n, is_off);
                         was_set = true;
                 }
-                if (wish_of(gate, device).is_off == is_off)
+                if (desired_of(gate, device).is_off == is_off)
                         return;
         }
 }
@@ -222,10 +222,10 @@ void steer_follow(struct gate *gate, int device, uint32_t client, uint32_t group
         _cleanup_(freep) struct channel *channels = NULL;
         ssize_t n;
 
-        if (!wish_of(gate, device).is_off)
+        if (!desired_of(gate, device).is_off)
                 return;
         n = channels_copy(&gate->channels, device, client, group, &channels);
-        follow_wish(gate, device, channels, n > 0 ? (size_t)n : 0);
+        follow_desired(gate, device, channels, n > 0 ? (size_t)n : 0);
 }
 
 /* ---- slices -------------------------------------------------------------------------------------- */
@@ -389,7 +389,7 @@ static void placed_group(struct request *request, const struct ledger_object *ob
         }
         if (!there || !channels_is_compute(group.engine))
                 return;
-        slice = wish_of(gate, group.device).slice;
+        slice = desired_of(gate, group.device).slice;
         if (!slice)
                 return;
         (void)set_slice(gate, request->fd, &group, slice);
@@ -411,7 +411,7 @@ static void placed_channel(struct request *request, const struct ledger_object *
                         device = group->device;
         }
         if (device >= 0)
-                follow_wish(gate, device, &channel, 1);
+                follow_desired(gate, device, &channel, 1);
 }
 
 void steer_placed(struct request *request, const struct ledger_object *object)

@@ -215,7 +215,7 @@ static bool sweep_managed(struct gate *gate, pid_t process, bool is_audit)
         bool is_left;
 
         if (n == -EACCES && files_count(&gate->files)) {
-                gate_tell(gate, GATE_TENANT_UNREADABLE, process, "its address space cannot be audited");
+                gate_tell(gate, EVENT_TENANT_UNREADABLE, process, "its address space cannot be audited");
                 (void)kill(process, SIGKILL);
         }
         if (n < 0)
@@ -225,7 +225,7 @@ static bool sweep_managed(struct gate *gate, pid_t process, bool is_audit)
                 return is_left;
         for (ssize_t i = 0; i < n; i++)
                 if (!is_announced(gate, process, &ranges[i])) {
-                        gate_tell(gate, GATE_AUDIT_MISMATCH, process, "managed range at 0x%llx was not announced",
+                        gate_tell(gate, EVENT_AUDIT_MISMATCH, process, "managed range at 0x%llx was not announced",
                                   (unsigned long long)ranges[i].base);
                         (void)kill(process, SIGKILL);
                         break;

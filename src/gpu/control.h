@@ -3,7 +3,7 @@
  *
  * FIFO_DISABLE_CHANNELS names channels by (client, channel) handles and the driver does not ask whose
  * they are (measured, H200, 580.159.04), so no descriptor of a tenant is needed, and one call may name
- * channels of several tenants. Timeslices are set by the keeper, which is at the tenant's descriptor.
+ * channels of several tenants. Timeslices are set by the shim, which is at the tenant's descriptor.
  *
  * Threads: one at a time per struct gpu_client. Blocks: each call 0.2 to 0.8 ms, longer while the
  * driver's locks are held: never on a thread that answers tenants or people.

@@ -3,7 +3,7 @@
  * client is bound to (rm-abi 6).
  *
  * A record says: context `id` came on, or went off, at that nanosecond. The id is the cid that the driver
- * gave the group's first channel; whose it is, the caller knows from the boards. A context that is
+ * gave the group's first channel; whose it is, the caller knows from the control blocks. A context that is
  * alone stays on without records, also when it is idle: residency is exact, busyness is not in it.
  *
  * Threads: one at a time per meter. Blocks: meter_read without flush does not make a driver call but

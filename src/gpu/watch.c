@@ -1,5 +1,5 @@
 /*
- * Xids, by NVML's events. A device that does not take part (old boards, some virtual ones) is not watched; a lost
+ * Xids, by NVML's events. A device that does not take part (old control blocks, some virtual ones) is not watched; a lost
  * one is told as Xid 79 («GPU has fallen off the bus»), once.
  */
 #include "gpu/find.h"

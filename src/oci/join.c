@@ -123,7 +123,7 @@ static int put_base(struct join *join, const json_t *base, struct err *err)
         return 0;
 }
 
-int profile_join(const json_t *base, const struct rm_layout *layout, const struct profile_wishes *wishes, json_t **ret,
+int profile_join(const json_t *base, const struct rm_layout *layout, const struct profile_wishes *desired, json_t **ret,
                  struct err *err)
 {
         bool allows_all = !strcmp(text_of(base, "defaultAction"), "SCMP_ACT_ALLOW");
@@ -139,14 +139,14 @@ int profile_join(const json_t *base, const struct rm_layout *layout, const struc
         put_ioctl(join.rules, layout, join.has_ioctl && !allows_all);
         put_mmap(join.rules, join.has_mmap && !allows_all);
         made = json_pack("{s:s, s:[s], s:s, s:s, s:o}", "defaultAction", text_of(base, "defaultAction"),
-                         "architectures", "SCMP_ARCH_X86_64" /* P3 */, "listenerPath", wishes->listener,
-                         "listenerMetadata", wishes->metadata, "syscalls", join.rules);
+                         "architectures", "SCMP_ARCH_X86_64" /* P3 */, "listenerPath", desired->listener,
+                         "listenerMetadata", desired->metadata, "syscalls", join.rules);
         if (!made)
                 return err_set(err, -ENOMEM, "writing the profile");
         value = json_object_get(base, "defaultErrnoRet");
         if (value)
                 (void)json_object_set(made, "defaultErrnoRet", value);
-        if (wishes->is_killable)
+        if (desired->is_killable)
                 (void)json_object_set_new(made, "flags", json_pack("[s]", "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"));
         *ret = made;
         return 0;

@@ -114,9 +114,9 @@ int oci_options_complete(struct oci_options *options, struct err *err)
 int oci_options_profile(const struct oci_options *options, json_t **ret, struct err *err)
 {
         struct oci_options with = *options;
-        struct profile_wishes wishes = { .listener = options->listener,
-                                         .metadata = with.metadata,
-                                         .is_killable = options->is_killable };
+        struct profile_wishes desired = { .listener = options->listener,
+                                          .metadata = with.metadata,
+                                          .is_killable = options->is_killable };
         json_t *file, *base = NULL;
         int r;
 
@@ -125,7 +125,7 @@ int oci_options_profile(const struct oci_options *options, json_t **ret, struct 
                 if (!options->base)
                         return err_say(err, -EINVAL, "--caps goes with --base: the default has no conditions");
                 r = take_capabilities(&with, err);
-                wishes.capabilities = with.capabilities;
+                desired.capabilities = with.capabilities;
         }
         if (r < 0)
                 return r;
@@ -134,14 +134,14 @@ int oci_options_profile(const struct oci_options *options, json_t **ret, struct 
                 r = oci_options_read(options->base, &file, err);
                 if (r < 0)
                         return r;
-                r = profile_resolve(file, wishes.capabilities, &base, err);
+                r = profile_resolve(file, desired.capabilities, &base, err);
                 json_decref(file);
                 if (r < 0)
                         return err_while(err, "%s", options->base);
         } else if (!(base = profile_default())) {
                 return err_set(err, -ENOMEM, "writing the profile");
         }
-        r = profile_join(base, &with.layout, &wishes, ret, err);
+        r = profile_join(base, &with.layout, &desired, ret, err);
         json_decref(base);
         if (r < 0)
                 return r;

@@ -50,7 +50,7 @@ json_t *profile_default(void);
 int profile_resolve(const json_t *base, const char *const *capabilities, json_t **ret, struct err *err);
 
 /* The base with our rules (P1 to P3). 0; -EINVAL: it cannot be joined, and why; -ENOMEM. */
-int profile_join(const json_t *base, const struct rm_layout *layout, const struct profile_wishes *wishes, json_t **ret,
+int profile_join(const json_t *base, const struct rm_layout *layout, const struct profile_wishes *desired, json_t **ret,
                  struct err *err);
 
 /* P4. `allows`: the base lets ioctl and mmap through. 0; -EINVAL: this libseccomp makes something else of it. */

@@ -45,13 +45,13 @@ static bool is_below(uint64_t tenancy)
 }
 
 /* The listener, or -errno. */
-static int install(const struct page *page)
+static int install(const struct lease_descriptor *descriptor)
 {
-        struct sock_filter filter[PAGE_FILTER_MAX];
-        struct sock_fprog program = { .len = (unsigned short)page->n_filter, .filter = filter };
+        struct sock_filter filter[LEASE_DESCRIPTOR_FILTER_MAX];
+        struct sock_fprog program = { .len = (unsigned short)descriptor->n_filter, .filter = filter };
         long fd;
 
-        memcpy(filter, page->filter, page->n_filter * sizeof(*filter));
+        memcpy(filter, descriptor->filter, descriptor->n_filter * sizeof(*filter));
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return -errno;
         fd = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
@@ -63,7 +63,7 @@ static int install(const struct page *page)
 
 /* ---- the daemon ---------------------------------------------------------------------------------- */
 
-static int reach(const char *door)
+static int reach(const char *listening_socket)
 {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         struct timeval patience = { .tv_sec = ATTACH_MS / 1000 };
@@ -71,7 +71,7 @@ static int reach(const char *door)
 
         if (fd < 0)
                 return -errno;
-        memcpy(address.sun_path, door, sizeof(address.sun_path));
+        memcpy(address.sun_path, listening_socket, sizeof(address.sun_path));
         if (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0 ||
             setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
             connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0) {
@@ -112,23 +112,23 @@ static int say(int socket, const char *text, int fd, const char *expected)
         return strstr(answer, expected) ? 0 : -EACCES;
 }
 
-static int ask(int socket, const struct page *page)
+static int ask(int socket, const struct lease_descriptor *descriptor)
 {
         static const char digits[] = "0123456789abcdef";
-        char token[2 * PAGE_TOKEN + 1] = "", text[160];
+        char token[2 * LEASE_DESCRIPTOR_TOKEN + 1] = "", text[160];
 
-        for (size_t i = 0; i < PAGE_TOKEN; i++) {
-                token[2 * i] = digits[page->token[i] >> 4];
-                token[2 * i + 1] = digits[page->token[i] & 15];
+        for (size_t i = 0; i < LEASE_DESCRIPTOR_TOKEN; i++) {
+                token[2 * i] = digits[descriptor->token[i] >> 4];
+                token[2 * i + 1] = digits[descriptor->token[i] & 15];
         }
         (void)snprintf(text, sizeof(text), "{\"v\":1,\"type\":\"attach\",\"tenancy\":%llu,\"token\":\"%s\"}",
-                       (unsigned long long)page->tenancy, token);
+                       (unsigned long long)descriptor->tenancy, token);
         return say(socket, text, -1, "\"type\":\"go\"");
 }
 
-static int hand_over(int socket, const struct page *page)
+static int hand_over(int socket, const struct lease_descriptor *descriptor)
 {
-        int listener = install(page), r;
+        int listener = install(descriptor), r;
         char text[64];
 
         if (listener < 0) {
@@ -142,43 +142,43 @@ static int hand_over(int socket, const struct page *page)
         return r;
 }
 
-static int attach(const struct page *page)
+static int attach(const struct lease_descriptor *descriptor)
 {
-        int socket = reach(page->door), r = socket;
+        int socket = reach(descriptor->listening_socket), r = socket;
 
         if (socket < 0)
                 return r;
-        r = ask(socket, page);
+        r = ask(socket, descriptor);
         if (r == 0)
-                r = hand_over(socket, page);
+                r = hand_over(socket, descriptor);
         (void)next_close(socket);
         return r;
 }
 
 /* For people: the daemon reads it there. */
-static void note(enum page_place place, int error)
+static void note(enum lease_descriptor_place place, int error)
 {
-        int fd = page_open_region(place), value = -error;
+        int fd = lease_descriptor_open_segment(place), value = -error;
 
         if (fd < 0)
                 return;
-        (void)!pwrite(fd, &value, sizeof(value), offsetof(struct region, attach_error));
+        (void)!pwrite(fd, &value, sizeof(value), offsetof(struct usage_segment, attach_error));
         (void)next_close(fd);
 }
 
-void attach_begin(const struct page *page, enum page_place place)
+void attach_begin(const struct lease_descriptor *descriptor, enum lease_descriptor_place place)
 {
         int r;
 
-        if (page->attach == PAGE_ATTACH_NEVER || is_on)
+        if (descriptor->attach == LEASE_DESCRIPTOR_ATTACH_NEVER || is_on)
                 return;
-        is_on = is_below(page->tenancy); /* A1 */
+        is_on = is_below(descriptor->tenancy); /* A1 */
         if (is_on)
                 return;
-        r = page->n_filter && page->door[0] ? attach(page) : -ENOENT;
+        r = descriptor->n_filter && descriptor->listening_socket[0] ? attach(descriptor) : -ENOENT;
         if (r == 0 || is_on)
                 return;
         note(place, r);
-        if (page->attach == PAGE_ATTACH_REQUIRED)
+        if (descriptor->attach == LEASE_DESCRIPTOR_ATTACH_REQUIRED)
                 refusal = "its lease requires the daemon's gate, and it could not be attached ('sublet doctor')";
 }

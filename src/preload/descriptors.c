@@ -125,9 +125,9 @@ static bool is_ours(int fd)
 {
         const struct hook *hook = hook_here;
 
-        if (hook && hook->seat.region && fd == hook->seat.fd)
+        if (hook && hook->seat.segment && fd == hook->seat.fd)
                 return true;
-        return (fd == PAGE_FD || fd == PAGE_REGION_FD) && is_sealed(fd);
+        return (fd == LEASE_DESCRIPTOR_FD || fd == LEASE_DESCRIPTOR_SEGMENT_FD) && is_sealed(fd);
 }
 
 /* H5: forgotten first, so that nobody takes a new descriptor of the number for it; uncharged when it is closed. */

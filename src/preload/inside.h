@@ -4,8 +4,8 @@
  * The idea. libcuda reaches the driver through libc's ioctl. Ours stands before it, makes a gate's request of the call
  * and gives it to the same serve_request as the gate (gate/act.c): the same decode, rules, ledger, views. What the gate
  * does across a process boundary is done here in place (stand.c): memory is copied within the process, a descriptor is
- * the program's own. Quotas are the tenant's, over all its processes (quota.c, on the region).
- *      H1  without a page and a region that are what they should be, no driver call is made: EPERM;
+ * the program's own. Quotas are the tenant's, over all its processes (quota.c, on the usage segment).
+ *      H1  without a page and a usage segment that are what they should be, no driver call is made: EPERM;
  *      H2  signals are blocked while we hold a lock, so a handler may make driver calls;
  *      H3  all that changes stands in memory that a fork empties (heap.h): a child begins with empty books, and with
  *          none of its parent's clients (CUDA allows a forked child none either);
@@ -46,7 +46,7 @@ struct hook {
         bool is_sim;
         uint32_t uvm_major;
         struct lease lease;
-        struct region_seat seat;
+        struct usage_segment_seat seat;
         struct gate gate;
         struct process process;
 

@@ -17,41 +17,42 @@ enum {
 static const char magic[8] = "sublet\0P";
 
 /* FNV-1a: against damage, not against an enemy; that is what the seals and the mount are for. */
-static uint64_t sum_of(const struct page *page)
+static uint64_t sum_of(const struct lease_descriptor *descriptor)
 {
-        const unsigned char *at = (const void *)page;
+        const unsigned char *at = (const void *)descriptor;
         uint64_t sum = 0xcbf29ce484222325u;
 
-        for (size_t i = 0; i < offsetof(struct page, sum); i++)
+        for (size_t i = 0; i < offsetof(struct lease_descriptor, sum); i++)
                 sum = (sum ^ at[i]) * 0x100000001b3u;
         return sum;
 }
 
-int page_seal(struct page *page)
+int lease_descriptor_seal(struct lease_descriptor *descriptor)
 {
-        page->tenancy &= INT64_MAX; /* a gate answers with it (attach.h) */
-        while (!page->tenancy) {
-                if (getrandom(&page->tenancy, sizeof(page->tenancy), 0) < 0)
+        descriptor->tenancy &= INT64_MAX; /* a gate answers with it (attach.h) */
+        while (!descriptor->tenancy) {
+                if (getrandom(&descriptor->tenancy, sizeof(descriptor->tenancy), 0) < 0)
                         return -errno;
-                page->tenancy &= INT64_MAX;
+                descriptor->tenancy &= INT64_MAX;
         }
-        memcpy(page->magic, magic, sizeof(magic));
-        page->version = PAGE_VERSION;
-        page->size = sizeof(*page);
-        page->sum = sum_of(page);
+        memcpy(descriptor->magic, magic, sizeof(magic));
+        descriptor->version = LEASE_DESCRIPTOR_VERSION;
+        descriptor->size = sizeof(*descriptor);
+        descriptor->sum = sum_of(descriptor);
         return 0;
 }
 
-int page_new(struct page *page, int *ret_fd)
+int lease_descriptor_new(struct lease_descriptor *descriptor, int *ret_fd)
 {
-        int r = page_seal(page), fd;
+        int r = lease_descriptor_seal(descriptor), fd;
 
         if (r < 0)
                 return r;
         fd = memfd_create("sublet-page", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         if (fd < 0)
                 return -errno;
-        if (write(fd, page, sizeof(*page)) != (ssize_t)sizeof(*page) || fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
+        if (write(fd, descriptor, sizeof(*descriptor)) != (ssize_t)sizeof(*descriptor) ||
+            fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
                 r = errno ? -errno : -EIO;
                 (void)close(fd);
                 return r;
@@ -82,20 +83,21 @@ static bool are_bools(const struct lease *lease)
         return true;
 }
 
-static bool is_plausible(const struct page *page)
+static bool is_plausible(const struct lease_descriptor *descriptor)
 {
-        const struct lease *lease = &page->lease;
+        const struct lease *lease = &descriptor->lease;
 
-        return memcmp(page->magic, magic, sizeof(magic)) == 0 && page->version == PAGE_VERSION &&
-               page->size == sizeof(*page) && page->sum == sum_of(page) && page->tenancy &&
-               page->tenancy <= INT64_MAX && page->attach <= PAGE_ATTACH_REQUIRED &&
-               page->n_filter <= PAGE_FILTER_MAX && page->sms.permille <= 1000 &&
-               memchr(page->door, 0, sizeof(page->door)) && lease->n_devices <= LEASE_DEVICES_MAX &&
-               memchr(lease->tenant, 0, sizeof(lease->tenant)) && lease->managed <= LEASE_MANAGED_ALLOW &&
-               are_bools(lease) && is_layout(&page->layout);
+        return memcmp(descriptor->magic, magic, sizeof(magic)) == 0 &&
+               descriptor->version == LEASE_DESCRIPTOR_VERSION && descriptor->size == sizeof(*descriptor) &&
+               descriptor->sum == sum_of(descriptor) && descriptor->tenancy && descriptor->tenancy <= INT64_MAX &&
+               descriptor->attach <= LEASE_DESCRIPTOR_ATTACH_REQUIRED &&
+               descriptor->n_filter <= LEASE_DESCRIPTOR_FILTER_MAX && descriptor->sms.permille <= 1000 &&
+               memchr(descriptor->listening_socket, 0, sizeof(descriptor->listening_socket)) &&
+               lease->n_devices <= LEASE_DEVICES_MAX && memchr(lease->tenant, 0, sizeof(lease->tenant)) &&
+               lease->managed <= LEASE_MANAGED_ALLOW && are_bools(lease) && is_layout(&descriptor->layout);
 }
 
-int page_parse(const void *from, size_t size, struct page *ret)
+int lease_descriptor_parse(const void *from, size_t size, struct lease_descriptor *ret)
 {
         if (size != sizeof(*ret))
                 return -EPROTO;
@@ -103,25 +105,26 @@ int page_parse(const void *from, size_t size, struct page *ret)
         return is_plausible(ret) ? 0 : -EPROTO;
 }
 
-bool page_owner_is_good(const struct stat *st)
+bool lease_descriptor_owner_is_good(const struct stat *st)
 {
         return st->st_uid == 0 || st->st_uid == NOBODY;
 }
 
 /* Neither the tenant nor one who helps it can change it while it is read, or later. */
-static bool is_fixed(int fd, enum page_place place, const struct stat *st)
+static bool is_fixed(int fd, enum lease_descriptor_place place, const struct stat *st)
 {
         struct statvfs fs;
         int seals;
 
-        if (place == PAGE_DESCRIPTOR) {
+        if (place == LEASE_DESCRIPTOR_INHERITED) {
                 seals = fcntl(fd, F_GET_SEALS);
                 return seals >= 0 && (seals & SEALS) == SEALS;
         }
-        return S_ISREG(st->st_mode) && page_owner_is_good(st) && fstatvfs(fd, &fs) == 0 && fs.f_flag & ST_RDONLY;
+        return S_ISREG(st->st_mode) && lease_descriptor_owner_is_good(st) && fstatvfs(fd, &fs) == 0 &&
+               fs.f_flag & ST_RDONLY;
 }
 
-int page_read(int fd, enum page_place place, struct page *ret)
+int lease_descriptor_read(int fd, enum lease_descriptor_place place, struct lease_descriptor *ret)
 {
         struct stat st;
 
@@ -133,27 +136,28 @@ int page_read(int fd, enum page_place place, struct page *ret)
         return 0;
 }
 
-int page_find(struct page *ret, enum page_place *ret_place)
+int lease_descriptor_find(struct lease_descriptor *ret, enum lease_descriptor_place *ret_place)
 {
-        int fd = open(PAGE_MOUNT_DIR "/page", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), r;
+        int fd = open(LEASE_DESCRIPTOR_MOUNT_DIR "/page", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), r;
 
         if (fd >= 0) {
-                *ret_place = PAGE_MOUNT;
-                r = page_read(fd, PAGE_MOUNT, ret);
+                *ret_place = LEASE_DESCRIPTOR_MOUNTED;
+                r = lease_descriptor_read(fd, LEASE_DESCRIPTOR_MOUNTED, ret);
                 (void)close(fd);
                 return r;
         }
         if (errno != ENOENT && errno != ENOTDIR)
                 return -EPROTO; /* it is there, and cannot be read */
-        *ret_place = PAGE_DESCRIPTOR;
-        r = page_read(PAGE_FD, PAGE_DESCRIPTOR, ret);
+        *ret_place = LEASE_DESCRIPTOR_INHERITED;
+        r = lease_descriptor_read(LEASE_DESCRIPTOR_FD, LEASE_DESCRIPTOR_INHERITED, ret);
         return r == -EBADF ? -ENOENT : r;
 }
 
-int page_open_region(enum page_place place)
+int lease_descriptor_open_segment(enum lease_descriptor_place place)
 {
-        int fd = place == PAGE_MOUNT ? open(PAGE_MOUNT_DIR "/region", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) :
-                                       fcntl(PAGE_REGION_FD, F_DUPFD_CLOEXEC, 0);
+        int fd = place == LEASE_DESCRIPTOR_MOUNTED ?
+                         open(LEASE_DESCRIPTOR_MOUNT_DIR "/region", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) :
+                         fcntl(LEASE_DESCRIPTOR_SEGMENT_FD, F_DUPFD_CLOEXEC, 0);
 
         return fd < 0 ? -errno : fd;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-        DEVICES = REGION_DEVICES,
+        DEVICES = USAGE_SEGMENT_DEVICES,
         CREATED = 256, /* contexts of cuCtxCreate, at a time */
 };
 
@@ -32,11 +32,11 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void ask(void)
 {
-        static struct page page; /* large */
-        enum page_place place;
+        static struct lease_descriptor descriptor; /* large */
+        enum lease_descriptor_place place;
 
-        if (page_find(&page, &place) == 0)
-                asked = page.sms;
+        if (lease_descriptor_find(&descriptor, &place) == 0)
+                asked = descriptor.sms;
 }
 
 bool partition_is_asked(void)
@@ -128,9 +128,9 @@ static void note_size(unsigned int size, unsigned int all)
 {
         struct hook *hook = hook_peek();
 
-        if (hook && hook->seat.region) {
-                hook->seat.region->sms_of = all;
-                hook->seat.region->sms = size;
+        if (hook && hook->seat.segment) {
+                hook->seat.segment->sms_of = all;
+                hook->seat.segment->sms = size;
         }
 }
 

@@ -1,4 +1,4 @@
-/* lease/quota.h inside a program: the same words, but what is spent is the tenant's, on the region (region.h). */
+/* lease/quota.h inside a program: the same words, but what is spent is the tenant's, on the usage segment (region.h). */
 #include "preload/inside.h"
 
 #include <errno.h>
@@ -8,21 +8,23 @@ static unsigned int kind_of(const struct quota *quota)
         const struct lease *lease = &hook_here->lease;
 
         if (quota == &lease->host)
-                return REGION_HOST;
+                return USAGE_SEGMENT_HOST;
         for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
                 if (quota == &lease->devices[i].quota)
                         return i;
-        return REGION_HOST; /* there is no other */
+        return USAGE_SEGMENT_HOST; /* there is no other */
 }
 
 static int take(struct quota *quota, bytes size)
 {
-        return region_take(&hook_here->seat, kind_of(quota), size, quota->size) == REGION_OK ? QUOTA_OK : QUOTA_E_FULL;
+        return usage_segment_take(&hook_here->seat, kind_of(quota), size, quota->size) == USAGE_SEGMENT_OK ?
+                       QUOTA_OK :
+                       QUOTA_E_FULL;
 }
 
 int quota_try(struct quota *quota, bytes size, struct charge *ret)
 {
-        if (size && region_try(&hook_here->seat, kind_of(quota), size, quota->size) != REGION_OK)
+        if (size && usage_segment_try(&hook_here->seat, kind_of(quota), size, quota->size) != USAGE_SEGMENT_OK)
                 return QUOTA_E_FULL;
         *ret = (struct charge){ size ? quota : NULL, size };
         return QUOTA_OK;
@@ -43,14 +45,14 @@ int charge_resize(struct charge *charge, bytes size)
         if (size > charge->size && take(charge->quota, size - charge->size) != QUOTA_OK)
                 return QUOTA_E_FULL;
         if (size < charge->size)
-                region_drop(&hook_here->seat, kind_of(charge->quota), charge->size - size);
+                usage_segment_drop(&hook_here->seat, kind_of(charge->quota), charge->size - size);
         charge->size = size;
         return QUOTA_OK;
 }
 
 void charge_force(struct quota *quota, bytes size, struct charge *ret)
 {
-        bool is_taken = region_try(&hook_here->seat, kind_of(quota), size, UINT64_MAX) == REGION_OK;
+        bool is_taken = usage_segment_try(&hook_here->seat, kind_of(quota), size, UINT64_MAX) == USAGE_SEGMENT_OK;
 
         *ret = (struct charge){ is_taken && size ? quota : NULL, is_taken ? size : 0 };
 }
@@ -58,7 +60,7 @@ void charge_force(struct quota *quota, bytes size, struct charge *ret)
 void charge_drop(struct charge *charge)
 {
         if (charge->quota)
-                region_drop(&hook_here->seat, kind_of(charge->quota), charge->size);
+                usage_segment_drop(&hook_here->seat, kind_of(charge->quota), charge->size);
         *charge = (struct charge){ 0 };
 }
 
@@ -66,7 +68,7 @@ bytes quota_free(const struct quota *quota)
 {
         bytes size = quota->size, held;
 
-        region_settle(&hook_here->seat); /* a view: what dead processes held is free */
-        held = region_held(hook_here->seat.region, kind_of(quota));
+        usage_segment_settle(&hook_here->seat); /* a view: what dead processes held is free */
+        held = usage_segment_held(hook_here->seat.segment, kind_of(quota));
         return held < size ? size - held : 0;
 }

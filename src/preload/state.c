@@ -29,7 +29,7 @@ __attribute__((weak)) int sublet_sim_node(int fd, uint32_t *ret_minor);
 
 struct hook *hook_here;
 
-/* The kernel's node numbers; written by whoever reads the page, always the same. */
+/* The kernel's node numbers; written by whoever reads the lease descriptor, always the same. */
 static _Atomic unsigned int uvm_major;
 
 struct hook_guard hook_enter(void)
@@ -108,15 +108,15 @@ static enum rm_node driver_node(void *context, int fd, uint32_t *ret_minor)
         return hook_node(fd, ret_minor);
 }
 
-static const char *begin_gate(struct hook *hook, const struct page *page)
+static const char *begin_gate(struct hook *hook, const struct lease_descriptor *descriptor)
 {
         struct gate *gate = &hook->gate;
 
-        hook->lease = page->lease;
+        hook->lease = descriptor->lease;
         gate->lease = &hook->lease;
         gate->options = (struct gate_options){
                 .lease = &hook->lease,
-                .layout = page->layout,
+                .layout = descriptor->layout,
                 .driver = { .node = driver_node, .ioctl = driver_ioctl },
                 .imports = true,
                 .ipc_host = true, /* of the tenant's other processes; charged to both */
@@ -131,25 +131,25 @@ static const char *begin_gate(struct hook *hook, const struct page *page)
 static const char *why_no_region(int outcome)
 {
         switch (outcome) {
-        case REGION_OK:
+        case USAGE_SEGMENT_OK:
                 return NULL;
-        case REGION_E_SLOTS:
+        case USAGE_SEGMENT_E_SLOTS:
                 return "its tenant has too many processes";
-        case REGION_E_ATTACHED:
+        case USAGE_SEGMENT_E_ATTACHED:
                 return "its tenant is under a gate that this process was not started below";
         default:
-                return "the books of its tenant are not there, or damaged (" PAGE_MOUNT_DIR
+                return "the books of its tenant are not there, or damaged (" LEASE_DESCRIPTOR_MOUNT_DIR
                        "/region or descriptor 1001)";
         }
 }
 
-static const char *join(struct hook *hook, const struct page *page, enum page_place place)
+static const char *join(struct hook *hook, const struct lease_descriptor *descriptor, enum lease_descriptor_place place)
 {
-        int fd = page_open_region(place), r;
+        int fd = lease_descriptor_open_segment(place), r;
 
         if (fd < 0)
                 return why_no_region(fd);
-        r = region_join(fd, place, page->tenancy, &hook->seat);
+        r = usage_segment_join(fd, place, descriptor->tenancy, &hook->seat);
         (void)next_close(fd);
         return why_no_region(r);
 }
@@ -157,27 +157,29 @@ static const char *join(struct hook *hook, const struct page *page, enum page_pl
 /* Why not, or NULL. */
 static const char *begin(struct hook *hook)
 {
-        struct page *page = heap_malloc(sizeof(*page));
-        enum page_place place;
+        struct lease_descriptor *descriptor = heap_malloc(sizeof(*descriptor));
+        enum lease_descriptor_place place;
         const char *why;
         int r;
 
-        if (!page)
+        if (!descriptor)
                 return "there is no memory for the books";
-        r = page_find(page, &place);
+        r = lease_descriptor_find(descriptor, &place);
         if (r == -ENOENT)
-                return "this process has no lease (neither " PAGE_MOUNT_DIR " nor descriptor 1000 is there)";
+                return "this process has no lease (neither " LEASE_DESCRIPTOR_MOUNT_DIR
+                       " nor descriptor 1000 is there)";
         if (r < 0)
-                return place == PAGE_MOUNT ? "its lease is damaged, or can be written to (" PAGE_MOUNT_DIR "/page)" :
-                                             "its lease is damaged (descriptor 1000)";
+                return place == LEASE_DESCRIPTOR_MOUNTED ?
+                               "its lease is damaged, or can be written to (" LEASE_DESCRIPTOR_MOUNT_DIR "/page)" :
+                               "its lease is damaged (descriptor 1000)";
         hook->process.id = hook->pid = getpid();
-        uvm_major = page->uvm_major;
+        uvm_major = descriptor->uvm_major;
         why = attach_refusal();
         if (!why)
-                why = begin_gate(hook, page);
+                why = begin_gate(hook, descriptor);
         if (!why)
-                why = join(hook, page, place);
-        heap_free(page);
+                why = join(hook, descriptor, place);
+        heap_free(descriptor);
         return why;
 }
 
@@ -216,16 +218,16 @@ struct hook *hook_peek(void)
  * hands itself over does so before it has done anything else. */
 __attribute__((constructor)) static void look(void)
 {
-        static struct page page;
-        enum page_place place;
+        static struct lease_descriptor descriptor;
+        enum lease_descriptor_place place;
         int saved = errno;
         struct stat st;
 
-        if (page_find(&page, &place) == 0) {
+        if (lease_descriptor_find(&descriptor, &place) == 0) {
                 struct hook_guard guard = hook_enter();
 
-                uvm_major = page.uvm_major;
-                attach_begin(&page, place);
+                uvm_major = descriptor.uvm_major;
+                attach_begin(&descriptor, place);
                 hook_leave(&guard);
         } else if (stat("/dev/nvidia-uvm", &st) == 0 && S_ISCHR(st.st_mode))
                 uvm_major = major(st.st_rdev); /* H1 is for it, too */

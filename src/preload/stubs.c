@@ -121,7 +121,7 @@ bool sweep_all_managed(struct gate *gate, bool is_audit)
         return false;
 }
 
-void gate_tell(struct gate *gate, enum gate_event event, pid_t process, const char *format, ...)
+void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const char *format, ...)
 {
         (void)gate;
         (void)event;

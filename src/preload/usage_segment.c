@@ -21,24 +21,24 @@ enum {
 
 static const char magic[8] = "sublet\0R";
 
-int region_write(int fd, uint64_t tenancy)
+int usage_segment_write(int fd, uint64_t tenancy)
 {
-        struct region start = { .version = VERSION, .size = sizeof(start), .tenancy = tenancy };
+        struct usage_segment start = { .version = VERSION, .size = sizeof(start), .tenancy = tenancy };
 
         memcpy(start.magic, magic, sizeof(magic));
         if (ftruncate(fd, sizeof(start)) < 0 ||
-            pwrite(fd, &start, offsetof(struct region, slots), 0) != offsetof(struct region, slots))
+            pwrite(fd, &start, offsetof(struct usage_segment, slots), 0) != offsetof(struct usage_segment, slots))
                 return errno ? -errno : -EIO;
         return 0;
 }
 
-int region_new(uint64_t tenancy, int *ret_fd)
+int usage_segment_new(uint64_t tenancy, int *ret_fd)
 {
         int fd = memfd_create("sublet-region", MFD_CLOEXEC | MFD_ALLOW_SEALING), r;
 
         if (fd < 0)
                 return -errno;
-        r = region_write(fd, tenancy);
+        r = usage_segment_write(fd, tenancy);
         if (r == 0 && fcntl(fd, F_ADD_SEALS, SEALS) < 0)
                 r = -errno;
         if (r < 0) {
@@ -58,17 +58,17 @@ static int lock_slot(int fd, size_t slot, short type)
         return fcntl(fd, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
 }
 
-static bool is_empty(const struct region_slot *slot)
+static bool is_empty(const struct usage_segment_slot *slot)
 {
-        for (size_t i = 0; i < REGION_KINDS; i++)
+        for (size_t i = 0; i < USAGE_SEGMENT_KINDS; i++)
                 if (slot->held[i])
                         return false;
         return true;
 }
 
-static void empty(struct region_slot *slot)
+static void empty(struct usage_segment_slot *slot)
 {
-        for (size_t i = 0; i < REGION_KINDS; i++)
+        for (size_t i = 0; i < USAGE_SEGMENT_KINDS; i++)
                 slot->held[i] = 0;
         slot->process = 0;
 }
@@ -90,30 +90,30 @@ static int open_again(int fd)
         return high;
 }
 
-static int take_slot(struct region_seat *seat)
+static int take_slot(struct usage_segment_seat *seat)
 {
-        size_t start = (size_t)getpid() % REGION_SLOTS;
+        size_t start = (size_t)getpid() % USAGE_SEGMENT_SLOTS;
 
-        for (size_t i = 0; i < REGION_SLOTS; i++) {
-                size_t slot = (start + i) % REGION_SLOTS;
+        for (size_t i = 0; i < USAGE_SEGMENT_SLOTS; i++) {
+                size_t slot = (start + i) % USAGE_SEGMENT_SLOTS;
                 int r = lock_slot(seat->fd, slot, F_WRLCK);
 
                 if (r == -EAGAIN || r == -EACCES)
                         continue;
                 if (r < 0)
                         return r;
-                seat->slot = &seat->region->slots[slot];
+                seat->slot = &seat->segment->slots[slot];
                 empty(seat->slot);
                 seat->slot->process = getpid();
-                return REGION_OK;
+                return USAGE_SEGMENT_OK;
         }
-        return REGION_E_SLOTS;
+        return USAGE_SEGMENT_E_SLOTS;
 }
 
-void region_settle(struct region_seat *seat)
+void usage_segment_settle(struct usage_segment_seat *seat)
 {
-        for (size_t i = 0; i < REGION_SLOTS; i++) {
-                struct region_slot *slot = &seat->region->slots[i];
+        for (size_t i = 0; i < USAGE_SEGMENT_SLOTS; i++) {
+                struct usage_segment_slot *slot = &seat->segment->slots[i];
 
                 if (slot == seat->slot || is_empty(slot) || lock_slot(seat->fd, i, F_WRLCK) < 0)
                         continue;
@@ -124,52 +124,52 @@ void region_settle(struct region_seat *seat)
 
 /* ---- joining --------------------------------------------------------------------------------------- */
 
-bool region_is_file(int fd, enum page_place place)
+bool usage_segment_is_file(int fd, enum lease_descriptor_place place)
 {
         struct stat st;
         int seals = fcntl(fd, F_GET_SEALS);
 
-        if (fstat(fd, &st) < 0 || st.st_size != sizeof(struct region))
+        if (fstat(fd, &st) < 0 || st.st_size != sizeof(struct usage_segment))
                 return false;
-        if (place == PAGE_MOUNT)
-                return S_ISREG(st.st_mode) && page_owner_is_good(&st);
+        if (place == LEASE_DESCRIPTOR_MOUNTED)
+                return S_ISREG(st.st_mode) && lease_descriptor_owner_is_good(&st);
         return seals >= 0 && (seals & SEALS) == SEALS;
 }
 
-bool region_is_of(const struct region *region, uint64_t tenancy)
+bool usage_segment_is_of(const struct usage_segment *segment, uint64_t tenancy)
 {
-        return memcmp(region->magic, magic, sizeof(magic)) == 0 && region->version == VERSION &&
-               region->size == sizeof(*region) && region->tenancy == tenancy;
+        return memcmp(segment->magic, magic, sizeof(magic)) == 0 && segment->version == VERSION &&
+               segment->size == sizeof(*segment) && segment->tenancy == tenancy;
 }
 
-int region_join(int fd, enum page_place place, uint64_t tenancy, struct region_seat *ret)
+int usage_segment_join(int fd, enum lease_descriptor_place place, uint64_t tenancy, struct usage_segment_seat *ret)
 {
-        struct region_seat seat = { .fd = -1 };
+        struct usage_segment_seat seat = { .fd = -1 };
         int r;
 
-        if (!region_is_file(fd, place))
+        if (!usage_segment_is_file(fd, place))
                 return -EPROTO;
-        seat.region = mmap(NULL, sizeof(*seat.region), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (seat.region == MAP_FAILED)
+        seat.segment = mmap(NULL, sizeof(*seat.segment), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (seat.segment == MAP_FAILED)
                 return -errno;
-        if (!region_is_of(seat.region, tenancy))
+        if (!usage_segment_is_of(seat.segment, tenancy))
                 r = -EPROTO;
         else
                 r = seat.fd = open_again(fd);
         if (r >= 0)
                 r = take_slot(&seat);
-        /* Who attaches marks the region first and looks for slots then: one of us two sees the other. */
-        if (r == REGION_OK && seat.region->is_attached)
-                r = REGION_E_ATTACHED;
-        if (r != REGION_OK) {
-                region_leave(&seat);
+        /* Who attaches marks the usage segment first and looks for slots then: one of us two sees the other. */
+        if (r == USAGE_SEGMENT_OK && seat.segment->is_attached)
+                r = USAGE_SEGMENT_E_ATTACHED;
+        if (r != USAGE_SEGMENT_OK) {
+                usage_segment_leave(&seat);
                 return r;
         }
         *ret = seat;
-        return REGION_OK;
+        return USAGE_SEGMENT_OK;
 }
 
-int region_join_again(struct region_seat *seat)
+int usage_segment_join_again(struct usage_segment_seat *seat)
 {
         int inherited = seat->fd, r;
 
@@ -179,26 +179,26 @@ int region_join_again(struct region_seat *seat)
         return r < 0 ? r : take_slot(seat);
 }
 
-void region_leave(struct region_seat *seat)
+void usage_segment_leave(struct usage_segment_seat *seat)
 {
-        if (!seat->region)
+        if (!seat->segment)
                 return;
         if (seat->slot)
                 empty(seat->slot);
         if (seat->fd >= 0)
                 (void)close(seat->fd);
-        (void)munmap(seat->region, sizeof(*seat->region));
-        *seat = (struct region_seat){ .fd = -1 };
+        (void)munmap(seat->segment, sizeof(*seat->segment));
+        *seat = (struct usage_segment_seat){ .fd = -1 };
 }
 
 /* ---- memory: R1, R2 ---------------------------------------------------------------------------------- */
 
-bytes region_held(const struct region *region, unsigned int kind)
+bytes usage_segment_held(const struct usage_segment *segment, unsigned int kind)
 {
         bytes sum = 0;
 
-        for (size_t i = 0; i < REGION_SLOTS; i++) {
-                bytes held = region->slots[i].held[kind];
+        for (size_t i = 0; i < USAGE_SEGMENT_SLOTS; i++) {
+                bytes held = segment->slots[i].held[kind];
 
                 sum = sum + held < sum ? UINT64_MAX : sum + held; /* scribbled on: full */
         }
@@ -213,45 +213,45 @@ static void raise_to(_Atomic bytes *mark, bytes size)
                 ;
 }
 
-int region_try(struct region_seat *seat, unsigned int kind, bytes size, bytes quota)
+int usage_segment_try(struct usage_segment_seat *seat, unsigned int kind, bytes size, bytes quota)
 {
         if (size > quota)
-                return REGION_E_FULL;
+                return USAGE_SEGMENT_E_FULL;
         for (int i = 0; i < TRIES; i++) {
                 bytes held;
 
                 (void)atomic_fetch_add(&seat->slot->held[kind], size);
-                held = region_held(seat->region, kind);
+                held = usage_segment_held(seat->segment, kind);
                 if (held <= quota) {
-                        if (held > seat->region->peak[kind]) { /* dead processes are no peak */
-                                region_settle(seat);
-                                held = region_held(seat->region, kind);
+                        if (held > seat->segment->peak[kind]) { /* dead processes are no peak */
+                                usage_segment_settle(seat);
+                                held = usage_segment_held(seat->segment, kind);
                         }
-                        raise_to(&seat->region->peak[kind], held);
-                        return REGION_OK;
+                        raise_to(&seat->segment->peak[kind], held);
+                        return USAGE_SEGMENT_OK;
                 }
                 (void)atomic_fetch_sub(&seat->slot->held[kind], size);
                 if (i == 0)
-                        region_settle(seat);
-                if (region_held(seat->region, kind) > quota - size)
+                        usage_segment_settle(seat);
+                if (usage_segment_held(seat->segment, kind) > quota - size)
                         break;       /* really full */
                 (void)sched_yield(); /* somebody else tried at the same time */
         }
-        return REGION_E_FULL;
+        return USAGE_SEGMENT_E_FULL;
 }
 
-int region_take(struct region_seat *seat, unsigned int kind, bytes size, bytes quota)
+int usage_segment_take(struct usage_segment_seat *seat, unsigned int kind, bytes size, bytes quota)
 {
-        int r = region_try(seat, kind, size, quota);
+        int r = usage_segment_try(seat, kind, size, quota);
 
-        if (r != REGION_E_FULL)
+        if (r != USAGE_SEGMENT_E_FULL)
                 return r;
-        (void)atomic_fetch_add(&seat->region->n_refused[kind], 1);
-        raise_to(&seat->region->largest_refused[kind], size);
+        (void)atomic_fetch_add(&seat->segment->n_refused[kind], 1);
+        raise_to(&seat->segment->largest_refused[kind], size);
         return r;
 }
 
-void region_drop(struct region_seat *seat, unsigned int kind, bytes size)
+void usage_segment_drop(struct usage_segment_seat *seat, unsigned int kind, bytes size)
 {
         bytes held = seat->slot->held[kind];
 

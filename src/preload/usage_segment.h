@@ -14,14 +14,14 @@
  *      R4  a slot without a lock is a dead process's: whoever needs room locks it, empties it, unlocks it.
  * Two that together would be over may refuse each other; they look again a few times before they say so.
  *
- * Where the lease is a mount (page.h), the region is an ordinary file of a tmpfs; it has no seals then, and a program
+ * Where the lease is a mount (page.h), the usage segment is an ordinary file of a tmpfs; it has no seals then, and a program
  * that truncates it is ended by its next look (SIGBUS).
  *
- * The tenant can write to the region: it is a guard against accidents, not against an enemy, like all that
+ * The tenant can write to the usage segment: it is a guard against accidents, not against an enemy, like all that
  * runs inside (docs/preload.md). The quotas are not in it: they are on a page that it can only read.
  *
- * Threads: all functions from any, but region_join and region_leave. Signal handlers: region_take and
- * region_drop make no allocation and take no lock.
+ * Threads: all functions from any, but usage_segment_join and usage_segment_leave. Signal handlers: usage_segment_take and
+ * usage_segment_drop make no allocation and take no lock.
  */
 #pragma once
 
@@ -33,72 +33,73 @@
 #include <stdint.h>
 
 enum {
-        REGION_SLOTS = 1024, /* processes of a tenant at a time */
-        REGION_DEVICES = 32,
-        REGION_HOST = REGION_DEVICES, /* host memory counts as one more device */
-        REGION_KINDS,
+        USAGE_SEGMENT_SLOTS = 1024, /* processes of a tenant at a time */
+        USAGE_SEGMENT_DEVICES = 32,
+        USAGE_SEGMENT_HOST = USAGE_SEGMENT_DEVICES, /* host memory counts as one more device */
+        USAGE_SEGMENT_KINDS,
 
-        REGION_OK = 0,
-        REGION_E_FULL,     /* would exceed the quota; nothing was taken */
-        REGION_E_SLOTS,    /* too many processes */
-        REGION_E_ATTACHED, /* the tenancy has a gate: what is counted here is counted twice */
+        USAGE_SEGMENT_OK = 0,
+        USAGE_SEGMENT_E_FULL,     /* would exceed the quota; nothing was taken */
+        USAGE_SEGMENT_E_SLOTS,    /* too many processes */
+        USAGE_SEGMENT_E_ATTACHED, /* the tenancy has a gate: what is counted here is counted twice */
 };
 
-struct region_slot {
-        _Atomic bytes held[REGION_KINDS];
+struct usage_segment_slot {
+        _Atomic bytes held[USAGE_SEGMENT_KINDS];
         _Atomic int32_t process; /* as it sees itself; for people */
         uint32_t padding;
 };
 
-struct region {
+struct usage_segment {
         char magic[8];
         uint32_t version, size;
-        uint64_t tenancy;                         /* the page's */
-        _Atomic uint32_t is_attached;             /* a gate decides for this tenancy: nobody may decide here any more */
-        _Atomic int32_t attach_error;             /* why the latest attempt was none; errno, or 0 */
-        _Atomic uint64_t n_refused[REGION_KINDS]; /* for people, as the two that follow */
-        _Atomic bytes peak[REGION_KINDS];
-        _Atomic bytes largest_refused[REGION_KINDS];
+        uint64_t tenancy;             /* the lease descriptor's */
+        _Atomic uint32_t is_attached; /* a gate decides for this tenancy: nobody may decide here any more */
+        _Atomic int32_t attach_error; /* why the latest attempt was none; errno, or 0 */
+        _Atomic uint64_t n_refused[USAGE_SEGMENT_KINDS]; /* for people, as the two that follow */
+        _Atomic bytes peak[USAGE_SEGMENT_KINDS];
+        _Atomic bytes largest_refused[USAGE_SEGMENT_KINDS];
         _Atomic uint32_t sms, sms_of; /* the SM partition that was made last, and of how many; 0: none */
-        struct region_slot slots[REGION_SLOTS];
+        struct usage_segment_slot slots[USAGE_SEGMENT_SLOTS];
 };
 
 /* A process's place in it. */
-struct region_seat {
-        struct region *region;
-        struct region_slot *slot;
+struct usage_segment_seat {
+        struct usage_segment *segment;
+        struct usage_segment_slot *slot;
         int fd; /* of our own file description: it carries the lock */
 };
 
-/* By who starts the tenant: a new one, sealed, for the page of that tenancy. *ret_fd; 0; -errno. */
-int region_new(uint64_t tenancy, int *ret_fd);
+/* By who starts the tenant: a new one, sealed, for the lease descriptor of that tenancy. *ret_fd; 0; -errno. */
+int usage_segment_new(uint64_t tenancy, int *ret_fd);
 
 /* The same in an empty file. 0; -errno. */
-int region_write(int fd, uint64_t tenancy);
+int usage_segment_write(int fd, uint64_t tenancy);
 
 /* Maps what a descriptor holds and takes a slot. -EPROTO: it is no region, a damaged one, or another tenancy's;
- * REGION_E_SLOTS; REGION_E_ATTACHED. The descriptor stays the caller's. */
-int region_join(int fd, enum page_place place, uint64_t tenancy, struct region_seat *ret);
+ * USAGE_SEGMENT_E_SLOTS; USAGE_SEGMENT_E_ATTACHED. The descriptor stays the caller's. */
+int usage_segment_join(int fd, enum lease_descriptor_place place, uint64_t tenancy, struct usage_segment_seat *ret);
 
-/* In the child of a fork: a slot of its own; the parent's stays the parent's. As region_join. */
-int region_join_again(struct region_seat *seat);
+/* In the child of a fork: a slot of its own; the parent's stays the parent's. As usage_segment_join. */
+int usage_segment_join_again(struct usage_segment_seat *seat);
 
-void region_leave(struct region_seat *seat); /* gives back what the slot holds */
+void usage_segment_leave(struct usage_segment_seat *seat); /* gives back what the slot holds */
 
-int region_take(struct region_seat *seat, unsigned int kind, bytes size, bytes quota);
-int region_try(struct region_seat *seat, unsigned int kind, bytes size, bytes quota); /* a refusal is not counted */
-void region_drop(struct region_seat *seat, unsigned int kind, bytes size);
+int usage_segment_take(struct usage_segment_seat *seat, unsigned int kind, bytes size, bytes quota);
+int usage_segment_try(struct usage_segment_seat *seat, unsigned int kind, bytes size,
+                      bytes quota); /* a refusal is not counted */
+void usage_segment_drop(struct usage_segment_seat *seat, unsigned int kind, bytes size);
 
-bytes region_held(const struct region *region, unsigned int kind); /* by all processes */
+bytes usage_segment_held(const struct usage_segment *segment, unsigned int kind); /* by all processes */
 
-void region_settle(struct region_seat *seat); /* what dead processes held goes back now */
+void usage_segment_settle(struct usage_segment_seat *seat); /* what dead processes held goes back now */
 
-/* ---- region_look.c: for who looks on from outside, and maps nothing that a tenant could take away under it ---- */
+/* ---- usage_segment_scan.c: for who looks on from outside, and maps nothing that a tenant could take away under it ---- */
 
-struct region_books {
+struct usage_segment_books {
         size_t n_processes; /* that have a slot */
-        bytes held[REGION_KINDS], peak[REGION_KINDS], largest_refused[REGION_KINDS];
-        uint64_t n_refused[REGION_KINDS];
+        bytes held[USAGE_SEGMENT_KINDS], peak[USAGE_SEGMENT_KINDS], largest_refused[USAGE_SEGMENT_KINDS];
+        uint64_t n_refused[USAGE_SEGMENT_KINDS];
         bool is_attached;
         unsigned int sms, sms_of; /* the SM partition; 0: none was made */
         int attach_error;
@@ -106,11 +107,11 @@ struct region_books {
 
 /* What living processes have written: figures for people, and only as true as the tenant is honest. -EPROTO; -ETIME: it has
  * so many locks that the look would take long; -errno. */
-int region_look(int fd, enum page_place place, uint64_t tenancy, struct region_books *ret);
+int usage_segment_scan(int fd, enum lease_descriptor_place place, uint64_t tenancy, struct usage_segment_books *ret);
 
 /* Whether a gate decides from here on. 0; -errno. */
-int region_mark(int fd, bool is_attached);
+int usage_segment_mark(int fd, bool is_attached);
 
 /* region.c: whether a file can be one, by all but its content; and whether its first bytes are that tenancy's. */
-bool region_is_file(int fd, enum page_place place);
-bool region_is_of(const struct region *region, uint64_t tenancy);
+bool usage_segment_is_file(int fd, enum lease_descriptor_place place);
+bool usage_segment_is_of(const struct usage_segment *segment, uint64_t tenancy);

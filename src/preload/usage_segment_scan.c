@@ -23,12 +23,12 @@ static bool is_locked(int fd, size_t slot)
 }
 
 /* The kernel asks every lock that the tenant has on the file, and there may be any number of them: -ETIME. */
-static int add(int fd, const struct region *region, struct region_books *books)
+static int add(int fd, const struct usage_segment *segment, struct usage_segment_books *books)
 {
         nsec until = clock_cpu() + LOOK_FOR;
 
-        for (size_t i = 0; i < REGION_SLOTS; i++) {
-                const struct region_slot *slot = &region->slots[i];
+        for (size_t i = 0; i < USAGE_SEGMENT_SLOTS; i++) {
+                const struct usage_segment_slot *slot = &segment->slots[i];
 
                 if (!slot->process)
                         continue;
@@ -37,50 +37,51 @@ static int add(int fd, const struct region *region, struct region_books *books)
                 if (!is_locked(fd, i))
                         continue;
                 books->n_processes++;
-                for (size_t k = 0; k < REGION_KINDS; k++) {
+                for (size_t k = 0; k < USAGE_SEGMENT_KINDS; k++) {
                         bytes held = slot->held[k];
 
                         books->held[k] = books->held[k] + held < held ? UINT64_MAX : books->held[k] + held;
                 }
         }
-        for (size_t k = 0; k < REGION_KINDS; k++) {
-                books->peak[k] = region->peak[k];
-                books->n_refused[k] = region->n_refused[k];
-                books->largest_refused[k] = region->largest_refused[k];
+        for (size_t k = 0; k < USAGE_SEGMENT_KINDS; k++) {
+                books->peak[k] = segment->peak[k];
+                books->n_refused[k] = segment->n_refused[k];
+                books->largest_refused[k] = segment->largest_refused[k];
         }
-        books->sms = region->sms;
-        books->sms_of = region->sms_of;
-        books->is_attached = region->is_attached;
-        books->attach_error = region->attach_error;
+        books->sms = segment->sms;
+        books->sms_of = segment->sms_of;
+        books->is_attached = segment->is_attached;
+        books->attach_error = segment->attach_error;
         return 0;
 }
 
-int region_look(int fd, enum page_place place, uint64_t tenancy, struct region_books *ret)
+int usage_segment_scan(int fd, enum lease_descriptor_place place, uint64_t tenancy, struct usage_segment_books *ret)
 {
-        struct region *region;
+        struct usage_segment *segment;
         int r = 0;
 
-        if (!region_is_file(fd, place))
+        if (!usage_segment_is_file(fd, place))
                 return -EPROTO;
-        region = malloc(sizeof(*region));
-        if (!region)
+        segment = malloc(sizeof(*segment));
+        if (!segment)
                 return -ENOMEM;
-        if (pread(fd, region, sizeof(*region), 0) != (ssize_t)sizeof(*region) || !region_is_of(region, tenancy))
+        if (pread(fd, segment, sizeof(*segment), 0) != (ssize_t)sizeof(*segment) ||
+            !usage_segment_is_of(segment, tenancy))
                 r = -EPROTO;
         if (r == 0) {
-                struct region_books books = { 0 };
+                struct usage_segment_books books = { 0 };
 
-                r = add(fd, region, &books);
+                r = add(fd, segment, &books);
                 if (r == 0)
                         *ret = books;
         }
-        free(region);
+        free(segment);
         return r;
 }
 
-int region_mark(int fd, bool is_attached)
+int usage_segment_mark(int fd, bool is_attached)
 {
         uint32_t mark = is_attached;
 
-        return pwrite(fd, &mark, sizeof(mark), offsetof(struct region, is_attached)) == sizeof(mark) ? 0 : -EIO;
+        return pwrite(fd, &mark, sizeof(mark), offsetof(struct usage_segment, is_attached)) == sizeof(mark) ? 0 : -EIO;
 }

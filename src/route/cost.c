@@ -8,7 +8,7 @@
  *      held: requests held, per replica; absent: the time to wake it, or until it has a place
  *
  * The product is what keeps affinity under load. A formula that only adds waiting time collapses when
- * no replica can hold all prefixes: queues form, load beats affinity, every replica is then sent
+ * no replica can hold all prefixes: queues form, load heartbeats affinity, every replica is then sent
  * every prefix, caches thrash, and the capacity that would drain the queues is gone. Repeated prefill
  * is therefore priced by whom it delays: those in flight there a little, those that are held in full.
  *

@@ -201,7 +201,7 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
 }
 
 /* What matters is said when it happens, once; the rest is counted in the summary. */
-void run_print_event(struct run *run, enum gate_event event, pid_t process, const char *detail, uint64_t untold)
+void run_print_event(struct run *run, enum event_kind event, pid_t process, const char *detail, uint64_t untold)
 {
         static const struct {
                 const char *level, *line;
@@ -222,7 +222,7 @@ void run_print_event(struct run *run, enum gate_event event, pid_t process, cons
                       process, texts[event].line, detail);
 }
 
-static void on_event(void *context, enum gate_event event, pid_t process, const char *detail)
+static void on_event(void *context, enum event_kind event, pid_t process, const char *detail)
 {
         run_print_event(context, event, process, detail, 0);
 }

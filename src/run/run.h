@@ -39,11 +39,11 @@ struct run {
         unsigned int sms_given, sms_of; /* after the run; 0: no partition was made */
         struct gate *gate;
         pid_t child;
-        atomic_bool is_told[GATE_N_EVENTS];
+        atomic_bool is_told[EVENT_N];
 };
 
 /* An event, for people: what matters is said once, all of it with --verbose. untold: as many more of it. */
-void run_print_event(struct run *run, enum gate_event event, pid_t process, const char *detail, uint64_t untold);
+void run_print_event(struct run *run, enum event_kind event, pid_t process, const char *detail, uint64_t untold);
 
 /* Into --report or onto stderr, as asked for; with exit code and time. */
 void run_print_report(struct run *run, json_t *report, int code, nsec elapsed);
@@ -52,22 +52,22 @@ void run_print_report(struct run *run, json_t *report, int code, nsec elapsed);
 int run_has_daemon(const struct run *run, bool *ret, struct err *err);
 int run_with_daemon(struct run *run, const struct sock_fprog *filter, struct err *err);
 
-/* A tenant's conversation with its keeper, or with the daemon itself as long as it has none. */
+/* A tenant's conversation with its shim, or with the daemon itself as long as it has none. */
 struct run_talk {
         struct run *run;
         int socket; /* -1: nobody is there */
         json_t *report;
         bool has_failed;
 
-        int page, region; /* of --preload; else -1 */
+        int descriptor, segment; /* of --preload; else -1 */
         uint64_t tenancy;
         bool is_looking; /* for the next daemon, until it has said that we are back */
         nsec tried_at;   /* to reach it */
 };
 
-/* Asks for a lease; with --preload page and region come with it. Opens talk->socket. 0; -errno. */
+/* Asks for a lease; with --preload lease descriptor and usage segment come with it. Opens talk->socket. 0; -errno. */
 int run_ask(struct run_talk *talk, struct err *err);
-bool run_has_keeper(const struct run_talk *talk);             /* it began under a gate, or has attached itself */
+bool run_has_shim(const struct run_talk *talk);               /* it began under a gate, or has attached itself */
 int run_wait_for_command(struct run_talk *talk, int signals); /* its exit code */
 void run_wait_for_report(struct run_talk *talk);
 void run_talk_done(struct run_talk *talk);

@@ -95,11 +95,11 @@ static int parse(struct want *want, int argc, char **argv, struct err *err)
 
 static int print_json(const char *dir, const struct lease *lease)
 {
-        json_t *body =
-                json_pack("{s:s, s:s, s:[{s:s, s:s, s:b}, {s:s+, s:s, s:b}, {s:s+, s:s, s:b}]}", "tenant",
-                          lease->tenant, "dir", dir, "mounts", "source", dir, "target", PAGE_MOUNT_DIR, "read_only", 1,
-                          "source", dir, "/region", "target", PAGE_MOUNT_DIR "/region", "read_only", 0, "source", dir,
-                          "/ld.so.preload", "target", "/etc/ld.so.preload", "read_only", 1);
+        json_t *body = json_pack("{s:s, s:s, s:[{s:s, s:s, s:b}, {s:s+, s:s, s:b}, {s:s+, s:s, s:b}]}", "tenant",
+                                 lease->tenant, "dir", dir, "mounts", "source", dir, "target",
+                                 LEASE_DESCRIPTOR_MOUNT_DIR, "read_only", 1, "source", dir, "/region", "target",
+                                 LEASE_DESCRIPTOR_MOUNT_DIR "/region", "read_only", 0, "source", dir, "/ld.so.preload",
+                                 "target", "/etc/ld.so.preload", "read_only", 1);
         _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
 
         json_decref(body);
@@ -113,7 +113,7 @@ static int print(const struct want *want, const char *dir)
         if (want->is_json)
                 return print_json(dir, &want->run.lease);
         return printf("-v %s:%s:ro -v %s/region:%s/region -v %s/ld.so.preload:/etc/ld.so.preload:ro\n", dir,
-                      PAGE_MOUNT_DIR, dir, PAGE_MOUNT_DIR, dir) < 0 ?
+                      LEASE_DESCRIPTOR_MOUNT_DIR, dir, LEASE_DESCRIPTOR_MOUNT_DIR, dir) < 0 ?
                        -EIO :
                        0;
 }
@@ -122,7 +122,7 @@ static int print(const struct want *want, const char *dir)
 static int make_by_daemon(struct want *want, struct err *err)
 {
         struct run *run = &want->run;
-        _cleanup_(run_talk_done) struct run_talk talk = { .run = run, .socket = -1, .page = -1, .region = -1 };
+        _cleanup_(run_talk_done) struct run_talk talk = { .run = run, .socket = -1, .descriptor = -1, .segment = -1 };
         char *argv[] = { (char *)(uintptr_t)run->tenant, NULL };
 
         if (*want->dir != '/') {
@@ -140,7 +140,7 @@ static int make_by_daemon(struct want *want, struct err *err)
 
 static int make_alone(struct want *want, struct err *err)
 {
-        static struct page page; /* large */
+        static struct lease_descriptor descriptor; /* large */
         int r;
 
         if ((r = gpu_backend_find(&want->run.backend, err)) < 0 || (r = run_prepare_lease(&want->run, err)) < 0)
@@ -148,16 +148,16 @@ static int make_alone(struct want *want, struct err *err)
         r = run_check_sms(&want->run, err);
         if (r < 0)
                 return r;
-        place_page(&want->run.backend, &want->run.lease, &page);
-        page.sms = want->run.sms;
-        return place_make(want->dir, &page, err);
+        lease_directory_describe(&want->run.backend, &want->run.lease, &descriptor);
+        descriptor.sms = want->run.sms;
+        return lease_directory_make(want->dir, &descriptor, err);
 }
 
 static int make(struct want *want, struct err *err)
 {
         _cleanup_(freep) char *whole = NULL;
         bool has_daemon = false;
-        int r = place_check(want->dir, err); /* at first: a daemon would have a tenant that came to nothing */
+        int r = lease_directory_check(want->dir, err); /* at first: a daemon would have a tenant that came to nothing */
 
         if (r == 0)
                 r = run_has_daemon(&want->run, &has_daemon, err);
@@ -186,7 +186,7 @@ int lease_main(int argc, char **argv)
                 return 0;
         }
         if (r == 0)
-                r = want.is_end ? place_remove(want.dir, &err) : make(&want, &err);
+                r = want.is_end ? lease_directory_remove(want.dir, &err) : make(&want, &err);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
         return r == -EINVAL ? EXIT_USAGE : r < 0 ? EXIT_FAILED : 0;

@@ -1,10 +1,10 @@
 /*
  * `sublet run` on a machine with a daemon: admission first, then the command, then its listener goes to the
- * daemon, which gives it to a keeper. We stay: pass signals on, print what the keeper says, wait for the command.
+ * daemon, which gives it to a shim. We stay: pass signals on, print what the shim says, wait for the command.
  *
  * The tenant lasts as long as we do. If we are killed, the kernel kills the command (PR_SET_PDEATHSIG), and the
- * keeper every other process of the tenant that has made a driver call: what a batch system or a shell ends is ended,
- * and nobody computes on in the dark. The daemon's death we do not notice: the socket is the keeper's by then.
+ * shim every other process of the tenant that has made a driver call: what a batch system or a shell ends is ended,
+ * and nobody computes on in the dark. The daemon's death we do not notice: the socket is the shim's by then.
  */
 #include "run/run.h"
 
@@ -27,7 +27,7 @@ enum {
         ADMISSION_MS = 10000,
         RETURN_MS = 100,
         ANSWER_MS = 5000,  /* of the next daemon to our return; it answers when its loop comes round */
-        REPORT_MS = 15000, /* a keeper gives the driver 5 s to tear down */
+        REPORT_MS = 15000, /* a shim gives the driver 5 s to tear down */
 };
 
 static int address_of(const struct run *run, struct sockaddr_un *ret, struct err *err)
@@ -97,7 +97,7 @@ static int ask(const struct run *run, int socket, struct err *err)
                                            .share = run->share,
                                            .cap = run->cap ? run->cap : TURNS_WHOLE,
                                            .ipc_host = run->ipc_host,
-                                           .plane = run->is_preload ? PLANE_PRELOAD : PLANE_GATE,
+                                           .enforcement = run->is_preload ? ENFORCEMENT_PRELOAD : ENFORCEMENT_GATE,
                                            .audit_ms = run->audit_ms };
         const char *slash = strrchr(run->argv[0], '/');
 
@@ -145,8 +145,8 @@ static int await_grant(struct run_talk *talk, struct err *err)
         if (r != MESSAGE_OK)
                 return err_say(err, -EPIPE, "the daemon in %s hung up", run->dir);
         if (!strcmp(message_type(&message), "granted")) {
-                talk->page = message_take_fd(&message, 0);
-                talk->region = message_take_fd(&message, 1);
+                talk->descriptor = message_take_fd(&message, 0);
+                talk->segment = message_take_fd(&message, 1);
                 return on_granted(run, message.body);
         }
         if (strcmp(message_type(&message), "refused"))
@@ -155,36 +155,37 @@ static int await_grant(struct run_talk *talk, struct err *err)
                        message_text(message.body, "text", "refused"));
 }
 
-/* ---- what the keeper says ------------------------------------------------------------------------ */
+/* ---- what the shim says ------------------------------------------------------------------------ */
 
 static void on_event(struct run_talk *talk, const json_t *body)
 {
         const char *name = message_text(body, "name", "");
 
-        for (int event = 0; event < GATE_N_EVENTS; event++)
-                if (!strcmp(name, gate_event_name((enum gate_event)event)))
-                        run_print_event(talk->run, (enum gate_event)event, (pid_t)message_number(body, "process", 0),
+        for (int event = 0; event < EVENT_N; event++)
+                if (!strcmp(name, gate_event_name((enum event_kind)event)))
+                        run_print_event(talk->run, (enum event_kind)event, (pid_t)message_number(body, "process", 0),
                                         message_text(body, "text", ""), (uint64_t)message_number(body, "untold", 0));
 }
 
-bool run_has_keeper(const struct run_talk *talk)
+bool run_has_shim(const struct run_talk *talk)
 {
-        struct region_books books;
+        struct usage_segment_books books;
 
-        return talk->page < 0 ||
-               (region_look(talk->region, PAGE_DESCRIPTOR, talk->tenancy, &books) == 0 && books.is_attached);
+        return talk->descriptor < 0 ||
+               (usage_segment_scan(talk->segment, LEASE_DESCRIPTOR_INHERITED, talk->tenancy, &books) == 0 &&
+                books.is_attached);
 }
 
-/* The command may use no card any more; whether it lives on is its own affair. One without a keeper does not notice. */
+/* The command may use no card any more; whether it lives on is its own affair. One without a shim does not notice. */
 static void on_gone(struct run_talk *talk)
 {
         closep(&talk->socket);
-        talk->is_looking = !run_has_keeper(talk);
+        talk->is_looking = !run_has_shim(talk);
         if (talk->is_looking)
                 return;
         if (!talk->report && !talk->has_failed)
                 (void)fprintf(stderr,
-                              "sublet: %s: KEEPER_DIED: the tenant's keeper is gone, its driver calls fail from here "
+                              "sublet: %s: KEEPER_DIED: the tenant's shim is gone, its driver calls fail from here "
                               "on ('sublet explain KEEPER_DIED')\n",
                               talk->run->lease.tenant);
 }
@@ -235,13 +236,13 @@ static void hear(struct run_talk *talk)
         else if (!strcmp(type, "returned"))
                 on_returned(talk, message.body);
         else if (!strcmp(type, "failed") || !strcmp(type, "refused"))
-                on_failed(talk, message_text(message.body, "text", "the keeper could not start"));
+                on_failed(talk, message_text(message.body, "text", "the shim could not start"));
 }
 
 static void knock(struct run_talk *talk)
 {
         _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        const int fds[] = { talk->page, talk->region };
+        const int fds[] = { talk->descriptor, talk->segment };
         struct sockaddr_un address;
 
         if (fd < 0 || address_of(talk->run, &address, NULL) < 0 ||
@@ -330,15 +331,15 @@ int run_ask(struct run_talk *talk, struct err *err)
 void run_talk_done(struct run_talk *talk)
 {
         closep(&talk->socket);
-        closep(&talk->page);
-        closep(&talk->region);
+        closep(&talk->descriptor);
+        closep(&talk->segment);
         json_decref(talk->report);
         talk->report = NULL;
 }
 
 int run_with_daemon(struct run *run, const struct sock_fprog *filter, struct err *err)
 {
-        _cleanup_(run_talk_done) struct run_talk talk = { .run = run, .socket = -1, .page = -1, .region = -1 };
+        _cleanup_(run_talk_done) struct run_talk talk = { .run = run, .socket = -1, .descriptor = -1, .segment = -1 };
         _cleanup_(closep) int signals = -1;
         nsec start = clock_now();
         int listener, code, r;

@@ -1,8 +1,8 @@
 /*
  * `sublet run --preload`: the command with libsublet.so inside (preload/inside.h) instead of a supervisor outside.
  *
- * What the library is to know goes with the command as two sealed files at fixed descriptor numbers: the page, and
- * the region that all its processes share. Afterwards the region says what was used.
+ * What the library is to know goes with the command as two sealed files at fixed descriptor numbers: the lease descriptor, and
+ * the usage segment that all its processes share. Afterwards the usage segment says what was used.
  */
 #include "run/run.h"
 
@@ -41,18 +41,18 @@ static int put_first(const char *library, struct err *err)
 
 static int make_page(const struct run *run, uint64_t *ret_tenancy, int *ret_fd, struct err *err)
 {
-        static struct page page; /* large */
+        static struct lease_descriptor descriptor; /* large */
         int r;
 
-        place_page(&run->backend, &run->lease, &page);
-        page.sms = run->sms;
-        r = page_new(&page, ret_fd);
-        *ret_tenancy = page.tenancy;
+        lease_directory_describe(&run->backend, &run->lease, &descriptor);
+        descriptor.sms = run->sms;
+        r = lease_descriptor_new(&descriptor, ret_fd);
+        *ret_tenancy = descriptor.tenancy;
         return r < 0 ? err_set(err, r, "writing the lease for libsublet.so") : 0;
 }
 
 /* In the child; never returns. */
-static void become_tenant(const struct run *run, int page, int region, bool may_attach)
+static void become_tenant(const struct run *run, int descriptor, int segment, bool may_attach)
 {
         sigset_t none;
         int r;
@@ -61,9 +61,9 @@ static void become_tenant(const struct run *run, int page, int region, bool may_
                 spawn_bound_capabilities(); /* as a tenant of a gate: it is to become one */
         (void)sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
-        if (dup2(page, PAGE_FD) < 0 || dup2(region, PAGE_REGION_FD) < 0) {
+        if (dup2(descriptor, LEASE_DESCRIPTOR_FD) < 0 || dup2(segment, LEASE_DESCRIPTOR_SEGMENT_FD) < 0) {
                 (void)dprintf(STDERR_FILENO, "sublet: descriptor %d: %s (the limit of open files is below it)\n",
-                              PAGE_FD, strerror(errno));
+                              LEASE_DESCRIPTOR_FD, strerror(errno));
                 _exit(EXIT_CANNOT);
         }
         (void)execvp(run->argv[0], run->argv);
@@ -72,7 +72,7 @@ static void become_tenant(const struct run *run, int page, int region, bool may_
         _exit(r == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT);
 }
 
-static void read_quota(const struct region_books *books, unsigned int kind, struct quota *quota)
+static void read_quota(const struct usage_segment_books *books, unsigned int kind, struct quota *quota)
 {
         quota->used = books->held[kind];
         quota->peak = books->peak[kind];
@@ -81,17 +81,17 @@ static void read_quota(const struct region_books *books, unsigned int kind, stru
 }
 
 /* What the processes left in the books, now that they are gone: nothing, or it is said. */
-static void read_books(struct run *run, int region, uint64_t tenancy)
+static void read_books(struct run *run, int segment, uint64_t tenancy)
 {
-        struct region_books books;
+        struct usage_segment_books books;
 
-        if (region_look(region, PAGE_DESCRIPTOR, tenancy, &books) < 0) {
+        if (usage_segment_scan(segment, LEASE_DESCRIPTOR_INHERITED, tenancy, &books) < 0) {
                 (void)fprintf(stderr, "sublet: %s: the books were damaged\n", run->lease.tenant);
                 return;
         }
-        for (unsigned int i = 0; i < run->lease.n_devices && i < REGION_DEVICES; i++)
+        for (unsigned int i = 0; i < run->lease.n_devices && i < USAGE_SEGMENT_DEVICES; i++)
                 read_quota(&books, i, &run->lease.devices[i].quota);
-        read_quota(&books, REGION_HOST, &run->lease.host);
+        read_quota(&books, USAGE_SEGMENT_HOST, &run->lease.host);
         run->sms_given = books.sms;
         run->sms_of = books.sms_of;
 }
@@ -110,7 +110,7 @@ int run_check_sms(const struct run *run, struct err *err)
         return 0;
 }
 
-static int start(struct run *run, int page, int region, bool may_attach, struct err *err)
+static int start(struct run *run, int descriptor, int segment, bool may_attach, struct err *err)
 {
         if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
                 return err_set(err, -errno, "becoming the reaper of the tenant");
@@ -118,34 +118,34 @@ static int start(struct run *run, int page, int region, bool may_attach, struct 
         if (run->child < 0)
                 return err_set(err, -errno, "starting %s", run->argv[0]);
         if (run->child == 0)
-                become_tenant(run, page, region, may_attach);
+                become_tenant(run, descriptor, segment, may_attach);
         return 0;
 }
 
 /* The daemon's page says what it granted; the cards' own figures are not in it, and nobody needs them here. */
 static int make_or_ask(struct run_talk *talk, bool has_daemon, struct err *err)
 {
-        static struct page page; /* large */
+        static struct lease_descriptor descriptor; /* large */
         int r;
 
         if (!has_daemon) {
                 r = run_check_sms(talk->run, err);
                 if (r < 0)
                         return r;
-                r = make_page(talk->run, &talk->tenancy, &talk->page, err);
+                r = make_page(talk->run, &talk->tenancy, &talk->descriptor, err);
                 if (r < 0)
                         return r;
-                r = region_new(talk->tenancy, &talk->region);
+                r = usage_segment_new(talk->tenancy, &talk->segment);
                 return r < 0 ? err_set(err, r, "making the tenant's books") : 0;
         }
         r = run_ask(talk, err);
         if (r < 0)
                 return r;
-        r = page_read(talk->page, PAGE_DESCRIPTOR, &page);
-        if (r < 0 || talk->region < 0)
+        r = lease_descriptor_read(talk->descriptor, LEASE_DESCRIPTOR_INHERITED, &descriptor);
+        if (r < 0 || talk->segment < 0)
                 return err_say(err, -EPROTO, "the daemon in %s is another build than this program", talk->run->dir);
-        talk->tenancy = page.tenancy;
-        talk->run->lease = page.lease;
+        talk->tenancy = descriptor.tenancy;
+        talk->run->lease = descriptor.lease;
         return 0;
 }
 
@@ -156,7 +156,7 @@ static bool is_never(const struct run *run)
 
 int run_preloaded(struct run *run, bool has_daemon, struct err *err)
 {
-        _cleanup_(run_talk_done) struct run_talk talk = { .run = run, .socket = -1, .page = -1, .region = -1 };
+        _cleanup_(run_talk_done) struct run_talk talk = { .run = run, .socket = -1, .descriptor = -1, .segment = -1 };
         _cleanup_(closep) int signals = run_watch_signals();
         char library[PATH_MAX];
         nsec begin = clock_now();
@@ -164,21 +164,21 @@ int run_preloaded(struct run *run, bool has_daemon, struct err *err)
 
         if (signals < 0)
                 return err_set(err, signals, "watching signals");
-        if ((r = place_library(library, err)) < 0 || (r = put_first(library, err)) < 0 ||
+        if ((r = lease_directory_library(library, err)) < 0 || (r = put_first(library, err)) < 0 ||
             (r = make_or_ask(&talk, has_daemon, err)) < 0 ||
-            (r = start(run, talk.page, talk.region, has_daemon && !is_never(run), err)) < 0)
+            (r = start(run, talk.descriptor, talk.segment, has_daemon && !is_never(run), err)) < 0)
                 return r;
         if (has_daemon)
                 (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
         code = run_wait_for_command(&talk, signals);
         spawn_end_all();
-        if (run_has_keeper(&talk))
+        if (run_has_shim(&talk))
                 run_wait_for_report(&talk);
         if (talk.report || talk.has_failed) {
                 run_print_report(run, talk.report, code, clock_now() - begin);
                 return talk.has_failed ? EXIT_FAILED : code;
         }
-        read_books(run, talk.region, talk.tenancy);
+        read_books(run, talk.segment, talk.tenancy);
         run_print_books(run, code, clock_now() - begin);
         return code;
 }

@@ -1,12 +1,12 @@
 /*
- * Inside the pace: what its files share.
+ * Inside the scheduler: what its files share.
  *
  *      pace.c          the daemon's side: tenants come, go and are looked at
- *      pace_thread.c   one turn of the thread after the other
- *      pace_tally.c    what the meter says, attributed
- *      pace_orders.c   what turns_next says, carried out
+ *      sched_thread.c   one turn of the thread after the other
+ *      sched_tally.c    what the meter says, attributed
+ *      sched_orders.c   what turns_next says, carried out
  *
- * All under LOCK_PACE but what is marked «thread», which is the thread's own.
+ * All under LOCK_SCHED but what is marked «thread», which is the thread's own.
  */
 #pragma once
 
@@ -19,13 +19,13 @@
 #include <pthread.h>
 
 enum {
-        PACE_RECORDS = 4096, /* of the meter, that are read at once */
-        PACE_TICKS = 21,     /* points of the past second, and the one that it begins with */
-        PACE_EVENTS = 64,    /* that wait to be fetched */
-        PACE_CONTEXTS = 128, /* of one tenant that the meter may name */
+        SCHED_RECORDS = 4096, /* of the meter, that are read at once */
+        SCHED_TICKS = 21,     /* points of the past second, and the one that it begins with */
+        SCHED_EVENTS = 64,    /* that wait to be fetched */
+        SCHED_CONTEXTS = 128, /* of one tenant that the meter may name */
 };
 
-#define PACE_TICK (50 * NSEC_PER_MSEC)
+#define SCHED_TICK (50 * NSEC_PER_MSEC)
 
 /* A tenant that is alone stays on the device without records, also when it is idle (measured). So one that has been
  * there that long without a sign of work is kicked: put off and let on again. If it was idle, the meter does not see
@@ -34,27 +34,27 @@ enum {
 #define KICK_LAST (3200 * NSEC_PER_MSEC)
 #define KICK_ANSWER (5 * NSEC_PER_MSEC)
 
-/* What tells a channel of the board apart. */
-struct pace_channels {
+/* What tells a channel of the control block apart. */
+struct sched_channels {
         struct gpu_channel *compute; /* the channels that are switched */
         size_t n_compute;
-        uint32_t contexts[PACE_CONTEXTS]; /* numbers of the groups' first channels */
+        uint32_t contexts[SCHED_CONTEXTS]; /* numbers of the groups' first channels */
         size_t n_contexts;
-        uint32_t sequence; /* of the board, as of this */
+        uint32_t sequence; /* of the control block, as of this */
         bool is_known;
 };
 
 struct tenant {
         uint64_t id;
-        struct board *board;
-        struct board_device *device; /* on the board */
+        struct control_block *control;
+        struct control_device *device; /* on the control block */
         permille share, cap;
         enum turns_class class;
-        struct pace_channels channels;
+        struct sched_channels channels;
 
         nsec closed;             /* metered, of intervals that are over */
         nsec used;               /* with the open one, as of metered_until; never falls. What the turns go by */
-        nsec idle;               /* of that, on the device without work: pace_tally.c */
+        nsec idle;               /* of that, on the device without work: sched_tally.c */
         nsec trim;               /* thought idle at the end of the latest interval */
         nsec trim_sign, came_at; /* the latest launch then; when it came on since, 0: not yet */
         nsec billed;             /* used less idle; never falls. What everybody else goes by */
@@ -72,7 +72,7 @@ struct tenant {
         bool has_failed, was_let_on;
         nsec retry_at;
 
-        nsec billed_at[PACE_TICKS], owed_at[PACE_TICKS]; /* at pace->ticks */
+        nsec billed_at[SCHED_TICKS], owed_at[SCHED_TICKS]; /* at pace->ticks */
 };
 
 /* Channels that a tenant left behind, to be let on. */
@@ -82,10 +82,10 @@ struct farewell {
         struct gpu_channel channels[];
 };
 
-struct pace {
+struct sched {
         struct lock lock;
         const struct gpu_backend *backend;
-        struct pace_settings settings;
+        struct sched_settings settings;
         bool has_new_settings, is_over;
         int wake; /* an eventfd: the thread is to look again */
 
@@ -100,13 +100,13 @@ struct pace {
         uint32_t context;
         nsec taken_at;
 
-        struct pace_device state;
+        struct sched_device state;
         nsec busy_used, ticked_at; /* somebody was on the device, ever */
-        nsec ticks[PACE_TICKS], busy_at[PACE_TICKS], foreign_at[PACE_TICKS];
+        nsec ticks[SCHED_TICKS], busy_at[SCHED_TICKS], foreign_at[SCHED_TICKS];
         size_t n_ticks; /* ever */
         nsec turned_at;
 
-        struct pace_event events[PACE_EVENTS];
+        struct sched_event events[SCHED_EVENTS];
         size_t n_events;
         int ready; /* an eventfd, readable while there are events */
         struct trace *trace;
@@ -119,28 +119,28 @@ struct pace {
         struct meter_record *records;
         struct turns_tenant view[TURNS_TENANTS_MAX];
         struct turns_order orders[TURNS_TENANTS_MAX];
-        struct board_channel *rows; /* room for a board's */
-        struct gpu_channel *list;   /* room for a plan's */
+        struct control_channel *rows; /* room for a control block's */
+        struct gpu_channel *list;     /* room for a plan's */
         size_t list_room;
 };
 
 /* pace.c */
-void pace_say(struct pace *pace, enum pace_event_kind kind, uint64_t tenant, int64_t detail);
-struct tenant *pace_find(struct pace *pace, uint64_t id); /* NULL: none */
-void pace_lost(struct pace *pace);                        /* the device is */
+void sched_say(struct sched *sched, enum sched_event_kind kind, uint64_t tenant, int64_t detail);
+struct tenant *sched_find(struct sched *sched, uint64_t id); /* NULL: none */
+void sched_lost(struct sched *sched);                        /* the device is */
 
-/* pace_thread.c */
-void *pace_run(void *pace);
+/* sched_thread.c */
+void *sched_run(void *sched);
 
-/* pace_tally.c: under the lock */
-void tally_records(struct pace *pace, const struct meter_record *records, size_t n);
-void tally_until(struct pace *pace, nsec until);               /* the records up to then have been read */
-void tally_channels(struct pace *pace, struct tenant *tenant); /* if its board has changed; uses pace->rows */
-void tally_forget(struct pace *pace, struct tenant *tenant);
-void tally_second(struct pace *pace, nsec now); /* notes the past second's figures */
-void tally_rates(const struct pace *pace, const struct tenant *tenant, struct pace_row *ret);
-void tally_device(const struct pace *pace, struct pace_device *ret);
+/* sched_tally.c: under the lock */
+void tally_records(struct sched *sched, const struct meter_record *records, size_t n);
+void tally_until(struct sched *sched, nsec until);               /* the records up to then have been read */
+void tally_channels(struct sched *sched, struct tenant *tenant); /* if its control block has changed; uses pace->rows */
+void tally_forget(struct sched *sched, struct tenant *tenant);
+void tally_second(struct sched *sched, nsec now); /* notes the past second's figures */
+void tally_rates(const struct sched *sched, const struct tenant *tenant, struct sched_row *ret);
+void tally_device(const struct sched *sched, struct sched_device *ret);
 
-/* pace_orders.c: by the thread, without the lock. False: the device is lost. */
-bool orders_apply(struct pace *pace, nsec now);
-void orders_end(struct pace *pace); /* everybody on, the driver's own slices */
+/* sched_orders.c: by the thread, without the lock. False: the device is lost. */
+bool orders_apply(struct sched *sched, nsec now);
+void orders_end(struct sched *sched); /* everybody on, the driver's own slices */

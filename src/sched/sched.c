@@ -10,68 +10,68 @@
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-void pace_say(struct pace *pace, enum pace_event_kind kind, uint64_t tenant, int64_t detail)
+void sched_say(struct sched *sched, enum sched_event_kind kind, uint64_t tenant, int64_t detail)
 {
         uint64_t one = 1;
 
-        if (pace->n_events == PACE_EVENTS) {
-                memmove(&pace->events[0], &pace->events[1], (PACE_EVENTS - 1) * sizeof(pace->events[0]));
-                pace->n_events--;
+        if (sched->n_events == SCHED_EVENTS) {
+                memmove(&sched->events[0], &sched->events[1], (SCHED_EVENTS - 1) * sizeof(sched->events[0]));
+                sched->n_events--;
         }
-        pace->events[pace->n_events++] =
-                (struct pace_event){ .kind = kind, .at = clock_now(), .tenant = tenant, .detail = detail };
-        (void)!write(pace->ready, &one, sizeof(one));
+        sched->events[sched->n_events++] =
+                (struct sched_event){ .kind = kind, .at = clock_now(), .tenant = tenant, .detail = detail };
+        (void)!write(sched->ready, &one, sizeof(one));
 }
 
-int pace_fd(const struct pace *pace)
+int sched_fd(const struct sched *sched)
 {
-        return pace->ready;
+        return sched->ready;
 }
 
-size_t pace_events(struct pace *pace, struct pace_event *ret, size_t n_room)
+size_t sched_events(struct sched *sched, struct sched_event *ret, size_t n_room)
 {
-        LOCKED(&pace->lock);
-        size_t n = pace->n_events < n_room ? pace->n_events : n_room;
+        LOCKED(&sched->lock);
+        size_t n = sched->n_events < n_room ? sched->n_events : n_room;
         uint64_t ignored;
 
-        memcpy(ret, pace->events, n * sizeof(*ret));
-        memmove(&pace->events[0], &pace->events[n], (pace->n_events - n) * sizeof(pace->events[0]));
-        pace->n_events -= n;
-        if (!pace->n_events)
-                (void)!read(pace->ready, &ignored, sizeof(ignored));
+        memcpy(ret, sched->events, n * sizeof(*ret));
+        memmove(&sched->events[0], &sched->events[n], (sched->n_events - n) * sizeof(sched->events[0]));
+        sched->n_events -= n;
+        if (!sched->n_events)
+                (void)!read(sched->ready, &ignored, sizeof(ignored));
         return n;
 }
 
-const char *pace_event_name(enum pace_event_kind kind)
+const char *sched_event_name(enum sched_event_kind kind)
 {
-        static const char *const names[PACE_N_EVENTS] = {
-                [PACE_METER_LOST] = "METER_LOST_RECORDS", [PACE_NO_METER] = "NO_METER",
-                [PACE_DEVICE_LOST] = "DEVICE_LOST",       [PACE_NOT_SWITCHED] = "TENANT_NOT_SWITCHED",
-                [PACE_SWITCHED] = "TENANT_SWITCHED",
+        static const char *const names[SCHED_N_EVENTS] = {
+                [SCHED_METER_LOST] = "METER_LOST_RECORDS", [SCHED_NO_METER] = "NO_METER",
+                [SCHED_DEVICE_LOST] = "DEVICE_LOST",       [SCHED_NOT_SWITCHED] = "TENANT_NOT_SWITCHED",
+                [SCHED_SWITCHED] = "TENANT_SWITCHED",
         };
 
-        return kind < PACE_N_EVENTS ? names[kind] : "?";
+        return kind < SCHED_N_EVENTS ? names[kind] : "?";
 }
 
-void pace_lost(struct pace *pace)
+void sched_lost(struct sched *sched)
 {
-        LOCKED(&pace->lock);
+        LOCKED(&sched->lock);
 
-        pace->state.is_lost = true;
-        pace->is_taken = false;
-        pace->resident = NULL;
-        for (size_t i = 0; i < pace->n_tenants; i++)
-                pace->tenants[i]->device->is_off = 0;
-        pace_say(pace, PACE_DEVICE_LOST, 0, 0);
+        sched->state.is_lost = true;
+        sched->is_taken = false;
+        sched->resident = NULL;
+        for (size_t i = 0; i < sched->n_tenants; i++)
+                sched->tenants[i]->device->is_off = 0;
+        sched_say(sched, SCHED_DEVICE_LOST, 0, 0);
 }
 
 /* ---- tenants --------------------------------------------------------------------------------- */
 
-struct tenant *pace_find(struct pace *pace, uint64_t id)
+struct tenant *sched_find(struct sched *sched, uint64_t id)
 {
-        for (size_t i = 0; i < pace->n_tenants; i++)
-                if (pace->tenants[i]->id == id)
-                        return pace->tenants[i];
+        for (size_t i = 0; i < sched->n_tenants; i++)
+                if (sched->tenants[i]->id == id)
+                        return sched->tenants[i];
         return NULL;
 }
 
@@ -88,50 +88,50 @@ static void tenant_freep(struct tenant **tenant)
         (void)tenant_free(*tenant);
 }
 
-static struct tenant *tenant_new(const struct pace *pace, const struct pace_tenant *from)
+static struct tenant *tenant_new(const struct sched *sched, const struct sched_tenant *from)
 {
         struct tenant *tenant = calloc(1, sizeof(*tenant));
 
         if (!tenant)
                 return NULL;
         *tenant = (struct tenant){ .id = from->id,
-                                   .board = from->board,
-                                   .device = &from->board->devices[pace->state.device],
+                                   .control = from->control,
+                                   .device = &from->control->devices[sched->state.device],
                                    .share = from->share,
                                    .cap = from->cap,
                                    .class = from->class,
                                    .kick_after = KICK_FIRST };
         tenant->closed = tenant->used = tenant->billed = tenant->device->used;
-        for (size_t i = 0; i < PACE_TICKS; i++)
+        for (size_t i = 0; i < SCHED_TICKS; i++)
                 tenant->billed_at[i] = tenant->billed;
         /* Of a daemon that is no more: what it left off is off until we have said otherwise. */
         tenant->is_off = tenant->device->is_off;
         return tenant;
 }
 
-int pace_add(struct pace *pace, const struct pace_tenant *from)
+int sched_add(struct sched *sched, const struct sched_tenant *from)
 {
-        _cleanup_(tenant_freep) struct tenant *tenant = tenant_new(pace, from);
+        _cleanup_(tenant_freep) struct tenant *tenant = tenant_new(sched, from);
 
         if (!tenant)
                 return -ENOMEM;
         {
-                LOCKED(&pace->lock);
-                if (pace_find(pace, from->id))
+                LOCKED(&sched->lock);
+                if (sched_find(sched, from->id))
                         return -EEXIST;
-                if (pace->n_tenants == TURNS_TENANTS_MAX)
+                if (sched->n_tenants == TURNS_TENANTS_MAX)
                         return -ENOSPC;
-                tally_channels(pace, tenant);
+                tally_channels(sched, tenant);
                 tenant->must_kick = tenant->channels.n_compute > 0; /* it may be on the device, and nobody says so */
-                pace->tenants[pace->n_tenants++] = tenant;
+                sched->tenants[sched->n_tenants++] = tenant;
                 tenant = NULL;
         }
-        pace_wake(pace);
+        sched_wake(sched);
         return 0;
 }
 
 /* What was switched off is let on when the thread comes to it. */
-static void part(struct pace *pace, struct tenant *tenant)
+static void part(struct sched *sched, struct tenant *tenant)
 {
         struct farewell *farewell;
         size_t n;
@@ -139,58 +139,58 @@ static void part(struct pace *pace, struct tenant *tenant)
         tenant->device->is_off = 0;
         tenant->device->slice = 0;
         tenant->device->watch = 0;
-        board_wish_tell(tenant->board);
-        tally_channels(pace, tenant);
+        control_block_notify(tenant->control);
+        tally_channels(sched, tenant);
         n = tenant->channels.n_compute;
         farewell = tenant->is_off || tenant->is_in_call ?
                            malloc(sizeof(*farewell) + n * sizeof(farewell->channels[0])) :
                            NULL;
         if (!farewell)
                 return;
-        *farewell = (struct farewell){ .next = pace->farewells, .n = n };
+        *farewell = (struct farewell){ .next = sched->farewells, .n = n };
         if (n)
                 memcpy(farewell->channels, tenant->channels.compute, n * sizeof(farewell->channels[0]));
-        pace->farewells = farewell;
+        sched->farewells = farewell;
 }
 
-static void leave(struct pace *pace, struct tenant *tenant)
+static void leave(struct sched *sched, struct tenant *tenant)
 {
         size_t i = 0;
 
-        tally_forget(pace, tenant);
-        if (pace->resident == tenant) {
-                pace->resident = NULL;
-                pace->is_taken = false;
+        tally_forget(sched, tenant);
+        if (sched->resident == tenant) {
+                sched->resident = NULL;
+                sched->is_taken = false;
         }
-        while (pace->tenants[i] != tenant)
+        while (sched->tenants[i] != tenant)
                 i++;
-        pace->tenants[i] = pace->tenants[--pace->n_tenants];
+        sched->tenants[i] = sched->tenants[--sched->n_tenants];
 }
 
-int pace_remove(struct pace *pace, uint64_t id, nsec *ret_used)
+int sched_remove(struct sched *sched, uint64_t id, nsec *ret_used)
 {
         struct tenant *tenant;
 
         {
-                LOCKED(&pace->lock);
-                tenant = pace_find(pace, id);
+                LOCKED(&sched->lock);
+                tenant = sched_find(sched, id);
                 if (!tenant)
                         return -ENOENT;
-                part(pace, tenant);
-                leave(pace, tenant);
+                part(sched, tenant);
+                leave(sched, tenant);
         }
         if (ret_used)
                 *ret_used = tenant->billed;
         (void)tenant_free(tenant);
-        pace_wake(pace);
+        sched_wake(sched);
         return 0;
 }
 
-int pace_change(struct pace *pace, uint64_t id, permille share, permille cap, enum turns_class class)
+int sched_change(struct sched *sched, uint64_t id, permille share, permille cap, enum turns_class class)
 {
         {
-                LOCKED(&pace->lock);
-                struct tenant *tenant = pace_find(pace, id);
+                LOCKED(&sched->lock);
+                struct tenant *tenant = sched_find(sched, id);
 
                 if (!tenant)
                         return -ENOENT;
@@ -198,188 +198,188 @@ int pace_change(struct pace *pace, uint64_t id, permille share, permille cap, en
                 tenant->cap = cap;
                 tenant->class = class;
         }
-        pace_wake(pace);
+        sched_wake(sched);
         return 0;
 }
 
-void pace_set(struct pace *pace, const struct turns_settings *turns)
+void sched_set(struct sched *sched, const struct turns_settings *turns)
 {
         {
-                LOCKED(&pace->lock);
-                pace->settings.turns = pace->state.turns = *turns;
-                pace->has_new_settings = true;
+                LOCKED(&sched->lock);
+                sched->settings.turns = sched->state.turns = *turns;
+                sched->has_new_settings = true;
         }
-        pace_wake(pace);
+        sched_wake(sched);
 }
 
-void pace_wake(struct pace *pace)
+void sched_wake(struct sched *sched)
 {
         uint64_t one = 1;
 
-        (void)!write(pace->wake, &one, sizeof(one));
+        (void)!write(sched->wake, &one, sizeof(one));
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static void row_of(const struct pace *pace, const struct tenant *tenant, struct pace_row *ret)
+static void row_of(const struct sched *sched, const struct tenant *tenant, struct sched_row *ret)
 {
-        bool is_resident = pace->is_taken && pace->resident == tenant;
+        bool is_resident = sched->is_taken && sched->resident == tenant;
 
-        *ret = (struct pace_row){ .id = tenant->id,
-                                  .share = tenant->share,
-                                  .cap = tenant->cap,
-                                  .class = tenant->class,
-                                  .used = tenant->billed,
-                                  .started_at = tenant->started_at,
-                                  .slice = tenant->device->slice,
-                                  .n_turns = tenant->n_turns,
-                                  .is_resident = is_resident,
-                                  .is_off = tenant->is_off,
-                                  .wants = tenant->wants,
-                                  .is_waiting = tenant->wants && !is_resident,
-                                  .has_failed = tenant->has_failed };
-        tally_rates(pace, tenant, ret);
+        *ret = (struct sched_row){ .id = tenant->id,
+                                   .share = tenant->share,
+                                   .cap = tenant->cap,
+                                   .class = tenant->class,
+                                   .used = tenant->billed,
+                                   .started_at = tenant->started_at,
+                                   .slice = tenant->device->slice,
+                                   .n_turns = tenant->n_turns,
+                                   .is_resident = is_resident,
+                                   .is_off = tenant->is_off,
+                                   .wants = tenant->wants,
+                                   .is_waiting = tenant->wants && !is_resident,
+                                   .has_failed = tenant->has_failed };
+        tally_rates(sched, tenant, ret);
 }
 
-size_t pace_read(struct pace *pace, struct pace_device *ret, struct pace_row *rows, size_t n_room)
+size_t sched_read(struct sched *sched, struct sched_device *ret, struct sched_row *rows, size_t n_room)
 {
-        LOCKED(&pace->lock);
+        LOCKED(&sched->lock);
         size_t n = 0;
 
         if (ret) {
-                *ret = pace->state;
-                ret->n_tenants = (unsigned int)pace->n_tenants;
-                tally_device(pace, ret);
+                *ret = sched->state;
+                ret->n_tenants = (unsigned int)sched->n_tenants;
+                tally_device(sched, ret);
         }
-        for (; rows && n < n_room && n < pace->n_tenants; n++)
-                row_of(pace, pace->tenants[n], &rows[n]);
+        for (; rows && n < n_room && n < sched->n_tenants; n++)
+                row_of(sched, sched->tenants[n], &rows[n]);
         return n;
 }
 
-bool pace_resident(struct pace *pace, uint64_t *ret_tenant, nsec *ret_since)
+bool sched_resident(struct sched *sched, uint64_t *ret_tenant, nsec *ret_since)
 {
-        LOCKED(&pace->lock);
+        LOCKED(&sched->lock);
 
-        if (!pace->is_taken)
+        if (!sched->is_taken)
                 return false;
-        *ret_tenant = pace->resident ? pace->resident->id : 0;
-        *ret_since = pace->taken_at;
+        *ret_tenant = sched->resident ? sched->resident->id : 0;
+        *ret_since = sched->taken_at;
         return true;
 }
 
-struct trace *pace_trace(struct pace *pace)
+struct trace *sched_trace(struct sched *sched)
 {
-        return pace->trace;
+        return sched->trace;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static struct pace *pace_free(struct pace *pace)
+static struct sched *sched_free(struct sched *sched)
 {
-        while (pace->n_tenants)
-                (void)tenant_free(pace->tenants[--pace->n_tenants]);
-        while (pace->farewells) {
-                struct farewell *farewell = pace->farewells;
+        while (sched->n_tenants)
+                (void)tenant_free(sched->tenants[--sched->n_tenants]);
+        while (sched->farewells) {
+                struct farewell *farewell = sched->farewells;
 
-                pace->farewells = farewell->next;
+                sched->farewells = farewell->next;
                 free(farewell);
         }
-        (void)meter_close(pace->meter);
-        (void)gpu_client_close(pace->client);
-        (void)turns_free(pace->turns);
-        (void)trace_free(pace->trace);
-        map_done(&pace->contexts);
-        lock_done(&pace->lock);
-        closep(&pace->wake);
-        closep(&pace->ready);
-        free(pace->records);
-        free(pace->rows);
-        free(pace->list);
-        free(pace);
+        (void)meter_close(sched->meter);
+        (void)gpu_client_close(sched->client);
+        (void)turns_free(sched->turns);
+        (void)trace_free(sched->trace);
+        map_done(&sched->contexts);
+        lock_done(&sched->lock);
+        closep(&sched->wake);
+        closep(&sched->ready);
+        free(sched->records);
+        free(sched->rows);
+        free(sched->list);
+        free(sched);
         return NULL;
 }
 
-static int make_room(struct pace *pace)
+static int make_room(struct sched *sched)
 {
-        int r = trace_new(TRACE_SPANS, &pace->trace);
+        int r = trace_new(TRACE_SPANS, &sched->trace);
 
-        pace->records = calloc(PACE_RECORDS, sizeof(*pace->records));
-        pace->rows = calloc(BOARD_CHANNELS, sizeof(*pace->rows));
-        pace->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        pace->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        if (r < 0 || !pace->records || !pace->rows)
+        sched->records = calloc(SCHED_RECORDS, sizeof(*sched->records));
+        sched->rows = calloc(CONTROL_BLOCK_CHANNELS, sizeof(*sched->rows));
+        sched->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        sched->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        if (r < 0 || !sched->records || !sched->rows)
                 return -ENOMEM;
-        if (pace->wake < 0 || pace->ready < 0)
+        if (sched->wake < 0 || sched->ready < 0)
                 return -errno;
-        return turns_new(&pace->settings.turns, &pace->turns);
+        return turns_new(&sched->settings.turns, &sched->turns);
 }
 
 /* Without a meter tenants run as the driver's default has it, and the operator is told. */
-static int open_device(struct pace *pace, unsigned int device)
+static int open_device(struct sched *sched, unsigned int device)
 {
-        int r = gpu_client_open(pace->backend, device, &pace->client);
+        int r = gpu_client_open(sched->backend, device, &sched->client);
 
         if (r < 0)
                 return r;
-        r = meter_open(pace->client, &pace->meter);
-        pace->state.has_meter = !r;
+        r = meter_open(sched->client, &sched->meter);
+        sched->state.has_meter = !r;
         if (r < 0) {
-                pace_say(pace, PACE_NO_METER, 0, r);
-                pace->settings.turns.policy = TURNS_POLICY_NONE;
-                turns_set(pace->turns, &pace->settings.turns);
+                sched_say(sched, SCHED_NO_METER, 0, r);
+                sched->settings.turns.policy = TURNS_POLICY_NONE;
+                turns_set(sched->turns, &sched->settings.turns);
         }
         return 0;
 }
 
 /* Signals are the loop's. */
-static int start_thread(struct pace *pace)
+static int start_thread(struct sched *sched)
 {
         sigset_t all, before;
         int r;
 
         (void)sigfillset(&all);
         (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-        r = pthread_create(&pace->thread, NULL, pace_run, pace);
+        r = pthread_create(&sched->thread, NULL, sched_run, sched);
         (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
         return -r;
 }
 
-int pace_start(const struct gpu_backend *backend, unsigned int device, const struct pace_settings *settings,
-               struct pace **ret, struct err *err)
+int sched_start(const struct gpu_backend *backend, unsigned int device, const struct sched_settings *settings,
+                struct sched **ret, struct err *err)
 {
-        struct pace *pace = calloc(1, sizeof(*pace));
+        struct sched *sched = calloc(1, sizeof(*sched));
         int r;
 
-        if (!pace)
+        if (!sched)
                 return err_set(err, -ENOMEM, "pacing device %u", device);
-        pace->backend = backend;
-        pace->settings = *settings;
-        pace->wake = pace->ready = -1;
-        pace->state.device = device;
-        pace->state.turns = settings->turns;
-        lock_init(&pace->lock, LOCK_PACE);
-        r = make_room(pace);
+        sched->backend = backend;
+        sched->settings = *settings;
+        sched->wake = sched->ready = -1;
+        sched->state.device = device;
+        sched->state.turns = settings->turns;
+        lock_init(&sched->lock, LOCK_SCHED);
+        r = make_room(sched);
         if (!r)
-                r = open_device(pace, device);
+                r = open_device(sched, device);
         if (!r)
-                r = start_thread(pace);
+                r = start_thread(sched);
         if (r < 0) {
-                (void)pace_free(pace);
+                (void)sched_free(sched);
                 return err_set(err, r, "pacing device %u", device);
         }
-        *ret = pace;
+        *ret = sched;
         return 0;
 }
 
-struct pace *pace_stop(struct pace *pace)
+struct sched *sched_stop(struct sched *sched)
 {
-        if (!pace)
+        if (!sched)
                 return NULL;
         {
-                LOCKED(&pace->lock);
-                pace->is_over = true;
+                LOCKED(&sched->lock);
+                sched->is_over = true;
         }
-        pace_wake(pace);
-        (void)pthread_join(pace->thread, NULL);
-        return pace_free(pace);
+        sched_wake(sched);
+        (void)pthread_join(sched->thread, NULL);
+        return sched_free(sched);
 }

@@ -1,20 +1,20 @@
 /*
- * The pace: one thread per device that makes the device follow the turns. It reads the meter, attributes
+ * The scheduler: one thread per device that makes the device follow the turns. It reads the meter, attributes
  * what it says to tenants, asks turns_next, and lets on and keeps off. All driver calls of the daemon
  * happen here and nowhere else.
  *
- *      pace_start(backend, device, &settings, &pace, err);
- *      pace_add(pace, &tenant);        once its keeper has handed its board over
- *      pace_change(pace, id, ...);     counts at once: the thread is woken
- *      pace_read(pace, &device, rows, n);
- *      pace_remove(pace, id);          then the board may be unmapped
- *      pace_stop(pace);                everybody is let on, slices are the driver's own again
+ *      sched_start(backend, device, &settings, &pace, err);
+ *      sched_add(pace, &tenant);        once its shim has handed its control block over
+ *      sched_change(pace, id, ...);     counts at once: the thread is woken
+ *      sched_read(pace, &device, rows, n);
+ *      sched_remove(pace, id);          then the control block may be unmapped
+ *      sched_stop(pace);                everybody is let on, slices are the driver's own again
  *
- * P1  No function here but pace_start and pace_stop waits for the driver: LOCK_PACE is never held across a call.
- * P2  Of a board, only `is_off`, `slice`, `watch` and `used` of devices[device] are written here. The beat, share,
+ * P1  No function here but sched_start and sched_stop waits for the driver: LOCK_SCHED is never held across a call.
+ * P2  Of a control block, only `is_off`, `slice`, `watch` and `used` of devices[device] are written here. The heartbeat, share,
  *     cap and class are the daemon's loop's.
- * P3  is_off is written on the board before the call, and `used` after each reading of the meter: a daemon that
- *     dies leaves a board that says what is, and the next one goes on counting from it.
+ * P3  is_off is written on the control block before the call, and `used` after each reading of the meter: a daemon that
+ *     dies leaves a control block that says what is, and the next one goes on counting from it.
  * P4  Only a tenant's compute channels are switched, a call for several tenants where that is possible.
  */
 #pragma once
@@ -25,22 +25,22 @@
 #include "turns/turns.h"
 
 struct err;
-struct pace;
+struct sched;
 
-struct pace_settings {
+struct sched_settings {
         struct turns_settings turns;
-        nsec watch; /* period of the keepers' look for signs of work; 0: the default, negative: never */
+        nsec watch; /* period of the shims' look for signs of work; 0: the default, negative: never */
 };
 
-struct pace_tenant {
-        uint64_t id;         /* not 0, never reused */
-        struct board *board; /* borrowed until pace_remove; counting goes on from its `used` */
+struct sched_tenant {
+        uint64_t id;                   /* not 0, never reused */
+        struct control_block *control; /* borrowed until sched_remove; counting goes on from its `used` */
         permille share, cap;
         enum turns_class class;
 };
 
 /* What is known of a tenant on this device. */
-struct pace_row {
+struct sched_row {
         uint64_t id;
         permille share, cap;
         enum turns_class class;
@@ -57,7 +57,7 @@ struct pace_row {
         bool has_failed;   /* the latest call to switch it failed */
 };
 
-struct pace_device {
+struct sched_device {
         unsigned int device;
         struct turns_settings turns;
         nsec metered_until; /* the records of the device have been read up to here */
@@ -73,52 +73,54 @@ struct pace_device {
         unsigned int n_tenants;
 };
 
-enum pace_event_kind {
-        PACE_METER_LOST, /* detail: records that the driver dropped */
-        PACE_NO_METER,   /* detail: -errno of meter_open */
-        PACE_DEVICE_LOST,
-        PACE_NOT_SWITCHED, /* tenant could not be let on or kept off; detail: the driver's status. Once, until it can */
-        PACE_SWITCHED,     /* and now it can again */
-        PACE_N_EVENTS,
+enum sched_event_kind {
+        SCHED_METER_LOST, /* detail: records that the driver dropped */
+        SCHED_NO_METER,   /* detail: -errno of meter_open */
+        SCHED_DEVICE_LOST,
+        SCHED_NOT_SWITCHED, /* tenant could not be let on or kept off; detail: the driver's status. Once, until it can */
+        SCHED_SWITCHED,     /* and now it can again */
+        SCHED_N_EVENTS,
 };
 
-struct pace_event {
-        enum pace_event_kind kind;
+struct sched_event {
+        enum sched_event_kind kind;
         nsec at;         /* clock_now */
         uint64_t tenant; /* 0: the device as such */
         int64_t detail;
 };
 
-/* backend is borrowed and outlives the pace. device: PCI bus order, as in the lease. 0; -ENODEV; -errno. Blocks for
+/* backend is borrowed and outlives the scheduler. device: PCI bus order, as in the lease. 0; -ENODEV; -errno. Blocks for
  * as long as opening a device takes. */
-int pace_start(const struct gpu_backend *backend, unsigned int device, const struct pace_settings *settings,
-               struct pace **ret, struct err *err);
+int sched_start(const struct gpu_backend *backend, unsigned int device, const struct sched_settings *settings,
+                struct sched **ret, struct err *err);
 
 /* Lets everybody on, and ends the thread. NULL is fine. Waits for a driver call under way. */
-struct pace *pace_stop(struct pace *pace);
+struct sched *sched_stop(struct sched *sched);
 
-int pace_add(struct pace *pace, const struct pace_tenant *tenant); /* 0; -EEXIST; -ENOSPC: TURNS_TENANTS_MAX; -ENOMEM */
+int sched_add(struct sched *sched,
+              const struct sched_tenant *tenant); /* 0; -EEXIST; -ENOSPC: TURNS_TENANTS_MAX; -ENOMEM */
 
-/* Afterwards the board is not touched any more, and the tenant is let on, if it still has channels.
+/* Afterwards the control block is not touched any more, and the tenant is let on, if it still has channels.
  * *ret_used may be NULL. 0; -ENOENT. */
-int pace_remove(struct pace *pace, uint64_t id, nsec *ret_used);
+int sched_remove(struct sched *sched, uint64_t id, nsec *ret_used);
 
-int pace_change(struct pace *pace, uint64_t id, permille share, permille cap, enum turns_class class); /* 0; -ENOENT */
-void pace_set(struct pace *pace, const struct turns_settings *turns);
+int sched_change(struct sched *sched, uint64_t id, permille share, permille cap,
+                 enum turns_class class); /* 0; -ENOENT */
+void sched_set(struct sched *sched, const struct turns_settings *turns);
 
 /* Looks again at once: a tenant has got channels, say. Cheap. */
-void pace_wake(struct pace *pace);
+void sched_wake(struct sched *sched);
 
 /* A consistent picture; rows may be NULL. The number of rows written, at most n_room. */
-size_t pace_read(struct pace *pace, struct pace_device *ret, struct pace_row *rows, size_t n_room);
+size_t sched_read(struct sched *sched, struct sched_device *ret, struct sched_row *rows, size_t n_room);
 
 /* Who is on the device: *ret_tenant (0: nobody known), since *ret_since. False: nobody. As of metered_until. */
-bool pace_resident(struct pace *pace, uint64_t *ret_tenant, nsec *ret_since);
+bool sched_resident(struct sched *sched, uint64_t *ret_tenant, nsec *ret_since);
 
 /* Events wait in a bounded queue (the oldest go); the descriptor is readable while there are any. */
-int pace_fd(const struct pace *pace);
-size_t pace_events(struct pace *pace, struct pace_event *ret, size_t n_room);
+int sched_fd(const struct sched *sched);
+size_t sched_events(struct sched *sched, struct sched_event *ret, size_t n_room);
 
-struct trace *pace_trace(struct pace *pace); /* borrowed */
+struct trace *sched_trace(struct sched *sched); /* borrowed */
 
-const char *pace_event_name(enum pace_event_kind kind); /* "METER_LOST_RECORDS", as in sublet/events.def */
+const char *sched_event_name(enum sched_event_kind kind); /* "METER_LOST_RECORDS", as in sublet/events.def */

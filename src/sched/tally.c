@@ -1,7 +1,7 @@
 /*
  * What the meter says, attributed. A context's number is that of its group's first channel, which the tenant's
- * board has; a context that is not (or no more) on a board is known by the process that made its client, which is
- * the tenant's keeper. One context at a time is on the device, so who comes on ends who was, also without a record.
+ * board has; a context that is not (or no more) on a control block is known by the process that made its client, which is
+ * the tenant's shim. One context at a time is on the device, so who comes on ends who was, also without a record.
  *
  * Who is on the device need not work: a context that is alone stays. So where launches can be seen, the end of an
  * interval without a sign of work is held back from what is billed (QUIET after the latest sign), until it is known:
@@ -38,14 +38,14 @@ static void judge_trim(struct tenant *tenant, bool is_late)
         tenant->trim = 0;
 }
 
-static void bill(const struct pace *pace, struct tenant *tenant)
+static void bill(const struct sched *sched, struct tenant *tenant)
 {
         nsec billed;
 
         judge_trim(tenant, false);
         billed = tenant->used - tenant->idle - tenant->trim;
-        if (pace->is_taken && pace->resident == tenant)
-                billed -= quiet_part(tenant, pace->taken_at, pace->state.metered_until);
+        if (sched->is_taken && sched->resident == tenant)
+                billed -= quiet_part(tenant, sched->taken_at, sched->state.metered_until);
         if (billed <= tenant->billed)
                 return;
         tenant->billed = billed;
@@ -54,42 +54,42 @@ static void bill(const struct pace *pace, struct tenant *tenant)
 
 /* ---- intervals ------------------------------------------------------------------------------- */
 
-static struct tenant *by_keeper(const struct pace *pace, uint32_t pid)
+static struct tenant *by_shim(const struct sched *sched, uint32_t pid)
 {
-        for (size_t i = 0; i < pace->n_tenants; i++)
-                if ((uint32_t)pace->tenants[i]->board->keeper == pid)
-                        return pace->tenants[i];
+        for (size_t i = 0; i < sched->n_tenants; i++)
+                if ((uint32_t)sched->tenants[i]->control->shim == pid)
+                        return sched->tenants[i];
         return NULL;
 }
 
-static struct tenant *whose(const struct pace *pace, const struct meter_record *record)
+static struct tenant *whose(const struct sched *sched, const struct meter_record *record)
 {
-        struct tenant *tenant = map_get(&pace->contexts, record->context);
+        struct tenant *tenant = map_get(&sched->contexts, record->context);
 
-        return tenant ? tenant : by_keeper(pace, record->pid);
+        return tenant ? tenant : by_shim(sched, record->pid);
 }
 
-static void close_interval(struct pace *pace, nsec at)
+static void close_interval(struct sched *sched, nsec at)
 {
-        struct tenant *tenant = pace->resident;
+        struct tenant *tenant = sched->resident;
         struct trace_span span = {
-                .from = pace->taken_at, .until = at, .tenant = tenant ? tenant->id : 0, .detail = pace->context
+                .from = sched->taken_at, .until = at, .tenant = tenant ? tenant->id : 0, .detail = sched->context
         };
 
-        if (!pace->is_taken)
+        if (!sched->is_taken)
                 return;
         if (tenant) {
-                tenant->closed += at - pace->taken_at;
+                tenant->closed += at - sched->taken_at;
                 judge_trim(tenant, true);
-                tenant->trim = quiet_part(tenant, pace->taken_at, at);
+                tenant->trim = quiet_part(tenant, sched->taken_at, at);
                 tenant->trim_sign = tenant->device->launched_at;
                 tenant->came_at = 0;
         } else
-                pace->state.foreign_used += at - pace->taken_at;
-        pace->busy_used += at - pace->taken_at;
-        pace->is_taken = false;
-        pace->resident = NULL;
-        trace_put(pace->trace, &span);
+                sched->state.foreign_used += at - sched->taken_at;
+        sched->busy_used += at - sched->taken_at;
+        sched->is_taken = false;
+        sched->resident = NULL;
+        trace_put(sched->trace, &span);
 }
 
 /* It came on: by itself, or because a kick had put it off and it had work after all. */
@@ -103,62 +103,62 @@ static void kick_heard(struct tenant *tenant, nsec at)
                 tenant->kick_after *= 2;
 }
 
-static void open_interval(struct pace *pace, const struct meter_record *record)
+static void open_interval(struct sched *sched, const struct meter_record *record)
 {
-        pace->is_taken = true;
-        pace->resident = whose(pace, record);
-        pace->context = record->context;
-        pace->taken_at = record->at;
-        pace->state.n_switches++;
-        if (!pace->resident)
+        sched->is_taken = true;
+        sched->resident = whose(sched, record);
+        sched->context = record->context;
+        sched->taken_at = record->at;
+        sched->state.n_switches++;
+        if (!sched->resident)
                 return;
-        pace->resident->started_at = pace->resident->came_at = record->at;
-        pace->resident->n_turns++;
-        kick_heard(pace->resident, record->at);
+        sched->resident->started_at = sched->resident->came_at = record->at;
+        sched->resident->n_turns++;
+        kick_heard(sched->resident, record->at);
 }
 
-void tally_records(struct pace *pace, const struct meter_record *records, size_t n)
+void tally_records(struct sched *sched, const struct meter_record *records, size_t n)
 {
         for (size_t i = 0; i < n; i++) {
-                if (records[i].is_on || (pace->is_taken && pace->context == records[i].context))
-                        close_interval(pace, records[i].at);
+                if (records[i].is_on || (sched->is_taken && sched->context == records[i].context))
+                        close_interval(sched, records[i].at);
                 if (records[i].is_on)
-                        open_interval(pace, &records[i]);
+                        open_interval(sched, &records[i]);
         }
 }
 
 /* An open interval counts, but a reading before it does not take back what an earlier one said. */
-void tally_until(struct pace *pace, nsec until)
+void tally_until(struct sched *sched, nsec until)
 {
-        struct tenant *resident = pace->resident;
+        struct tenant *resident = sched->resident;
 
-        if (pace->is_taken && until < pace->taken_at)
-                until = pace->taken_at;
-        if (until > pace->state.metered_until)
-                pace->state.metered_until = until;
-        for (size_t i = 0; i < pace->n_tenants; i++) {
-                struct tenant *tenant = pace->tenants[i];
+        if (sched->is_taken && until < sched->taken_at)
+                until = sched->taken_at;
+        if (until > sched->state.metered_until)
+                sched->state.metered_until = until;
+        for (size_t i = 0; i < sched->n_tenants; i++) {
+                struct tenant *tenant = sched->tenants[i];
                 nsec used = tenant->closed;
 
-                if (tenant == resident && pace->state.metered_until > pace->taken_at)
-                        used += pace->state.metered_until - pace->taken_at;
+                if (tenant == resident && sched->state.metered_until > sched->taken_at)
+                        used += sched->state.metered_until - sched->taken_at;
                 tenant->used = used > tenant->used ? used : tenant->used;
-                bill(pace, tenant);
+                bill(sched, tenant);
         }
 }
 
-/* ---- boards ---------------------------------------------------------------------------------- */
+/* ---- control blocks ---------------------------------------------------------------------------------- */
 
-void tally_forget(struct pace *pace, struct tenant *tenant)
+void tally_forget(struct sched *sched, struct tenant *tenant)
 {
         for (size_t i = 0; i < tenant->channels.n_contexts; i++)
-                if (map_get(&pace->contexts, tenant->channels.contexts[i]) == tenant)
-                        (void)map_take(&pace->contexts, tenant->channels.contexts[i]);
+                if (map_get(&sched->contexts, tenant->channels.contexts[i]) == tenant)
+                        (void)map_take(&sched->contexts, tenant->channels.contexts[i]);
         tenant->channels.n_contexts = 0;
 }
 
 /* The first channel of the group: rows come in no order. */
-static bool is_first(const struct board_channel *rows, size_t n, const struct board_channel *row)
+static bool is_first(const struct control_channel *rows, size_t n, const struct control_channel *row)
 {
         for (size_t i = 0; i < n; i++)
                 if (rows[i].client == row->client && rows[i].group == row->group && rows[i].order < row->order)
@@ -167,19 +167,19 @@ static bool is_first(const struct board_channel *rows, size_t n, const struct bo
 }
 
 /* A context's number may have been another tenant's before. */
-static void learn_context(struct pace *pace, struct tenant *tenant, uint32_t context)
+static void learn_context(struct sched *sched, struct tenant *tenant, uint32_t context)
 {
-        if (tenant->channels.n_contexts == PACE_CONTEXTS)
+        if (tenant->channels.n_contexts == SCHED_CONTEXTS)
                 return;
-        (void)map_take(&pace->contexts, context);
-        if (map_put(&pace->contexts, context, tenant) < 0)
+        (void)map_take(&sched->contexts, context);
+        if (map_put(&sched->contexts, context, tenant) < 0)
                 return;
         tenant->channels.contexts[tenant->channels.n_contexts++] = context;
-        if (pace->is_taken && !pace->resident && pace->context == context)
-                pace->resident = tenant; /* its switch was seen before its channel */
+        if (sched->is_taken && !sched->resident && sched->context == context)
+                sched->resident = tenant; /* its switch was seen before its channel */
 }
 
-static void learn(struct pace *pace, struct tenant *tenant, const struct board_channel *rows, size_t n)
+static void learn(struct sched *sched, struct tenant *tenant, const struct control_channel *rows, size_t n)
 {
         struct gpu_channel *channels = realloc(tenant->channels.compute, (n ? n : 1) * sizeof(*channels));
 
@@ -187,50 +187,50 @@ static void learn(struct pace *pace, struct tenant *tenant, const struct board_c
                 return; /* as it was, and again at the next look */
         tenant->channels.compute = channels;
         tenant->channels.n_compute = 0;
-        tally_forget(pace, tenant);
+        tally_forget(sched, tenant);
         for (size_t i = 0; i < n; i++) {
-                if (!rows[i].is_compute || rows[i].device != pace->state.device)
+                if (!rows[i].is_compute || rows[i].device != sched->state.device)
                         continue;
                 channels[tenant->channels.n_compute++] = (struct gpu_channel){ rows[i].client, rows[i].handle };
                 if (is_first(rows, n, &rows[i]))
-                        learn_context(pace, tenant, rows[i].cid);
+                        learn_context(sched, tenant, rows[i].cid);
         }
 }
 
-void tally_channels(struct pace *pace, struct tenant *tenant)
+void tally_channels(struct sched *sched, struct tenant *tenant)
 {
-        uint32_t sequence = tenant->board->sequence;
+        uint32_t sequence = tenant->control->sequence;
         size_t n;
 
         if ((tenant->channels.is_known && sequence == tenant->channels.sequence) || sequence & 1)
                 return;
-        n = board_channels(tenant->board, pace->rows, &sequence);
+        n = control_block_channels(tenant->control, sched->rows, &sequence);
         if (sequence & 1)
-                return; /* its keeper is in the middle of a change, or died there */
-        learn(pace, tenant, pace->rows, n);
+                return; /* its shim is in the middle of a change, or died there */
+        learn(sched, tenant, sched->rows, n);
         tenant->channels.sequence = sequence;
         tenant->channels.is_known = true;
 }
 
 /* ---- the past second ------------------------------------------------------------------------- */
 
-void tally_second(struct pace *pace, nsec now)
+void tally_second(struct sched *sched, nsec now)
 {
-        size_t at = pace->n_ticks % PACE_TICKS;
+        size_t at = sched->n_ticks % SCHED_TICKS;
 
-        if (now - pace->ticked_at < PACE_TICK)
+        if (now - sched->ticked_at < SCHED_TICK)
                 return;
-        pace->ticked_at = now;
-        pace->ticks[at] = pace->state.metered_until;
-        pace->foreign_at[at] = pace->state.foreign_used;
-        pace->busy_at[at] = pace->busy_used;
-        if (pace->is_taken && pace->state.metered_until > pace->taken_at)
-                pace->busy_at[at] += pace->state.metered_until - pace->taken_at;
-        for (size_t i = 0; i < pace->n_tenants; i++) {
-                pace->tenants[i]->billed_at[at] = pace->tenants[i]->billed;
-                pace->tenants[i]->owed_at[at] = pace->tenants[i]->owed;
+        sched->ticked_at = now;
+        sched->ticks[at] = sched->state.metered_until;
+        sched->foreign_at[at] = sched->state.foreign_used;
+        sched->busy_at[at] = sched->busy_used;
+        if (sched->is_taken && sched->state.metered_until > sched->taken_at)
+                sched->busy_at[at] += sched->state.metered_until - sched->taken_at;
+        for (size_t i = 0; i < sched->n_tenants; i++) {
+                sched->tenants[i]->billed_at[at] = sched->tenants[i]->billed;
+                sched->tenants[i]->owed_at[at] = sched->tenants[i]->owed;
         }
-        pace->n_ticks++;
+        sched->n_ticks++;
 }
 
 static permille part(nsec some, nsec all)
@@ -240,22 +240,22 @@ static permille part(nsec some, nsec all)
         return some >= all ? TURNS_WHOLE : (permille)((some * TURNS_WHOLE + all / 2) / all);
 }
 
-void tally_rates(const struct pace *pace, const struct tenant *tenant, struct pace_row *ret)
+void tally_rates(const struct sched *sched, const struct tenant *tenant, struct sched_row *ret)
 {
-        size_t last = (pace->n_ticks + PACE_TICKS - 1) % PACE_TICKS;
-        size_t first = pace->n_ticks < PACE_TICKS ? 0 : pace->n_ticks % PACE_TICKS;
-        nsec span = pace->n_ticks ? pace->ticks[last] - pace->ticks[first] : 0;
+        size_t last = (sched->n_ticks + SCHED_TICKS - 1) % SCHED_TICKS;
+        size_t first = sched->n_ticks < SCHED_TICKS ? 0 : sched->n_ticks % SCHED_TICKS;
+        nsec span = sched->n_ticks ? sched->ticks[last] - sched->ticks[first] : 0;
 
         ret->granted = part(tenant->billed_at[last] - tenant->billed_at[first], span);
         ret->promised = part(tenant->owed_at[last] - tenant->owed_at[first], span);
 }
 
-void tally_device(const struct pace *pace, struct pace_device *ret)
+void tally_device(const struct sched *sched, struct sched_device *ret)
 {
-        size_t last = (pace->n_ticks + PACE_TICKS - 1) % PACE_TICKS;
-        size_t first = pace->n_ticks < PACE_TICKS ? 0 : pace->n_ticks % PACE_TICKS;
-        nsec span = pace->n_ticks ? pace->ticks[last] - pace->ticks[first] : 0;
+        size_t last = (sched->n_ticks + SCHED_TICKS - 1) % SCHED_TICKS;
+        size_t first = sched->n_ticks < SCHED_TICKS ? 0 : sched->n_ticks % SCHED_TICKS;
+        nsec span = sched->n_ticks ? sched->ticks[last] - sched->ticks[first] : 0;
 
-        ret->busy = part(pace->busy_at[last] - pace->busy_at[first], span);
-        ret->foreign = part(pace->foreign_at[last] - pace->foreign_at[first], span);
+        ret->busy = part(sched->busy_at[last] - sched->busy_at[first], span);
+        ret->foreign = part(sched->foreign_at[last] - sched->foreign_at[first], span);
 }

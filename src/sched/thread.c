@@ -1,5 +1,5 @@
 /*
- * The thread: read the meter, look at the boards, ask turns_next, carry it out, sleep. It sleeps until turns_next
+ * The thread: read the meter, look at the control blocks, ask turns_next, carry it out, sleep. It sleeps until turns_next
  * wants to be asked again, or until somebody wakes it; never longer than a tick, so that the figures stay fresh.
  */
 #include "sched/inside.h"
@@ -14,28 +14,28 @@
 #include <unistd.h>
 
 #define SHORTEST (100 * NSEC_PER_USEC)  /* a turn at most that often, whatever the policy says */
-#define WATCH_LEAST NSEC_PER_MSEC       /* between two looks at a tenant's rings: 8 us of a keeper each */
+#define WATCH_LEAST NSEC_PER_MSEC       /* between two looks at a tenant's rings: 8 us of a shim each */
 #define WATCH_EACH (NSEC_PER_MSEC / 4)  /* more, for each tenant: all looks together stay below 4 % of a core */
 #define WATCH_ALONE (5 * NSEC_PER_MSEC) /* nobody waits for what it leaves, but idle time is not billed */
 
 /* ---- the meter ------------------------------------------------------------------------------- */
 
-static void note_lost(struct pace *pace, uint64_t lost, nsec now)
+static void note_lost(struct sched *sched, uint64_t lost, nsec now)
 {
-        struct trace_span span = { .from = pace->state.metered_until,
+        struct trace_span span = { .from = sched->state.metered_until,
                                    .until = now,
                                    .kind = TRACE_LOST,
                                    .detail = lost > UINT32_MAX ? UINT32_MAX : (uint32_t)lost };
 
         if (!lost)
                 return;
-        pace->state.n_lost += lost;
-        trace_put(pace->trace, &span);
-        pace_say(pace, PACE_METER_LOST, 0, (int64_t)lost);
+        sched->state.n_lost += lost;
+        trace_put(sched->trace, &span);
+        sched_say(sched, SCHED_METER_LOST, 0, (int64_t)lost);
 }
 
 /* FLUSH takes 4 us, and what the device wrote before it is there after it (docs/time.md). False: the device is lost. */
-static bool read_meter(struct pace *pace)
+static bool read_meter(struct sched *sched)
 {
         nsec before = clock_now();
         bool is_first = true;
@@ -43,32 +43,32 @@ static bool read_meter(struct pace *pace)
         int n;
 
         do {
-                n = pace->meter ? meter_read(pace->meter, is_first, pace->records, PACE_RECORDS, &lost) : 0;
+                n = sched->meter ? meter_read(sched->meter, is_first, sched->records, SCHED_RECORDS, &lost) : 0;
                 if (n < 0)
                         return n != -ENODEV;
-                if (pace->meter) {
-                        LOCKED(&pace->lock);
-                        note_lost(pace, lost, before);
-                        tally_records(pace, pace->records, (size_t)n);
+                if (sched->meter) {
+                        LOCKED(&sched->lock);
+                        note_lost(sched, lost, before);
+                        tally_records(sched, sched->records, (size_t)n);
                 }
                 is_first = false;
-        } while (n == PACE_RECORDS);
-        LOCKED(&pace->lock);
-        tally_until(pace, before);
+        } while (n == SCHED_RECORDS);
+        LOCKED(&sched->lock);
+        tally_until(sched, before);
         return true;
 }
 
 /* ---- the view -------------------------------------------------------------------------------- */
 
-static nsec watch_for(const struct pace *pace)
+static nsec watch_for(const struct sched *sched)
 {
-        nsec watch = pace->settings.watch;
+        nsec watch = sched->settings.watch;
 
         if (watch)
                 return watch < 0 ? 0 : watch;
-        if (pace->n_tenants < 2)
+        if (sched->n_tenants < 2)
                 return WATCH_ALONE;
-        watch = (nsec)pace->n_tenants * WATCH_EACH;
+        watch = (nsec)sched->n_tenants * WATCH_EACH;
         return watch > WATCH_LEAST ? watch : WATCH_LEAST;
 }
 
@@ -77,7 +77,7 @@ static void ask_to_watch(struct tenant *tenant, nsec watch)
         if (tenant->device->watch == watch)
                 return;
         tenant->device->watch = watch;
-        board_wish_tell(tenant->board);
+        control_block_notify(tenant->control);
 }
 
 static enum turns_work work_of(const struct tenant *tenant)
@@ -87,16 +87,16 @@ static enum turns_work work_of(const struct tenant *tenant)
         return tenant->device->n_pending ? TURNS_WORK_PENDING : TURNS_WORK_NONE;
 }
 
-static void look_at(struct pace *pace, struct tenant *tenant, struct turns_tenant *ret)
+static void look_at(struct sched *sched, struct tenant *tenant, struct turns_tenant *ret)
 {
-        struct board_device *device = tenant->device;
+        struct control_device *device = tenant->device;
 
-        if (device->is_let_on && !tenant->was_let_on && tenant->is_off) { /* its keeper took us for dead */
+        if (device->is_let_on && !tenant->was_let_on && tenant->is_off) { /* its shim took us for dead */
                 tenant->is_off = false;
                 tenant->off_since = 0;
         }
         tenant->was_let_on = device->is_let_on;
-        tally_channels(pace, tenant);
+        tally_channels(sched, tenant);
         *ret = (struct turns_tenant){ .id = tenant->id,
                                       .share = tenant->share,
                                       .cap = tenant->cap,
@@ -104,7 +104,7 @@ static void look_at(struct pace *pace, struct tenant *tenant, struct turns_tenan
                                       .used = tenant->used,
                                       .started_at = tenant->started_at,
                                       .n_starts = tenant->n_turns,
-                                      .is_resident = pace->is_taken && pace->resident == tenant,
+                                      .is_resident = sched->is_taken && sched->resident == tenant,
                                       .n_groups = (unsigned int)tenant->channels.n_contexts,
                                       .work = work_of(tenant),
                                       .launched_at = device->launched_at };
@@ -115,32 +115,32 @@ static bool does_want(const struct turns_tenant *seen, const struct tenant *tena
 {
         if (seen->is_resident || seen->work == TURNS_WORK_PENDING)
                 return true;
-        if (now - seen->launched_at < PACE_TICK && seen->launched_at)
+        if (now - seen->launched_at < SCHED_TICK && seen->launched_at)
                 return true;
         return tenant->is_off && tenant->wants; /* nothing that it could show */
 }
 
 /* What each of those has who were promised no share: an equal part of what is left, in millionths, and something. */
-static nsec part_of_rest(const struct pace *pace)
+static nsec part_of_rest(const struct sched *sched)
 {
         nsec left = 1000 * TURNS_WHOLE, n = 0;
 
-        for (size_t i = 0; i < pace->n_tenants; i++) {
-                left -= 1000 * (nsec)pace->tenants[i]->share;
-                n += !pace->tenants[i]->share;
+        for (size_t i = 0; i < sched->n_tenants; i++) {
+                left -= 1000 * (nsec)sched->tenants[i]->share;
+                n += !sched->tenants[i]->share;
         }
         return n ? (left > 10 * TURNS_WHOLE ? left : 10 * TURNS_WHOLE) / n : 0;
 }
 
-static void owe(struct pace *pace, nsec span)
+static void owe(struct sched *sched, nsec span)
 {
-        nsec sum = 0, rest = part_of_rest(pace);
+        nsec sum = 0, rest = part_of_rest(sched);
 
-        for (size_t i = 0; i < pace->n_tenants; i++)
-                if (pace->tenants[i]->wants)
-                        sum += pace->tenants[i]->share ? 1000 * (nsec)pace->tenants[i]->share : rest;
-        for (size_t i = 0; i < pace->n_tenants && sum; i++) {
-                struct tenant *tenant = pace->tenants[i];
+        for (size_t i = 0; i < sched->n_tenants; i++)
+                if (sched->tenants[i]->wants)
+                        sum += sched->tenants[i]->share ? 1000 * (nsec)sched->tenants[i]->share : rest;
+        for (size_t i = 0; i < sched->n_tenants && sum; i++) {
+                struct tenant *tenant = sched->tenants[i];
                 nsec due = span * (tenant->share ? 1000 * (nsec)tenant->share : rest) / sum;
                 nsec most = span * tenant->cap / TURNS_WHOLE;
 
@@ -149,64 +149,64 @@ static void owe(struct pace *pace, nsec span)
         }
 }
 
-static size_t look(struct pace *pace, nsec now)
+static size_t look(struct sched *sched, nsec now)
 {
-        nsec watch = watch_for(pace);
+        nsec watch = watch_for(sched);
 
-        for (size_t i = 0; i < pace->n_tenants; i++) {
-                struct tenant *tenant = pace->tenants[i];
+        for (size_t i = 0; i < sched->n_tenants; i++) {
+                struct tenant *tenant = sched->tenants[i];
 
                 ask_to_watch(tenant, watch);
-                look_at(pace, tenant, &pace->view[i]);
-                tenant->wants = does_want(&pace->view[i], tenant, now);
+                look_at(sched, tenant, &sched->view[i]);
+                tenant->wants = does_want(&sched->view[i], tenant, now);
         }
-        if (pace->turned_at)
-                owe(pace, now - pace->turned_at);
-        pace->turned_at = now;
-        return pace->n_tenants;
+        if (sched->turned_at)
+                owe(sched, now - sched->turned_at);
+        sched->turned_at = now;
+        return sched->n_tenants;
 }
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
 /* The orders from now on; when to look again. */
-static nsec decide(struct pace *pace, nsec now)
+static nsec decide(struct sched *sched, nsec now)
 {
-        LOCKED(&pace->lock);
-        struct turns_view view = { .now = now, .metered_until = pace->state.metered_until, .tenants = pace->view };
+        LOCKED(&sched->lock);
+        struct turns_view view = { .now = now, .metered_until = sched->state.metered_until, .tenants = sched->view };
         nsec until;
 
-        if (pace->has_new_settings)
-                turns_set(pace->turns, &pace->settings.turns);
-        pace->has_new_settings = false;
-        view.n_tenants = look(pace, now);
-        until = turns_next(pace->turns, &view, pace->orders);
-        for (size_t i = 0; i < pace->n_tenants; i++)
-                pace->tenants[i]->order = pace->orders[i];
-        if (now - pace->ticked_at >= PACE_TICK)
-                pace->state.cpu = clock_cpu();
-        tally_second(pace, now);
-        pace->state.turned_at = now;
+        if (sched->has_new_settings)
+                turns_set(sched->turns, &sched->settings.turns);
+        sched->has_new_settings = false;
+        view.n_tenants = look(sched, now);
+        until = turns_next(sched->turns, &view, sched->orders);
+        for (size_t i = 0; i < sched->n_tenants; i++)
+                sched->tenants[i]->order = sched->orders[i];
+        if (now - sched->ticked_at >= SCHED_TICK)
+                sched->state.cpu = clock_cpu();
+        tally_second(sched, now);
+        sched->state.turned_at = now;
         return until;
 }
 
-static bool is_over(struct pace *pace)
+static bool is_over(struct sched *sched)
 {
-        LOCKED(&pace->lock);
+        LOCKED(&sched->lock);
 
-        return pace->is_over;
+        return sched->is_over;
 }
 
-static void sleep_until(const struct pace *pace, nsec until)
+static void sleep_until(const struct sched *sched, nsec until)
 {
-        struct pollfd poll = { .fd = pace->wake, .events = POLLIN };
+        struct pollfd poll = { .fd = sched->wake, .events = POLLIN };
         nsec now = clock_now(), span = until - now;
         struct timespec timeout;
         uint64_t ignored;
 
-        span = span < SHORTEST ? SHORTEST : span > PACE_TICK ? PACE_TICK : span;
+        span = span < SHORTEST ? SHORTEST : span > SCHED_TICK ? SCHED_TICK : span;
         timeout = (struct timespec){ span / NSEC_PER_SEC, span % NSEC_PER_SEC };
         if (ppoll(&poll, 1, &timeout, NULL) > 0)
-                (void)!read(pace->wake, &ignored, sizeof(ignored));
+                (void)!read(sched->wake, &ignored, sizeof(ignored));
 }
 
 /* Windows end in time also on a busy machine, where we may. */
@@ -219,28 +219,28 @@ static void be_punctual(void)
         (void)sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param);
 }
 
-void *pace_run(void *context)
+void *sched_run(void *context)
 {
-        struct pace *pace = context;
+        struct sched *sched = context;
         nsec until, now;
 
         be_punctual();
-        while (!is_over(pace)) {
-                if (pace->state.is_lost) {
-                        sleep_until(pace, INT64_MAX);
+        while (!is_over(sched)) {
+                if (sched->state.is_lost) {
+                        sleep_until(sched, INT64_MAX);
                         continue;
                 }
-                if (!read_meter(pace)) {
-                        pace_lost(pace);
+                if (!read_meter(sched)) {
+                        sched_lost(sched);
                         continue;
                 }
                 now = clock_now();
-                until = decide(pace, now);
-                if (orders_apply(pace, now))
-                        sleep_until(pace, until);
+                until = decide(sched, now);
+                if (orders_apply(sched, now))
+                        sleep_until(sched, until);
                 else
-                        pace_lost(pace);
+                        sched_lost(sched);
         }
-        orders_end(pace);
+        orders_end(sched);
         return NULL;
 }

@@ -6,7 +6,7 @@
  *      while ((n = trace_read(trace, &cursor, spans, ARRAY_SIZE(spans))) > 0)
  *              ... write them; ask a device for more than it holds, and the oldest are missing ...
  *
- * Times are clock_now()'s. What goes on now has no span yet: pace_read says it.
+ * Times are clock_now()'s. What goes on now has no span yet: sched_read says it.
  *
  * Threads: any, LOCK_TRACE (a leaf); a reader copies little at a time, so it never holds up a writer.
  */
@@ -27,7 +27,7 @@ enum trace_kind {
 
 struct trace_span {
         nsec from, until;
-        uint64_t tenant; /* id that pace_add was given; 0: none */
+        uint64_t tenant; /* id that sched_add was given; 0: none */
         uint32_t kind;   /* enum trace_kind */
         uint32_t detail; /* CALL: enum trace_call; ON: the context's id; LOST: how many */
 };

@@ -1,4 +1,4 @@
-/* A keeper's state; between keeper.c and keeper_talk.c. */
+/* A shim's state; between shim.c and shim_talk.c. */
 #pragma once
 
 #include "shim/shim.h"
@@ -7,20 +7,20 @@
 #include "gpu/backend.h"
 #include "shim/reconciler.h"
 
-struct keeper {
+struct shim {
         const char *dir;
         struct message_lease terms; /* the main thread's */
         struct lease lease;
         struct gpu_backend backend;
         struct gate_driver driver;
         struct gate *gate;
-        struct board *board;
-        int board_fd;
-        struct steward steward;
+        struct control_block *control;
+        int control_block_fd;
+        struct reconciler reconciler;
         int init;       /* a pidfd of the container's first process; -1: none */
         bool is_ending; /* all its processes are to end */
 
-        atomic_bool is_dirty; /* the books on the board are not the latest */
+        atomic_bool is_dirty; /* the books on the control block are not the latest */
         atomic_bool is_writing;
 
         struct lock talk_lock; /* LOCK_TALK: the sockets, and who was told what */
@@ -28,29 +28,29 @@ struct keeper {
         struct {
                 nsec told_at;
                 uint64_t n_untold;
-        } events[GATE_N_EVENTS];
+        } events[EVENT_N];
 };
 
-/* ---- keeper_talk.c ---- */
+/* ---- shim_talk.c ---- */
 
 /* To both; a gate's event callback. Of one kind at most ten a second are told, with the count of the others. */
-void talk_event(void *keeper, enum gate_event event, pid_t process, const char *detail);
+void talk_event(void *shim, enum event_kind event, pid_t process, const char *detail);
 
-void talk_failed(struct keeper *keeper, const char *text);
+void talk_failed(struct shim *shim, const char *text);
 
-/* The first words to a daemon, with the board. True: it has them. */
-bool talk_hello(struct keeper *keeper);
+/* The first words to a daemon, with the control block. True: it has them. */
+bool talk_hello(struct shim *shim);
 
 /* Tries keeper.sock once. True: a daemon is there again. */
-bool talk_reconnect(struct keeper *keeper);
+bool talk_reconnect(struct shim *shim);
 
 /* What waits on a socket; a socket that has hung up becomes -1. */
-void talk_daemon(struct keeper *keeper);
-void talk_run(struct keeper *keeper);
+void talk_daemon(struct shim *shim);
+void talk_run(struct shim *shim);
 
 /* The tenant has ended: its account, to both. True: the daemon has it. */
-bool talk_ended(struct keeper *keeper, nsec elapsed);
+bool talk_ended(struct shim *shim, nsec elapsed);
 
-/* ---- keeper.c ---- */
+/* ---- shim.c ---- */
 
-void keeper_end_tenant(struct keeper *keeper);
+void shim_end_tenant(struct shim *shim);

@@ -1,15 +1,15 @@
 /*
- * The steward of a keeper: a thread that makes what the daemon wishes on the board come true, and lets the
- * tenant go on when nobody wishes any more.
+ * The reconciler of a shim: a thread that makes what the daemon desired states on the control block come true, and lets the
+ * tenant go on when nobody desired states any more.
  *
  *      S1  A dead or silent daemon keeps nobody off: its tenants' channels are on again within 1 s.
  *      S2  A daemon is dead when its socket has hung up: the kernel closes it when the last of its threads has gone,
- *          so no call of it is under way any more. Only then are its wishes on the board taken back.
- *      S3  A daemon is silent when its beat is older than BOARD_SILENT_MSEC. It may come back: its wishes stay on
- *          the board, are not followed, and are followed again with the next beat.
- *      S4  A wish may change during a call that follows it; so it is looked at again after the call.
+ *          so no call of it is under way any more. Only then are its desired states on the control block taken back.
+ *      S3  A daemon is silent when its beat is older than CONTROL_BLOCK_SILENT_MSEC. It may come back: its desired states stay on
+ *          the control block, are not followed, and are followed again with the next beat.
+ *      S4  A desired state may change during a call that follows it; so it is looked at again after the call.
  *
- * Blocks: driver calls, here and on no other thread of the keeper (but on those that answer the tenant, for its
+ * Blocks: driver calls, here and on no other thread of the shim (but on those that answer the tenant, for its
  * own new channels).
  */
 #pragma once
@@ -19,12 +19,12 @@
 
 #include <pthread.h>
 
-struct steward {
-        struct gate *gate;   /* borrowed */
-        struct board *board; /* borrowed */
+struct reconciler {
+        struct gate *gate;             /* borrowed */
+        struct control_block *control; /* borrowed */
         const struct lease *lease;
 
-        atomic_bool is_orphan;   /* set by the keeper: the daemon's socket has hung up */
+        atomic_bool is_orphan;   /* set by the shim: the daemon's socket has hung up */
         atomic_bool has_let_on;  /* set here: what the dead daemon wished is undone */
         atomic_bool has_changed; /* channels have come or gone */
         atomic_bool is_ending;
@@ -38,10 +38,10 @@ struct steward {
 };
 
 /* gate, board and lease are set. 0; -errno. */
-int steward_start(struct steward *steward);
-void steward_stop(struct steward *steward);
+int reconciler_start(struct reconciler *reconciler);
+void reconciler_stop(struct reconciler *reconciler);
 
-void steward_wake(struct steward *steward);
+void reconciler_wake(struct reconciler *reconciler);
 
 /* What holds for a device now; any thread. */
-struct gate_wish steward_wish(const struct steward *steward, unsigned int device);
+struct gate_desired reconciler_notify(const struct reconciler *reconciler, unsigned int device);

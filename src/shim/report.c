@@ -34,9 +34,9 @@ static json_t *events_json(const struct gate_stats *stats)
 {
         json_t *events = json_object();
 
-        for (int event = 0; event < GATE_N_EVENTS; event++)
+        for (int event = 0; event < EVENT_N; event++)
                 if (stats->n_events[event])
-                        (void)json_object_set_new(events, gate_event_name((enum gate_event)event),
+                        (void)json_object_set_new(events, gate_event_name((enum event_kind)event),
                                                   json_integer((json_int_t)stats->n_events[event]));
         return events;
 }

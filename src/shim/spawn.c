@@ -1,4 +1,4 @@
-/* How the daemon starts a keeper; see keeper.h. */
+/* How the daemon starts a shim; see shim.h. */
 #include "shim/spawner.h"
 
 #include "base/cleanup.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-bool keeper_is_listener(int fd)
+bool shim_is_listener(int fd)
 {
         char path[32], link[64] = { 0 };
 
@@ -38,36 +38,36 @@ static int lease_file(const struct message_lease *lease)
 /* Out of the way of the fixed numbers, so that one cannot overwrite another. */
 static int moved(int fd)
 {
-        int r = fcntl(fd, F_DUPFD_CLOEXEC, KEEPER_N_FDS);
+        int r = fcntl(fd, F_DUPFD_CLOEXEC, SHIM_N_FDS);
 
         return r < 0 ? -errno : r;
 }
 
 struct places {
-        int fds[KEEPER_N_FDS]; /* what is to be at that number; -1: nothing */
+        int fds[SHIM_N_FDS]; /* what is to be at that number; -1: nothing */
 };
 
 static void places_done(struct places *places)
 {
-        for (int i = KEEPER_FD_LISTENER; i < KEEPER_N_FDS; i++)
+        for (int i = SHIM_FD_LISTENER; i < SHIM_N_FDS; i++)
                 closep(&places->fds[i]);
 }
 
-static int places_init(struct places *places, const struct keeper_start *start)
+static int places_init(struct places *places, const struct shim_start *start)
 {
         _cleanup_(closep) int lease = lease_file(start->lease);
         const int from[] = { start->listener, start->daemon, start->run, lease, start->init };
 
-        for (int i = 0; i < KEEPER_N_FDS; i++)
+        for (int i = 0; i < SHIM_N_FDS; i++)
                 places->fds[i] = -1;
         if (lease < 0)
                 return lease;
         for (int i = 0; i < (int)ARRAY_SIZE(from); i++) {
                 if (from[i] < 0)
                         continue;
-                places->fds[KEEPER_FD_LISTENER + i] = moved(from[i]);
-                if (places->fds[KEEPER_FD_LISTENER + i] < 0)
-                        return places->fds[KEEPER_FD_LISTENER + i];
+                places->fds[SHIM_FD_LISTENER + i] = moved(from[i]);
+                if (places->fds[SHIM_FD_LISTENER + i] < 0)
+                        return places->fds[SHIM_FD_LISTENER + i];
         }
         return 0;
 }
@@ -79,10 +79,10 @@ static int place(posix_spawn_file_actions_t *actions, const struct places *place
 
         if (!r)
                 r = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-        for (int i = KEEPER_FD_LISTENER; i < KEEPER_N_FDS && !r; i++)
+        for (int i = SHIM_FD_LISTENER; i < SHIM_N_FDS && !r; i++)
                 r = places->fds[i] < 0 ? posix_spawn_file_actions_addclose(actions, i) :
                                          posix_spawn_file_actions_adddup2(actions, places->fds[i], i);
-        return r ? r : posix_spawn_file_actions_addclosefrom_np(actions, KEEPER_N_FDS);
+        return r ? r : posix_spawn_file_actions_addclosefrom_np(actions, SHIM_N_FDS);
 }
 
 /* Signals as a program expects them, whatever the daemon blocks. */
@@ -97,7 +97,7 @@ static void set_attributes(posix_spawnattr_t *attributes)
         (void)posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
 
-int keeper_spawn_here(const struct keeper_start *start, pid_t *ret_process, struct err *err)
+int shim_spawn_here(const struct shim_start *start, pid_t *ret_process, struct err *err)
 {
         char sublet[] = "sublet", verb[] = "keeper", option[] = "--dir";
         _cleanup_(freep) char *dir = strdup(start->dir);
@@ -109,7 +109,7 @@ int keeper_spawn_here(const struct keeper_start *start, pid_t *ret_process, stru
 
         r = places_init(&places, start);
         if (r < 0 || !dir)
-                return err_set(err, r < 0 ? r : -ENOMEM, "starting the keeper of '%s'", start->lease->tenant);
+                return err_set(err, r < 0 ? r : -ENOMEM, "starting the shim of '%s'", start->lease->tenant);
         (void)posix_spawn_file_actions_init(&actions);
         (void)posix_spawnattr_init(&attributes);
         set_attributes(&attributes);
@@ -118,14 +118,14 @@ int keeper_spawn_here(const struct keeper_start *start, pid_t *ret_process, stru
                 r = posix_spawn(ret_process, "/proc/self/exe", &actions, &attributes, argv, environ);
         (void)posix_spawnattr_destroy(&attributes);
         (void)posix_spawn_file_actions_destroy(&actions);
-        return r ? err_set(err, -r, "starting the keeper of '%s'", start->lease->tenant) : 0;
+        return r ? err_set(err, -r, "starting the shim of '%s'", start->lease->tenant) : 0;
 }
 
-int keeper_spawn(const struct keeper_start *start, pid_t *ret_process, struct err *err)
+int shim_spawn(const struct shim_start *start, pid_t *ret_process, struct err *err)
 {
-        int r = keeper_home_ask(start, ret_process, err);
+        int r = spawner_ask(start, ret_process, err);
 
-        if (r == KEEPER_E_HOME)
-                return keeper_spawn_here(start, ret_process, err);
-        return r < 0 ? err_while(err, "starting the keeper of '%s'", start->lease->tenant) : 0;
+        if (r == SPAWNER_E_NONE)
+                return shim_spawn_here(start, ret_process, err);
+        return r < 0 ? err_while(err, "starting the shim of '%s'", start->lease->tenant) : 0;
 }

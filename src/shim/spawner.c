@@ -21,10 +21,10 @@
 
 static const char usage[] =
         "usage: sublet keepers [--dir DIR]\n"
-        "Starts keepers, the processes that hold tenants' quotas, for a daemon that is replaced with its whole "
+        "Starts shims, the processes that hold tenants' quotas, for a daemon that is replaced with its whole "
         "container:\n"
         "they are then this one's children, and outlive it. A daemon with the same DIR finds it there by itself. Ends\n"
-        "after SIGTERM with its last keeper.\n\n"
+        "after SIGTERM with its last shim.\n\n"
         "      --dir DIR        where the daemon's sockets are (SUBLET_DIR; default /run/sublet)\n";
 
 enum {
@@ -33,10 +33,10 @@ enum {
 
 struct home {
         const char *option;
-        char dir[PATH_MAX]; /* the same, absolute */
-        int door;           /* -1: no more are started (H3) */
-        int signals;        /* signalfd */
-        unsigned int n_keepers;
+        char dir[PATH_MAX];   /* the same, absolute */
+        int listening_socket; /* -1: no more are started (H3) */
+        int signals;          /* signalfd */
+        unsigned int n_shims;
 };
 
 /* ---- a request --------------------------------------------------------------------------------- */
@@ -52,21 +52,21 @@ static void answer(int socket, const char *type, pid_t process, const char *text
 
 static int start(struct home *home, const struct message *message, pid_t *ret, struct err *err)
 {
-        struct keeper_request request;
-        struct keeper_start start = {
+        struct shim_request request;
+        struct shim_start start = {
                 .lease = &request.lease, .dir = home->dir, .listener = -1, .daemon = -1, .run = -1, .init = -1
         };
-        int *const to[KEEPER_N_FDS] = { [KEEPER_FD_LISTENER] = &start.listener,
-                                        [KEEPER_FD_DAEMON] = &start.daemon,
-                                        [KEEPER_FD_RUN] = &start.run,
-                                        [KEEPER_FD_INIT] = &start.init };
+        int *const to[SHIM_N_FDS] = { [SHIM_FD_LISTENER] = &start.listener,
+                                      [SHIM_FD_DAEMON] = &start.daemon,
+                                      [SHIM_FD_RUN] = &start.run,
+                                      [SHIM_FD_INIT] = &start.init };
 
         if (strcmp(message_type(message), "start") != 0 ||
-            keeper_request_parse(message->body, message->n_fds, &request) < 0)
+            shim_request_parse(message->body, message->n_fds, &request) < 0)
                 return err_say(err, -EPROTO, "what was asked is not understood");
         for (size_t i = 0; i < message->n_fds; i++)
                 *to[request.numbers[i]] = message->fds[i];
-        return keeper_spawn_here(&start, ret, err);
+        return shim_spawn_here(&start, ret, err);
 }
 
 /* H2 */
@@ -80,7 +80,7 @@ static bool may_ask(int socket)
 
 static void serve(struct home *home)
 {
-        _cleanup_(closep) int fd = accept4(home->door, NULL, NULL, SOCK_CLOEXEC);
+        _cleanup_(closep) int fd = accept4(home->listening_socket, NULL, NULL, SOCK_CLOEXEC);
         _cleanup_(message_done) struct message message = { 0 };
         const struct timeval patience = { .tv_sec = PATIENCE_SEC };
         struct err err = { 0 };
@@ -97,7 +97,7 @@ static void serve(struct home *home)
                 (void)fprintf(stderr, "sublet keepers: %s\n", err.text);
                 return;
         }
-        home->n_keepers++;
+        home->n_shims++;
         answer(fd, "started", process, "");
 }
 
@@ -109,9 +109,9 @@ static void on_signal(struct home *home)
 
         while (read(home->signals, &info, sizeof(info)) == sizeof(info))
                 if (info.ssi_signo != SIGCHLD)
-                        closep(&home->door);
+                        closep(&home->listening_socket);
         while (waitpid(-1, NULL, WNOHANG) > 0)
-                home->n_keepers--;
+                home->n_shims--;
 }
 
 static int open_signals(void)
@@ -127,8 +127,8 @@ static int open_signals(void)
         return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* In place of what was there before: an older home has its keepers, and needs its door no more. */
-static int open_door(struct home *home, struct err *err)
+/* In place of what was there before: an older home has its shims, and needs its door no more. */
+static int open_listening_socket(struct home *home, struct err *err)
 {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -137,7 +137,7 @@ static int open_door(struct home *home, struct err *err)
 
         if (mkdir(home->option, 0755) < 0 && errno != EEXIST)
                 return err_set(err, -errno, "making %s", home->option);
-        if (!realpath(home->option, home->dir)) /* keepers are told, and do not begin where we did */
+        if (!realpath(home->option, home->dir)) /* shims are told, and do not begin where we did */
                 return err_set(err, -errno, "looking for %s", home->option);
         r = directory_check(home->dir, err);
         if (r < 0)
@@ -174,9 +174,9 @@ static int options(struct home *home, int argc, char **argv)
         return 0;
 }
 
-int keepers_main(int argc, char **argv)
+int shims_main(int argc, char **argv)
 {
-        struct home home = { .door = -1, .signals = -1 };
+        struct home home = { .listening_socket = -1, .signals = -1 };
         struct err err = { 0 };
         int r = options(&home, argc, argv);
 
@@ -186,20 +186,20 @@ int keepers_main(int argc, char **argv)
                 return r < 0 ? 2 : 0;
         }
         home.signals = open_signals();
-        home.door = home.signals < 0 ? -1 : open_door(&home, &err);
-        if (home.door < 0) {
+        home.listening_socket = home.signals < 0 ? -1 : open_listening_socket(&home, &err);
+        if (home.listening_socket < 0) {
                 (void)fprintf(stderr, "sublet keepers: %s\n", err.text[0] ? err.text : strerror(-home.signals));
                 return 1;
         }
         (void)fprintf(stderr, "sublet keepers: at %s/keepers.sock\n", home.dir);
-        while (home.door >= 0 || home.n_keepers) { /* H3 */
-                struct pollfd fds[] = { { home.signals, POLLIN, 0 }, { home.door, POLLIN, 0 } };
+        while (home.listening_socket >= 0 || home.n_shims) { /* H3 */
+                struct pollfd fds[] = { { home.signals, POLLIN, 0 }, { home.listening_socket, POLLIN, 0 } };
 
                 if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
                         return 1;
                 if (fds[0].revents)
                         on_signal(&home);
-                if (fds[1].revents && home.door >= 0)
+                if (fds[1].revents && home.listening_socket >= 0)
                         serve(&home);
         }
         return 0;

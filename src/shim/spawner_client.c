@@ -1,4 +1,4 @@
-/* The two ends of a request to the keepers' home, see keeper_home.h: «start» with the descriptors, «started» or «failed». */
+/* The two ends of a request to the shims' home, see shim_home.h: «start» with the descriptors, «started» or «failed». */
 #include "shim/spawner.h"
 
 #include "base/cleanup.h"
@@ -28,20 +28,20 @@ static int reach(const char *dir, struct err *err)
         (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/keepers.sock", dir);
         if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
             setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
-                return err_set(err, -errno, "reaching the keepers' home");
+                return err_set(err, -errno, "reaching the shim spawner");
         if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
                 return errno == ENOENT || errno == ECONNREFUSED ?
                                -ENOENT :
-                               err_set(err, -errno, "reaching the keepers' home at %s", address.sun_path);
+                               err_set(err, -errno, "reaching the shim spawner at %s", address.sun_path);
         if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0 || who.uid != geteuid())
                 return err_say(err, -EPERM, "%s is another user's", address.sun_path);
         return TAKE_FD(fd);
 }
 
-static int send_start(int socket, const struct keeper_start *start)
+static int send_start(int socket, const struct shim_start *start)
 {
         const int from[] = { start->listener, start->daemon, start->run, start->init },
-                  numbers[] = { KEEPER_FD_LISTENER, KEEPER_FD_DAEMON, KEEPER_FD_RUN, KEEPER_FD_INIT };
+                  numbers[] = { SHIM_FD_LISTENER, SHIM_FD_DAEMON, SHIM_FD_RUN, SHIM_FD_INIT };
         json_t *body = message_new("start"), *list = json_array();
         int fds[ARRAY_SIZE(from)];
         size_t n = 0;
@@ -64,32 +64,32 @@ static int hear(int socket, pid_t *ret_process, struct err *err)
         int64_t process;
 
         if (r != MESSAGE_OK)
-                return err_say(err, -ETIMEDOUT, "the keepers' home does not answer");
+                return err_say(err, -ETIMEDOUT, "the shim spawner does not answer");
         process = message_number(message.body, "process", 0);
         if (strcmp(message_type(&message), "started") != 0 || process <= 0 || process > INT32_MAX)
-                return err_say(err, -EIO, "the keepers' home: %.160s",
+                return err_say(err, -EIO, "the shim spawner: %.160s",
                                message_text(message.body, "text", "an answer that is none"));
         *ret_process = (pid_t)process;
         return 0;
 }
 
-int keeper_home_ask(const struct keeper_start *start, pid_t *ret_process, struct err *err)
+int spawner_ask(const struct shim_start *start, pid_t *ret_process, struct err *err)
 {
         int r = reach(start->dir, err);
         _cleanup_(closep) int fd = r;
 
         if (r < 0)
-                return r == -ENOENT ? KEEPER_E_HOME : r;
+                return r == -ENOENT ? SPAWNER_E_NONE : r;
         r = send_start(fd, start);
         if (r != MESSAGE_OK)
-                return err_say(err, r < 0 ? r : -EIO, "the keepers' home takes no request");
+                return err_say(err, r < 0 ? r : -EIO, "the shim spawner takes no request");
         return hear(fd, ret_process, err);
 }
 
-int keeper_request_parse(const json_t *body, size_t n_fds, struct keeper_request *ret)
+int shim_request_parse(const json_t *body, size_t n_fds, struct shim_request *ret)
 {
         const json_t *list = json_object_get(body, "numbers");
-        struct keeper_request request = { 0 };
+        struct shim_request request = { 0 };
         unsigned int seen = 0;
 
         if (json_array_size(list) != n_fds || n_fds > MESSAGE_FDS ||
@@ -98,13 +98,12 @@ int keeper_request_parse(const json_t *body, size_t n_fds, struct keeper_request
         for (size_t i = 0; i < n_fds; i++) {
                 json_int_t number = json_integer_value(json_array_get(list, i));
 
-                if (number < KEEPER_FD_LISTENER || number >= KEEPER_N_FDS || number == KEEPER_FD_LEASE ||
-                    seen & 1u << number)
+                if (number < SHIM_FD_LISTENER || number >= SHIM_N_FDS || number == SHIM_FD_LEASE || seen & 1u << number)
                         return -EPROTO;
                 seen |= 1u << number;
                 request.numbers[i] = (int)number;
         }
-        if (!(seen & 1u << KEEPER_FD_DAEMON))
+        if (!(seen & 1u << SHIM_FD_DAEMON))
                 return -EPROTO;
         *ret = request;
         return 0;

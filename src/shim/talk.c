@@ -1,6 +1,6 @@
 /*
- * What a keeper says and hears. It never waits for a peer: what does not fit into a socket is not said, and
- * the peer reads the board or the report instead. Events come from the gate's threads, the rest from the main one.
+ * What a shim says and hears. It never waits for a peer: what does not fit into a socket is not said, and
+ * the peer reads the control block or the report instead. Events come from the gate's threads, the rest from the main one.
  */
 #include "shim/inside.h"
 
@@ -34,21 +34,21 @@ static int say(int socket, json_t *body, const int *fds, size_t n_fds)
 }
 
 /* Both get a copy of their own. */
-static void say_both(struct keeper *keeper, json_t *body)
+static void say_both(struct shim *shim, json_t *body)
 {
-        (void)say(keeper->run, json_deep_copy(body), NULL, 0);
-        (void)say(keeper->daemon, body, NULL, 0);
+        (void)say(shim->run, json_deep_copy(body), NULL, 0);
+        (void)say(shim->daemon, body, NULL, 0);
 }
 
-void talk_event(void *context, enum gate_event event, pid_t process, const char *detail)
+void talk_event(void *context, enum event_kind event, pid_t process, const char *detail)
 {
-        struct keeper *keeper = context;
+        struct shim *shim = context;
         nsec now = clock_now();
         json_t *body;
-        LOCKED(&keeper->talk_lock);
+        LOCKED(&shim->talk_lock);
 
-        if (keeper->events[event].told_at && now - keeper->events[event].told_at < EVENT_PERIOD) {
-                keeper->events[event].n_untold++;
+        if (shim->events[event].told_at && now - shim->events[event].told_at < EVENT_PERIOD) {
+                shim->events[event].n_untold++;
                 return;
         }
         body = message_new("event");
@@ -57,42 +57,42 @@ void talk_event(void *context, enum gate_event event, pid_t process, const char 
         (void)json_object_set_new(body, "name", json_string(gate_event_name(event)));
         (void)json_object_set_new(body, "level", json_string(event_texts[event].level));
         (void)json_object_set_new(body, "line", json_string(event_texts[event].line));
-        (void)json_object_set_new(body, "tenant", json_string(keeper->terms.tenant));
+        (void)json_object_set_new(body, "tenant", json_string(shim->terms.tenant));
         (void)json_object_set_new(body, "process", json_integer(process));
         (void)json_object_set_new(body, "text", json_string(detail));
-        (void)json_object_set_new(body, "untold", json_integer((json_int_t)keeper->events[event].n_untold));
-        keeper->events[event].told_at = now;
-        keeper->events[event].n_untold = 0;
-        say_both(keeper, body);
+        (void)json_object_set_new(body, "untold", json_integer((json_int_t)shim->events[event].n_untold));
+        shim->events[event].told_at = now;
+        shim->events[event].n_untold = 0;
+        say_both(shim, body);
 }
 
-void talk_failed(struct keeper *keeper, const char *text)
+void talk_failed(struct shim *shim, const char *text)
 {
         json_t *body = message_new("failed");
-        LOCKED(&keeper->talk_lock);
+        LOCKED(&shim->talk_lock);
 
-        (void)json_object_set_new(body, "tenant", json_string(keeper->terms.tenant));
+        (void)json_object_set_new(body, "tenant", json_string(shim->terms.tenant));
         (void)json_object_set_new(body, "text", json_string(text));
-        say_both(keeper, body);
+        say_both(shim, body);
 }
 
 /* ---- the daemon ---------------------------------------------------------------------------------- */
 
-static bool hello(struct keeper *keeper, int socket)
+static bool hello(struct shim *shim, int socket)
 {
-        json_t *body = message_new("hello"), *lease = message_lease_new(&keeper->terms);
+        json_t *body = message_new("hello"), *lease = message_lease_new(&shim->terms);
 
-        (void)json_object_set_new(body, "tenant", json_string(keeper->terms.tenant));
+        (void)json_object_set_new(body, "tenant", json_string(shim->terms.tenant));
         (void)json_object_set_new(body, "keeper", json_integer(getpid()));
         (void)json_object_set_new(body, "lease", lease);
-        return say(socket, body, &keeper->board_fd, 1) == MESSAGE_OK;
+        return say(socket, body, &shim->control_block_fd, 1) == MESSAGE_OK;
 }
 
-bool talk_hello(struct keeper *keeper)
+bool talk_hello(struct shim *shim)
 {
-        LOCKED(&keeper->talk_lock);
+        LOCKED(&shim->talk_lock);
 
-        return hello(keeper, keeper->daemon);
+        return hello(shim, shim->daemon);
 }
 
 static int reach(const char *dir)
@@ -107,26 +107,26 @@ static int reach(const char *dir)
         return TAKE_FD(fd);
 }
 
-bool talk_reconnect(struct keeper *keeper)
+bool talk_reconnect(struct shim *shim)
 {
-        int fd = reach(keeper->dir);
-        LOCKED(&keeper->talk_lock);
+        int fd = reach(shim->dir);
+        LOCKED(&shim->talk_lock);
 
-        if (fd >= 0 && !hello(keeper, fd))
+        if (fd >= 0 && !hello(shim, fd))
                 closep(&fd);
-        keeper->daemon = fd < 0 ? -1 : fd;
+        shim->daemon = fd < 0 ? -1 : fd;
         return fd >= 0;
 }
 
-static void hang_up(struct keeper *keeper, int *socket)
+static void hang_up(struct shim *shim, int *socket)
 {
-        LOCKED(&keeper->talk_lock);
+        LOCKED(&shim->talk_lock);
 
         closep(socket);
 }
 
 /* "mem": { "0": bytes, ... }; what does not fit the lease changes nothing. NULL: fine, or what is wrong. */
-static const char *check_memory(const struct keeper *keeper, const json_t *memory)
+static const char *check_memory(const struct shim *shim, const json_t *memory)
 {
         const char *name;
         const json_t *size;
@@ -135,8 +135,8 @@ static const char *check_memory(const struct keeper *keeper, const json_t *memor
         {
                 uint64_t index;
 
-                if (number_parse(name, &index) < 0 || index >= keeper->lease.n_devices ||
-                    !keeper->lease.devices[index].is_granted)
+                if (number_parse(name, &index) < 0 || index >= shim->lease.n_devices ||
+                    !shim->lease.devices[index].is_granted)
                         return "the lease has no such device";
                 if (!json_is_integer(size) || json_integer_value(size) < 0)
                         return "not a size";
@@ -144,7 +144,7 @@ static const char *check_memory(const struct keeper *keeper, const json_t *memor
         return NULL;
 }
 
-static void set_memory(struct keeper *keeper, const json_t *memory)
+static void set_memory(struct shim *shim, const json_t *memory)
 {
         const char *name;
         const json_t *size;
@@ -154,125 +154,125 @@ static void set_memory(struct keeper *keeper, const json_t *memory)
                 uint64_t index = 0;
 
                 (void)number_parse(name, &index);
-                keeper->terms.devices[index].quota = (bytes)json_integer_value(size);
-                gate_quota_set(keeper->gate, (unsigned int)index, keeper->terms.devices[index].quota);
+                shim->terms.devices[index].quota = (bytes)json_integer_value(size);
+                gate_quota_set(shim->gate, (unsigned int)index, shim->terms.devices[index].quota);
         }
 }
 
-/* Share, cap and class are on the board; here they are kept for the next daemon. */
-static void set_terms(struct keeper *keeper, const json_t *body)
+/* Share, cap and class are on the control block; here they are kept for the next daemon. */
+static void set_terms(struct shim *shim, const json_t *body)
 {
         int64_t host = message_number(body, "host_bytes", -1);
-        int64_t share = message_number(body, "share", keeper->terms.share);
-        int64_t cap = message_number(body, "cap", keeper->terms.cap);
+        int64_t share = message_number(body, "share", shim->terms.share);
+        int64_t cap = message_number(body, "cap", shim->terms.cap);
 
         if (host >= 0) {
-                keeper->terms.host = (bytes)host;
-                gate_host_set(keeper->gate, (bytes)host);
+                shim->terms.host = (bytes)host;
+                gate_host_set(shim->gate, (bytes)host);
         }
         if (share >= 0 && share <= TURNS_WHOLE)
-                keeper->terms.share = (permille)share;
+                shim->terms.share = (permille)share;
         if (cap > 0 && cap <= TURNS_WHOLE)
-                keeper->terms.cap = (permille)cap;
-        (void)turns_class_parse(message_text(body, "class", ""), &keeper->terms.class);
+                shim->terms.cap = (permille)cap;
+        (void)turns_class_parse(message_text(body, "class", ""), &shim->terms.class);
 }
 
-static void on_set(struct keeper *keeper, const json_t *body)
+static void on_set(struct shim *shim, const json_t *body)
 {
         const json_t *memory = json_object_get(body, "mem");
-        const char *wrong = check_memory(keeper, memory);
+        const char *wrong = check_memory(shim, memory);
         json_t *answer = message_new("changed");
 
         if (!wrong) {
-                set_memory(keeper, memory);
-                set_terms(keeper, body);
+                set_memory(shim, memory);
+                set_terms(shim, body);
         }
         (void)json_object_set_new(answer, "serial", json_integer(message_number(body, "serial", 0)));
         (void)json_object_set_new(answer, "ok", json_boolean(!wrong));
         (void)json_object_set_new(answer, "text", json_string(wrong ? wrong : ""));
         {
-                LOCKED(&keeper->talk_lock);
-                (void)say(keeper->daemon, answer, NULL, 0);
+                LOCKED(&shim->talk_lock);
+                (void)say(shim->daemon, answer, NULL, 0);
         }
 }
 
 /* The container's runtime put another process into it. A gate that is full, or over, closes it: that process has no GPU. */
-static void on_join(struct keeper *keeper, struct message *message)
+static void on_join(struct shim *shim, struct message *message)
 {
         int listener = message_take_fd(message, 0);
 
-        if (listener >= 0 && gate_join(keeper->gate, listener) < 0)
+        if (listener >= 0 && gate_join(shim->gate, listener) < 0)
                 (void)close(listener);
 }
 
 /* What the daemon has to say to whoever waits for the tenant: its device is lost, say. */
-static void pass_on(struct keeper *keeper, json_t *body)
+static void pass_on(struct shim *shim, json_t *body)
 {
-        LOCKED(&keeper->talk_lock);
+        LOCKED(&shim->talk_lock);
 
-        (void)say(keeper->run, json_incref(body), NULL, 0);
+        (void)say(shim->run, json_incref(body), NULL, 0);
 }
 
-void talk_daemon(struct keeper *keeper)
+void talk_daemon(struct shim *shim)
 {
         _cleanup_(message_done) struct message message = { 0 };
-        int r = message_receive(keeper->daemon, &message);
+        int r = message_receive(shim->daemon, &message);
 
         if (r == MESSAGE_E_CLOSED || (r < 0 && r != -EPROTO))
-                hang_up(keeper, &keeper->daemon);
+                hang_up(shim, &shim->daemon);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "set"))
-                on_set(keeper, message.body);
+                on_set(shim, message.body);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "join"))
-                on_join(keeper, &message);
+                on_join(shim, &message);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "end"))
-                keeper_end_tenant(keeper);
+                shim_end_tenant(shim);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "event"))
-                pass_on(keeper, message.body);
+                pass_on(shim, message.body);
 }
 
 /* ---- `sublet run` -------------------------------------------------------------------------------- */
 
 /* It says nothing, and lasts as long as its command: when it is gone first, it was killed, and its tenant ends with
  * it (run_daemon.c). */
-void talk_run(struct keeper *keeper)
+void talk_run(struct shim *shim)
 {
         _cleanup_(message_done) struct message message = { 0 };
-        int r = message_receive(keeper->run, &message);
+        int r = message_receive(shim->run, &message);
 
         if (r != MESSAGE_E_CLOSED && (r >= 0 || r == -EPROTO))
                 return;
-        hang_up(keeper, &keeper->run);
-        keeper_end_tenant(keeper);
+        hang_up(shim, &shim->run);
+        shim_end_tenant(shim);
 }
 
 /* ---- the end ------------------------------------------------------------------------------------- */
 
-/* Last words; the lock is held. The daemon first: when run ends, who comes next finds the name and the memory free (keepers_settle). */
-static bool say_ended(struct keeper *keeper, json_t *report)
+/* Last words; the lock is held. The daemon first: when run ends, who comes next finds the name and the memory free (shims_settle). */
+static bool say_ended(struct shim *shim, json_t *report)
 {
         json_t *ended = message_new("ended"), *body = message_new("report");
         bool is_told;
 
-        (void)json_object_set_new(ended, "tenant", json_string(keeper->terms.tenant));
+        (void)json_object_set_new(ended, "tenant", json_string(shim->terms.tenant));
         (void)json_object_set(ended, "report", report);
         (void)json_object_update(body, report);
-        is_told = say(keeper->daemon, ended, NULL, 0) == MESSAGE_OK;
-        (void)say(keeper->run, body, NULL, 0);
-        closep(&keeper->run);
+        is_told = say(shim->daemon, ended, NULL, 0) == MESSAGE_OK;
+        (void)say(shim->run, body, NULL, 0);
+        closep(&shim->run);
         return is_told;
 }
 
-bool talk_ended(struct keeper *keeper, nsec elapsed)
+bool talk_ended(struct shim *shim, nsec elapsed)
 {
-        struct report what = { .tenant = keeper->terms.tenant, .lease = &keeper->lease, .elapsed = elapsed };
+        struct report what = { .tenant = shim->terms.tenant, .lease = &shim->lease, .elapsed = elapsed };
         json_t *report;
         bool is_told;
 
-        gate_stats(keeper->gate, &what.stats);
+        gate_stats(shim->gate, &what.stats);
         report = report_new(&what);
         {
-                LOCKED(&keeper->talk_lock);
-                is_told = say_ended(keeper, report);
+                LOCKED(&shim->talk_lock);
+                is_told = say_ended(shim, report);
         }
         json_decref(report);
         return is_told;

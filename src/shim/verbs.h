@@ -1,5 +1,5 @@
 /* The verbs of this room; see src/verbs.def. */
 #pragma once
 
-int keeper_main(int argc, char **argv);
-int keepers_main(int argc, char **argv);
+int shim_main(int argc, char **argv);
+int shims_main(int argc, char **argv);

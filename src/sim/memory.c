@@ -167,41 +167,42 @@ static void tell_pages(struct memory *memory)
 
 /* ---- allocation: NV_MEMORY_ALLOCATION_PARAMS ------------------------------------------------- */
 
-struct wish {
+struct desired {
         uint32_t owner, flags, attr, attr2, internal;
         uint64_t size;
 };
 
 /* A fault may refuse it, as a heap without room would. */
-static int take_video(struct object *object, const struct wish *wish)
+static int take_video(struct object *object, const struct desired *desired)
 {
         struct faults *faults = &object->gpu->machine->faults;
 
         if (faults->oom_at && --faults->oom_at == 0)
                 return HEAP_E_FULL;
-        return mem_new(object->gpu, wish->size, wish->attr, wish->attr2, &object->memory);
+        return mem_new(object->gpu, desired->size, desired->attr, desired->attr2, &object->memory);
 }
 
-static uint32_t memory_make(struct object *object, const struct wish *wish)
+static uint32_t memory_make(struct object *object, const struct desired *desired)
 {
         bool is_video = object->class_number == RM_CLASS_VIDEO_MEMORY;
         int r;
 
-        if (wish->internal || !wish->size)
+        if (desired->internal || !desired->size)
                 return RM_STATUS_INVALID_ARGUMENT;
         if (object->class_number == CLASS_DEVICELESS) {
-                if (!(wish->attr2 & ATTR2_READ_ONLY))
+                if (!(desired->attr2 & ATTR2_READ_ONLY))
                         return RM_STATUS_INVALID_ARGUMENT;
-        } else if (!wish->owner || wish->owner == UINT32_MAX) {
+        } else if (!desired->owner || desired->owner == UINT32_MAX) {
                 return STATUS_INVALID_OWNER;
         } else if (!object->gpu) {
                 return SIM_STATUS_INVALID_PARENT;
-        } else if ((RM_ATTR_LOCATION(wish->attr) == 0) != is_video) {
+        } else if ((RM_ATTR_LOCATION(desired->attr) == 0) != is_video) {
                 return RM_STATUS_INVALID_ARGUMENT;
         }
-        if (wish->flags & RM_FLAG_VIRTUAL)
+        if (desired->flags & RM_FLAG_VIRTUAL)
                 return RM_STATUS_INVALID_ARGUMENT;
-        r = is_video ? take_video(object, wish) : mem_new(NULL, wish->size, wish->attr, wish->attr2, &object->memory);
+        r = is_video ? take_video(object, desired) :
+                       mem_new(NULL, desired->size, desired->attr, desired->attr2, &object->memory);
         if (r != HEAP_OK)
                 return RM_STATUS_NO_MEMORY;
         object->memory->n_handles = 1;
@@ -211,19 +212,19 @@ static uint32_t memory_make(struct object *object, const struct wish *wish)
 
 uint32_t mem_alloc(struct object *object, struct part *params)
 {
-        struct wish wish = { .owner = rm_get32(params->data, params->size, 0),
-                             .flags = rm_get32(params->data, params->size, 8),
-                             .attr = rm_get32(params->data, params->size, 24),
-                             .attr2 = rm_get32(params->data, params->size, 28),
-                             .internal = rm_get32(params->data, params->size, 112),
-                             .size = rm_get64(params->data, params->size, 64) };
+        struct desired desired = { .owner = rm_get32(params->data, params->size, 0),
+                                   .flags = rm_get32(params->data, params->size, 8),
+                                   .attr = rm_get32(params->data, params->size, 24),
+                                   .attr2 = rm_get32(params->data, params->size, 28),
+                                   .internal = rm_get32(params->data, params->size, 112),
+                                   .size = rm_get64(params->data, params->size, 64) };
         uint32_t status;
 
         if (!params->size)
                 return RM_STATUS_INVALID_ARGUMENT;
         if (object->class_number == CLASS_VIRTUAL)
                 return RM_STATUS_OK; /* addresses only */
-        status = memory_make(object, &wish);
+        status = memory_make(object, &desired);
         if (status != RM_STATUS_OK)
                 return status;
         rm_put32(params->data, params->size, 24, object->memory->attr);
@@ -239,14 +240,14 @@ uint32_t mem_alloc(struct object *object, struct part *params)
 static uint32_t heap_alloc(struct machine *machine, struct ask *ask)
 {
         struct part *block = &ask->block;
-        struct wish wish = { .owner = rm_get32(block->data, block->size, 40),
-                             .flags = rm_get32(block->data, block->size, 52),
-                             .attr = rm_get32(block->data, block->size, 56),
-                             .attr2 = rm_get32(block->data, block->size, 144),
-                             .size = rm_get64(block->data, block->size, 88) };
-        uint32_t class_number = wish.flags & RM_FLAG_VIRTUAL     ? CLASS_VIRTUAL :
-                                RM_ATTR_LOCATION(wish.attr) == 0 ? RM_CLASS_VIDEO_MEMORY :
-                                                                   RM_CLASS_HOST_MEMORY;
+        struct desired desired = { .owner = rm_get32(block->data, block->size, 40),
+                                   .flags = rm_get32(block->data, block->size, 52),
+                                   .attr = rm_get32(block->data, block->size, 56),
+                                   .attr2 = rm_get32(block->data, block->size, 144),
+                                   .size = rm_get64(block->data, block->size, 88) };
+        uint32_t class_number = desired.flags & RM_FLAG_VIRTUAL     ? CLASS_VIRTUAL :
+                                RM_ATTR_LOCATION(desired.attr) == 0 ? RM_CLASS_VIDEO_MEMORY :
+                                                                      RM_CLASS_HOST_MEMORY;
         struct object *object;
         uint32_t status = RM_STATUS_OK;
         int r;
@@ -255,7 +256,7 @@ static uint32_t heap_alloc(struct machine *machine, struct ask *ask)
         if (r != HANDLES_OK)
                 return alloc_status(r);
         if (class_number != CLASS_VIRTUAL)
-                status = memory_make(object, &wish);
+                status = memory_make(object, &desired);
         if (status != RM_STATUS_OK) {
                 handles_free(&machine->handles, object);
                 return status;

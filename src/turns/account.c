@@ -16,20 +16,20 @@ static void predict(struct turns *turns, nsec from)
                 const struct hold *hold = &turns->holds[i];
                 nsec since = most(hold->from, from);
 
-                if (hold->seat != NOBODY && until > since)
-                        turns->seats[hold->seat].used += until - since;
+                if (hold->entity != NOBODY && until > since)
+                        turns->entities[hold->entity].used += until - since;
                 until = least(until, hold->from);
         }
 }
 
-static void note_starts(struct seat *seat, const struct turns_tenant *tenant)
+static void note_starts(struct entity *entity, const struct turns_tenant *tenant)
 {
-        if (tenant->n_starts > seat->n_starts)
-                seat->n_comings = (unsigned int)(tenant->n_starts - seat->n_starts);
+        if (tenant->n_starts > entity->n_starts)
+                entity->n_comings = (unsigned int)(tenant->n_starts - entity->n_starts);
         else
-                seat->n_comings = tenant->started_at > seat->started_at;
-        seat->n_starts = tenant->n_starts;
-        seat->started_at = most(seat->started_at, tenant->started_at);
+                entity->n_comings = tenant->started_at > entity->started_at;
+        entity->n_starts = tenant->n_starts;
+        entity->started_at = most(entity->started_at, tenant->started_at);
 }
 
 /* Of one step. */
@@ -38,39 +38,39 @@ struct turn_sums {
         nsec slices; /* of those who were on the device */
 };
 
-/* What a guest may have waited for others: at each coming a slice of everybody who was there too. */
-static nsec waited(const struct turns *turns, const struct seat *seat, const struct turn_sums *sums)
+/* What a always-on tenant may have waited for others: at each coming a slice of everybody who was there too. */
+static nsec waited(const struct turns *turns, const struct entity *entity, const struct turn_sums *sums)
 {
         nsec passed = turns->now - turns->before, waited;
 
-        if (seat->is_member || sums->spent <= seat->spent)
+        if (entity->is_time_sliced || sums->spent <= entity->spent)
                 return 0;
-        waited = seat->n_comings * (sums->slices - (seat->n_comings ? slices_of(seat) : 0) + SWITCH);
-        return least(waited, most(passed - seat->spent, 0));
+        waited = entity->n_comings * (sums->slices - (entity->n_comings ? slices_of(entity) : 0) + SWITCH);
+        return least(waited, most(passed - entity->spent, 0));
 }
 
-/* A guest pays for its use beyond its share, and for having waited: a tenant that the holder's slices hold back
+/* A always-on tenant pays for its use beyond its share, and for having waited: a tenant that the holder's slices hold back
  * looks as if it wanted little. */
-static void account_debt(struct turns *turns, struct seat *seat, const struct turn_sums *sums)
+static void account_debt(struct turns *turns, struct entity *entity, const struct turn_sums *sums)
 {
-        nsec passed = turns->now - turns->before, wanted = seat->spent + waited(turns, seat, sums);
+        nsec passed = turns->now - turns->before, wanted = entity->spent + waited(turns, entity, sums);
 
-        if (sums->spent > seat->spent && wanted > passed / 10 * 9)
-                seat->eager += passed;
+        if (sums->spent > entity->spent && wanted > passed / 10 * 9)
+                entity->eager += passed;
         else if (passed > 0)
-                seat->eager = 0;
-        seat->debt += wanted - part(passed, seat->share);
-        seat->debt = least(most(seat->debt, 0), 2 * seat->allowance);
+                entity->eager = 0;
+        entity->debt += wanted - part(passed, entity->share);
+        entity->debt = least(most(entity->debt, 0), 2 * entity->allowance);
 }
 
 /* Strict: owed is what is missing of the promise itself. What is not used is lost. */
 static void account_promised(struct turns *turns)
 {
         for (size_t i = 0; i < turns->n; i++) {
-                struct seat *seat = &turns->seats[i];
+                struct entity *entity = &turns->entities[i];
 
-                seat->owed += part(turns->now - turns->before, seat->share) - seat->spent;
-                seat->owed = least(most(seat->owed, -turns->period), turns->period);
+                entity->owed += part(turns->now - turns->before, entity->share) - entity->spent;
+                entity->owed = least(most(entity->owed, -turns->period), turns->period);
         }
 }
 
@@ -79,17 +79,17 @@ static void account_owed(struct turns *turns)
         nsec spent = 0, weights = 0, bound = turns->period;
 
         for (size_t i = 0; i < turns->n; i++)
-                if (turns->seats[i].is_member) {
-                        spent += turns->seats[i].spent;
-                        weights += turns->seats[i].weight;
+                if (turns->entities[i].is_time_sliced) {
+                        spent += turns->entities[i].spent;
+                        weights += turns->entities[i].weight;
                 }
         for (size_t i = 0; i < turns->n; i++) {
-                struct seat *seat = &turns->seats[i];
+                struct entity *entity = &turns->entities[i];
 
-                if (!seat->is_member || !weights)
+                if (!entity->is_time_sliced || !weights)
                         continue;
-                seat->owed += spent * (nsec)seat->weight / weights - seat->spent;
-                seat->owed = least(most(seat->owed, -bound), bound);
+                entity->owed += spent * (nsec)entity->weight / weights - entity->spent;
+                entity->owed = least(most(entity->owed, -bound), bound);
         }
 }
 
@@ -100,39 +100,39 @@ void account_update(struct turns *turns, const struct turns_view *view)
 
         turns->metered_until = until;
         for (size_t i = 0; i < turns->n; i++) {
-                struct seat *seat = &turns->seats[i];
+                struct entity *entity = &turns->entities[i];
 
-                seat->spent = seat->used; /* of the call before */
-                seat->counted = most(view->tenants[i].used, seat->counted);
-                seat->used = seat->counted;
-                note_starts(seat, &view->tenants[i]);
-                seat->n_groups = view->tenants[i].n_groups ? view->tenants[i].n_groups : 1;
+                entity->spent = entity->used; /* of the call before */
+                entity->counted = most(view->tenants[i].used, entity->counted);
+                entity->used = entity->counted;
+                note_starts(entity, &view->tenants[i]);
+                entity->n_groups = view->tenants[i].n_groups ? view->tenants[i].n_groups : 1;
         }
         predict(turns, until);
         for (size_t i = 0; i < turns->n; i++) {
-                struct seat *seat = &turns->seats[i];
+                struct entity *entity = &turns->entities[i];
 
-                seat->spent = seat->used - seat->spent;
-                sums.spent += seat->spent;
-                if (seat->spent > 0 || seat->n_comings)
-                        sums.slices += slices_of(seat);
+                entity->spent = entity->used - entity->spent;
+                sums.spent += entity->spent;
+                if (entity->spent > 0 || entity->n_comings)
+                        sums.slices += slices_of(entity);
         }
         for (size_t i = 0; i < turns->n; i++)
-                account_debt(turns, &turns->seats[i], &sums);
+                account_debt(turns, &turns->entities[i], &sums);
         if (turns->policy == TURNS_POLICY_STRICT)
                 account_promised(turns);
         else
                 account_owed(turns);
 }
 
-void account_hold(struct turns *turns, int seat)
+void account_hold(struct turns *turns, int entity)
 {
-        if (turns->n_holds && turns->holds[turns->n_holds - 1].seat == seat)
+        if (turns->n_holds && turns->holds[turns->n_holds - 1].entity == entity)
                 return;
         if (turns->n_holds == N_HOLDS) {
                 for (unsigned int i = 1; i < N_HOLDS; i++)
                         turns->holds[i - 1] = turns->holds[i];
                 turns->n_holds--;
         }
-        turns->holds[turns->n_holds++] = (struct hold){ .from = turns->now, .seat = seat };
+        turns->holds[turns->n_holds++] = (struct hold){ .from = turns->now, .entity = entity };
 }

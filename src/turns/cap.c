@@ -3,12 +3,12 @@
  *
  *      C1  time goes in cycles that divide a second, and each gives the tenant the cap's part of it. When that is
  *          used up the tenant is off until the next cycle: alone on the device it is on and off in pulses.
- *          A member's turns are of that length anyway;
+ *          A time-sliced tenant's turns are of that length anyway;
  *      C2  a look at the last second makes it strict: a tenant that was late in one cycle and is early in the next
  *          could have a part too much in the second that begins between.
  *
  * Both take the worst of what the meter has not said yet, and leave MARGIN for calls that come late.
- * Nothing is known of the time before a tenant's seat: it counts as unused.
+ * Nothing is known of the time before a tenant's entity: it counts as unused.
  */
 #include "turns/inside.h"
 
@@ -82,7 +82,7 @@ uint32_t cap_rate(const struct turns_tenant *tenant)
         return rate > 5 * margin ? rate - margin : rate / 5 * 4;
 }
 
-/* A turn of the rota, if it has enough for a pulse. */
+/* A turn of the round robin, if it has enough for a pulse. */
 static nsec cycle_of(const struct turns *turns, uint32_t rate)
 {
         static const nsec longer[] = { 100 * NSEC_PER_MSEC, 200 * NSEC_PER_MSEC, 500 * NSEC_PER_MSEC };
@@ -94,72 +94,72 @@ static nsec cycle_of(const struct turns *turns, uint32_t rate)
         return cycle;
 }
 
-static void refill(const struct turns *turns, struct seat *seat, uint32_t rate)
+static void refill(const struct turns *turns, struct entity *entity, uint32_t rate)
 {
         nsec cycle = cycle_of(turns, rate), pulse = part(cycle, rate), n;
 
-        if (seat->is_new) {
-                seat->tokens = pulse;
-                seat->cycle_at = turns->now;
+        if (entity->is_new) {
+                entity->tokens = pulse;
+                entity->cycle_at = turns->now;
                 return;
         }
-        n = (turns->now - seat->cycle_at) / cycle;
-        seat->cycle_at += n * cycle;
-        seat->tokens = least(seat->tokens - seat->spent + least(n, 10) * pulse, pulse + pulse / 10);
-        seat->tokens = most(seat->tokens, -part(SECOND, rate));
+        n = (turns->now - entity->cycle_at) / cycle;
+        entity->cycle_at += n * cycle;
+        entity->tokens = least(entity->tokens - entity->spent + least(n, 10) * pulse, pulse + pulse / 10);
+        entity->tokens = most(entity->tokens, -part(SECOND, rate));
 }
 
 /* What it can have had at most until now. */
-static nsec worst(const struct turns *turns, const struct seat *seat, const struct turns_tenant *tenant)
+static nsec worst(const struct turns *turns, const struct entity *entity, const struct turns_tenant *tenant)
 {
         nsec unseen = turns->now - turns->metered_until;
 
-        if (!seat->is_on && seat->on_since + LEAD < turns->metered_until)
-                return seat->counted;
+        if (!entity->is_on && entity->on_since + LEAD < turns->metered_until)
+                return entity->counted;
         if (!tenant->is_resident && unseen < LATE)
-                return seat->counted;
-        if (seat->is_on)
-                unseen = least(unseen, turns->now - seat->on_since);
-        return seat->counted + unseen;
+                return entity->counted;
+        if (entity->is_on)
+                unseen = least(unseen, turns->now - entity->on_since);
+        return entity->counted + unseen;
 }
 
-/* The rota makes it even then: its turns are of the cap's part. */
-static bool takes_turns(const struct turns *turns, const struct seat *seat)
+/* The round robin makes it even then: its turns are of the cap's part. */
+static bool takes_turns(const struct turns *turns, const struct entity *entity)
 {
-        return seat->is_member && (turns->n_members > 1 || turns->policy == TURNS_POLICY_STRICT);
+        return entity->is_time_sliced && (turns->n_time_sliced > 1 || turns->policy == TURNS_POLICY_STRICT);
 }
 
-static void limit(struct turns *turns, struct seat *seat, const struct turns_tenant *tenant)
+static void limit(struct turns *turns, struct entity *entity, const struct turns_tenant *tenant)
 {
         uint32_t rate = cap_rate(tenant);
         nsec second = part(SECOND, tenant->cap * (PPM / TURNS_WHOLE)) - MARGIN, left;
 
-        refill(turns, seat, rate);
-        usage_put(&seat->usage, turns->metered_until, seat->counted);
-        second -= worst(turns, seat, tenant) - usage_at(&seat->usage, turns->now - SECOND);
-        left = takes_turns(turns, seat) ? second : least(seat->tokens, second);
+        refill(turns, entity, rate);
+        usage_put(&entity->usage, turns->metered_until, entity->counted);
+        second -= worst(turns, entity, tenant) - usage_at(&entity->usage, turns->now - SECOND);
+        left = takes_turns(turns, entity) ? second : least(entity->tokens, second);
 
-        seat->is_blocked = left <= (seat->is_blocked ? 2 * LEAD : LEAD);
-        seat->burnt = most(part(cycle_of(turns, rate), rate) - seat->tokens, 0);
-        seat->stops_at = turns->now + left - LEAD;
-        if (seat->is_blocked)
-                wake_at(turns,
-                        seat->tokens > 2 * LEAD ? turns->now + NSEC_PER_MSEC : seat->cycle_at + cycle_of(turns, rate));
+        entity->is_blocked = left <= (entity->is_blocked ? 2 * LEAD : LEAD);
+        entity->burnt = most(part(cycle_of(turns, rate), rate) - entity->tokens, 0);
+        entity->stops_at = turns->now + left - LEAD;
+        if (entity->is_blocked)
+                wake_at(turns, entity->tokens > 2 * LEAD ? turns->now + NSEC_PER_MSEC :
+                                                           entity->cycle_at + cycle_of(turns, rate));
 }
 
 void cap_update(struct turns *turns, const struct turns_view *view)
 {
         for (size_t i = 0; i < turns->n; i++) {
-                struct seat *seat = &turns->seats[i];
+                struct entity *entity = &turns->entities[i];
 
-                seat->most = view->tenants[i].cap < TURNS_WHOLE ? cap_rate(&view->tenants[i]) : PPM;
+                entity->most = view->tenants[i].cap < TURNS_WHOLE ? cap_rate(&view->tenants[i]) : PPM;
                 if (!view->tenants[i].cap)
-                        seat->is_blocked = true;
+                        entity->is_blocked = true;
                 else if (view->tenants[i].cap < TURNS_WHOLE)
-                        limit(turns, seat, &view->tenants[i]);
+                        limit(turns, entity, &view->tenants[i]);
                 else {
-                        seat->is_blocked = false;
-                        seat->stops_at = INT64_MAX;
+                        entity->is_blocked = false;
+                        entity->stops_at = INT64_MAX;
                 }
         }
 }

@@ -1,10 +1,10 @@
 /*
  * Classes by slices: a tenant that comes onto the device waits for the rest of another's slice.
  *
- *      normal   has slices of a millisecond while it takes turns: so long may a guest wait;
- *      latency  is a guest while it is within its share, and everybody else's slice is then tiny: it comes on
+ *      normal   has slices of a millisecond while it takes turns: so long may a always-on tenant wait;
+ *      latency  is a always-on tenant while it is within its share, and everybody else's slice is then tiny: it comes on
  *               within a switch. Its own slice is long, so it is not interrupted;
- *      batch    has a tiny slice always: it gives way to any guest.
+ *      batch    has a tiny slice always: it gives way to any always-on tenant.
  *
  * The groups of one tenant (several processes) share its turn by its own slices: those of such a tenant are longer.
  * Slices change only with the tenants and their classes, not with turns: setting one costs a call per group.
@@ -12,39 +12,39 @@
 #include "turns/inside.h"
 
 /* Of class latency, and within its share. */
-static bool is_hasty(const struct turns_tenant *tenant, const struct seat *seat)
+static bool is_hasty(const struct turns_tenant *tenant, const struct entity *entity)
 {
-        return tenant->class == TURNS_LATENCY && !seat->is_member && seat->debt <= seat->allowance;
+        return tenant->class == TURNS_LATENCY && !entity->is_time_sliced && entity->debt <= entity->allowance;
 }
 
 static bool has_hasty(const struct turns *turns, const struct turns_view *view)
 {
         for (size_t i = 0; i < turns->n; i++)
-                if (is_hasty(&view->tenants[i], &turns->seats[i]))
+                if (is_hasty(&view->tenants[i], &turns->entities[i]))
                         return true;
         return false;
 }
 
-static nsec own_slice(const struct seat *seat)
+static nsec own_slice(const struct entity *entity)
 {
-        if (seat->n_groups > 1)
+        if (entity->n_groups > 1)
                 return SLICE_SHARED;
-        return seat->is_member ? SLICE_MEMBER : SLICE_GUEST;
+        return entity->is_time_sliced ? SLICE_TIME_SLICED : SLICE_ALWAYS_ON;
 }
 
 /* Two of those that give way would cut each other into pieces shorter than a switch; one alone cannot. */
 static nsec tiny_slice(const struct turns *turns, const struct turns_view *view)
 {
         size_t n_guests = 0;
-        bool has_members = false;
+        bool has_time_sliced = false;
 
         for (size_t i = 0; i < turns->n; i++) {
-                if (turns->seats[i].is_member)
-                        has_members = true; /* of whom one at a time is on */
-                else if (!is_hasty(&view->tenants[i], &turns->seats[i]))
+                if (turns->entities[i].is_time_sliced)
+                        has_time_sliced = true; /* of whom one at a time is on */
+                else if (!is_hasty(&view->tenants[i], &turns->entities[i]))
                         n_guests++;
         }
-        return n_guests + has_members <= 1 ? SLICE_INSTANT : SLICE_TINY;
+        return n_guests + has_time_sliced <= 1 ? SLICE_INSTANT : SLICE_TINY;
 }
 
 void class_set(const struct turns *turns, const struct turns_view *view, struct turns_order *orders)
@@ -53,11 +53,11 @@ void class_set(const struct turns *turns, const struct turns_view *view, struct 
         nsec tiny = tiny_slice(turns, view);
 
         for (size_t i = 0; i < turns->n; i++) {
-                if (is_hasty(&view->tenants[i], &turns->seats[i]))
+                if (is_hasty(&view->tenants[i], &turns->entities[i]))
                         orders[i].slice = SLICE_LATENCY;
                 else if (is_hurried || view->tenants[i].class == TURNS_BATCH)
-                        orders[i].slice = turns->seats[i].n_groups > 1 ? SLICE_SHARED_TINY : tiny;
+                        orders[i].slice = turns->entities[i].n_groups > 1 ? SLICE_SHARED_TINY : tiny;
                 else if (turns->policy != TURNS_POLICY_SLICES)
-                        orders[i].slice = own_slice(&turns->seats[i]);
+                        orders[i].slice = own_slice(&turns->entities[i]);
         }
 }

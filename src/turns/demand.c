@@ -2,11 +2,11 @@
  * Who wants the device, and how much.
  *
  * The device's own account answers most of it:
- *      D1  a guest that uses (or waits for) more than its share is a member: account.c keeps the debt;
+ *      D1  a always-on tenant that uses (or waits for) more than its share is a time-sliced tenant: account.c keeps the debt;
  *      D2  a holder that the device has not taken on when its turn has begun wants nothing: a channel group
  *          without work is not switched in, one that was preempted is at once. So who became idle is found at the
  *          next turn, with the meter alone;
- *      D3  a holder that became idle within its turn: the next member is let on beside it (a trial). Who has work
+ *      D3  a holder that became idle within its turn: the next time-sliced tenant is let on beside it (a trial). Who has work
  *          comes back after a slice of the other; who does not has been idle. A trial costs two switches, so it is
  *          made where there is reason: no launch has been seen for GAP; or, where launches cannot be seen, at the end of
  *          a turn and with longer and longer pauses as long as the answer is «busy».
@@ -22,75 +22,75 @@
 #define PAUSE_LEAST (200 * NSEC_PER_MSEC)
 #define PAUSE_MOST (3200 * NSEC_PER_MSEC)
 
-/* ---- guests and members ---------------------------------------------------------------------- */
+/* ---- always-on tenants and time-sliced tenants ---------------------------------------------------------------------- */
 
 void demand_allow(struct turns *turns, const struct turns_view *view)
 {
         for (size_t i = 0; i < turns->n; i++) {
-                struct seat *seat = &turns->seats[i];
+                struct entity *entity = &turns->entities[i];
 
                 if (view->tenants[i].class == TURNS_LATENCY)
-                        seat->allowance = most(part(100 * NSEC_PER_MSEC, seat->share), 2 * NSEC_PER_MSEC);
+                        entity->allowance = most(part(100 * NSEC_PER_MSEC, entity->share), 2 * NSEC_PER_MSEC);
                 else
-                        seat->allowance = most(part(turns->period, seat->share) / 2, NSEC_PER_MSEC);
+                        entity->allowance = most(part(turns->period, entity->share) / 2, NSEC_PER_MSEC);
         }
 }
 
-static void join(struct seat *seat, bool is_latency)
+static void join(struct entity *entity, bool is_latency)
 {
-        seat->is_member = true;
-        seat->has_turn = false;
-        seat->eager = 0;
+        entity->is_time_sliced = true;
+        entity->has_turn = false;
+        entity->eager = 0;
         if (is_latency) /* until as much of its share was not used */
-                seat->debt = 2 * seat->allowance;
-        seat->trial_at = seat->trial_pause = 0;
+                entity->debt = 2 * entity->allowance;
+        entity->trial_at = entity->trial_pause = 0;
 }
 
-void demand_leave(struct turns *turns, int seat)
+void demand_leave(struct turns *turns, int entity)
 {
-        struct seat *leaves = &turns->seats[seat];
+        struct entity *leaves = &turns->entities[entity];
 
-        leaves->is_member = leaves->has_turn = false;
+        leaves->is_time_sliced = leaves->has_turn = false;
         leaves->debt = least(most(-leaves->owed, 0), leaves->allowance);
         leaves->owed = 0;
-        if (turns->holder == seat)
+        if (turns->holder == entity)
                 turns->holder = NOBODY;
 }
 
-static bool is_busy(const struct seat *seat, const struct turns_tenant *tenant)
+static bool is_busy(const struct entity *entity, const struct turns_tenant *tenant)
 {
-        return tenant->is_resident || seat->n_comings || seat->spent > 0;
+        return tenant->is_resident || entity->n_comings || entity->spent > 0;
 }
 
-static bool wants_more(const struct seat *seat, bool is_latency)
+static bool wants_more(const struct entity *entity, bool is_latency)
 {
-        return seat->debt > seat->allowance || (!is_latency && seat->eager > EAGER);
+        return entity->debt > entity->allowance || (!is_latency && entity->eager > EAGER);
 }
 
 void demand_join(struct turns *turns, const struct turns_view *view)
 {
         for (size_t i = 0; i < turns->n; i++) {
-                struct seat *seat = &turns->seats[i];
+                struct entity *entity = &turns->entities[i];
                 bool is_latency = view->tenants[i].class == TURNS_LATENCY;
 
-                if (!seat->is_member && wants_more(seat, is_latency)) {
-                        seat->owed = most(-most(seat->debt, seat->burnt), -turns->period);
-                        join(seat, is_latency);
-                } else if (seat->is_member && is_latency && !seat->debt)
+                if (!entity->is_time_sliced && wants_more(entity, is_latency)) {
+                        entity->owed = most(-most(entity->debt, entity->burnt), -turns->period);
+                        join(entity, is_latency);
+                } else if (entity->is_time_sliced && is_latency && !entity->debt)
                         demand_leave(turns, (int)i);
-                else if (!seat->is_member && is_busy(seat, &view->tenants[i]))
-                        wake_at(turns, turns->now + most(seat->allowance - seat->debt, 2 * NSEC_PER_MSEC));
+                else if (!entity->is_time_sliced && is_busy(entity, &view->tenants[i]))
+                        wake_at(turns, turns->now + most(entity->allowance - entity->debt, 2 * NSEC_PER_MSEC));
         }
 }
 
 /* So long may somebody's work wait for the slices of all who are at work beside it. */
-static nsec slices_beside(const struct turns *turns, const struct turns_view *view, int seat)
+static nsec slices_beside(const struct turns *turns, const struct turns_view *view, int entity)
 {
         nsec sum = 0;
 
         for (int i = 0; i < (int)turns->n; i++)
-                if (i != seat && turns->seats[i].is_on && is_busy(&turns->seats[i], &view->tenants[i]))
-                        sum += slices_of(&turns->seats[i]);
+                if (i != entity && turns->entities[i].is_on && is_busy(&turns->entities[i], &view->tenants[i]))
+                        sum += slices_of(&turns->entities[i]);
         return sum;
 }
 
@@ -125,7 +125,7 @@ static bool is_quiet(struct turns *turns, const struct turns_tenant *tenant)
                 wake_at(turns, turns->now + GAP);
                 return false;
         }
-        if ((is_known && !turns->seats[turns->holder].trial_pause) || turns->now >= end)
+        if ((is_known && !turns->entities[turns->holder].trial_pause) || turns->now >= end)
                 return true;
         wake_at(turns, end);
         return false;
@@ -133,12 +133,13 @@ static bool is_quiet(struct turns *turns, const struct turns_tenant *tenant)
 
 static void trial_begin(struct turns *turns, const struct turns_tenant *tenant)
 {
-        const struct seat *seat = &turns->seats[turns->holder];
-        int next = rota_after(turns, turns->holder);
+        const struct entity *entity = &turns->entities[turns->holder];
+        int next = round_robin_after(turns, turns->holder);
 
         if (next == NOBODY)
-                next = rota_other(turns, turns->holder);
-        if (next == NOBODY || turns->now < most(turns->hold_from + TAKE_UP, most(seat->trial_at, turns->trial_after)) ||
+                next = round_robin_other(turns, turns->holder);
+        if (next == NOBODY ||
+            turns->now < most(turns->hold_from + TAKE_UP, most(entity->trial_at, turns->trial_after)) ||
             turns->now - turns->metered_until > LATE || !is_quiet(turns, tenant))
                 return;
         turns->trial = (struct trial){
@@ -146,9 +147,9 @@ static void trial_begin(struct turns *turns, const struct turns_tenant *tenant)
                 .next = next,
                 .from = turns->now,
                 .used = tenant->used,
-                .wait = slices_of(&turns->seats[next]),
-                .lent = turns->seats[next].counted,
-                .n_starts = seat->n_starts,
+                .wait = slices_of(&turns->entities[next]),
+                .lent = turns->entities[next].counted,
+                .n_starts = entity->n_starts,
         };
         account_hold(turns, NOBODY);
 }
@@ -166,7 +167,7 @@ static enum verdict trial_verdict(const struct turns *turns, const struct turns_
         nsec from = turns->trial.from, passed = turns->metered_until - from;
         nsec had = holder->used - turns->trial.used;
         nsec wait = turns->trial.wait + SWITCH;
-        nsec waited = (nsec)(turns->seats[turns->holder].n_starts - turns->trial.n_starts) * wait;
+        nsec waited = (nsec)(turns->entities[turns->holder].n_starts - turns->trial.n_starts) * wait;
 
         if (turns->now - from > TRIAL_MOST)
                 return BUSY;
@@ -179,7 +180,7 @@ static enum verdict trial_verdict(const struct turns *turns, const struct turns_
 
 static void trial_end(struct turns *turns, enum verdict verdict)
 {
-        struct seat *seat = &turns->seats[turns->holder];
+        struct entity *entity = &turns->entities[turns->holder];
         int holder = turns->holder, next = turns->trial.next;
 
         turns->trial.is_on = false;
@@ -188,17 +189,17 @@ static void trial_end(struct turns *turns, enum verdict verdict)
                 demand_leave(turns, next);
         } else if (verdict == IDLE) {
                 demand_leave(turns, holder);
-                rota_give(turns, next, turns->now);
+                round_robin_give(turns, next, turns->now);
                 return;
         } else {
-                seat->trial_pause = least(most(2 * seat->trial_pause, PAUSE_LEAST), PAUSE_MOST);
-                seat->trial_at = turns->now + seat->trial_pause;
+                entity->trial_pause = least(most(2 * entity->trial_pause, PAUSE_LEAST), PAUSE_MOST);
+                entity->trial_at = turns->now + entity->trial_pause;
         }
         if (turns->now >= turns->hold_until)
                 return;
         /* within its turn: what the next one has had is not from the holder's time, but from its own */
-        turns->hold_until += turns->seats[next].counted - turns->trial.lent;
-        turns->seats[next].turn -= turns->seats[next].counted - turns->trial.lent;
+        turns->hold_until += turns->entities[next].counted - turns->trial.lent;
+        turns->entities[next].turn -= turns->entities[next].counted - turns->trial.lent;
         account_hold(turns, holder);
 }
 

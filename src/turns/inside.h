@@ -1,18 +1,18 @@
 /*
  * What a struct turns remembers, for the files of this room only.
  *
- * A tenant of the view has a seat. It is a *guest* or a *member*:
- *      a guest is on all the time. It wants less than its share, or nothing: the device takes it on by its own
- *      slices, and an idle guest costs nothing;
- *      members want all they can get. They have the device in turns, one holder at a time, the others off.
- * demand.c moves seats between the two, rota.c gives members their turns, cap.c blocks those who have had
+ * A tenant of the view has a entity. It is a *always-on tenant* or a *time-sliced tenant*:
+ *      a always-on tenant is on all the time. It wants less than its share, or nothing: the device takes it on by its own
+ *      slices, and an idle always-on tenant costs nothing;
+ *      time-sliced tenants want all they can get. They have the device in turns, one holder at a time, the others off.
+ * demand.c moves entities between the two, round robin.c gives time-sliced tenants their turns, cap.c blocks those who have had
  * their cap, class.c chooses slices.
  *
- * Two accounts per seat, both in time on the device:
- *      owed    of members: what the others have had too much. Sums to about zero; a turn is the tenant's part of
+ * Two accounts per entity, both in time on the device:
+ *      owed    of time-sliced tenants: what the others have had too much. Sums to about zero; a turn is the tenant's part of
  *              a round plus what it is owed, so no error stays;
- *      debt    of everybody: used beyond the share of time that passed, never below zero. A guest whose debt
- *              exceeds its allowance wants more than its share, and becomes a member.
+ *      debt    of everybody: used beyond the share of time that passed, never below zero. A always-on tenant whose debt
+ *              exceeds its allowance wants more than its share, and becomes a time-sliced tenant.
  */
 #pragma once
 
@@ -32,11 +32,11 @@ enum {
 #define SLICE_OWN 0                      /* the driver's */
 #define SLICE_SHARED (2 * NSEC_PER_MSEC) /* of a tenant with several groups: they share its turn by slices */
 #define SLICE_SHARED_TINY NSEC_PER_MSEC
-#define SLICE_LATENCY (20 * NSEC_PER_MSEC) /* never taken off the device by a slice's end */
-#define SLICE_INSTANT (1 * NSEC_PER_USEC)  /* gives way, alone beside who is in a hurry: 40 us sooner (docs/time.md) */
-#define SLICE_TINY (50 * NSEC_PER_USEC)    /* gives way, and others do, too */
-#define SLICE_GUEST (4 * NSEC_PER_MSEC)    /* short work is not interrupted */
-#define SLICE_MEMBER (500 * NSEC_PER_USEC) /* so long may a guest wait */
+#define SLICE_LATENCY (20 * NSEC_PER_MSEC)  /* never taken off the device by a slice's end */
+#define SLICE_INSTANT (1 * NSEC_PER_USEC)   /* gives way, alone beside who is in a hurry: 40 us sooner (docs/time.md) */
+#define SLICE_TINY (50 * NSEC_PER_USEC)     /* gives way, and others do, too */
+#define SLICE_ALWAYS_ON (4 * NSEC_PER_MSEC) /* short work is not interrupted */
+#define SLICE_TIME_SLICED (500 * NSEC_PER_USEC) /* so long may a always-on tenant wait */
 
 /* The uses of a tenant over the last second: points of its curve, for a cap over any second. */
 struct usage_point {
@@ -49,10 +49,10 @@ struct usage {
         bool has_dropped; /* points of the last second */
 };
 
-struct seat {
+struct entity {
         uint64_t id;
-        uint32_t share;  /* ppm of the device, all seats together at most PPM */
-        uint32_t weight; /* ppm of the members' time; 0: a guest */
+        uint32_t share;  /* ppm of the device, all entities together at most PPM */
+        uint32_t weight; /* ppm of the time-sliced tenants' time; 0: a always-on tenant */
 
         nsec counted;           /* the view's `used`, at the latest call */
         nsec used;              /* the same, and what it is thought to have had since */
@@ -63,13 +63,13 @@ struct seat {
         unsigned int n_comings; /* starts since the call before */
 
         bool is_new;
-        bool is_member;
+        bool is_time_sliced;
         bool is_at_cap; /* its weight is */
         bool has_turn;  /* in this round, still to come */
         nsec turn;      /* its length */
         nsec owed, debt;
-        nsec allowance; /* of debt, for a guest */
-        nsec eager;     /* so long has a guest wanted all there is */
+        nsec allowance; /* of debt, for a always-on tenant */
+        nsec eager;     /* so long has a always-on tenant wanted all there is */
 
         nsec trial_at, trial_pause; /* demand.c: when to try next whether it wants, and the pause after that */
 
@@ -92,10 +92,10 @@ enum {
 
 struct hold {
         nsec from;
-        int seat;
+        int entity;
 };
 
-/* The holder and another member are on together, to see whether the holder still wants. */
+/* The holder and another time-sliced tenant are on together, to see whether the holder still wants. */
 struct trial {
         bool is_on;
         int next;
@@ -111,9 +111,9 @@ struct turns {
         nsec now, before;         /* this call, the call before */
         nsec metered_until;
 
-        struct seat seats[TURNS_TENANTS_MAX]; /* in the order of the view */
-        struct seat spare[TURNS_TENANTS_MAX];
-        size_t n, n_members;
+        struct entity entities[TURNS_TENANTS_MAX]; /* in the order of the view */
+        struct entity spare[TURNS_TENANTS_MAX];
+        size_t n, n_time_sliced;
 
         nsec period;
         nsec round_at;
@@ -144,9 +144,9 @@ static inline nsec part(nsec whole, uint32_t ppm)
 }
 
 /* So long does another's work wait for this tenant's slices. */
-static inline nsec slices_of(const struct seat *seat)
+static inline nsec slices_of(const struct entity *entity)
 {
-        return (seat->slice + SWITCH) * seat->n_groups;
+        return (entity->slice + SWITCH) * entity->n_groups;
 }
 
 static inline void wake_at(struct turns *turns, nsec at)
@@ -154,33 +154,35 @@ static inline void wake_at(struct turns *turns, nsec at)
         turns->wake_at = least(turns->wake_at, at);
 }
 
-/* seats.c: the seats are the view's tenants, with what was known of them. */
-void seats_follow(struct turns *turns, const struct turns_view *view);
+/* entities.c: the entities are the view's tenants, with what was known of them. */
+void entities_follow(struct turns *turns, const struct turns_view *view);
 
-/* shares.c: seat->share of all; seat->weight of those who are members. */
+/* shares.c: entity->share of all; entity->weight of those who are time-sliced tenants. */
 void shares_set(struct turns *turns, const struct turns_view *view);
 void shares_weigh(struct turns *turns, const struct turns_view *view);
 
 /* account.c: used, spent, debt and owed. */
 void account_update(struct turns *turns, const struct turns_view *view);
-void account_hold(struct turns *turns, int seat); /* who holds the device from now on */
+void account_hold(struct turns *turns, int entity); /* who holds the device from now on */
 
 /* cap.c: blocks who has had its cap. cap_rate: what is given of it, ppm; a little less, so that calls may be late. */
 uint32_t cap_rate(const struct turns_tenant *tenant);
 void cap_update(struct turns *turns, const struct turns_view *view);
 
 /* demand.c */
-void demand_join(struct turns *turns, const struct turns_view *view);  /* guests that want more become members */
-void demand_leave(struct turns *turns, int seat);                      /* a member is a guest from now on */
-void demand_allow(struct turns *turns, const struct turns_view *view); /* seat->allowance */
+void demand_join(struct turns *turns,
+                 const struct turns_view *view);    /* always-on tenants that want more become time-sliced tenants */
+void demand_leave(struct turns *turns, int entity); /* a time-sliced tenant is a always-on tenant from now on */
+void demand_allow(struct turns *turns, const struct turns_view *view); /* entity->allowance */
 void demand_watch(struct turns *turns, const struct turns_view *view); /* is the holder at work? */
 
-/* rota.c: whose turn it is. */
-void rota_next(struct turns *turns, const struct turns_view *view);
-int rota_after(const struct turns *turns, int seat); /* the next that has a turn in this round, or NOBODY */
-int rota_other(const struct turns *turns, int seat); /* another member, the next in order, or NOBODY */
-void rota_give(struct turns *turns, int seat, nsec from);
-void rota_pass(struct turns *turns); /* the holder's turn is over */
+/* round robin.c: whose turn it is. */
+void round_robin_next(struct turns *turns, const struct turns_view *view);
+int round_robin_after(const struct turns *turns, int entity); /* the next that has a turn in this round, or NOBODY */
+int round_robin_other(const struct turns *turns,
+                      int entity); /* another time-sliced tenant, the next in order, or NOBODY */
+void round_robin_give(struct turns *turns, int entity, nsec from);
+void round_robin_pass(struct turns *turns); /* the holder's turn is over */
 void strict_next(struct turns *turns);
 
 /* slices.c, class.c: the slices of the orders. */

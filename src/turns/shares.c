@@ -4,7 +4,7 @@
  * A share is promised: it counts as it is. Who was promised none gets an equal part of what is left, and all such
  * together at least a hundredth, so that nobody starves. Promises over the whole are scaled down.
  *
- * The weights of members divide what guests leave: by shares, but nobody's is over its cap; what a cap
+ * The weights of time-sliced tenants divide what always-on tenants leave: by shares, but nobody's is over its cap; what a cap
  * leaves goes to the others. If all are capped, the sum is less than the whole.
  */
 #include "turns/inside.h"
@@ -44,13 +44,13 @@ void shares_set(struct turns *turns, const struct turns_view *view)
                 uint32_t share = promised(&view->tenants[i]);
 
                 if (!share)
-                        turns->seats[i].share = (uint32_t)(left / n_free);
+                        turns->entities[i].share = (uint32_t)(left / n_free);
                 else
-                        turns->seats[i].share = sum > whole ? scaled(share, whole, sum) : share;
+                        turns->entities[i].share = sum > whole ? scaled(share, whole, sum) : share;
         }
 }
 
-/* Divides `left` by shares among members of weight 0. True: nobody's part is over its cap. Else those are given
+/* Divides `left` by shares among time-sliced tenants of weight 0. True: nobody's part is over its cap. Else those are given
  * their caps, and the rest is to be divided again. */
 static bool divide(struct turns *turns, const struct turns_view *view, uint64_t *left)
 {
@@ -58,24 +58,24 @@ static bool divide(struct turns *turns, const struct turns_view *view, uint64_t 
         bool is_done = true;
 
         for (size_t i = 0; i < turns->n; i++)
-                if (turns->seats[i].is_member && !turns->seats[i].weight)
-                        sum += turns->seats[i].share;
+                if (turns->entities[i].is_time_sliced && !turns->entities[i].weight)
+                        sum += turns->entities[i].share;
         for (size_t i = 0; i < turns->n; i++) {
-                struct seat *seat = &turns->seats[i];
+                struct entity *entity = &turns->entities[i];
                 uint32_t cap = cap_of(&view->tenants[i]);
 
-                if (!seat->is_member || seat->weight || !sum || scaled(seat->share, whole, sum) <= cap)
+                if (!entity->is_time_sliced || entity->weight || !sum || scaled(entity->share, whole, sum) <= cap)
                         continue;
-                seat->weight = cap ? cap : 1;
-                seat->is_at_cap = true;
+                entity->weight = cap ? cap : 1;
+                entity->is_at_cap = true;
                 *left -= cap < *left ? cap : *left;
                 is_done = false;
         }
         if (!is_done)
                 return false;
         for (size_t i = 0; i < turns->n && sum; i++)
-                if (turns->seats[i].is_member && !turns->seats[i].weight)
-                        turns->seats[i].weight = scaled(turns->seats[i].share, whole, sum);
+                if (turns->entities[i].is_time_sliced && !turns->entities[i].weight)
+                        turns->entities[i].weight = scaled(turns->entities[i].share, whole, sum);
         return true;
 }
 
@@ -84,11 +84,11 @@ void shares_weigh(struct turns *turns, const struct turns_view *view)
         uint64_t left = PPM;
         bool is_done = false;
 
-        turns->n_members = 0;
+        turns->n_time_sliced = 0;
         for (size_t i = 0; i < turns->n; i++) {
-                turns->seats[i].weight = 0;
-                turns->seats[i].is_at_cap = false;
-                turns->n_members += turns->seats[i].is_member;
+                turns->entities[i].weight = 0;
+                turns->entities[i].is_at_cap = false;
+                turns->n_time_sliced += turns->entities[i].is_time_sliced;
         }
         for (size_t i = 0; i <= turns->n && !is_done; i++)
                 is_done = divide(turns, view, &left);

@@ -29,9 +29,9 @@ void slices_set(const struct turns *turns, struct turns_order *orders)
         uint64_t sum = 0;
 
         for (size_t i = 0; i < turns->n; i++)
-                sum += turns->seats[i].share;
+                sum += turns->entities[i].share;
         for (size_t i = 0; i < turns->n; i++) {
-                nsec slice = round * (nsec)turns->seats[i].share / (nsec)(sum ? sum : 1) - IN_SWITCH;
+                nsec slice = round * (nsec)turns->entities[i].share / (nsec)(sum ? sum : 1) - IN_SWITCH;
 
                 orders[i].slice = most(slice, SLICE_LEAST);
         }

@@ -1,5 +1,5 @@
 /*
- * One call: the seats follow the view, the accounts are brought up to now, caps block, the policy decides who
+ * One call: the entities follow the view, the accounts are brought up to now, caps block, the policy decides who
  * holds the device, classes decide slices, and the orders say it all.
  */
 #include "turns/inside.h"
@@ -36,7 +36,7 @@ void turns_set(struct turns *turns, const struct turns_settings *settings)
         turns->settings = *settings;
 }
 
-/* Another policy begins with everybody a guest, and what was owed under the one before is forgotten. */
+/* Another policy begins with everybody a always-on tenant, and what was owed under the one before is forgotten. */
 static void choose(struct turns *turns)
 {
         enum turns_policy policy = auto_pick(turns);
@@ -48,20 +48,20 @@ static void choose(struct turns *turns)
         turns->holder = turns->latest = NOBODY;
         turns->trial.is_on = false;
         for (size_t i = 0; i < turns->n; i++) {
-                struct seat *seat = &turns->seats[i];
+                struct entity *entity = &turns->entities[i];
 
-                seat->is_member = seat->has_turn = false;
-                seat->owed = seat->debt = 0;
+                entity->is_time_sliced = entity->has_turn = false;
+                entity->owed = entity->debt = 0;
         }
 }
 
-static void pace(struct turns *turns, const struct turns_view *view)
+static void sched(struct turns *turns, const struct turns_view *view)
 {
         switch (turns->policy) {
         case TURNS_POLICY_TURNS:
                 demand_join(turns, view);
                 shares_weigh(turns, view);
-                rota_next(turns, view);
+                round_robin_next(turns, view);
                 break;
         case TURNS_POLICY_STRICT:
                 strict_next(turns);
@@ -73,25 +73,26 @@ static void pace(struct turns *turns, const struct turns_view *view)
 
 static bool is_on(const struct turns *turns, size_t i)
 {
-        const struct seat *seat = &turns->seats[i];
+        const struct entity *entity = &turns->entities[i];
 
-        if (seat->is_blocked)
+        if (entity->is_blocked)
                 return false;
-        return !seat->is_member || (int)i == turns->holder || (turns->trial.is_on && (int)i == turns->trial.next);
+        return !entity->is_time_sliced || (int)i == turns->holder ||
+               (turns->trial.is_on && (int)i == turns->trial.next);
 }
 
 static void order(struct turns *turns, const struct turns_view *view, struct turns_order *ret)
 {
         for (size_t i = 0; i < turns->n; i++) {
-                struct seat *seat = &turns->seats[i];
+                struct entity *entity = &turns->entities[i];
                 bool on = is_on(turns, i);
 
-                if (on != seat->is_on)
-                        seat->on_since = turns->now;
-                seat->is_on = on;
+                if (on != entity->is_on)
+                        entity->on_since = turns->now;
+                entity->is_on = on;
                 if (on)
-                        wake_at(turns, seat->stops_at);
-                seat->is_new = false;
+                        wake_at(turns, entity->stops_at);
+                entity->is_new = false;
                 ret[i] = (struct turns_order){ .is_off = !on, .slice = SLICE_OWN };
         }
         if (turns->policy == TURNS_POLICY_SLICES)
@@ -99,7 +100,7 @@ static void order(struct turns *turns, const struct turns_view *view, struct tur
         if (turns->policy != TURNS_POLICY_NONE)
                 class_set(turns, view, ret);
         for (size_t i = 0; i < turns->n; i++)
-                turns->seats[i].slice = ret[i].slice ? ret[i].slice : SLICE_DRIVER;
+                turns->entities[i].slice = ret[i].slice ? ret[i].slice : SLICE_DRIVER;
 }
 
 nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns_order *ret_orders)
@@ -107,14 +108,14 @@ nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns
         turns->now = most(view->now, turns->now);
         turns->wake_at = turns->now + (view->n_tenants ? LOOK : NOBODY_LOOK);
         choose(turns);
-        seats_follow(turns, view);
+        entities_follow(turns, view);
         if (!turns->before)
                 turns->before = turns->now;
         shares_set(turns, view);
         demand_allow(turns, view);
         account_update(turns, view);
         cap_update(turns, view);
-        pace(turns, view);
+        sched(turns, view);
         order(turns, view, ret_orders);
         turns->before = turns->now;
         return most(turns->wake_at, turns->now + PAUSE);

@@ -1,5 +1,5 @@
 /*
- * The page that a keeper and the daemon share; board.h says what is on it and who writes what.
+ * The page that a shim and the daemon share; board.h says what is on it and who writes what.
  *
  * Rows of channels change under a sequence count: odd while they do. A reader copies and looks again;
  * words are copied as atomics, so a torn row may be read but is never returned. The writer does not
@@ -27,104 +27,104 @@
 #include <time.h>
 
 /* What two binaries must agree on; changed by adding at the end only, and then with the version. */
-static_assert(offsetof(struct board, tenant) == 20, "layout of the board");
-static_assert(offsetof(struct board, sequence) == 92, "layout of the board");
-static_assert(offsetof(struct board, host_quota) == 112, "layout of the board");
-static_assert(offsetof(struct board, beat) == 144, "layout of the board");
-static_assert(offsetof(struct board, devices) == 160, "layout of the board");
-static_assert(offsetof(struct board_device, launched_at) == 32, "layout of the board");
-static_assert(offsetof(struct board_device, slice_set) == 56, "layout of the board");
-static_assert(offsetof(struct board_device, is_off) == 72, "layout of the board");
-static_assert(offsetof(struct board_device, used) == 112, "layout of the board");
-static_assert(sizeof(struct board_device) == 120, "layout of the board");
-static_assert(sizeof(struct board_channel) == 24, "layout of the board");
-static_assert(offsetof(struct board, channels) == 160 + 120 * LEASE_DEVICES_MAX, "layout of the board");
+static_assert(offsetof(struct control_block, tenant) == 20, "layout of the board");
+static_assert(offsetof(struct control_block, sequence) == 92, "layout of the board");
+static_assert(offsetof(struct control_block, host_quota) == 112, "layout of the board");
+static_assert(offsetof(struct control_block, heartbeat) == 144, "layout of the board");
+static_assert(offsetof(struct control_block, devices) == 160, "layout of the board");
+static_assert(offsetof(struct control_device, launched_at) == 32, "layout of the board");
+static_assert(offsetof(struct control_device, slice_set) == 56, "layout of the board");
+static_assert(offsetof(struct control_device, is_off) == 72, "layout of the board");
+static_assert(offsetof(struct control_device, used) == 112, "layout of the board");
+static_assert(sizeof(struct control_device) == 120, "layout of the board");
+static_assert(sizeof(struct control_channel) == 24, "layout of the board");
+static_assert(offsetof(struct control_block, channels) == 160 + 120 * LEASE_DEVICES_MAX, "layout of the board");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics of two processes have no lock");
 
 enum {
         SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
-        WORDS = sizeof(struct board_channel) / sizeof(uint32_t),
+        WORDS = sizeof(struct control_channel) / sizeof(uint32_t),
 };
 
-/* Longer than a change takes by far, also when the keeper has lost its CPU; the caller is a thread that
+/* Longer than a change takes by far, also when the shim has lost its CPU; the caller is a thread that
  * switches turns. */
 #define CHANGE_MAX (2 * NSEC_PER_MSEC)
 
 static const char magic[8] = "sublet\0\1";
 
-static int page_map(int fd, struct board **ret)
+static int lease_descriptor_map(int fd, struct control_block **ret)
 {
-        void *page = mmap(NULL, sizeof(struct board), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        void *descriptor = mmap(NULL, sizeof(struct control_block), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-        if (page == MAP_FAILED)
+        if (descriptor == MAP_FAILED)
                 return -errno;
-        *ret = page;
+        *ret = descriptor;
         return 0;
 }
 
-int board_new(const char *tenant, uid_t owner, unsigned int n_devices, struct board **ret, int *ret_fd)
+int control_block_new(const char *tenant, uid_t owner, unsigned int n_devices, struct control_block **ret, int *ret_fd)
 {
         _cleanup_(closep) int fd = memfd_create("sublet-board", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        struct board *board = NULL;
+        struct control_block *control = NULL;
         int r;
 
-        if (n_devices > LEASE_DEVICES_MAX || strlen(tenant) >= sizeof(board->tenant))
+        if (n_devices > LEASE_DEVICES_MAX || strlen(tenant) >= sizeof(control->tenant))
                 return -EINVAL;
-        if (fd < 0 || ftruncate(fd, sizeof(*board)) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
+        if (fd < 0 || ftruncate(fd, sizeof(*control)) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
                 return -errno;
-        r = page_map(fd, &board);
+        r = lease_descriptor_map(fd, &control);
         if (r < 0)
                 return r;
-        memcpy(board->magic, magic, sizeof(magic));
-        board->version = BOARD_VERSION;
-        board->size = sizeof(*board);
-        board->keeper = getpid();
-        (void)snprintf(board->tenant, sizeof(board->tenant), "%s", tenant);
-        board->owner = owner;
-        board->n_devices = n_devices;
-        *ret = board;
+        memcpy(control->magic, magic, sizeof(magic));
+        control->version = CONTROL_BLOCK_VERSION;
+        control->size = sizeof(*control);
+        control->shim = getpid();
+        (void)snprintf(control->tenant, sizeof(control->tenant), "%s", tenant);
+        control->owner = owner;
+        control->n_devices = n_devices;
+        *ret = control;
         *ret_fd = TAKE_FD(fd);
         return 0;
 }
 
-static bool is_board(const struct board *board)
+static bool is_control_block(const struct control_block *control)
 {
-        return !memcmp(board->magic, magic, sizeof(magic)) && board->version == BOARD_VERSION &&
-               board->size == sizeof(*board) && board->n_devices <= LEASE_DEVICES_MAX &&
-               memchr(board->tenant, '\0', sizeof(board->tenant));
+        return !memcmp(control->magic, magic, sizeof(magic)) && control->version == CONTROL_BLOCK_VERSION &&
+               control->size == sizeof(*control) && control->n_devices <= LEASE_DEVICES_MAX &&
+               memchr(control->tenant, '\0', sizeof(control->tenant));
 }
 
-int board_map(int fd, struct board **ret)
+int control_block_map(int fd, struct control_block **ret)
 {
-        struct board *board = NULL;
+        struct control_block *control = NULL;
         struct stat st;
         int seals, r;
 
         if (fstat(fd, &st) < 0)
                 return -errno;
         seals = fcntl(fd, F_GET_SEALS);
-        if (seals < 0 || (seals & SEALS) != SEALS || st.st_size != sizeof(*board))
+        if (seals < 0 || (seals & SEALS) != SEALS || st.st_size != sizeof(*control))
                 return -EPROTO;
-        r = page_map(fd, &board);
+        r = lease_descriptor_map(fd, &control);
         if (r < 0)
                 return r;
-        if (!is_board(board)) {
-                board_unmap(board);
+        if (!is_control_block(control)) {
+                control_block_unmap(control);
                 return -EPROTO;
         }
-        *ret = board;
+        *ret = control;
         return 0;
 }
 
-void board_unmap(struct board *board)
+void control_block_unmap(struct control_block *control)
 {
-        if (board)
-                (void)munmap(board, sizeof(*board));
+        if (control)
+                (void)munmap(control, sizeof(*control));
 }
 
 /* ---- rows -------------------------------------------------------------------------------------- */
 
-static void row_write(struct board_channel *row, const struct board_channel *channel)
+static void row_write(struct control_channel *row, const struct control_channel *channel)
 {
         uint32_t words[WORDS], *to = (uint32_t *)row;
 
@@ -133,7 +133,7 @@ static void row_write(struct board_channel *row, const struct board_channel *cha
                 __atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);
 }
 
-static void row_read(const struct board_channel *row, struct board_channel *ret)
+static void row_read(const struct control_channel *row, struct control_channel *ret)
 {
         const uint32_t *from = (const uint32_t *)row;
         uint32_t words[WORDS];
@@ -144,88 +144,89 @@ static void row_read(const struct board_channel *row, struct board_channel *ret)
 }
 
 /* Words of rows are written between the two; the fences keep them there. */
-static void change_begin(struct board *board)
+static void change_begin(struct control_block *control)
 {
-        atomic_fetch_add(&board->sequence, 1);
+        atomic_fetch_add(&control->sequence, 1);
         atomic_thread_fence(memory_order_release);
 }
 
-static void change_end(struct board *board)
+static void change_end(struct control_block *control)
 {
-        atomic_fetch_add(&board->sequence, 1);
+        atomic_fetch_add(&control->sequence, 1);
 }
 
-/* Its own rows the keeper reads without more. The row of a channel; n_channels: there is none. */
-static uint32_t row_of(const struct board *board, uint32_t client, uint32_t handle)
+/* Its own rows the shim reads without more. The row of a channel; n_channels: there is none. */
+static uint32_t row_of(const struct control_block *control, uint32_t client, uint32_t handle)
 {
         uint32_t i = 0;
 
-        while (i < board->n_channels && (board->channels[i].handle != handle || board->channels[i].client != client))
+        while (i < control->n_channels &&
+               (control->channels[i].handle != handle || control->channels[i].client != client))
                 i++;
         return i;
 }
 
-static uint32_t row_free(const struct board *board)
+static uint32_t row_free(const struct control_block *control)
 {
         uint32_t i = 0;
 
-        while (i < board->n_channels && board->channels[i].handle)
+        while (i < control->n_channels && control->channels[i].handle)
                 i++;
         return i;
 }
 
-int board_channel_put(struct board *board, const struct board_channel *channel)
+int control_block_channel_put(struct control_block *control, const struct control_channel *channel)
 {
-        uint32_t i = row_of(board, channel->client, channel->handle);
+        uint32_t i = row_of(control, channel->client, channel->handle);
 
-        if (i == board->n_channels)
-                i = row_free(board);
-        if (i == BOARD_CHANNELS)
+        if (i == control->n_channels)
+                i = row_free(control);
+        if (i == CONTROL_BLOCK_CHANNELS)
                 return -ENOSPC;
-        change_begin(board);
-        row_write(&board->channels[i], channel);
-        if (i == board->n_channels)
-                board->n_channels = i + 1;
-        change_end(board);
+        change_begin(control);
+        row_write(&control->channels[i], channel);
+        if (i == control->n_channels)
+                control->n_channels = i + 1;
+        change_end(control);
         return 0;
 }
 
-void board_channel_drop(struct board *board, uint32_t client, uint32_t handle)
+void control_block_channel_drop(struct control_block *control, uint32_t client, uint32_t handle)
 {
-        uint32_t i = row_of(board, client, handle), n = board->n_channels;
+        uint32_t i = row_of(control, client, handle), n = control->n_channels;
 
         if (i == n)
                 return;
-        change_begin(board);
-        row_write(&board->channels[i], &(struct board_channel){ 0 });
-        while (n && !board->channels[n - 1].handle)
+        change_begin(control);
+        row_write(&control->channels[i], &(struct control_channel){ 0 });
+        while (n && !control->channels[n - 1].handle)
                 n--;
-        board->n_channels = n;
-        change_end(board);
+        control->n_channels = n;
+        change_end(control);
 }
 
-static size_t copy_rows(const struct board *board, struct board_channel *ret)
+static size_t copy_rows(const struct control_block *control, struct control_channel *ret)
 {
-        uint32_t n = board->n_channels;
+        uint32_t n = control->n_channels;
         size_t copied = 0;
 
-        for (uint32_t i = 0; i < n && i < BOARD_CHANNELS; i++) {
-                row_read(&board->channels[i], &ret[copied]);
+        for (uint32_t i = 0; i < n && i < CONTROL_BLOCK_CHANNELS; i++) {
+                row_read(&control->channels[i], &ret[copied]);
                 copied += ret[copied].handle != 0;
         }
         return copied;
 }
 
-size_t board_channels(const struct board *board, struct board_channel *ret, uint32_t *ret_sequence)
+size_t control_block_channels(const struct control_block *control, struct control_channel *ret, uint32_t *ret_sequence)
 {
         nsec deadline = 0;
 
         for (;;) {
-                uint32_t before = board->sequence, after;
-                size_t n = before & 1 ? 0 : copy_rows(board, ret);
+                uint32_t before = control->sequence, after;
+                size_t n = before & 1 ? 0 : copy_rows(control, ret);
 
                 atomic_thread_fence(memory_order_acquire);
-                after = board->sequence;
+                after = control->sequence;
                 if (!(before & 1) && before == after) {
                         *ret_sequence = before;
                         return n;
@@ -240,7 +241,7 @@ size_t board_channels(const struct board *board, struct board_channel *ret, uint
         }
 }
 
-/* ---- the wish ---------------------------------------------------------------------------------- */
+/* ---- the desired state ---------------------------------------------------------------------------------- */
 
 /* Not FUTEX_PRIVATE: the page is two processes'. */
 static void futex(_Atomic uint32_t *word, int what, uint32_t value, const struct timespec *timeout)
@@ -248,17 +249,17 @@ static void futex(_Atomic uint32_t *word, int what, uint32_t value, const struct
         (void)syscall(SYS_futex, word, what, value, timeout, NULL, 0);
 }
 
-void board_wish_tell(struct board *board)
+void control_block_notify(struct control_block *control)
 {
-        atomic_fetch_add(&board->wish, 1);
-        futex(&board->wish, FUTEX_WAKE, INT_MAX, NULL);
+        atomic_fetch_add(&control->desired, 1);
+        futex(&control->desired, FUTEX_WAKE, INT_MAX, NULL);
 }
 
-bool board_wish_wait(struct board *board, uint32_t seen, nsec timeout)
+bool control_block_wait(struct control_block *control, uint32_t seen, nsec timeout)
 {
         struct timespec span = { timeout / NSEC_PER_SEC, timeout % NSEC_PER_SEC };
 
-        if (board->wish == seen && timeout > 0)
-                futex(&board->wish, FUTEX_WAIT, seen, &span);
-        return board->wish != seen;
+        if (control->desired == seen && timeout > 0)
+                futex(&control->desired, FUTEX_WAIT, seen, &span);
+        return control->desired != seen;
 }

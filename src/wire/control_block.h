@@ -1,18 +1,18 @@
 /*
- * The board: a page (a sealed memfd) that a tenant's keeper and the daemon share. The keeper writes what
- * its tenant is and holds; the daemon writes what it wishes, and a beat by which it is seen to live.
+ * The control block: a page (a sealed memfd) that a tenant's shim and the daemon share. The shim writes what
+ * its tenant is and holds; the daemon writes what it desired states, and a heartbeat by which it is seen to live.
  *
  * So neither waits for the other: the daemon reads 200 tenants without a message, and a new channel
- * is put under the present wish by the keeper before the tenant hears of it.
+ * is put under the present desired state by the shim before the tenant hears of it.
  *
- * A wish and a new channel may cross. Both sides write their own first and then read the other's, with
+ * A desired state and a new channel may cross. Both sides write their own first and then read the other's, with
  * sequential consistency:
- *      keeper: board_channel_put; then looks at the wish, and if it is «off», switches the channel off,
+ *      shim: control_block_channel_put; then looks at the desired state, and if it is «off», switches the channel off,
  *              and looks again;
- *      daemon: writes the wish; then reads the channels and makes the call for those it sees.
+ *      daemon: writes the desired state; then reads the channels and makes the call for those it sees.
  * Whoever comes second sees the first.
  *
- * Every field has one writer: K the keeper, D the daemon. All are atomics or under `sequence`. Both processes
+ * Every field has one writer: K the shim, D the daemon. All are atomics or under `sequence`. Both processes
  * are ours; the tenant never sees the page. Layout: board.c asserts offsets; `version` guards an upgrade:
  * fields are only added, at the end.
  */
@@ -28,14 +28,14 @@
 #include <sys/types.h>
 
 enum {
-        BOARD_VERSION = 1,
-        BOARD_CHANNELS = 1536, /* = the most that a lease gives */
-        BOARD_GROUPS = 512,
-        BOARD_SECRET = 16,
+        CONTROL_BLOCK_VERSION = 1,
+        CONTROL_BLOCK_CHANNELS = 1536, /* = the most that a lease gives */
+        CONTROL_BLOCK_GROUPS = 512,
+        CONTROL_BLOCK_SECRET = 16,
 };
 
 /* A channel of the tenant, on whatever engine. */
-struct board_channel {
+struct control_channel {
         uint32_t client, handle; /* the driver's; handle 0: an empty row */
         uint32_t group;          /* handle of its group, in the same client */
         uint32_t cid;            /* what the driver numbers it; a group's first channel's names it in the meter */
@@ -45,7 +45,7 @@ struct board_channel {
 };
 
 /* Per device of the machine. */
-struct board_device {
+struct control_device {
         /* K: the books */
         _Atomic bytes quota, held, peak;
         _Atomic uint64_t n_refused;
@@ -56,12 +56,12 @@ struct board_device {
         _Atomic uint32_t can_watch; /* puts and gets of this tenant can be read */
         _Atomic nsec looked_at;     /* when the signs were looked at last */
 
-        /* K: what was done about the wish */
+        /* K: what was done about the desired state */
         _Atomic nsec slice_set;          /* the timeslice that all compute groups have now; 0: the driver's own */
         _Atomic uint32_t n_slice_failed; /* groups whose slice could not be set, at the last attempt */
-        _Atomic uint32_t is_let_on;      /* 1: the daemon was silent, and the keeper has switched all on again */
+        _Atomic uint32_t is_let_on;      /* 1: the daemon was silent, and the shim has switched all on again */
 
-        /* D: the wish. When the daemon has died, K takes its wishes back: is_off, slice, watch and the beat are 0. */
+        /* D: the desired state. When the daemon has died, K takes its desired states back: is_off, slice, watch and the heartbeat are 0. */
         _Atomic uint32_t is_off;
         _Atomic nsec slice;                 /* 0: the driver's default */
         _Atomic nsec watch;                 /* period at which signs of work are wanted; 0: not at all */
@@ -69,17 +69,17 @@ struct board_device {
         _Atomic nsec used;                  /* metered since the tenant began */
 };
 
-struct board {
+struct control_block {
         /* K, before the page is handed over; never changed */
         char magic[8]; /* "sublet\0\1" */
         uint32_t version, size;
-        pid_t keeper;
+        pid_t shim;
         char tenant[64];
         uid_t owner;
         unsigned int n_devices;
 
         /* K */
-        _Atomic uint32_t sequence;   /* odd while channels change; see board_channels */
+        _Atomic uint32_t sequence;   /* odd while channels change; see control_block_channels */
         _Atomic uint32_t n_channels; /* rows in use are below this */
         _Atomic uint32_t n_processes;
         _Atomic uint32_t has_ended; /* the tenant's last process is gone */
@@ -87,35 +87,36 @@ struct board {
         _Atomic uint64_t n_calls, n_denied;
 
         /* D */
-        _Atomic nsec beat;     /* clock_now of the daemon's latest turn of its loop; 0: no daemon */
-        _Atomic uint32_t wish; /* counts wishes; a futex that the keeper's steward waits on (K wakes it so, too) */
+        _Atomic nsec heartbeat; /* clock_now of the daemon's latest turn of its loop; 0: no daemon */
+        _Atomic uint32_t
+                desired; /* counts desired states; a futex that the shim's reconciler waits on (K wakes it so, too) */
 
-        struct board_device devices[LEASE_DEVICES_MAX];
-        struct board_channel channels[BOARD_CHANNELS]; /* K, under sequence */
+        struct control_device devices[LEASE_DEVICES_MAX];
+        struct control_channel channels[CONTROL_BLOCK_CHANNELS]; /* K, under sequence */
 };
 
 enum {
-        BOARD_SILENT_MSEC = 600, /* a beat older than this: the daemon is taken for dead */
-        BOARD_BEAT_MSEC = 100,
+        CONTROL_BLOCK_SILENT_MSEC = 600, /* a heartbeat older than this: the daemon is taken for dead */
+        CONTROL_BLOCK_HEARTBEAT_MSEC = 100,
 };
 
-/* By the keeper: a new page, mapped; *ret_fd to hand over. 0; -errno. */
-int board_new(const char *tenant, uid_t owner, unsigned int n_devices, struct board **ret, int *ret_fd);
+/* By the shim: a new page, mapped; *ret_fd to hand over. 0; -errno. */
+int control_block_new(const char *tenant, uid_t owner, unsigned int n_devices, struct control_block **ret, int *ret_fd);
 
-/* By the daemon: maps what a keeper handed over; refuses another size, magic or version. 0; -EPROTO; -errno. */
-int board_map(int fd, struct board **ret);
-void board_unmap(struct board *board); /* NULL is fine */
+/* By the daemon: maps what a shim handed over; refuses another size, magic or version. 0; -EPROTO; -errno. */
+int control_block_map(int fd, struct control_block **ret);
+void control_block_unmap(struct control_block *control); /* NULL is fine */
 
 /* K. One caller at a time. 0; -ENOSPC. */
-int board_channel_put(struct board *board, const struct board_channel *channel);
-void board_channel_drop(struct board *board, uint32_t client, uint32_t handle);
+int control_block_channel_put(struct control_block *control, const struct control_channel *channel);
+void control_block_channel_drop(struct control_block *control, uint32_t client, uint32_t handle);
 
-/* D. A consistent copy of the rows in use, at most BOARD_CHANNELS; *ret_sequence changes when they do (so a
- * caller that has seen it need not read again). The number of rows. An odd sequence, and none: the keeper was
+/* D. A consistent copy of the rows in use, at most CONTROL_BLOCK_CHANNELS; *ret_sequence changes when they do (so a
+ * caller that has seen it need not read again). The number of rows. An odd sequence, and none: the shim was
  * stopped or has died in the middle of a change, and the caller goes on with what it had. */
-size_t board_channels(const struct board *board, struct board_channel *ret, uint32_t *ret_sequence);
+size_t control_block_channels(const struct control_block *control, struct control_channel *ret, uint32_t *ret_sequence);
 
-/* D. Tells the steward that a wish has changed. K. Waits for that, at most `timeout`; seen: the count last
+/* D. Tells the reconciler that a desired state has changed. K. Waits for that, at most `timeout`; seen: the count last
  * looked at. True: it has changed. */
-void board_wish_tell(struct board *board);
-bool board_wish_wait(struct board *board, uint32_t seen, nsec timeout);
+void control_block_notify(struct control_block *control);
+bool control_block_wait(struct control_block *control, uint32_t seen, nsec timeout);

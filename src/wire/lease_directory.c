@@ -17,9 +17,9 @@
 
 static const char *const names[] = { "page", "region", "libsublet.so", "ld.so.preload", "attach.sock" };
 
-int place_library(char ret[static PATH_MAX], struct err *err)
+int lease_directory_library(char ret[static PATH_MAX], struct err *err)
 {
-        static const char *const places[] = { "hook", "../lib/sublet" };
+        static const char *const places[] = { "preload", "../lib/sublet" };
         char self[PATH_MAX];
         ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -31,7 +31,8 @@ int place_library(char ret[static PATH_MAX], struct err *err)
         return err_say(err, -ENOENT, "libsublet.so is not beside %s, where it was installed", self);
 }
 
-void place_page(const struct gpu_backend *backend, const struct lease *lease, struct page *ret)
+void lease_directory_describe(const struct gpu_backend *backend, const struct lease *lease,
+                              struct lease_descriptor *ret)
 {
         struct stat st;
 
@@ -65,7 +66,7 @@ static int write_file(int dir, const char *name, const void *from, size_t size)
 static int copy_library(int dir, struct err *err)
 {
         char path[PATH_MAX];
-        int r = place_library(path, err);
+        int r = lease_directory_library(path, err);
         _cleanup_(closep) int from = r < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
         _cleanup_(closep) int to = -1;
         ssize_t n;
@@ -81,19 +82,20 @@ static int copy_library(int dir, struct err *err)
 }
 
 /* The page comes last: a directory that has one is whole. */
-static int fill(int dir, struct page *page, struct err *err)
+static int fill(int dir, struct lease_descriptor *descriptor, struct err *err)
 {
-        static const char preload[] = PAGE_MOUNT_DIR "/libsublet.so\n";
-        _cleanup_(closep) int region = create(dir, "region", 0666);
-        int r = region;
+        static const char preload[] = LEASE_DESCRIPTOR_MOUNT_DIR "/libsublet.so\n";
+        _cleanup_(closep) int segment = create(dir, "region", 0666);
+        int r = segment;
 
-        if (r < 0 || (r = page_seal(page)) < 0 || (r = region_write(region, page->tenancy)) < 0 ||
+        if (r < 0 || (r = lease_descriptor_seal(descriptor)) < 0 ||
+            (r = usage_segment_write(segment, descriptor->tenancy)) < 0 ||
             (r = write_file(dir, "ld.so.preload", preload, sizeof(preload) - 1)) < 0)
                 return err_set(err, r, "writing the lease");
         r = copy_library(dir, err);
         if (r < 0)
                 return r;
-        r = write_file(dir, "page", page, sizeof(*page));
+        r = write_file(dir, "page", descriptor, sizeof(*descriptor));
         return r < 0 ? err_set(err, r, "writing the lease") : 0;
 }
 
@@ -115,7 +117,7 @@ static int say_there(const char *dir, struct err *err)
                        dir);
 }
 
-int place_check(const char *dir, struct err *err)
+int lease_directory_check(const char *dir, struct err *err)
 {
         _cleanup_(freep) char *copy = strdup(dir);
         _cleanup_(closep) int above = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -125,7 +127,7 @@ int place_check(const char *dir, struct err *err)
         return above < 0 ? err_set(err, -errno, "making %s", dir) : check_is_memory(above, dir, err);
 }
 
-int place_make(const char *dir, struct page *page, struct err *err)
+int lease_directory_make(const char *dir, struct lease_descriptor *descriptor, struct err *err)
 {
         _cleanup_(closep) int fd = -1;
         int r;
@@ -135,13 +137,13 @@ int place_make(const char *dir, struct page *page, struct err *err)
         fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         r = fd < 0 || fchmod(fd, 0755) < 0 ? err_set(err, -errno, "making %s", dir) : check_is_memory(fd, dir, err);
         if (r == 0)
-                r = fill(fd, page, err);
+                r = fill(fd, descriptor, err);
         if (r < 0)
-                (void)place_remove(dir, NULL);
+                (void)lease_directory_remove(dir, NULL);
         return r;
 }
 
-int place_remove(const char *dir, struct err *err)
+int lease_directory_remove(const char *dir, struct err *err)
 {
         _cleanup_(closep) int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 

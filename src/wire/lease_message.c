@@ -11,28 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const plane_names[] = { "gate", "attached", "preload" };
+static const char *const enforcement_names[] = { "gate", "attached", "preload" };
 static const char *const managed_names[] = { "charge", "deny", "allow" };
 
-const char *plane_name(enum plane plane)
+const char *enforcement_name(enum enforcement enforcement)
 {
-        return plane_names[plane];
+        return enforcement_names[enforcement];
 }
 
-int plane_parse(const char *text, enum plane *ret)
+int enforcement_parse(const char *text, enum enforcement *ret)
 {
-        for (size_t i = 0; i < ARRAY_SIZE(plane_names); i++)
-                if (!strcmp(text, plane_names[i])) {
-                        *ret = (enum plane)i;
+        for (size_t i = 0; i < ARRAY_SIZE(enforcement_names); i++)
+                if (!strcmp(text, enforcement_names[i])) {
+                        *ret = (enum enforcement)i;
                         return 0;
                 }
         return -EINVAL;
 }
 
 /* Whoever says nothing is older than planes are. */
-static bool copy_plane(const json_t *body, enum plane *ret)
+static bool copy_enforcement(const json_t *body, enum enforcement *ret)
 {
-        return plane_parse(message_text(body, "plane", "gate"), ret) == 0;
+        return enforcement_parse(message_text(body, "plane", "gate"), ret) == 0;
 }
 
 /* Empty if it is not there, or null. */
@@ -89,7 +89,7 @@ json_t *message_request_new(const struct message_request *request)
         put_text(body, "attach", request->attach);
         put_text(body, "sms", request->sms);
         put_text(body, "place", request->place);
-        (void)json_object_set_new(body, "plane", json_string(plane_name(request->plane)));
+        (void)json_object_set_new(body, "plane", json_string(enforcement_name(request->enforcement)));
         (void)json_object_set_new(body, "named", json_boolean(request->is_named));
         (void)json_object_set_new(body, "share", json_integer(request->share));
         (void)json_object_set_new(body, "cap", json_integer(request->cap));
@@ -128,7 +128,7 @@ static const char *request_fields(const json_t *body, struct message_request *to
                 return "cap";
         if (!copy_class(body, &to->class))
                 return "class";
-        if (!copy_plane(body, &to->plane))
+        if (!copy_enforcement(body, &to->enforcement))
                 return "plane";
         return copy_audit(body, &to->audit_ms) ? NULL : "audit_ms";
 }
@@ -222,7 +222,7 @@ json_t *message_lease_new(const struct message_lease *lease)
                          (json_int_t)lease->host, "managed", managed_names[lease->managed], "groups_max",
                          (json_int_t)lease->groups_max, "channels_max", (json_int_t)lease->channels_max, "mig",
                          mig_new(lease), "container", message_container_new(&lease->container), "plane",
-                         plane_name(lease->plane), "place", lease->place, "sms", lease->sms);
+                         enforcement_name(lease->enforcement), "place", lease->place, "sms", lease->sms);
 }
 
 static bool copy_devices(const json_t *devices, struct message_lease *to)
@@ -307,7 +307,8 @@ int message_lease_parse(const json_t *body, struct message_lease *ret)
             !copy_permille(body, "share", 0, &lease.share) || !copy_permille(body, "cap", TURNS_WHOLE, &lease.cap) ||
             !copy_class(body, &lease.class) || !copy_audit(body, &lease.audit_ms) || !copy_limits(body, &lease) ||
             !copy_mig(body, &lease) || !copy_container(json_object_get(body, "container"), &lease.container) ||
-            !copy_plane(body, &lease.plane) || !copy_text(body, "place", lease.place, sizeof(lease.place)) ||
+            !copy_enforcement(body, &lease.enforcement) ||
+            !copy_text(body, "place", lease.place, sizeof(lease.place)) ||
             !copy_text(body, "sms", lease.sms, sizeof(lease.sms)) ||
             !copy_devices(json_object_get(body, "devices"), &lease))
                 return -EINVAL;

@@ -1,4 +1,4 @@
-/* Packets between run, keeper and daemon; messages.h says which. */
+/* Packets between run, shim and daemon; messages.h says which. */
 #include "wire/messages.h"
 
 #include "base/cleanup.h"

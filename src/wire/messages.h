@@ -1,12 +1,12 @@
 /*
- * What `sublet run`, the keepers and the daemon say to each other: one JSON object per packet of a
+ * What `sublet run`, the shims and the daemon say to each other: one JSON object per packet of a
  * SOCK_SEQPACKET socket, at most MESSAGE_MAX bytes, with "v":1 and "type"; descriptors ride along.
  *
  *      run -> daemon       lease, then listener + [listener]; return + [page, region]
  *      daemon -> run       granted, or refused; returned
- *      keeper -> run       event, report, end             (the daemon's end of that socket moves to the keeper)
- *      daemon -> keeper    set, end, join + [listener], event                  (event: name, level, text; for the tenant's run to print)
- *      keeper -> daemon    hello + [board], event, changed, ended
+ *      shim -> run       event, report, end             (the daemon's end of that socket moves to the shim)
+ *      daemon -> shim    set, end, join + [listener], event                  (event: name, level, text; for the tenant's run to print)
+ *      shim -> daemon    hello + [board], event, changed, ended
  *
  * Unknown fields are ignored, missing ones keep their defaults; a newer "v" is read as far as it is
  * understood. Fields: docs/messages.md.
@@ -65,16 +65,16 @@ const char *message_text(const json_t *body, const char *name, const char *other
 int64_t message_number(const json_t *body, const char *name, int64_t otherwise);
 bool message_flag(const json_t *body, const char *name, bool otherwise);
 
-/* ---- plane: where a tenant's driver calls are decided ---------------------------------------------- */
+/* ---- enforcement mode: where a tenant's driver calls are decided ---------------------------------------------- */
 
-enum plane {
-        PLANE_GATE,     /* by a keeper, since its command was started under the filter */
-        PLANE_ATTACHED, /* by a keeper, to whom libsublet.so has handed the tenant over */
-        PLANE_PRELOAD,  /* inside its programs */
+enum enforcement {
+        ENFORCEMENT_GATE,     /* by a shim, since its command was started under the filter */
+        ENFORCEMENT_ATTACHED, /* by a shim, to whom libsublet.so has handed the tenant over */
+        ENFORCEMENT_PRELOAD,  /* inside its programs */
 };
 
-const char *plane_name(enum plane plane);           /* "gate", "attached", "preload" */
-int plane_parse(const char *text, enum plane *ret); /* -EINVAL */
+const char *enforcement_name(enum enforcement enforcement);     /* "gate", "attached", "preload" */
+int enforcement_parse(const char *text, enum enforcement *ret); /* -EINVAL */
 
 /* ---- lease: what `sublet run` asks for ----------------------------------------------------------- */
 
@@ -84,9 +84,9 @@ struct message_request {
         char gpus[256], mem[512], host[64]; /* as wire/grant.h reads them; "": not given */
         char managed[16], mode[16];         /* "": not given */
         char command[64];                   /* last part of its path, for people */
-        enum plane plane;                   /* PLANE_PRELOAD: it wants page and region */
+        enum enforcement enforcement;       /* ENFORCEMENT_PRELOAD: it wants lease descriptor and usage segment */
         char attach[16];                    /* "auto", "never" (as ""), "required" */
-        char sms[16];                       /* of plane preload: preload/sms.h; "": all */
+        char sms[16];                       /* of enforcement mode preload: preload/sms.h; "": all */
         char place[256];                    /* a directory that is to be made of them; "": descriptors */
         permille share;                     /* 0: an equal part of what is not promised */
         permille cap;                       /* TURNS_WHOLE: none */
@@ -111,7 +111,7 @@ struct message_container {
         char container[64]; /* its name in the pod */
 };
 
-/* All a keeper needs to know, and all a new daemon needs to be told. Kept as JSON in the daemon's store. */
+/* All a shim needs to know, and all a new daemon needs to be told. Kept as JSON in the daemon's store. */
 struct message_lease {
         uint64_t id; /* the daemon's number of this tenancy, never used again; 0: none was given */
         char tenant[64], command[64], mode[16];
@@ -125,7 +125,7 @@ struct message_lease {
         struct {
                 bool is_granted;
                 bytes quota;
-        } devices[LEASE_DEVICES_MAX]; /* by PCI bus order; cards themselves the keeper finds */
+        } devices[LEASE_DEVICES_MAX]; /* by PCI bus order; cards themselves the shim finds */
         struct {
                 char uuid[64]; /* of mode mig: the instance on the only device; "": none */
                 uint32_t gpu, compute;
@@ -135,8 +135,8 @@ struct message_lease {
         enum lease_managed managed;
         uint32_t groups_max, channels_max;
         struct message_container container;
-        enum plane plane;
-        char sms[16];    /* of plane preload; "": all */
+        enum enforcement enforcement;
+        char sms[16];    /* of enforcement mode preload; "": all */
         char place[256]; /* the directory that its programs have mounted; "": none */
 };
 

@@ -211,7 +211,7 @@ static void way_runtime(void)
         CUresult (*find)(const char *, void **, int, cuuint64_t, void *) = dlsym(library, "cuGetProcAddress_v2");
         CUresult (*set)(CUcontext), (*retain)(CUcontext *, CUdevice);
         CUcontext context = primary(), again, ignored;
-        CUgreenCtx keeper = green_of(8, &ignored);
+        CUgreenCtx shim = green_of(8, &ignored);
 
         CHECK(cuCtxSetCurrent(NULL));
         CHECK(cuDevicePrimaryCtxRelease(device));
@@ -224,7 +224,7 @@ static void way_runtime(void)
                 exit(4);
         }
         tell("runtime", NULL);
-        CHECK(cuGreenCtxDestroy(keeper));
+        CHECK(cuGreenCtxDestroy(shim));
 }
 
 static void way_created(void)

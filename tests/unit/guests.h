@@ -1,4 +1,4 @@
-/* Tenants of a simulated device for tests of the pace, with boards as their keepers would keep them. */
+/* Tenants of a simulated device for tests of the scheduler, with control blocks as their shims would keep them. */
 #pragma once
 
 #include "sim/rig.h"
@@ -11,39 +11,39 @@
 
 struct guest {
         struct rig rig;
-        struct board *board;
+        struct control_block *control;
         int fd;
         uint64_t id, value;
         uint32_t cid;
 };
 
-static inline struct pace *guests_pace(const struct rig *rig, enum turns_policy policy)
+static inline struct sched *guests_sched(const struct rig *rig, enum turns_policy policy)
 {
         static struct gpu_backend backend;
-        struct pace_settings settings = { .turns.policy = policy };
-        struct pace *pace;
+        struct sched_settings settings = { .turns.policy = policy };
+        struct sched *sched;
         struct err err = { 0 };
 
         (void)setenv("SUBLET_SIM", rig->directory, 1);
         assert_int_equal(gpu_backend_find(&backend, &err), 0);
-        assert_int_equal(pace_start(&backend, 0, &settings, &pace, &err), 0);
-        return pace;
+        assert_int_equal(sched_start(&backend, 0, &settings, &sched, &err), 0);
+        return sched;
 }
 
-/* A board as a keeper would keep it. */
-static inline void guest_board(struct guest *guest, uint32_t client)
+/* A control block as a shim would keep it. */
+static inline void guest_control_block(struct guest *guest, uint32_t client)
 {
-        struct board_channel channel = { .client = client,
-                                         .handle = CHANNEL,
-                                         .group = GROUP,
-                                         .cid = guest->cid,
-                                         .device = 0,
-                                         .is_compute = 1,
-                                         .order = 1 };
+        struct control_channel channel = { .client = client,
+                                           .handle = CHANNEL,
+                                           .group = GROUP,
+                                           .cid = guest->cid,
+                                           .device = 0,
+                                           .is_compute = 1,
+                                           .order = 1 };
 
-        assert_int_equal(board_new("guest", getuid(), 1, &guest->board, &guest->fd), 0);
-        assert_int_equal(board_channel_put(guest->board, &channel), 0);
-        guest->board->keeper = 999999; /* known by its contexts only */
+        assert_int_equal(control_block_new("guest", getuid(), 1, &guest->control, &guest->fd), 0);
+        assert_int_equal(control_block_channel_put(guest->control, &channel), 0);
+        guest->control->shim = 999999; /* known by its contexts only */
 }
 
 static inline void guest_begin(struct guest *guest, const struct rig *rig, uint64_t id)
@@ -51,21 +51,21 @@ static inline void guest_begin(struct guest *guest, const struct rig *rig, uint6
         *guest = (struct guest){ .rig = *rig, .id = id };
         rig_begin(&guest->rig, 0);
         guest->cid = rig_channel(&guest->rig, GROUP, CHANNEL);
-        guest_board(guest, guest->rig.client);
+        guest_control_block(guest, guest->rig.client);
 }
 
 static inline void guest_end(struct guest *guest)
 {
         rig_end(&guest->rig);
-        board_unmap(guest->board);
+        control_block_unmap(guest->control);
         close(guest->fd);
 }
 
-static inline void join(struct pace *pace, struct guest *guest)
+static inline void join(struct sched *sched, struct guest *guest)
 {
-        struct pace_tenant tenant = { .id = guest->id, .board = guest->board, .share = 500, .cap = TURNS_WHOLE };
+        struct sched_tenant tenant = { .id = guest->id, .control = guest->control, .share = 500, .cap = TURNS_WHOLE };
 
-        assert_int_equal(pace_add(pace, &tenant), 0);
+        assert_int_equal(sched_add(sched, &tenant), 0);
 }
 
 static inline void launch(struct guest *guest, uint64_t usec)
@@ -84,10 +84,10 @@ static inline int finish(const struct guest *guest, uint64_t msec)
         return sim_gpu_wait(guest->rig.ctl, guest->rig.client, CHANNEL, guest->value, msec * 1000000, NULL);
 }
 
-static inline struct pace_row row_of(struct pace *pace, uint64_t id)
+static inline struct sched_row row_of(struct sched *sched, uint64_t id)
 {
-        struct pace_row rows[TURNS_TENANTS_MAX];
-        size_t n = pace_read(pace, NULL, rows, ARRAY_SIZE(rows));
+        struct sched_row rows[TURNS_TENANTS_MAX];
+        size_t n = sched_read(sched, NULL, rows, ARRAY_SIZE(rows));
 
         for (size_t i = 0; i < n; i++)
                 if (rows[i].id == id)

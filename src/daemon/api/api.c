@@ -137,8 +137,8 @@ static bool set_is_over(struct daemon *daemon, struct api_response *response)
         else if (tenant->set_done >= response->serial)
                 api_change_end(daemon, response, tenant);
         else if (clock_now() >= response->deadline)
-                api_error(response, API_TIMEOUT, "the keeper of '%s' (process %d) does not answer",
-                          tenant->lease.tenant, tenant->keeper);
+                api_error(response, API_TIMEOUT, "the shim of '%s' (process %d) does not answer", tenant->lease.tenant,
+                          tenant->shim);
         else
                 return false;
         return true;

@@ -2,7 +2,7 @@
  * The API: a request and who makes it in, a response out (docs/api.md). No sockets here: http.c carries it,
  * and a fuzz target calls it as it is.
  *
- * Some answers are not there at once: a change waits for the tenant's keeper, a trace for its time, a
+ * Some answers are not there at once: a change waits for the tenant's shim, a trace for its time, a
  * follower for the next event. Those have `wait` set; api_continue is called when something has happened.
  *
  * Thread: the loop. Nothing blocks.
@@ -49,7 +49,7 @@ struct api_request {
 
 enum api_wait {
         API_WAIT_NOT,    /* the response is whole */
-        API_WAIT_SET,    /* for the keeper's word on a change */
+        API_WAIT_SET,    /* for the shim's word on a change */
         API_WAIT_TIME,   /* for the end of a trace */
         API_WAIT_EVENTS, /* for ever: lines of events, by api_follow */
 };

@@ -2,7 +2,7 @@
  * Orders: a tenant's lease is changed, or the tenant is ended.
  *
  * A change is made of a copy of the lease, which must fit beside the others; then it counts everywhere or
- * nowhere. Shares, cap and class are the pace's at once; a quota is the keeper's, and the answer waits for its word.
+ * nowhere. Shares, cap and class are the scheduler's at once; a quota is the shim's, and the answer waits for its word.
  */
 #include "daemon/api/api.h"
 
@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum {
-        PATIENCE_SEC = 2, /* for a keeper's word; it takes a millisecond */
+        PATIENCE_SEC = 2, /* for a shim's word; it takes a millisecond */
 };
 
 static int parse_size(const struct daemon *daemon, const json_t *value, unsigned int device, bytes *ret,
@@ -135,7 +135,7 @@ static void tell_change(struct daemon *daemon, const struct tenant *tenant, cons
                                        bytes_format(is->devices[i].quota, size));
                         (void)strncat(text, part, sizeof(text) - strlen(text) - 1);
                 }
-        event_tell(daemon, GATE_TENANT_CHANGED, tenant, -1, "%sshare %s, cap %s, class %s, by user %u", text,
+        event_tell(daemon, EVENT_TENANT_CHANGED, tenant, -1, "%sshare %s, cap %s, class %s, by user %u", text,
                    is->share ? permille_format(is->share, share) : "equal",
                    is->cap < TURNS_WHOLE ? permille_format(is->cap, cap) : "none", turns_class_name(is->class),
                    request->uid);
@@ -159,7 +159,7 @@ static json_t *notes_json(const struct daemon *daemon, const struct tenant *tena
         }
         if (tenant->state == TENANT_AWAITED)
                 (void)json_array_append_new(notes,
-                                            json_string("its keeper is awaited: the change counts when it is back"));
+                                            json_string("its shim is awaited: the change counts when it is back"));
         return notes;
 }
 
@@ -176,7 +176,7 @@ void api_change_end(struct daemon *daemon, struct api_response *response, struct
         api_json(response, API_OK, body);
 }
 
-/* The lease has been found good. The keeper comes first: if it cannot be told, nothing has changed. */
+/* The lease has been found good. The shim comes first: if it cannot be told, nothing has changed. */
 static void apply(struct daemon *daemon, const struct api_request *request, struct tenant *tenant,
                   const struct message_lease *lease, struct api_response *ret)
 {
@@ -184,15 +184,15 @@ static void apply(struct daemon *daemon, const struct api_request *request, stru
         struct message_lease was = tenant->lease;
 
         tenant->lease = *lease;
-        if (is_told && keepers_set(tenant) < 0) {
+        if (is_told && shims_set(tenant) < 0) {
                 tenant->lease = was;
-                api_error(ret, API_UNAVAILABLE, "the keeper of '%s' (process %d) takes no orders", was.tenant,
-                          tenant->keeper);
+                api_error(ret, API_UNAVAILABLE, "the shim of '%s' (process %d) takes no orders", was.tenant,
+                          tenant->shim);
                 return;
         }
         daemon_divide(daemon);
         if (daemon->store)
-                daemon_store_result(daemon, store_tenant_set(daemon->store, &tenant->lease, tenant->keeper));
+                daemon_store_result(daemon, store_tenant_set(daemon->store, &tenant->lease, tenant->shim));
         tell_change(daemon, tenant, &was, request);
         ret->tenant = tenant->lease.id;
         if (!is_told) {
@@ -213,7 +213,7 @@ void api_tenant_change(struct daemon *daemon, const struct api_request *request,
 
         if (!tenant)
                 return;
-        if (tenant->lease.plane == PLANE_PRELOAD) {
+        if (tenant->lease.enforcement == ENFORCEMENT_PRELOAD) {
                 api_error(ret, API_CONFLICT,
                           "'%s' keeps its quota inside its programs (plane preload), on a page that nobody can change: "
                           "end it, and lease anew",
@@ -237,8 +237,7 @@ void api_tenant_end(struct daemon *daemon, const struct api_request *request, co
         if (!tenant)
                 return;
         if (preloads_end(tenant) < 0)
-                api_error(ret, API_UNAVAILABLE, "the keeper of '%s' (process %d) cannot be reached", name,
-                          tenant->keeper);
+                api_error(ret, API_UNAVAILABLE, "the shim of '%s' (process %d) cannot be reached", name, tenant->shim);
         else
                 api_json(ret, API_OK, json_pack("{s:s, s:s}", "tenant", name, "state", "ending"));
 }

@@ -26,7 +26,7 @@ void api_version(struct daemon *daemon, const struct api_request *request, const
 
 static json_t *device_json(struct daemon *daemon, struct device *device)
 {
-        const struct pace_device *paced = &device->paced;
+        const struct sched_device *scheduled = &device->scheduled;
         bytes held = 0;
 
         device_read(device);
@@ -39,12 +39,12 @@ static json_t *device_json(struct daemon *daemon, struct device *device)
                          (json_int_t)tenants_leased(&daemon->tenants, device->index, NULL), "held_bytes",
                          (json_int_t)held, "share_permille",
                          (int)tenants_promised(&daemon->tenants, device->index, NULL), "busy_permille",
-                         (int)paced->busy, "foreign_permille", (int)paced->foreign, "policy",
+                         (int)scheduled->busy, "foreign_permille", (int)scheduled->foreign, "policy",
                          turns_policy_name(daemon->settings.turns.policy), "mode",
                          tenants_mode(&daemon->tenants, device->index, NULL), "state", device->is_lost ? "lost" : "ok",
-                         "period_ns", (json_int_t)paced->turns.period, "has_meter", (int)paced->has_meter, "switches",
-                         (json_int_t)paced->n_switches, "lost_records", (json_int_t)paced->n_lost, "tenants",
-                         (json_int_t)tenants_count(&daemon->tenants, device->index));
+                         "period_ns", (json_int_t)scheduled->turns.period, "has_meter", (int)scheduled->has_meter,
+                         "switches", (json_int_t)scheduled->n_switches, "lost_records", (json_int_t)scheduled->n_lost,
+                         "tenants", (json_int_t)tenants_count(&daemon->tenants, device->index));
 }
 
 void api_devices(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)

@@ -1,4 +1,4 @@
-/* Tenants as JSON: the living from the table, the boards and the pace; the ended from the store. */
+/* Tenants as JSON: the living from the table, the control blocks and the scheduler; the ended from the store. */
 #include "daemon/api/api.h"
 
 #include "daemon/store/store.h"
@@ -9,19 +9,19 @@
 
 static json_t *device_json(const struct tenant *tenant, const struct device *device)
 {
-        const struct board_device *board = tenant->board ? &tenant->board->devices[device->index] : NULL;
-        const struct pace_row *row = device_row(device, tenant);
+        const struct control_device *control = tenant->control ? &tenant->control->devices[device->index] : NULL;
+        const struct sched_row *row = device_row(device, tenant);
 
         return json_pack("{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?}", "index",
                          (int)device->index, "quota_bytes", (json_int_t)tenant->lease.devices[device->index].quota,
-                         "held_bytes", (json_int_t)(board ? board->held : 0), "peak_bytes",
-                         (json_int_t)(board ? board->peak : 0), "refused", (json_int_t)(board ? board->n_refused : 0),
-                         "share_permille", (int)tenant->share, "cap_permille", (int)tenant->lease.cap, "used_ns",
-                         (json_int_t)(board ? board->used : 0), "granted_permille", row ? (int)row->granted : 0,
-                         "promised_permille", row ? (int)row->promised : 0, "waiting", row ? (int)row->is_waiting : 0,
-                         "is_off", board ? (int)board->is_off : 0, "slice_ns",
-                         (json_int_t)(board ? board->slice_set : 0), "instance",
-                         tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL);
+                         "held_bytes", (json_int_t)(control ? control->held : 0), "peak_bytes",
+                         (json_int_t)(control ? control->peak : 0), "refused",
+                         (json_int_t)(control ? control->n_refused : 0), "share_permille", (int)tenant->share,
+                         "cap_permille", (int)tenant->lease.cap, "used_ns", (json_int_t)(control ? control->used : 0),
+                         "granted_permille", row ? (int)row->granted : 0, "promised_permille",
+                         row ? (int)row->promised : 0, "waiting", row ? (int)row->is_waiting : 0, "is_off",
+                         control ? (int)control->is_off : 0, "slice_ns", (json_int_t)(control ? control->slice_set : 0),
+                         "instance", tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL);
 }
 
 json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
@@ -34,20 +34,21 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                 device_read(&daemon->devices[i]);
                 (void)json_array_append_new(devices, device_json(tenant, &daemon->devices[i]));
         }
-        return json_pack(
-                "{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?}",
-                "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
-                (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->keeper,
-                "processes", (json_int_t)(tenant->board ? tenant->board->n_processes : 0), "since",
-                (json_int_t)(tenant->since / NSEC_PER_SEC), "class", turns_class_name(tenant->lease.class), "mode",
-                tenant->lease.mode, "state", tenant_state_name(tenant), "plane", plane_name(tenant->lease.plane),
-                "attach_error",
-                tenant->lease.plane == PLANE_PRELOAD && tenant->attach_error ? strerror(tenant->attach_error & 4095) :
-                                                                               NULL,
-                "share_asked_permille", (int)tenant->lease.share, "host_quota_bytes", (json_int_t)tenant->lease.host,
-                "host_held_bytes", (json_int_t)(tenant->board ? tenant->board->host_held : 0), "container",
-                message_container_new(&tenant->lease.container), "devices", devices, "sms",
-                tenant->lease.sms[0] ? tenant->lease.sms : NULL);
+        return json_pack("{s:s, s:I, s:I, s:s, s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:s?, s:i, s:I, s:I, s:o, s:o, s:s?}",
+                         "tenant", tenant->lease.tenant, "id", (json_int_t)tenant->lease.id, "uid",
+                         (json_int_t)tenant->lease.owner, "command", tenant->lease.command, "keeper", (int)tenant->shim,
+                         "processes", (json_int_t)(tenant->control ? tenant->control->n_processes : 0), "since",
+                         (json_int_t)(tenant->since / NSEC_PER_SEC), "class", turns_class_name(tenant->lease.class),
+                         "mode", tenant->lease.mode, "state", tenant_state_name(tenant), "plane",
+                         enforcement_name(tenant->lease.enforcement), "attach_error",
+                         tenant->lease.enforcement == ENFORCEMENT_PRELOAD && tenant->attach_error ?
+                                 strerror(tenant->attach_error & 4095) :
+                                 NULL,
+                         "share_asked_permille", (int)tenant->lease.share, "host_quota_bytes",
+                         (json_int_t)tenant->lease.host, "host_held_bytes",
+                         (json_int_t)(tenant->control ? tenant->control->host_held : 0), "container",
+                         message_container_new(&tenant->lease.container), "devices", devices, "sms",
+                         tenant->lease.sms[0] ? tenant->lease.sms : NULL);
 }
 
 /* What the report of an ended tenant says of one device. */

@@ -1,6 +1,6 @@
 /*
  * Who was on the device when: as Chrome trace JSON (Perfetto, chrome://tracing), and as plain spans for the
- * page. Both read the rings of the paces (trace.h), and what goes on now from pace_resident.
+ * page. Both read the rings of the schedulers (trace.h), and what goes on now from sched_resident.
  *
  * In the Chrome trace a device is a "process"; a tenant is one of its tracks, and what kept it off is another
  * under it; the daemon's driver calls and gaps in the records are tracks of the device. Times are microseconds
@@ -135,7 +135,7 @@ static void put_present(struct chrome *chrome)
 {
         struct trace_span now = { .kind = TRACE_ON };
 
-        if (!pace_resident(chrome->device->pace, &now.tenant, &now.from))
+        if (!sched_resident(chrome->device->sched, &now.tenant, &now.from))
                 return;
         now.until = chrome->until;
         put_span(chrome, &now);
@@ -143,7 +143,7 @@ static void put_present(struct chrome *chrome)
 
 static void put_device(struct chrome *chrome)
 {
-        struct trace *trace = pace_trace(chrome->device->pace);
+        struct trace *trace = sched_trace(chrome->device->sched);
         struct trace_span spans[SPANS_AT_ONCE];
         uint64_t cursor = trace_seek(trace, chrome->response->since);
         size_t n;
@@ -170,7 +170,7 @@ void api_trace_end(struct daemon *daemon, struct api_response *response)
         (void)fprintf(chrome.to, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
                 chrome.device = &daemon->devices[i];
-                if (chrome.device->pace)
+                if (chrome.device->sched)
                         put_device(&chrome);
         }
         (void)fprintf(chrome.to, "\n]}\n");
@@ -233,7 +233,7 @@ static void append_span(json_t *spans, int place, nsec from, nsec until, nsec fi
 static json_t *spans_json(const struct daemon *daemon, const struct device *device, int64_t owner, nsec from,
                           nsec until)
 {
-        struct trace *trace = pace_trace(device->pace);
+        struct trace *trace = sched_trace(device->sched);
         uint64_t cursor = trace_seek(trace, from), resident;
         struct trace_span spans[SPANS_AT_ONCE];
         const struct tenant *tenant;
@@ -246,7 +246,7 @@ static json_t *spans_json(const struct daemon *daemon, const struct device *devi
                         if (spans[i].kind == TRACE_ON)
                                 append_span(array, place_of(daemon, owner, spans[i].tenant, &tenant), spans[i].from,
                                             spans[i].until, from, until);
-        if (pace_resident(device->pace, &resident, &since))
+        if (sched_resident(device->sched, &resident, &since))
                 append_span(array, place_of(daemon, owner, resident, &tenant), since, until, from, until);
         return array;
 }
@@ -289,10 +289,10 @@ void api_timeline(struct daemon *daemon, const struct api_request *request, cons
         }
         device = &daemon->devices[index];
         device_read(device);
-        until = device->pace && device->paced.metered_until ? device->paced.metered_until : clock_now();
+        until = device->sched && device->scheduled.metered_until ? device->scheduled.metered_until : clock_now();
         from = until - (nsec)span * NSEC_PER_MSEC;
         api_json(ret, API_OK,
                  json_pack("{s:I, s:I, s:o, s:o}", "from_ns", (json_int_t)from, "to_ns", (json_int_t)until, "spans",
-                           device->pace ? spans_json(daemon, device, owner, from, until) : json_array(), "tenants",
+                           device->sched ? spans_json(daemon, device, owner, from, until) : json_array(), "tenants",
                            names_json(daemon, request)));
 }

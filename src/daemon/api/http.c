@@ -142,7 +142,7 @@ static struct MHD_Response *asset_response(struct call *call)
                 return NULL;
         call->response.status = is_known ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
         (void)MHD_add_response_header(response, "ETag", asset->etag);
-        (void)MHD_add_response_header(response, "Content-Security-Policy", PAGE_POLICY);
+        (void)MHD_add_response_header(response, "Content-Security-Policy", LEASE_DESCRIPTOR_POLICY);
         (void)MHD_add_response_header(response, "Cache-Control", "no-cache");
         return response;
 }
@@ -256,7 +256,7 @@ static void answer(struct call *call, const char *url, const char *method)
                           host);
         else
                 api_answer(call->http->daemon, &call->request, &call->response);
-        daemon_beat(call->http->daemon); /* many who ask at once must not look like our death */
+        daemon_heartbeat(call->http->daemon); /* many who ask at once must not look like our death */
 }
 
 /* libmicrohttpd calls this with the head, with each piece of the body, at its end, and again after a suspension. */
@@ -344,7 +344,7 @@ static void on_woken(struct loop_timer *timer)
         for (struct call *call = http->calls; call; call = call->next) {
                 if (!call->is_suspended || !may_go_on(call))
                         continue;
-                daemon_beat(http->daemon);
+                daemon_heartbeat(http->daemon);
                 call->is_suspended = false;
                 MHD_resume_connection(call->connection);
         }

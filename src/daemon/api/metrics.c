@@ -10,27 +10,27 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-/* One tenant on one device. row: NULL before its keeper has come. */
+/* One tenant on one device. row: NULL before its shim has come. */
 struct sample {
         const struct tenant *tenant;
         const struct device *device;
-        const struct board_device *board; /* NULL, too */
-        const struct pace_row *row;
+        const struct control_device *control; /* NULL, too */
+        const struct sched_row *row;
 };
 
 static double gpu_seconds(const struct sample *s)
 {
-        return s->board ? (double)s->board->used / 1e9 : 0;
+        return s->control ? (double)s->control->used / 1e9 : 0;
 }
 
 static double memory(const struct sample *s)
 {
-        return s->board ? (double)s->board->held : 0;
+        return s->control ? (double)s->control->held : 0;
 }
 
 static double peak(const struct sample *s)
 {
-        return s->board ? (double)s->board->peak : 0;
+        return s->control ? (double)s->control->peak : 0;
 }
 
 static double quota(const struct sample *s)
@@ -40,7 +40,7 @@ static double quota(const struct sample *s)
 
 static double refusals(const struct sample *s)
 {
-        return s->board ? (double)s->board->n_refused : 0;
+        return s->control ? (double)s->control->n_refused : 0;
 }
 
 static double share(const struct sample *s)
@@ -104,19 +104,19 @@ static double device_share(const struct daemon *daemon, const struct device *dev
 static double device_busy(const struct daemon *daemon, const struct device *device)
 {
         (void)daemon;
-        return device->paced.busy / 1000.0;
+        return device->scheduled.busy / 1000.0;
 }
 
 static double device_switches(const struct daemon *daemon, const struct device *device)
 {
         (void)daemon;
-        return (double)device->paced.n_switches;
+        return (double)device->scheduled.n_switches;
 }
 
 static double device_lost_records(const struct daemon *daemon, const struct device *device)
 {
         (void)daemon;
-        return (double)device->paced.n_lost;
+        return (double)device->scheduled.n_lost;
 }
 
 static double device_is_lost(const struct daemon *daemon, const struct device *device)
@@ -181,7 +181,7 @@ static void write_tenants(FILE *to, struct daemon *daemon, const struct api_requ
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
                 for (unsigned int i = 0; i < daemon->n_devices; i++) {
                         const struct device *device = &daemon->devices[i];
-                        struct sample sample = { t, device, t->board ? &t->board->devices[i] : NULL, NULL };
+                        struct sample sample = { t, device, t->control ? &t->control->devices[i] : NULL, NULL };
 
                         if (!tenant_has(t, i) || !api_sees(request, t))
                                 continue;

@@ -58,7 +58,7 @@ static void hang_up(struct caller *caller)
 
 static void refuse(struct caller *caller, const char *why)
 {
-        event_tell(caller->daemon, GATE_LEASE_REFUSED, NULL, -1, "process %d at seccomp.sock: %s", caller->who.pid,
+        event_tell(caller->daemon, EVENT_LEASE_REFUSED, NULL, -1, "process %d at seccomp.sock: %s", caller->who.pid,
                    why);
         hang_up(caller);
 }
@@ -124,13 +124,13 @@ static void take_in(struct caller *caller, const struct oci_container *container
                 wrong = "no descriptor came with the state";
         else if (caller->n_fds > 1)
                 wrong = "more than one descriptor came with the state";
-        else if (!keeper_is_listener(caller->listener))
+        else if (!shim_is_listener(caller->listener))
                 wrong = "what came with the state is no notify descriptor of seccomp";
         if (wrong) {
                 refuse(caller, wrong);
                 return;
         }
-        arrivals_listener(caller->daemon, container, caller->who.uid, TAKE_FD(caller->listener));
+        pending_listener(caller->daemon, container, caller->who.uid, TAKE_FD(caller->listener));
         hang_up(caller);
 }
 
@@ -183,7 +183,7 @@ static void on_piece(struct loop_source *source, uint32_t events)
                 look(caller, n == 0);
 }
 
-void agent_knock(struct daemon *daemon, int fd, const struct ucred *who)
+void agent_accept(struct daemon *daemon, int fd, const struct ucred *who)
 {
         struct caller *caller = daemon->n_callers < CALLERS_MAX ? calloc(1, sizeof(*caller)) : NULL;
 

@@ -3,7 +3,7 @@
  *
  * The door is the tenant's own: nothing else is heard here, so it may be mounted into a container. Who knows the token of
  * a page is of that tenancy; all that can be had for it is the gate of that very tenancy, once at a time. «attach» marks
- * the region, so that nobody begins to keep books inside meanwhile; «listener» starts the keeper.
+ * the usage segment, so that nobody begins to keep books inside meanwhile; «listener» starts the shim.
  */
 #include "daemon/state/daemon.h"
 
@@ -20,14 +20,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool is_token(const char *text, const uint8_t token[static PAGE_TOKEN])
+static bool is_token(const char *text, const uint8_t token[static LEASE_DESCRIPTOR_TOKEN])
 {
-        char right[2 * PAGE_TOKEN + 1];
-        unsigned int differs = strlen(text) != 2 * PAGE_TOKEN;
+        char right[2 * LEASE_DESCRIPTOR_TOKEN + 1];
+        unsigned int differs = strlen(text) != 2 * LEASE_DESCRIPTOR_TOKEN;
 
-        for (size_t i = 0; i < PAGE_TOKEN; i++)
+        for (size_t i = 0; i < LEASE_DESCRIPTOR_TOKEN; i++)
                 (void)snprintf(right + 2 * i, 3, "%02x", token[i]);
-        for (size_t i = 0; i < 2 * PAGE_TOKEN && !(differs && text[i] == '\0'); i++)
+        for (size_t i = 0; i < 2 * LEASE_DESCRIPTOR_TOKEN && !(differs && text[i] == '\0'); i++)
                 differs |= (unsigned int)(text[i] ^ right[i]);
         return !differs;
 }
@@ -36,18 +36,18 @@ static struct tenant *tenant_of(struct daemon *daemon, const json_t *body)
 {
         struct tenant *tenant = tenants_find_id(&daemon->tenants, (uint64_t)message_number(body, "tenancy", 0));
 
-        return tenant && tenant->region >= 0 && is_token(message_text(body, "token", ""), tenant->token) ? tenant :
-                                                                                                           NULL;
+        return tenant && tenant->segment >= 0 && is_token(message_text(body, "token", ""), tenant->token) ? tenant :
+                                                                                                            NULL;
 }
 
 /* Nobody keeps books inside: who comes now sees the mark, and who came before is seen. */
 static const char *mark(const struct tenant *tenant)
 {
-        struct region_books books;
+        struct usage_segment_books books;
 
-        if (region_mark(tenant->region, true) < 0)
+        if (usage_segment_mark(tenant->segment, true) < 0)
                 return "the region cannot be written";
-        if (region_look(tenant->region, tenant_place(tenant), tenant->lease.id, &books) < 0)
+        if (usage_segment_scan(tenant->segment, tenant_place(tenant), tenant->lease.id, &books) < 0)
                 return "the region is damaged";
         return books.n_processes ? "a process of the tenant keeps its books inside already" : NULL;
 }
@@ -56,13 +56,13 @@ static const char *begin(struct tenant *tenant)
 {
         const char *why;
 
-        if (tenant->lease.plane != PLANE_PRELOAD)
+        if (tenant->lease.enforcement != ENFORCEMENT_PRELOAD)
                 return "the tenant has a gate, and this process was not started below it";
         if (tenant->is_attaching)
                 return "another process of the tenant is attaching";
         why = mark(tenant);
         if (why)
-                (void)region_mark(tenant->region, false);
+                (void)usage_segment_mark(tenant->segment, false);
         else
                 tenant->is_attaching = true;
         return why;
@@ -75,27 +75,27 @@ void attach_undo(struct daemon *daemon, uint64_t tenancy)
         if (!tenant || !tenant->is_attaching)
                 return;
         tenant->is_attaching = false;
-        (void)region_mark(tenant->region, false);
+        (void)usage_segment_mark(tenant->segment, false);
 }
 
-/* The keeper talks to run from here on; the tenant's books are the keeper's. */
+/* The shim talks to run from here on; the tenant's books are the shim's. */
 static const char *hand_over(struct daemon *daemon, struct tenant *tenant, int listener)
 {
         _cleanup_(closep) int run = -1;
         struct err err = { 0 };
 
-        if (listener < 0 || !keeper_is_listener(listener))
+        if (listener < 0 || !shim_is_listener(listener))
                 return "what was sent as the tenant's listener is none";
         loop_drop(daemon->loop, &tenant->source);
         run = TAKE_FD(tenant->source.fd);
-        tenant->lease.plane = PLANE_ATTACHED;
+        tenant->lease.enforcement = ENFORCEMENT_ATTACHED;
         tenant->is_attaching = false;
-        if (keepers_start(daemon, tenant, listener, run, -1, &err) == 0)
+        if (shims_start(daemon, tenant, listener, run, -1, &err) == 0)
                 return NULL;
-        /* Its driver calls fail from here on; no keeper will ever end it. */
-        event_tell(daemon, GATE_GATE_FAILED, tenant, -1, "%s", err.text);
-        keepers_finish(daemon, tenant);
-        return "its keeper cannot be started";
+        /* Its driver calls fail from here on; no shim will ever end it. */
+        event_tell(daemon, EVENT_GATE_FAILED, tenant, -1, "%s", err.text);
+        shims_finish(daemon, tenant);
+        return "its shim cannot be started";
 }
 
 static const char *hear(struct daemon *daemon, uint64_t *tenancy, struct message *message)
@@ -114,7 +114,7 @@ static const char *hear(struct daemon *daemon, uint64_t *tenancy, struct message
                 return "nothing was asked for";
         if (!strcmp(type, "listener"))
                 return hand_over(daemon, tenant, listener);
-        event_tell(daemon, GATE_NOT_ATTACHED, tenant, -1, "the filter: %s",
+        event_tell(daemon, EVENT_NOT_ATTACHED, tenant, -1, "the filter: %s",
                    strerror((int)(message_number(message->body, "code", 0) & 4095)));
         attach_undo(daemon, *tenancy); /* before the answer, on which the program goes on inside */
         return "it could not be done";

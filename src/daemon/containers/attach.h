@@ -3,6 +3,6 @@
 
 #include "daemon/state/daemon.h"
 
-/* A word at attach.sock. *tenancy: 0 at first; which one the visitor is about to attach. True: it is done with. */
+/* A word at attach.sock. *tenancy: 0 at first; which one the connection is about to attach. True: it is done with. */
 bool attach_hear(struct daemon *daemon, int socket, uint64_t *tenancy, struct message *message);
-void attach_undo(struct daemon *daemon, uint64_t tenancy); /* the visitor left */
+void attach_undo(struct daemon *daemon, uint64_t tenancy); /* the connection left */

@@ -55,7 +55,7 @@ static void name_tenant(const struct oci_container *container, struct message_re
 }
 
 /* A device without a lease, or a word that is none of ours, is a mistake of whoever started it, and said. */
-static int claim_asked(const struct oci_request *asked, struct message_request *to, struct err *err)
+static int container_request_asked(const struct oci_request *asked, struct message_request *to, struct err *err)
 {
         if (asked->unknown[0])
                 return err_say(err, -EINVAL,
@@ -67,7 +67,7 @@ static int claim_asked(const struct oci_request *asked, struct message_request *
         if (asked->mem[0] || asked->share[0] || asked->cap[0] || asked->class[0] || asked->gpus[0] || asked->mode[0])
                 return 0;
         if (!asked->wants_gpu)
-                return CLAIM_E_NONE;
+                return CONTAINER_REQUEST_E_NONE;
         return err_say(err, -EINVAL,
                        "it has a GPU and asks for no lease: annotate it with sublet.dev/mem=8G, or set SUBLET_MEM "
                        "(docs/containers.md)");
@@ -99,8 +99,8 @@ static int add_device(struct message_request *to, unsigned int device, bytes mem
         return 0;
 }
 
-static int claim_allocated(const struct tenants *tenants, const struct allocation *allocation,
-                           const struct oci_request *asked, struct message_request *to, struct err *err)
+static int container_request_allocated(const struct tenants *tenants, const struct allocation *allocation,
+                                       const struct oci_request *asked, struct message_request *to, struct err *err)
 {
         for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++) {
                 bytes memory = allocation->memory[i];
@@ -114,48 +114,49 @@ static int claim_allocated(const struct tenants *tenants, const struct allocatio
         return 0;
 }
 
-static int claim_of_pod(const struct tenants *tenants, const struct allocations *allocations,
-                        const struct oci_container *container, const struct oci_request *asked,
-                        struct message_request *to, struct err *err)
+static int container_request_of_pod(const struct tenants *tenants, const struct allocations *allocations,
+                                    const struct oci_container *container, const struct oci_request *asked,
+                                    struct message_request *to, struct err *err)
 {
         const struct allocation *allocation = allocations_find(allocations, container->pod, container->container);
         const struct tenant *has = tenants_find_container(tenants, container->pod, container->container);
 
         if (!allocation && !asked->wants_gpu)
-                return CLAIM_E_NONE;
+                return CONTAINER_REQUEST_E_NONE;
         if (!allocation)
                 return err_say(
-                        err, CLAIM_E_LATER,
+                        err, CONTAINER_REQUEST_E_LATER,
                         "nothing is allocated to it: the device plugin has told of %zu containers, and not of this "
                         "one ('kubectl describe pod', 'sublet device-plugin')",
                         allocations->n);
         if (has)
-                return err_say(err, CLAIM_E_LATER, "what is allocated to it has tenant '%s', container %.12s",
-                               has->lease.tenant, has->lease.container.id);
-        return claim_allocated(tenants, allocation, asked, to, err);
+                return err_say(err, CONTAINER_REQUEST_E_LATER,
+                               "what is allocated to it has tenant '%s', container %.12s", has->lease.tenant,
+                               has->lease.container.id);
+        return container_request_allocated(tenants, allocation, asked, to, err);
 }
 
-int claim_request(const struct tenants *tenants, const struct allocations *allocations,
-                  const struct oci_container *container, const struct oci_request *asked, struct message_request *ret,
-                  struct err *err)
+int container_request_fill(const struct tenants *tenants, const struct allocations *allocations,
+                           const struct oci_container *container, const struct oci_request *asked,
+                           struct message_request *ret, struct err *err)
 {
         struct message_request request = { .cap = TURNS_WHOLE };
         int r;
 
         if (container->is_sandbox)
-                return CLAIM_E_NONE;
+                return CONTAINER_REQUEST_E_NONE;
         name_tenant(container, &request);
         r = take_terms(asked, &request, err);
         if (r < 0)
                 return r;
-        r = container->pod[0] ? claim_of_pod(tenants, allocations, container, asked, &request, err) :
-                                claim_asked(asked, &request, err);
+        r = container->pod[0] ? container_request_of_pod(tenants, allocations, container, asked, &request, err) :
+                                container_request_asked(asked, &request, err);
         if (r == 0)
                 *ret = request;
         return r;
 }
 
-void claim_container(const struct oci_container *container, struct message_container *ret)
+void container_request_find(const struct oci_container *container, struct message_container *ret)
 {
         (void)snprintf(ret->id, sizeof(ret->id), "%s", container->id);
         (void)snprintf(ret->pod, sizeof(ret->pod), "%s", container->pod);

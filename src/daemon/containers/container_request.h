@@ -16,14 +16,14 @@
 #include "daemon/state/admit.h"
 
 enum {
-        CLAIM_E_NONE = 1, /* it asks for nothing and nothing is allocated to it */
-        CLAIM_E_LATER,    /* not yet: the allocation is not told, or its last container is not gone; err says which */
+        CONTAINER_REQUEST_E_NONE = 1, /* it asks for nothing and nothing is allocated to it */
+        CONTAINER_REQUEST_E_LATER, /* not yet: the allocation is not told, or its last container is not gone; err says which */
 };
 
-/* What to ask admit for. 0; CLAIM_E_NONE; CLAIM_E_LATER; -EINVAL: what it asks for is not understood, or not offered. */
-int claim_request(const struct tenants *tenants, const struct allocations *allocations,
-                  const struct oci_container *container, const struct oci_request *asked, struct message_request *ret,
-                  struct err *err);
+/* What to ask admit for. 0; CONTAINER_REQUEST_E_NONE; CONTAINER_REQUEST_E_LATER; -EINVAL: what it asks for is not understood, or not offered. */
+int container_request_fill(const struct tenants *tenants, const struct allocations *allocations,
+                           const struct oci_container *container, const struct oci_request *asked,
+                           struct message_request *ret, struct err *err);
 
 /* Who it is, as its lease keeps it. */
-void claim_container(const struct oci_container *container, struct message_container *ret);
+void container_request_find(const struct oci_container *container, struct message_container *ret);

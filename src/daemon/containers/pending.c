@@ -18,12 +18,12 @@
 #include <sys/syscall.h>
 
 enum {
-        ARRIVALS_MAX = 512,
+        PENDING_MAX = 512,
         KEPT_SEC = 60,
 };
 
-struct arrival {
-        struct arrival *next;
+struct pending_container {
+        struct pending_container *next;
         struct daemon *daemon;
         struct oci_container who;
         struct oci_request asked;
@@ -35,20 +35,20 @@ struct arrival {
         struct pending_asker *asker; /* waits for an answer; or NULL */
 };
 
-static void drop(struct arrival *arrival)
+static void drop(struct pending_container *pending)
 {
-        struct daemon *daemon = arrival->daemon;
-        struct arrival **at = &daemon->arrivals;
+        struct daemon *daemon = pending->daemon;
+        struct pending_container **at = &daemon->pending_containers;
 
-        while (*at != arrival)
+        while (*at != pending)
                 at = &(*at)->next;
-        *at = arrival->next;
-        daemon->n_arrivals--;
-        loop_drop(daemon->loop, &arrival->life);
-        closep(&arrival->life.fd);
-        if (arrival->tenant)
-                admit_undo(daemon, arrival->tenant);
-        free(arrival);
+        *at = pending->next;
+        daemon->n_pending--;
+        loop_drop(daemon->loop, &pending->life);
+        closep(&pending->life.fd);
+        if (pending->tenant)
+                admit_undo(daemon, pending->tenant);
+        free(pending);
 }
 
 /* Exec: it is not the first process of its container. runc 1.1.5 names both; crun 1.8.1 none, of a container that runs. */
@@ -59,13 +59,13 @@ static bool is_put_in(const struct oci_container *who)
         return who->process && who->pid && who->process != who->pid;
 }
 
-static struct arrival *find(const struct daemon *daemon, const char *id)
+static struct pending_container *find(const struct daemon *daemon, const char *id)
 {
-        struct arrival *arrival = daemon->arrivals;
+        struct pending_container *pending = daemon->pending_containers;
 
-        while (arrival && (strcmp(arrival->who.id, id) || is_put_in(&arrival->who)))
-                arrival = arrival->next;
-        return arrival;
+        while (pending && (strcmp(pending->who.id, id) || is_put_in(&pending->who)))
+                pending = pending->next;
+        return pending;
 }
 
 /* ---- what it asks for ---------------------------------------------------------------------------- */
@@ -116,114 +116,115 @@ static void tell_refused(struct daemon *daemon, const struct oci_container *who,
 {
         char name[512];
 
-        event_tell(daemon, GATE_LEASE_REFUSED, NULL, -1, "container %s: %s", oci_container_format(who, name), why);
+        event_tell(daemon, EVENT_LEASE_REFUSED, NULL, -1, "container %s: %s", oci_container_format(who, name), why);
 }
 
-/* 0: its listener is the tenant's keeper's. */
-static int join(struct arrival *arrival, struct err *err)
+/* 0: its listener is the tenant's shim's. */
+static int join(struct pending_container *pending, struct err *err)
 {
-        struct tenant *tenant = tenants_find_runtime(&arrival->daemon->tenants, arrival->who.id);
+        struct tenant *tenant = tenants_find_runtime(&pending->daemon->tenants, pending->who.id);
         int r;
 
         if (!tenant)
-                return ARRIVAL_E_NONE;
-        r = keepers_join(tenant, arrival->life.fd);
+                return PENDING_E_NONE;
+        r = shims_join(tenant, pending->life.fd);
         if (r < 0)
-                return err_set(err, r, "process %d of it: joining tenant '%s'", arrival->who.process,
+                return err_set(err, r, "process %d of it: joining tenant '%s'", pending->who.process,
                                tenant->lease.tenant);
-        if (r == KEEPERS_E_LATER)
-                (void)err_say(err, r, "process %d of it: the keeper of tenant '%s' does not answer",
-                              arrival->who.process, tenant->lease.tenant);
-        return r == KEEPERS_E_LATER ? ARRIVAL_E_LATER : 0;
+        if (r == SHIMS_E_LATER)
+                (void)err_say(err, r, "process %d of it: the shim of tenant '%s' does not answer", pending->who.process,
+                              tenant->lease.tenant);
+        return r == SHIMS_E_LATER ? PENDING_E_LATER : 0;
 }
 
-/* 0: arrival->tenant is there, or it has joined one. What is full may have an ended container's keeper in it still, which pods are not to notice. */
-static int try(struct arrival *arrival, struct err *err)
+/* 0: pending container->tenant is there, or it has joined one. What is full may have an ended container's shim in it still, which pods are not to notice. */
+static int try(struct pending_container *pending, struct err *err)
 {
-        struct daemon *daemon = arrival->daemon;
+        struct daemon *daemon = pending->daemon;
         struct message_request request;
         int r;
 
-        if (arrival->tenant)
+        if (pending->tenant)
                 return 0;
-        if (is_put_in(&arrival->who))
-                return join(arrival, err);
-        r = claim_request(&daemon->tenants, &daemon->allocations, &arrival->who, &arrival->asked, &request, err);
-        if (r == CLAIM_E_NONE)
-                return ARRIVAL_E_NONE;
-        if (r == CLAIM_E_LATER)
-                return ARRIVAL_E_LATER;
+        if (is_put_in(&pending->who))
+                return join(pending, err);
+        r = container_request_fill(&daemon->tenants, &daemon->allocations, &pending->who, &pending->asked, &request,
+                                   err);
+        if (r == CONTAINER_REQUEST_E_NONE)
+                return PENDING_E_NONE;
+        if (r == CONTAINER_REQUEST_E_LATER)
+                return PENDING_E_LATER;
         if (r == 0)
-                r = admit(daemon, &request, arrival->uid, &arrival->tenant, err);
-        if (r == -ENOSPC && arrival->who.pod[0])
-                return ARRIVAL_E_LATER;
+                r = admit(daemon, &request, pending->uid, &pending->tenant, err);
+        if (r == -ENOSPC && pending->who.pod[0])
+                return PENDING_E_LATER;
         if (r < 0)
                 return r;
-        claim_container(&arrival->who, &arrival->tenant->lease.container);
-        arrival->since = clock_now();
+        container_request_find(&pending->who, &pending->tenant->lease.container);
+        pending->since = clock_now();
         daemon_divide(daemon);
         return 0;
 }
 
-static void start_keeper(struct arrival *arrival)
+static void start_shim(struct pending_container *pending)
 {
-        pid_t first = arrival->who.pid ? arrival->who.pid : arrival->who.process;
+        pid_t first = pending->who.pid ? pending->who.pid : pending->who.process;
         _cleanup_(closep) int init = first ? (int)syscall(SYS_pidfd_open, first, 0) : -1;
-        struct daemon *daemon = arrival->daemon;
+        struct daemon *daemon = pending->daemon;
         struct err err = { 0 };
-        int r = keepers_start(daemon, arrival->tenant, arrival->life.fd, -1, init, &err);
+        int r = shims_start(daemon, pending->tenant, pending->life.fd, -1, init, &err);
 
         if (r < 0)
-                tell_refused(daemon, &arrival->who, err.text);
+                tell_refused(daemon, &pending->who, err.text);
         else
-                arrival->tenant = NULL; /* its keeper's, and the table's */
+                pending->tenant = NULL; /* its shim's, and the table's */
 }
 
 /* With its lease and its listener there, or having joined a tenant. */
-static void start(struct arrival *arrival)
+static void start(struct pending_container *pending)
 {
-        if (arrival->tenant)
-                start_keeper(arrival);
-        drop(arrival);
+        if (pending->tenant)
+                start_shim(pending);
+        drop(pending);
 }
 
-static void refuse(struct arrival *arrival, int r, const char *why)
+static void refuse(struct pending_container *pending, int r, const char *why)
 {
-        tell_refused(arrival->daemon, &arrival->who, why);
-        if (arrival->asker)
-                arrival->asker->answer(arrival->asker, r, NULL, why);
-        drop(arrival);
+        tell_refused(pending->daemon, &pending->who, why);
+        if (pending->asker)
+                pending->asker->answer(pending->asker, r, NULL, why);
+        drop(pending);
 }
 
-static void tick(struct arrival *arrival)
+static void tick(struct pending_container *pending)
 {
-        nsec waited = clock_now() - arrival->since;
+        nsec waited = clock_now() - pending->since;
         struct err err = { 0 };
         int r;
 
-        if (arrival->tenant) {
+        if (pending->tenant) {
                 if (waited > KEPT_SEC * NSEC_PER_SEC)
-                        drop(arrival);
+                        drop(pending);
                 return;
         }
-        r = try(arrival, &err);
-        if (r == ARRIVAL_E_LATER && waited > arrival->daemon->settings.patience)
+        r = try(pending, &err);
+        if (r == PENDING_E_LATER && waited > pending->daemon->settings.patience)
                 r = -EPERM;
-        if (r == 0 && arrival->asker) {
-                arrival->asker->answer(arrival->asker, 0, arrival->tenant, NULL);
-                arrival->asker = NULL;
+        if (r == 0 && pending->asker) {
+                pending->asker->answer(pending->asker, 0, pending->tenant, NULL);
+                pending->asker = NULL;
         }
-        if (r == 0 && arrival->has_listener)
-                start(arrival);
+        if (r == 0 && pending->has_listener)
+                start(pending);
         else if (r < 0)
-                refuse(arrival, r, err.text);
-        else if (r == ARRIVAL_E_NONE)
-                refuse(arrival, -ENOENT, "what was allocated to it has been taken back");
+                refuse(pending, r, err.text);
+        else if (r == PENDING_E_NONE)
+                refuse(pending, -ENOENT, "what was allocated to it has been taken back");
 }
 
-void arrivals_tick(struct daemon *daemon)
+void pending_tick(struct daemon *daemon)
 {
-        for (struct arrival *a = daemon->arrivals, *next; a; a = next) {
+        for (struct pending_container *a = daemon->pending_containers, *next; a; a = next) {
                 next = a->next;
                 tick(a);
         }
@@ -234,112 +235,112 @@ void arrivals_tick(struct daemon *daemon)
 /* The first process, or all that the filter covers, is gone. */
 static void on_end(struct loop_source *source, uint32_t events)
 {
-        struct arrival *arrival = source->context;
+        struct pending_container *pending = source->context;
 
         (void)events;
-        if (arrival->asker)
-                arrival->asker->answer(arrival->asker, -ESRCH, NULL, "the container has ended");
-        drop(arrival);
+        if (pending->asker)
+                pending->asker->answer(pending->asker, -ESRCH, NULL, "the container has ended");
+        drop(pending);
 }
 
 /* Its end is watched: by a pidfd, which is then readable, or by a listener, which hangs up (and is not to be read). */
-static int watch_life(struct arrival *arrival, int fd, uint32_t events)
+static int watch_life(struct pending_container *pending, int fd, uint32_t events)
 {
         int r;
 
-        loop_drop(arrival->daemon->loop, &arrival->life);
-        closep(&arrival->life.fd);
-        arrival->life = (struct loop_source){ .fd = fd, .ready = on_end, .context = arrival };
-        r = fd < 0 ? 0 : loop_add(arrival->daemon->loop, &arrival->life, events);
+        loop_drop(pending->daemon->loop, &pending->life);
+        closep(&pending->life.fd);
+        pending->life = (struct loop_source){ .fd = fd, .ready = on_end, .context = pending };
+        r = fd < 0 ? 0 : loop_add(pending->daemon->loop, &pending->life, events);
         return r;
 }
 
-static struct arrival *add(struct daemon *daemon, const struct oci_container *container, uid_t uid)
+static struct pending_container *add(struct daemon *daemon, const struct oci_container *container, uid_t uid)
 {
-        struct arrival *arrival = daemon->n_arrivals < ARRIVALS_MAX ? calloc(1, sizeof(*arrival)) : NULL;
+        struct pending_container *pending = daemon->n_pending < PENDING_MAX ? calloc(1, sizeof(*pending)) : NULL;
 
-        if (!arrival)
+        if (!pending)
                 return NULL;
-        *arrival = (struct arrival){ .next = daemon->arrivals,
-                                     .daemon = daemon,
-                                     .who = *container,
-                                     .uid = uid,
-                                     .since = clock_now(),
-                                     .life = { .fd = -1 } };
-        daemon->arrivals = arrival;
-        daemon->n_arrivals++;
-        return arrival;
+        *pending = (struct pending_container){ .next = daemon->pending_containers,
+                                               .daemon = daemon,
+                                               .who = *container,
+                                               .uid = uid,
+                                               .since = clock_now(),
+                                               .life = { .fd = -1 } };
+        daemon->pending_containers = pending;
+        daemon->n_pending++;
+        return pending;
 }
 
-static int add_asked(struct daemon *daemon, const struct oci_container *container, uid_t uid, struct arrival **ret,
-                     struct err *err)
+static int add_asked(struct daemon *daemon, const struct oci_container *container, uid_t uid,
+                     struct pending_container **ret, struct err *err)
 {
-        struct arrival *arrival = add(daemon, container, uid);
+        struct pending_container *pending = add(daemon, container, uid);
         int r;
 
-        if (!arrival)
-                return err_say(err, -EBUSY, "%u containers are starting already", daemon->n_arrivals);
-        r = is_put_in(container) ? 0 : read_asked(container, &arrival->asked, err);
+        if (!pending)
+                return err_say(err, -EBUSY, "%u containers are starting already", daemon->n_pending);
+        r = is_put_in(container) ? 0 : read_asked(container, &pending->asked, err);
         if (r < 0)
-                drop(arrival);
+                drop(pending);
         else
-                *ret = arrival;
+                *ret = pending;
         return r;
 }
 
-int arrivals_ask(struct daemon *daemon, const struct oci_container *container, uid_t uid, struct pending_asker *asker,
-                 const struct tenant **ret_tenant, struct err *err)
+int pending_ask(struct daemon *daemon, const struct oci_container *container, uid_t uid, struct pending_asker *asker,
+                const struct tenant **ret_tenant, struct err *err)
 {
-        struct arrival *arrival = find(daemon, container->id);
+        struct pending_container *pending = find(daemon, container->id);
         int r;
 
-        if (!arrival) {
-                r = add_asked(daemon, container, uid, &arrival, err);
+        if (!pending) {
+                r = add_asked(daemon, container, uid, &pending, err);
                 if (r < 0) {
                         tell_refused(daemon, container, err->text);
                         return r;
                 }
                 if (container->pid > 0) /* without, KEPT_SEC are its only bound */
-                        (void)watch_life(arrival, (int)syscall(SYS_pidfd_open, container->pid, 0), EPOLLIN);
+                        (void)watch_life(pending, (int)syscall(SYS_pidfd_open, container->pid, 0), EPOLLIN);
         }
-        r = try(arrival, err);
-        if (r == ARRIVAL_E_NONE && arrival->asked.wants_gpu)
+        r = try(pending, err);
+        if (r == PENDING_E_NONE && pending->asked.wants_gpu)
                 r = err_say(err, -EPERM,
                             "it is given a GPU and asks for no lease: name one, as with the annotation "
                             "sublet.dev/mem=8G (docs/containers.md)");
         if (r < 0)
                 tell_refused(daemon, container, err->text);
-        if (r == ARRIVAL_E_LATER)
-                arrival->asker = asker;
+        if (r == PENDING_E_LATER)
+                pending->asker = asker;
         else if (r == 0)
-                *ret_tenant = arrival->tenant;
+                *ret_tenant = pending->tenant;
         else
-                drop(arrival);
+                drop(pending);
         return r;
 }
 
-void arrivals_forget(struct daemon *daemon, const struct pending_asker *asker)
+void pending_forget(struct daemon *daemon, const struct pending_asker *asker)
 {
-        for (struct arrival *a = daemon->arrivals; a; a = a->next)
+        for (struct pending_container *a = daemon->pending_containers; a; a = a->next)
                 if (a->asker == asker)
                         a->asker = NULL;
 }
 
-void arrivals_drop(struct daemon *daemon, const char *id)
+void pending_drop(struct daemon *daemon, const char *id)
 {
-        struct arrival *arrival = find(daemon, id);
+        struct pending_container *pending = find(daemon, id);
 
-        if (arrival && !arrival->asker)
-                drop(arrival);
+        if (pending && !pending->asker)
+                drop(pending);
 }
 
-void arrivals_listener(struct daemon *daemon, const struct oci_container *container, uid_t uid, int listener)
+void pending_listener(struct daemon *daemon, const struct oci_container *container, uid_t uid, int listener)
 {
-        struct arrival *arrival = is_put_in(container) ? NULL : find(daemon, container->id);
+        struct pending_container *pending = is_put_in(container) ? NULL : find(daemon, container->id);
         struct err err = { 0 };
         int r = 0;
 
-        if (arrival && arrival->has_listener) {
+        if (pending && pending->has_listener) {
                 tell_refused(daemon, container, "a second listener of it came while the first one waits");
                 (void)close(listener);
                 return;
@@ -349,29 +350,29 @@ void arrivals_listener(struct daemon *daemon, const struct oci_container *contai
                             "its seccomp profile ('%s') is not one for driver %s: write it anew with 'sublet oci "
                             "profile' or 'sublet oci spec'",
                             container->metadata, daemon->backend.release);
-        else if (!arrival)
-                r = add_asked(daemon, container, uid, &arrival, &err);
+        else if (!pending)
+                r = add_asked(daemon, container, uid, &pending, &err);
         if (r < 0) {
                 tell_refused(daemon, container, err.text);
                 (void)close(listener);
                 return;
         }
-        r = watch_life(arrival, listener, 0); /* takes it over */
+        r = watch_life(pending, listener, 0); /* takes it over */
         if (r < 0)
                 (void)err_set(&err, r, "watching it");
-        arrival->has_listener = true;
+        pending->has_listener = true;
         if (r == 0)
-                r = try(arrival, &err);
+                r = try(pending, &err);
         if (r == 0)
-                start(arrival);
+                start(pending);
         else if (r < 0)
-                refuse(arrival, r, err.text);
-        else if (r == ARRIVAL_E_NONE)
-                drop(arrival);
+                refuse(pending, r, err.text);
+        else if (r == PENDING_E_NONE)
+                drop(pending);
 }
 
-void arrivals_close(struct daemon *daemon)
+void pending_close(struct daemon *daemon)
 {
-        while (daemon->arrivals)
-                drop(daemon->arrivals);
+        while (daemon->pending_containers)
+                drop(daemon->pending_containers);
 }

@@ -68,7 +68,8 @@ static int fill(struct daemon *daemon, const struct message_request *request, st
         if (r < 0)
                 return r == -ERANGE ? -ENOSPC : -EINVAL;
         mig_look(daemon);
-        if (!message_lease_is_mig(ret) && (r = mig_avoid(daemon, lease, request->gpus[0] || strchr(request->mem, '='), err)) < 0)
+        if (!message_lease_is_mig(ret) &&
+            (r = mig_avoid(daemon, lease, request->gpus[0] || strchr(request->mem, '='), err)) < 0)
                 return r;
         if (!request->mem[0] && !message_lease_is_mig(ret) && (r = give_the_rest(daemon, ret->mode, lease, err)) < 0)
                 return r;
@@ -94,7 +95,7 @@ static int check_sms(const struct daemon *daemon, const struct message_request *
         if (sms_parse(request->sms, &sms) < 0)
                 return err_say(err, -EINVAL, "--sms %s: a part of the multiprocessors, such as 25%% or 32",
                                request->sms);
-        if (request->plane != PLANE_PRELOAD)
+        if (request->enforcement != ENFORCEMENT_PRELOAD)
                 return err_say(err, -EINVAL, "--sms is kept inside the program: add --preload");
         if (branch < SMS_FIRST_DRIVER)
                 return err_say(err, -EINVAL, "--sms needs a driver with green contexts, %d or newer; this is %u",
@@ -103,9 +104,10 @@ static int check_sms(const struct daemon *daemon, const struct message_request *
 }
 
 /* What is kept inside programs is the quota; the rest is a gate's. */
-static int check_plane(const struct daemon *daemon, const struct message_request *request, uid_t owner, struct err *err)
+static int check_enforcement(const struct daemon *daemon, const struct message_request *request, uid_t owner,
+                             struct err *err)
 {
-        if (request->plane != PLANE_PRELOAD)
+        if (request->enforcement != ENFORCEMENT_PRELOAD)
                 return 0;
         if (request->mode[0] && strcmp(request->mode, "time") != 0)
                 return err_say(err, -EINVAL, "--mode %s needs a gate: leave --preload out", request->mode);
@@ -151,12 +153,12 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                                        .ipc_host = request->ipc_host,
                                        .audit_ms = request->audit_ms,
                                        .mode = "time",
-                                       .plane = request->plane };
+                                       .enforcement = request->enforcement };
         struct tenant *tenant;
         int r;
 
-        keepers_settle(daemon);
-        if ((r = check_mode(request->mode, err)) < 0 || (r = check_plane(daemon, request, owner, err)) < 0 ||
+        shims_settle(daemon);
+        if ((r = check_mode(request->mode, err)) < 0 || (r = check_enforcement(daemon, request, owner, err)) < 0 ||
             (r = check_sms(daemon, request, err)) < 0)
                 return r;
         if ((r = check_powers(daemon, request, owner, err)) < 0)

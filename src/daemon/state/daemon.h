@@ -1,17 +1,17 @@
 /*
- * The daemon: what its parts share. One loop thread owns all of this; the threads beside it (a pace per
+ * The daemon: what its parts share. One loop thread owns all of this; the threads beside it (a scheduler per
  * device, the store's log, the watch for Xids) have their own and are talked to through their headers.
  *
- *      doors.c     the sockets at which tenants ask and keepers come back
- *      agent.c     the socket at which container runtimes send notify descriptors; arrivals.c what becomes of them
+ *      doors.c     the sockets at which tenants ask and shims come back
+ *      agent.c     the socket at which container runtimes send notify descriptors; pending containers.c what becomes of them
  *      admit.c     from a request to a lease, or a refusal
- *      keepers.c   the conversation with each tenant's keeper
+ *      shims.c   the conversation with each tenant's shim
  *      preloads.c  tenants without one: their programs have libsublet.so inside
- *      usage.c     from boards to the store, once a second
+ *      usage.c     from control blocks to the store, once a second
  *      events.c    what an operator may see happen
  *      api*.c      questions and orders over HTTP (pure: request in, response out); http.c carries them
  *
- * store, http, watch and the devices' pace may be NULL: then nothing is kept, told or turned (tests).
+ * store, http, watch and the devices' scheduler may be NULL: then nothing is kept, told or turned (tests).
  */
 #pragma once
 
@@ -24,12 +24,12 @@
 #include "daemon/state/tenants.h"
 #include "daemon/state/admit.h"
 
-struct arrival;
+struct pending_container;
 struct caller;
 struct http;
 struct store;
-struct strangers;
-struct visitor;
+struct unmanaged;
+struct connection;
 struct watch;
 
 struct settings {
@@ -38,7 +38,7 @@ struct settings {
         const char *listen; /* ADDR:PORT, or NULL */
         struct turns_settings turns;
         bool overcommits;
-        bool stops_strangers;
+        bool stops_unmanaged;
         nsec patience; /* of a container with what is allocated to it */
 };
 
@@ -51,7 +51,7 @@ struct device {
         struct daemon *daemon;
         unsigned int index;
         struct gpu_device info;
-        struct pace *pace;
+        struct sched *sched;
         struct mps mps;
         struct gpu_instance instances[GPU_INSTANCES_MAX]; /* as of the latest mig_look */
         unsigned int n_instances;
@@ -59,8 +59,8 @@ struct device {
         bool is_lost;
         uint64_t n_lost; /* records, in all */
 
-        struct pace_device paced; /* device_read */
-        struct pace_row rows[TURNS_TENANTS_MAX];
+        struct sched_device scheduled; /* device_read */
+        struct sched_row rows[TURNS_TENANTS_MAX];
         size_t n_rows;
         nsec read_at;
 };
@@ -91,20 +91,20 @@ struct daemon {
         struct tenants tenants;
         struct allocations allocations;
 
-        nsec beat_at; /* clock_now */
+        nsec heartbeat_at; /* clock_now */
 
         struct loop *loop;
         struct store *store;
         struct http *http;
         void (*on_change)(struct daemon *daemon); /* NULL: nobody waits for changes */
         struct watch *watch;
-        struct strangers *strangers;
-        struct visitor *visitors;
-        unsigned int n_visitors;
+        struct unmanaged *unmanaged;
+        struct connection *connections;
+        unsigned int n_connections;
         struct caller *callers; /* agent.c */
         unsigned int n_callers;
-        struct arrival *arrivals; /* arrivals.c */
-        unsigned int n_arrivals;
+        struct pending_container *pending_containers; /* pending containers.c */
+        unsigned int n_pending;
 
         struct event events[EVENTS_KEPT]; /* a ring: id modulo its size */
         uint64_t event_id;                /* of the latest */
@@ -115,19 +115,19 @@ struct daemon {
         bool is_recovering; /* tenants of the daemon before are still awaited */
 };
 
-/* What the pace knows now, or knew a moment ago. */
+/* What the scheduler knows now, or knew a moment ago. */
 void device_read(struct device *device);
-const struct pace_row *device_row(const struct device *device, const struct tenant *tenant); /* NULL: not there */
+const struct sched_row *device_row(const struct device *device, const struct tenant *tenant); /* NULL: not there */
 
 /* A device fell off the bus: whoever has it is told, once. */
 void device_lose(struct device *device);
 
-/* After a lease was put, changed or taken: shares are divided anew, and what has changed is told to the pace
- * and written on the boards. */
+/* After a lease was put, changed or taken: shares are divided anew, and what has changed is told to the scheduler
+ * and written on the control blocks. */
 void daemon_divide(struct daemon *daemon);
 
-/* Tells the keepers that we live, if it is time to. The loop does, and whatever may keep the loop for long. */
-void daemon_beat(struct daemon *daemon);
+/* Tells the shims that we live, if it is time to. The loop does, and whatever may keep the loop for long. */
+void daemon_heartbeat(struct daemon *daemon);
 
 /* Something has happened that somebody may wait for. Cheap; may be called from within an answer. */
 void daemon_changed(struct daemon *daemon);

@@ -10,13 +10,13 @@ void device_read(struct device *device)
 {
         nsec now = clock_now();
 
-        if (!device->pace || now - device->read_at < 5 * NSEC_PER_MSEC)
+        if (!device->sched || now - device->read_at < 5 * NSEC_PER_MSEC)
                 return;
-        device->n_rows = pace_read(device->pace, &device->paced, device->rows, ARRAY_SIZE(device->rows));
+        device->n_rows = sched_read(device->sched, &device->scheduled, device->rows, ARRAY_SIZE(device->rows));
         device->read_at = now;
 }
 
-const struct pace_row *device_row(const struct device *device, const struct tenant *tenant)
+const struct sched_row *device_row(const struct device *device, const struct tenant *tenant)
 {
         for (size_t i = 0; i < device->n_rows; i++)
                 if (device->rows[i].id == tenant->lease.id)
@@ -36,12 +36,12 @@ void device_lose(struct device *device)
         if (device->is_lost)
                 return;
         device->is_lost = daemon->tenants.is_lost[device->index] = true;
-        event_tell(daemon, GATE_DEVICE_LOST, NULL, (int)device->index, "%s", device->info.uuid);
+        event_tell(daemon, EVENT_DEVICE_LOST, NULL, (int)device->index, "%s", device->info.uuid);
         for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
                 if (!tenant_has(t, device->index))
                         continue;
-                event_tell(daemon, GATE_DEVICE_LOST, t, (int)device->index, "this tenant has it");
-                keepers_tell(t, latest(daemon));
+                event_tell(daemon, EVENT_DEVICE_LOST, t, (int)device->index, "this tenant has it");
+                shims_tell(t, latest(daemon));
         }
 }
 
@@ -49,32 +49,32 @@ void daemon_divide(struct daemon *daemon)
 {
         (void)tenants_divide(&daemon->tenants);
         for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
-                for (unsigned int i = 0; i < daemon->n_devices && t->board; i++) {
-                        struct board_device *board = &t->board->devices[i];
+                for (unsigned int i = 0; i < daemon->n_devices && t->control; i++) {
+                        struct control_device *control = &t->control->devices[i];
 
-                        if (!tenant_has(t, i) || (board->share == t->share && board->cap == t->lease.cap &&
-                                                  board->class == (uint32_t)t->lease.class))
+                        if (!tenant_has(t, i) || (control->share == t->share && control->cap == t->lease.cap &&
+                                                  control->class == (uint32_t)t->lease.class))
                                 continue;
-                        board->share = t->share;
-                        board->cap = t->lease.cap;
-                        board->class = (uint32_t)t->lease.class;
-                        if (daemon->devices[i].pace)
-                                (void)pace_change(daemon->devices[i].pace, t->lease.id, t->share, t->lease.cap,
-                                                  t->lease.class);
+                        control->share = t->share;
+                        control->cap = t->lease.cap;
+                        control->class = (uint32_t)t->lease.class;
+                        if (daemon->devices[i].sched)
+                                (void)sched_change(daemon->devices[i].sched, t->lease.id, t->share, t->lease.cap,
+                                                   t->lease.class);
                 }
         }
 }
 
-void daemon_beat(struct daemon *daemon)
+void daemon_heartbeat(struct daemon *daemon)
 {
         nsec now = clock_now();
 
-        if (now - daemon->beat_at < BOARD_BEAT_MSEC * NSEC_PER_MSEC / 2)
+        if (now - daemon->heartbeat_at < CONTROL_BLOCK_HEARTBEAT_MSEC * NSEC_PER_MSEC / 2)
                 return;
-        daemon->beat_at = now;
+        daemon->heartbeat_at = now;
         for (struct tenant *t = daemon->tenants.first; t; t = t->next)
-                if (t->board)
-                        t->board->beat = now;
+                if (t->control)
+                        t->control->heartbeat = now;
 }
 
 void daemon_changed(struct daemon *daemon)

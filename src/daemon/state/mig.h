@@ -2,10 +2,10 @@
  * Mode «mig»: a tenant on a MIG instance that the operator has made; docs/modes.md. The layout is never changed here.
  *
  *      G1  a GPU instance has one tenant: its compute instances share its memory;
- *      G2  the lease names the instance (store, keeper's hello), so a new daemon knows that it is taken;
+ *      G2  the lease names the instance (store, shim's hello), so a new daemon knows that it is taken;
  *      G3  the gate lets the tenant subscribe to that one and no other (gate/instance.c).
  *
- * An instance has multiprocessors of its own: such tenants take no turns, and the pace leaves them alone.
+ * An instance has multiprocessors of its own: such tenants take no turns, and the scheduler leaves them alone.
  */
 #pragma once
 

@@ -6,11 +6,11 @@
  * next daemon knows it by DIR/mps/N/control («PID START»), which only the daemon writes:
  *      M1  a device has tenants in space or tenants in time, never both (tenants_fit);
  *      M2  a tenant is granted only when the control daemon listens (mps_is_ready);
- *      M3  of the server's driver objects a tenant may dup what the server lends, and of nobody else's: a keeper
+ *      M3  of the server's driver objects a tenant may dup what the server lends, and of nobody else's: a shim
  *          asks the driver whose a client is, on the server's own descriptors (mps_lends).
  *
  * All clients of a server share its channel group: the hardware takes them for one program, they fall together
- * (MPS_FAULT), and their time cannot be told apart, so the pace leaves them alone.
+ * (MPS_FAULT), and their time cannot be told apart, so the scheduler leaves them alone.
  */
 #pragma once
 

@@ -1,12 +1,12 @@
 /*
- * Tenants without a keeper: libsublet.so inside their programs keeps the quota (preload/inside.h). They are leased, listed
+ * Tenants without a shim: libsublet.so inside their programs keeps the quota (preload/inside.h). They are leased, listed
  * and counted as the others; what they hold is read from their region.
  *
  * A tenancy lasts as long as somebody holds it, and is known again to the next daemon by the same:
- *      `sublet run --preload`  its socket, or a process with a slot in the region; run comes back with page and region;
- *      `sublet lease DIR`      the directory: page and region are read from there.
- * A board of our own stands for the one that a keeper would have: API, metrics and usage do not know the difference. No
- * figure in a region is trusted further than to be shown.
+ *      `sublet run --preload`  its socket, or a process with a slot in the usage segment; run comes back with lease descriptor and usage segment;
+ *      `sublet lease DIR`      the directory: lease descriptor and usage segment are read from there.
+ * A control block of our own stands for the one that a shim would have: API, metrics and usage do not know the difference. No
+ * figure in a usage segment is trusted further than to be shown.
  */
 #include "daemon/state/daemon.h"
 
@@ -32,7 +32,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-/* Between two looks at a region. */
+/* Between two looks at a usage segment. */
 #define LOOK_PERIOD (NSEC_PER_SEC / 2)
 
 /* For `sublet run` to come back to a new daemon; it tries ten times a second. */
@@ -45,38 +45,39 @@ static bytes at_most(bytes size, bytes most)
         return size < most ? size : most;
 }
 
-static void write_board(const struct daemon *daemon, struct tenant *tenant, const struct region_books *books)
+static void write_control_block(const struct daemon *daemon, struct tenant *tenant,
+                                const struct usage_segment_books *books)
 {
-        struct board *board = tenant->board;
+        struct control_block *control = tenant->control;
 
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
                 bytes total = daemon->tenants.totals[i];
 
-                board->devices[i].held = at_most(books->held[i], total);
-                board->devices[i].peak = at_most(books->peak[i], total);
-                board->devices[i].n_refused = at_most(books->n_refused[i], INT32_MAX);
+                control->devices[i].held = at_most(books->held[i], total);
+                control->devices[i].peak = at_most(books->peak[i], total);
+                control->devices[i].n_refused = at_most(books->n_refused[i], INT32_MAX);
         }
-        board->host_held = at_most(books->held[REGION_HOST], INT64_MAX);
-        board->n_processes = (uint32_t)books->n_processes;
+        control->host_held = at_most(books->held[USAGE_SEGMENT_HOST], INT64_MAX);
+        control->n_processes = (uint32_t)books->n_processes;
 }
 
-static int new_board(const struct daemon *daemon, struct tenant *tenant)
+static int new_control_block(const struct daemon *daemon, struct tenant *tenant)
 {
         _cleanup_(closep) int fd = -1; /* of no use to anybody else */
-        int r = board_new(tenant->lease.tenant, tenant->lease.owner, daemon->n_devices, &tenant->board, &fd);
+        int r = control_block_new(tenant->lease.tenant, tenant->lease.owner, daemon->n_devices, &tenant->control, &fd);
 
         if (r < 0)
                 return r;
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
-                tenant->board->devices[i].quota = tenant->lease.devices[i].quota;
-                tenant->board->devices[i].cap = tenant->lease.cap;
-                tenant->board->devices[i].class = tenant->lease.class;
+                tenant->control->devices[i].quota = tenant->lease.devices[i].quota;
+                tenant->control->devices[i].cap = tenant->lease.cap;
+                tenant->control->devices[i].class = tenant->lease.class;
         }
-        tenant->board->host_quota = tenant->lease.host;
+        tenant->control->host_quota = tenant->lease.host;
         return 0;
 }
 
-/* As a keeper's, for `sublet ps -a`. */
+/* As a shim's, for `sublet ps -a`. */
 static void write_report(struct daemon *daemon, struct tenant *tenant)
 {
         _cleanup_(freep) struct lease *lease = malloc(sizeof(*lease));
@@ -89,9 +90,9 @@ static void write_report(struct daemon *daemon, struct tenant *tenant)
                 return;
         memcpy(lease, &daemon->machine, sizeof(*lease));
         (void)message_lease_apply(&tenant->lease, lease);
-        for (unsigned int i = 0; i < daemon->n_devices && tenant->board; i++) {
-                lease->devices[i].quota.peak = tenant->board->devices[i].peak;
-                lease->devices[i].quota.n_refused = tenant->board->devices[i].n_refused;
+        for (unsigned int i = 0; i < daemon->n_devices && tenant->control; i++) {
+                lease->devices[i].quota.peak = tenant->control->devices[i].peak;
+                lease->devices[i].quota.n_refused = tenant->control->devices[i].n_refused;
         }
         report = report_new(&what);
         free(tenant->report);
@@ -102,45 +103,45 @@ static void write_report(struct daemon *daemon, struct tenant *tenant)
 static void end(struct daemon *daemon, struct tenant *tenant)
 {
         write_report(daemon, tenant);
-        keepers_finish(daemon, tenant);
+        shims_finish(daemon, tenant);
 }
 
-static bool is_removed(int region)
+static bool is_removed(int segment)
 {
         struct stat st;
 
-        return fstat(region, &st) == 0 && st.st_nlink == 0;
+        return fstat(segment, &st) == 0 && st.st_nlink == 0;
 }
 
 /* In a container it is a file of a tmpfs of the host's: what a tenant adds to it is given back. */
-static void keep_small(int region)
+static void keep_small(int segment)
 {
         struct stat st;
 
-        if (fstat(region, &st) == 0 && st.st_size > (off_t)sizeof(struct region))
-                (void)ftruncate(region, sizeof(struct region));
+        if (fstat(segment, &st) == 0 && st.st_size > (off_t)sizeof(struct usage_segment))
+                (void)ftruncate(segment, sizeof(struct usage_segment));
 }
 
 /* True: it has ended. A region that is damaged is no reason: its lease is not given to others yet. */
 static bool look(struct daemon *daemon, struct tenant *tenant)
 {
-        struct region_books books = { 0 };
+        struct usage_segment_books books = { 0 };
         int r;
 
         if (tenant->lease.place[0])
-                keep_small(tenant->region);
-        r = region_look(tenant->region, tenant_place(tenant), tenant->lease.id, &books);
+                keep_small(tenant->segment);
+        r = usage_segment_scan(tenant->segment, tenant_place(tenant), tenant->lease.id, &books);
         if (r == 0) {
-                write_board(daemon, tenant, &books);
+                write_control_block(daemon, tenant, &books);
                 tenant->attach_error = books.attach_error;
         }
         if (r == 0 && books.n_processes)
                 return false;
-        return tenant->lease.place[0] ? is_removed(tenant->region) : tenant->source.fd < 0;
+        return tenant->lease.place[0] ? is_removed(tenant->segment) : tenant->source.fd < 0;
 }
 
 /* The same socket under one more name; where it cannot be, programs stay as they are. A new daemon has a new socket. */
-static int link_door(const struct daemon *daemon, const struct tenant *tenant)
+static int link_attach_socket(const struct daemon *daemon, const struct tenant *tenant)
 {
         char from[sizeof(daemon->settings.dir) + 16], to[sizeof(tenant->lease.place) + 16];
 
@@ -157,14 +158,14 @@ void preloads_tick(struct daemon *daemon)
 
         for (struct tenant *t = daemon->tenants.first, *next; t; t = next) {
                 next = t->next;
-                if (t->wants_door) {
-                        (void)link_door(daemon, t);
-                        t->wants_door = false;
+                if (t->wants_attach_socket) {
+                        (void)link_attach_socket(daemon, t);
+                        t->wants_attach_socket = false;
                 }
-                if (t->lease.plane != PLANE_PRELOAD || now - t->looked_at < LOOK_PERIOD)
+                if (t->lease.enforcement != ENFORCEMENT_PRELOAD || now - t->looked_at < LOOK_PERIOD)
                         continue;
                 t->looked_at = now;
-                if (t->region < 0 ? t->state == TENANT_AWAITED && now - t->state_since > RETURN_TIME : look(daemon, t))
+                if (t->segment < 0 ? t->state == TENANT_AWAITED && now - t->state_since > RETURN_TIME : look(daemon, t))
                         end(daemon, t);
         }
 }
@@ -208,24 +209,25 @@ static int listen_to(struct daemon *daemon, struct tenant *tenant, int socket)
 /* ---- beginnings ---------------------------------------------------------------------------------- */
 
 /* For the library to hand itself over (preload/attach.h). */
-static int fill_attach(const struct daemon *daemon, const struct tenant *tenant, const char *how, struct page *ret,
-                       struct err *err)
+static int fill_attach(const struct daemon *daemon, const struct tenant *tenant, const char *how,
+                       struct lease_descriptor *ret, struct err *err)
 {
         struct sock_fprog filter = { 0 };
         int r;
 
-        ret->attach = !strcmp(how, "required") ? PAGE_ATTACH_REQUIRED :
-                      !strcmp(how, "never")    ? PAGE_ATTACH_NEVER :
-                                                 PAGE_ATTACH_AUTO;
-        if (ret->attach == PAGE_ATTACH_NEVER)
+        ret->attach = !strcmp(how, "required") ? LEASE_DESCRIPTOR_ATTACH_REQUIRED :
+                      !strcmp(how, "never")    ? LEASE_DESCRIPTOR_ATTACH_NEVER :
+                                                 LEASE_DESCRIPTOR_ATTACH_AUTO;
+        if (ret->attach == LEASE_DESCRIPTOR_ATTACH_NEVER)
                 return 0;
         if (tenant->lease.place[0])
-                (void)snprintf(ret->door, sizeof(ret->door), "%s", PAGE_MOUNT_DIR "/attach.sock");
-        else if (snprintf(ret->door, sizeof(ret->door), "%s/attach.sock", daemon->settings.dir) >=
-                 (int)sizeof(ret->door))
+                (void)snprintf(ret->listening_socket, sizeof(ret->listening_socket), "%s",
+                               LEASE_DESCRIPTOR_MOUNT_DIR "/attach.sock");
+        else if (snprintf(ret->listening_socket, sizeof(ret->listening_socket), "%s/attach.sock",
+                          daemon->settings.dir) >= (int)sizeof(ret->listening_socket))
                 return err_say(err, -ENAMETOOLONG, "%s: too long for the directory of a socket", daemon->settings.dir);
         r = filter_build(&daemon->backend.layout, &filter);
-        if (r == 0 && filter.len > PAGE_FILTER_MAX)
+        if (r == 0 && filter.len > LEASE_DESCRIPTOR_FILTER_MAX)
                 r = -E2BIG;
         if (r < 0)
                 return err_set(err, r, "writing the filter");
@@ -235,7 +237,7 @@ static int fill_attach(const struct daemon *daemon, const struct tenant *tenant,
         return 0;
 }
 
-static int fill_page(const struct daemon *daemon, struct tenant *tenant, struct page *ret)
+static int fill_page(const struct daemon *daemon, struct tenant *tenant, struct lease_descriptor *ret)
 {
         _cleanup_(freep) struct lease *lease = malloc(sizeof(*lease));
         int r;
@@ -246,7 +248,7 @@ static int fill_page(const struct daemon *daemon, struct tenant *tenant, struct 
         r = message_lease_apply(&tenant->lease, lease);
         if (r < 0)
                 return r;
-        place_page(&daemon->backend, lease, ret);
+        lease_directory_describe(&daemon->backend, lease, ret);
         ret->tenancy = tenant->lease.id;
         r = sms_parse(tenant->lease.sms, &ret->sms);
         if (r < 0)
@@ -258,28 +260,30 @@ static int fill_page(const struct daemon *daemon, struct tenant *tenant, struct 
 }
 
 /* *ret_page: -1 where they are in a directory. */
-static int make(const struct daemon *daemon, struct tenant *tenant, struct page *page, int *ret_page, struct err *err)
+static int make(const struct daemon *daemon, struct tenant *tenant, struct lease_descriptor *descriptor, int *ret_page,
+                struct err *err)
 {
         char path[sizeof(tenant->lease.place) + 16];
         int r;
 
         if (!tenant->lease.place[0]) {
-                if ((r = page_new(page, ret_page)) < 0 || (r = region_new(page->tenancy, &tenant->region)) < 0)
+                if ((r = lease_descriptor_new(descriptor, ret_page)) < 0 ||
+                    (r = usage_segment_new(descriptor->tenancy, &tenant->segment)) < 0)
                         return err_set(err, r, "writing the lease for libsublet.so");
                 return 0;
         }
-        r = place_make(tenant->lease.place, page, err);
+        r = lease_directory_make(tenant->lease.place, descriptor, err);
         if (r < 0)
                 return r;
         (void)snprintf(path, sizeof(path), "%s/region", tenant->lease.place);
-        tenant->region = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        if (page->attach != PAGE_ATTACH_NEVER && (r = link_door(daemon, tenant)) < 0 &&
-            page->attach == PAGE_ATTACH_REQUIRED) {
-                (void)place_remove(tenant->lease.place, NULL);
+        tenant->segment = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+        if (descriptor->attach != LEASE_DESCRIPTOR_ATTACH_NEVER && (r = link_attach_socket(daemon, tenant)) < 0 &&
+            descriptor->attach == LEASE_DESCRIPTOR_ATTACH_REQUIRED) {
+                (void)lease_directory_remove(tenant->lease.place, NULL);
                 return err_set(err, r, "putting attach.sock into %s (it must be on the file system of %s)",
                                tenant->lease.place, daemon->settings.dir);
         }
-        return tenant->region < 0 ? err_set(err, -errno, "opening %s", path) : 0;
+        return tenant->segment < 0 ? err_set(err, -errno, "opening %s", path) : 0;
 }
 
 static void begin(struct daemon *daemon, struct tenant *tenant)
@@ -293,34 +297,34 @@ static void begin(struct daemon *daemon, struct tenant *tenant)
         daemon_changed(daemon);
 }
 
-static int grant(const struct tenant *tenant, int socket, int page)
+static int grant(const struct tenant *tenant, int socket, int descriptor)
 {
         json_t *body = message_new("granted");
-        const int fds[] = { page, tenant->region };
+        const int fds[] = { descriptor, tenant->segment };
 
         (void)json_object_set_new(body, "tenant", json_string(tenant->lease.tenant));
         (void)json_object_set_new(body, "env", json_object());
-        return message_send(socket, body, fds, page < 0 ? 0 : ARRAY_SIZE(fds)) == MESSAGE_OK ? 0 : -EPIPE;
+        return message_send(socket, body, fds, descriptor < 0 ? 0 : ARRAY_SIZE(fds)) == MESSAGE_OK ? 0 : -EPIPE;
 }
 
 int preloads_start(struct daemon *daemon, struct tenant *tenant, const struct message_request *request, int socket,
                    struct err *err)
 {
-        _cleanup_(freep) struct page *page = malloc(sizeof(*page));
+        _cleanup_(freep) struct lease_descriptor *descriptor = malloc(sizeof(*descriptor));
         _cleanup_(closep) int fd = -1;
         int r;
 
-        if (!page)
+        if (!descriptor)
                 return err_set(err, -ENOMEM, "leasing");
-        keepers_number(daemon, tenant);
-        r = fill_page(daemon, tenant, page);
+        shims_number(daemon, tenant);
+        r = fill_page(daemon, tenant, descriptor);
         if (r < 0)
                 err_set(err, r, "leasing");
         if (r == 0)
-                r = fill_attach(daemon, tenant, request->attach, page, err);
+                r = fill_attach(daemon, tenant, request->attach, descriptor, err);
         if (r == 0)
-                r = make(daemon, tenant, page, &fd, err);
-        if (r == 0 && (r = new_board(daemon, tenant)) < 0)
+                r = make(daemon, tenant, descriptor, &fd, err);
+        if (r == 0 && (r = new_control_block(daemon, tenant)) < 0)
                 err_set(err, r, "leasing");
         if (r == 0 && ((r = grant(tenant, socket, fd)) < 0 || (fd >= 0 && (r = listen_to(daemon, tenant, socket)) < 0)))
                 err_set(err, r, "answering");
@@ -330,26 +334,27 @@ int preloads_start(struct daemon *daemon, struct tenant *tenant, const struct me
                 return r;
         }
         begin(daemon, tenant);
-        event_tell(daemon, GATE_TENANT_STARTED, tenant, -1, "%s, user %u, plane preload", tenant->lease.command,
+        event_tell(daemon, EVENT_TENANT_STARTED, tenant, -1, "%s, user %u, plane preload", tenant->lease.command,
                    tenant->lease.owner);
         return 0;
 }
 
 /* ---- after another daemon ------------------------------------------------------------------------ */
 
-static int come_back(struct daemon *daemon, struct tenant *tenant, const struct page *page, int region)
+static int come_back(struct daemon *daemon, struct tenant *tenant, const struct lease_descriptor *descriptor,
+                     int segment)
 {
-        struct region_books books;
+        struct usage_segment_books books;
         int r;
 
-        if (page->tenancy != tenant->lease.id ||
-            region_look(region, tenant_place(tenant), tenant->lease.id, &books) < 0)
+        if (descriptor->tenancy != tenant->lease.id ||
+            usage_segment_scan(segment, tenant_place(tenant), tenant->lease.id, &books) < 0)
                 return -EPROTO;
-        r = new_board(daemon, tenant);
+        r = new_control_block(daemon, tenant);
         if (r < 0)
                 return r;
-        memcpy(tenant->token, page->token, sizeof(page->token));
-        tenant->region = region;
+        memcpy(tenant->token, descriptor->token, sizeof(descriptor->token));
+        tenant->segment = segment;
         begin(daemon, tenant);
         return 0;
 }
@@ -366,27 +371,29 @@ static void forget_socket(struct daemon *daemon, struct tenant *tenant, pid_t ru
 /* The user can have made a page of its own; what counts is the lease in our store, and that it is the user's. */
 static int take_back(struct daemon *daemon, struct message *message, int socket, const struct ucred *who)
 {
-        _cleanup_(freep) struct page *page = malloc(sizeof(*page));
+        _cleanup_(freep) struct lease_descriptor *descriptor = malloc(sizeof(*descriptor));
         _cleanup_(closep) int fd = message_take_fd(message, 0);
-        _cleanup_(closep) int region = message_take_fd(message, 1);
+        _cleanup_(closep) int segment = message_take_fd(message, 1);
         struct tenant *tenant;
         int r;
 
-        if (!page || fd < 0 || region < 0 || page_read(fd, PAGE_DESCRIPTOR, page) < 0)
+        if (!descriptor || fd < 0 || segment < 0 ||
+            lease_descriptor_read(fd, LEASE_DESCRIPTOR_INHERITED, descriptor) < 0)
                 return -EPROTO;
-        tenant = tenants_find_id(&daemon->tenants, page->tenancy);
+        tenant = tenants_find_id(&daemon->tenants, descriptor->tenancy);
         if (!tenant)
                 return -ENOENT;
-        if (tenant->lease.plane != PLANE_PRELOAD || tenant->lease.place[0] || tenant->lease.owner != who->uid)
+        if (tenant->lease.enforcement != ENFORCEMENT_PRELOAD || tenant->lease.place[0] ||
+            tenant->lease.owner != who->uid)
                 return -EPERM;
         forget_socket(daemon, tenant, who->pid);
         if (tenant->source.fd >= 0)
                 return -EPERM;
-        if (tenant->region < 0) {
-                r = come_back(daemon, tenant, page, region);
+        if (tenant->segment < 0) {
+                r = come_back(daemon, tenant, descriptor, segment);
                 if (r < 0)
                         return r;
-                region = -1;
+                segment = -1;
         }
         return listen_to(daemon, tenant, socket);
 }
@@ -404,7 +411,7 @@ int preloads_return(struct daemon *daemon, struct message *message, int socket, 
         return r;
 }
 
-static int open_place(const struct tenant *tenant, struct page *page, int *ret_region)
+static int open_place(const struct tenant *tenant, struct lease_descriptor *descriptor, int *ret_region)
 {
         char path[sizeof(tenant->lease.place) + 16];
         _cleanup_(closep) int fd = -1;
@@ -413,47 +420,47 @@ static int open_place(const struct tenant *tenant, struct page *page, int *ret_r
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         (void)snprintf(path, sizeof(path), "%s/region", tenant->lease.place);
         *ret_region = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-        if (fd < 0 || *ret_region < 0 || pread(fd, page, sizeof(*page), 0) != sizeof(*page))
+        if (fd < 0 || *ret_region < 0 || pread(fd, descriptor, sizeof(*descriptor), 0) != sizeof(*descriptor))
                 return -ENOENT;
-        return page_parse(page, sizeof(*page), page);
+        return lease_descriptor_parse(descriptor, sizeof(*descriptor), descriptor);
 }
 
-/* One whose directory has gone meanwhile has ended; one that has a keeper waits for it. */
+/* One whose directory has gone meanwhile has ended; one that has a shim waits for it. */
 void preloads_recover(struct daemon *daemon, struct tenant *tenant)
 {
-        _cleanup_(freep) struct page *page = malloc(sizeof(*page));
-        _cleanup_(closep) int region = -1;
+        _cleanup_(freep) struct lease_descriptor *descriptor = malloc(sizeof(*descriptor));
+        _cleanup_(closep) int segment = -1;
         int r;
 
         if (!tenant->lease.place[0])
-                return; /* its run is awaited, or its keeper */
-        r = page ? open_place(tenant, page, &region) : -ENOMEM;
-        if (r == 0 && tenant->lease.plane == PLANE_ATTACHED) {
-                tenant->region = TAKE_FD(region);
-                memcpy(tenant->token, page->token, sizeof(page->token));
+                return; /* its run is awaited, or its shim */
+        r = descriptor ? open_place(tenant, descriptor, &segment) : -ENOMEM;
+        if (r == 0 && tenant->lease.enforcement == ENFORCEMENT_ATTACHED) {
+                tenant->segment = TAKE_FD(segment);
+                memcpy(tenant->token, descriptor->token, sizeof(descriptor->token));
         } else if (r == 0) {
-                r = come_back(daemon, tenant, page, region);
+                r = come_back(daemon, tenant, descriptor, segment);
                 if (r == 0)
-                        region = -1;
+                        segment = -1;
         }
-        if (r < 0 && tenant->lease.plane == PLANE_PRELOAD)
+        if (r < 0 && tenant->lease.enforcement == ENFORCEMENT_PRELOAD)
                 end(daemon, tenant);
-        else if (r == 0 && page->attach != PAGE_ATTACH_NEVER)
-                tenant->wants_door = true; /* ours is not open yet */
+        else if (r == 0 && descriptor->attach != LEASE_DESCRIPTOR_ATTACH_NEVER)
+                tenant->wants_attach_socket = true; /* ours is not open yet */
 }
 
 /* A container that is started again: its directory is still there, and its first process attaches anew. */
 bool preloads_resume(struct daemon *daemon, struct tenant *tenant)
 {
-        if (tenant->lease.plane != PLANE_ATTACHED || tenant->region < 0 || !tenant->lease.place[0] ||
-            is_removed(tenant->region))
+        if (tenant->lease.enforcement != ENFORCEMENT_ATTACHED || tenant->segment < 0 || !tenant->lease.place[0] ||
+            is_removed(tenant->segment))
                 return false;
-        board_unmap(tenant->board);
-        tenant->board = NULL;
-        if (region_mark(tenant->region, false) < 0 || new_board(daemon, tenant) < 0)
+        control_block_unmap(tenant->control);
+        tenant->control = NULL;
+        if (usage_segment_mark(tenant->segment, false) < 0 || new_control_block(daemon, tenant) < 0)
                 return false;
-        tenant->lease.plane = PLANE_PRELOAD;
-        tenant->keeper = 0;
+        tenant->lease.enforcement = ENFORCEMENT_PRELOAD;
+        tenant->shim = 0;
         tenant->is_ended_told = false;
         begin(daemon, tenant);
         usage_restart(daemon, tenant);
@@ -465,7 +472,7 @@ bool preloads_resume(struct daemon *daemon, struct tenant *tenant)
 /* A directory goes with its tenancy; what has it mounted can make no new process with a lease. */
 int preloads_end(struct tenant *tenant)
 {
-        int r = tenant->lease.place[0] ? place_remove(tenant->lease.place, NULL) : 0;
+        int r = tenant->lease.place[0] ? lease_directory_remove(tenant->lease.place, NULL) : 0;
 
-        return tenant->lease.plane != PLANE_PRELOAD || !tenant->lease.place[0] ? keepers_end(tenant) : r;
+        return tenant->lease.enforcement != ENFORCEMENT_PRELOAD || !tenant->lease.place[0] ? shims_end(tenant) : r;
 }

@@ -1,8 +1,8 @@
 /*
- * The conversation with each tenant's keeper.
+ * The conversation with each tenant's shim.
  *
- * A keeper that we start, or that comes back, says «hello» with its board, and from then on the pace turns
- * its tenant. It says «ended» as its last word. A socket that hangs up without it is either a keeper that
+ * A shim that we start, or that comes back, says «hello» with its control block, and from then on the scheduler turns
+ * its tenant. It says «ended» as its last word. A socket that hangs up without it is either a shim that
  * died (then its process is gone: KEEPER_DIED) or one that comes back by itself, which is awaited.
  */
 #include "daemon/state/daemon.h"
@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 
 enum {
-        /* For a keeper to say hello. It opens the driver, which takes seconds on a cold machine. */
+        /* For a shim to say hello. It opens the driver, which takes seconds on a cold machine. */
         HELLO_SEC = 30,
         /* For one that another daemon started to come back; it tries ten times a second. */
         RETURN_SEC = 10,
@@ -40,25 +40,25 @@ static void hang_up(struct daemon *daemon, struct tenant *tenant)
         closep(&tenant->source.fd);
 }
 
-static void leave_pace(struct daemon *daemon, struct tenant *tenant)
+static void leave_sched(struct daemon *daemon, struct tenant *tenant)
 {
         for (unsigned int i = 0; i < daemon->n_devices; i++)
-                if (daemon->devices[i].pace && tenant_has(tenant, i))
-                        (void)pace_remove(daemon->devices[i].pace, tenant->lease.id, NULL);
+                if (daemon->devices[i].sched && tenant_has(tenant, i))
+                        (void)sched_remove(daemon->devices[i].sched, tenant->lease.id, NULL);
 }
 
 /* The end of a tenancy, however it came. */
-void keepers_finish(struct daemon *daemon, struct tenant *tenant)
+void shims_finish(struct daemon *daemon, struct tenant *tenant)
 {
         hang_up(daemon, tenant);
-        leave_pace(daemon, tenant);
+        leave_sched(daemon, tenant);
         usage_count_last(daemon, tenant);
         if (preloads_resume(daemon, tenant))
                 return;
         if (daemon->store)
                 daemon_store_result(
                         daemon, store_tenant_end(daemon->store, tenant->lease.id, clock_realtime(), tenant->report));
-        event_tell(daemon, GATE_TENANT_ENDED, tenant, -1, "after %lld s",
+        event_tell(daemon, EVENT_TENANT_ENDED, tenant, -1, "after %lld s",
                    (long long)((clock_realtime() - tenant->since) / NSEC_PER_SEC));
         tenants_take(&daemon->tenants, tenant);
         tenant_free(tenant);
@@ -66,63 +66,65 @@ void keepers_finish(struct daemon *daemon, struct tenant *tenant)
         daemon_changed(daemon);
 }
 
-static void join_pace(struct daemon *daemon, struct tenant *tenant)
+static void join_sched(struct daemon *daemon, struct tenant *tenant)
 {
         if (message_lease_is_spatial(&tenant->lease) || message_lease_is_mig(&tenant->lease))
                 return; /* one of the server's group cannot be turned off alone; an instance is its own */
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
-                struct pace_tenant row = { .id = tenant->lease.id,
-                                           .board = tenant->board,
-                                           .share = tenant->share,
-                                           .cap = tenant->lease.cap,
-                                           .class = tenant->lease.class };
+                struct sched_tenant row = { .id = tenant->lease.id,
+                                            .control = tenant->control,
+                                            .share = tenant->share,
+                                            .cap = tenant->lease.cap,
+                                            .class = tenant->lease.class };
 
-                if (daemon->devices[i].pace && tenant_has(tenant, i) && pace_add(daemon->devices[i].pace, &row) < 0)
-                        event_tell(daemon, GATE_TENANT_NOT_SWITCHED, tenant, (int)i, "it cannot be put on the list");
+                if (daemon->devices[i].sched && tenant_has(tenant, i) && sched_add(daemon->devices[i].sched, &row) < 0)
+                        event_tell(daemon, EVENT_TENANT_NOT_SWITCHED, tenant, (int)i, "it cannot be put on the list");
         }
 }
 
-/* Its pages, checked: the keeper is ours, but a newer or older one may differ. */
-static int take_board(struct tenant *tenant, struct message *hello, pid_t process)
+/* Its pages, checked: the shim is ours, but a newer or older one may differ. */
+static int take_control_block(struct tenant *tenant, struct message *hello, pid_t process)
 {
         _cleanup_(closep) int fd = message_take_fd(hello, 0);
-        struct board *board;
-        int r = fd < 0 ? -EPROTO : board_map(fd, &board);
+        struct control_block *control;
+        int r = fd < 0 ? -EPROTO : control_block_map(fd, &control);
 
         if (r < 0)
                 return r;
-        if (strcmp(board->tenant, tenant->lease.tenant) || (process && board->keeper != process)) {
-                board_unmap(board);
+        if (strcmp(control->tenant, tenant->lease.tenant) || (process && control->shim != process)) {
+                control_block_unmap(control);
                 return -EPROTO;
         }
-        board_unmap(tenant->board);
-        tenant->board = board;
-        tenant->keeper = board->keeper;
+        control_block_unmap(tenant->control);
+        tenant->control = control;
+        tenant->shim = control->shim;
         return 0;
 }
 
-/* With its board, a tenant is turned, counted and shown. */
+/* With its control block, a tenant is turned, counted and shown. */
 static int on_hello(struct daemon *daemon, struct tenant *tenant, struct message *hello)
 {
         bool is_back = tenant->state == TENANT_AWAITED;
         int r;
 
-        leave_pace(daemon, tenant);
-        r = take_board(tenant, hello, tenant->keeper);
+        leave_sched(daemon, tenant);
+        r = take_control_block(tenant, hello, tenant->shim);
         if (r < 0)
                 return r;
-        tenant->board->beat = clock_now();
+        tenant->control->heartbeat = clock_now();
         tenant->state = TENANT_RUNNING;
         usage_start(daemon, tenant);
         if (!is_back)
                 usage_restart(daemon, tenant);
         if (daemon->store)
-                daemon_store_result(daemon, store_tenant_set(daemon->store, &tenant->lease, tenant->keeper));
-        tenant->share = 0; /* so that it is written on the new board */
+                daemon_store_result(daemon, store_tenant_set(daemon->store, &tenant->lease, tenant->shim));
+        tenant->share = 0; /* so that it is written on the new control block */
         daemon_divide(daemon);
-        join_pace(daemon, tenant);
+        join_sched(daemon, tenant);
         if (!is_back)
-                event_tell(daemon, tenant->lease.plane == PLANE_ATTACHED ? GATE_TENANT_ATTACHED : GATE_TENANT_STARTED,
+                event_tell(daemon,
+                           tenant->lease.enforcement == ENFORCEMENT_ATTACHED ? EVENT_TENANT_ATTACHED :
+                                                                               EVENT_TENANT_STARTED,
                            tenant, -1, "%s, user %u", tenant->lease.command, tenant->lease.owner);
         daemon_changed(daemon);
         return 0;
@@ -155,7 +157,7 @@ static void on_changed(struct daemon *daemon, struct tenant *tenant, const json_
 {
         tenant->set_done = (uint64_t)message_number(body, "serial", 0);
         (void)snprintf(tenant->set_text, sizeof(tenant->set_text), "%s",
-                       message_flag(body, "ok", true) ? "" : message_text(body, "text", "the keeper refused"));
+                       message_flag(body, "ok", true) ? "" : message_text(body, "text", "the shim refused"));
         daemon_changed(daemon);
 }
 
@@ -182,12 +184,12 @@ static int hear(struct daemon *daemon, struct tenant *tenant, struct message *me
         else if (!strcmp(type, "ended"))
                 on_ended(tenant, message->body);
         else if (!strcmp(type, "failed"))
-                event_tell(daemon, GATE_GATE_FAILED, tenant, -1, "%s", message_text(message->body, "text", ""));
+                event_tell(daemon, EVENT_GATE_FAILED, tenant, -1, "%s", message_text(message->body, "text", ""));
         return 0;
 }
 
-/* Whether the process is a keeper. A number is used again, after a restart of the machine at the latest. */
-static bool is_keeper(pid_t process)
+/* Whether the process is a shim. A number is used again, after a restart of the machine at the latest. */
+static bool is_shim(pid_t process)
 {
         char path[64], line[64] = "";
         _cleanup_(closep) int fd = -1;
@@ -202,23 +204,23 @@ static bool is_keeper(pid_t process)
 /* One that waits to be reaped has ended, too. */
 static bool is_gone(pid_t process)
 {
-        return process > 0 && (waitpid(process, NULL, WNOHANG) == process || !is_keeper(process));
+        return process > 0 && (waitpid(process, NULL, WNOHANG) == process || !is_shim(process));
 }
 
 static void lose(struct daemon *daemon, struct tenant *tenant)
 {
-        event_tell(daemon, GATE_KEEPER_DIED, tenant, -1, "process %d", tenant->keeper);
-        keepers_finish(daemon, tenant);
+        event_tell(daemon, EVENT_KEEPER_DIED, tenant, -1, "process %d", tenant->shim);
+        shims_finish(daemon, tenant);
 }
 
 static void on_hangup(struct daemon *daemon, struct tenant *tenant)
 {
         hang_up(daemon, tenant);
         if (tenant->is_ended_told) {
-                keepers_finish(daemon, tenant);
+                shims_finish(daemon, tenant);
                 return;
         }
-        if (is_gone(tenant->keeper)) {
+        if (is_gone(tenant->shim)) {
                 lose(daemon, tenant);
                 return;
         }
@@ -257,12 +259,12 @@ static int listen_to(struct daemon *daemon, struct tenant *tenant, int socket)
 }
 
 /* Without a store, or when it fails, a number that none had before. */
-void keepers_number(struct daemon *daemon, struct tenant *tenant)
+void shims_number(struct daemon *daemon, struct tenant *tenant)
 {
         int r = -EIO;
 
         if (tenant->lease.id)
-                return; /* one that had a page before it has a keeper */
+                return; /* one that had a page before it has a shim */
         if (daemon->store) {
                 r = store_tenant_new(daemon->store, &tenant->lease, tenant->since, &tenant->lease.id);
                 daemon_store_result(daemon, r);
@@ -271,9 +273,9 @@ void keepers_number(struct daemon *daemon, struct tenant *tenant)
                 tenant->lease.id = (uint64_t)clock_realtime();
 }
 
-int keepers_start(struct daemon *daemon, struct tenant *tenant, int listener, int run, int init, struct err *err)
+int shims_start(struct daemon *daemon, struct tenant *tenant, int listener, int run, int init, struct err *err)
 {
-        struct keeper_start start = {
+        struct shim_start start = {
                 .lease = &tenant->lease, .dir = daemon->settings.dir, .listener = listener, .run = run, .init = init
         };
         _cleanup_(closep) int ours = -1;
@@ -281,13 +283,13 @@ int keepers_start(struct daemon *daemon, struct tenant *tenant, int listener, in
         int sockets[2], r;
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
-                return err_set(err, -errno, "starting the keeper of '%s'", tenant->lease.tenant);
+                return err_set(err, -errno, "starting the shim of '%s'", tenant->lease.tenant);
         ours = sockets[0];
         theirs = start.daemon = sockets[1];
-        keepers_number(daemon, tenant);
-        r = keeper_spawn(&start, &tenant->keeper, err);
+        shims_number(daemon, tenant);
+        r = shim_spawn(&start, &tenant->shim, err);
         if (r == 0 && (r = listen_to(daemon, tenant, ours)) < 0)
-                r = err_set(err, r, "starting the keeper of '%s'", tenant->lease.tenant);
+                r = err_set(err, r, "starting the shim of '%s'", tenant->lease.tenant);
         if (r < 0) {
                 if (daemon->store)
                         (void)store_tenant_end(daemon->store, tenant->lease.id, clock_realtime(), NULL);
@@ -297,7 +299,7 @@ int keepers_start(struct daemon *daemon, struct tenant *tenant, int listener, in
         tenant->state = TENANT_STARTED;
         tenant->state_since = clock_now();
         if (daemon->store)
-                daemon_store_result(daemon, store_tenant_set(daemon->store, &tenant->lease, tenant->keeper));
+                daemon_store_result(daemon, store_tenant_set(daemon->store, &tenant->lease, tenant->shim));
         return 0;
 }
 
@@ -324,7 +326,7 @@ static bool differs(const struct message_lease *a, const struct message_lease *b
                a->class != b->class;
 }
 
-int keepers_return(struct daemon *daemon, struct message *hello, int socket, pid_t process)
+int shims_return(struct daemon *daemon, struct message *hello, int socket, pid_t process)
 {
         struct message_lease lease;
         struct tenant *tenant;
@@ -336,17 +338,17 @@ int keepers_return(struct daemon *daemon, struct message *hello, int socket, pid
         tenant = tenants_find_id(&daemon->tenants, lease.id);
         if (!tenant && (r = adopt(daemon, &lease, process, &tenant)) < 0)
                 return r;
-        if (strcmp(tenant->lease.tenant, lease.tenant) || (tenant->keeper && tenant->keeper != process))
+        if (strcmp(tenant->lease.tenant, lease.tenant) || (tenant->shim && tenant->shim != process))
                 return -EPROTO;
-        hang_up(daemon, tenant); /* an older connection of the same keeper */
-        tenant->keeper = process;
+        hang_up(daemon, tenant); /* an older connection of the same shim */
+        tenant->shim = process;
         tenant->state = TENANT_AWAITED;
         tenant->state_since = clock_now();
         r = on_hello(daemon, tenant, hello);
         if (r == 0)
                 r = listen_to(daemon, tenant, socket);
         if (r == 0 && differs(&tenant->lease, &lease))
-                (void)keepers_set(tenant); /* a change that the daemon before did not get through */
+                (void)shims_set(tenant); /* a change that the daemon before did not get through */
         return r;
 }
 
@@ -357,10 +359,10 @@ static void look_after(struct daemon *daemon, struct tenant *tenant)
         nsec waited = clock_now() - tenant->state_since;
 
         /* One that has said its last words and is gone may still wait at our door with them. */
-        if (tenant->state == TENANT_AWAITED && waited > NSEC_PER_SEC && is_gone(tenant->keeper))
+        if (tenant->state == TENANT_AWAITED && waited > NSEC_PER_SEC && is_gone(tenant->shim))
                 lose(daemon, tenant);
         else if (tenant->state == TENANT_STARTED && waited > HELLO_SEC * NSEC_PER_SEC) {
-                (void)kill(tenant->keeper, SIGKILL); /* it serves nobody yet */
+                (void)kill(tenant->shim, SIGKILL); /* it serves nobody yet */
                 lose(daemon, tenant);
         }
 }
@@ -377,11 +379,11 @@ static unsigned int count_awaited(const struct daemon *daemon)
 static void end_recovery(struct daemon *daemon, unsigned int n_awaited)
 {
         daemon->is_recovering = false;
-        event_tell(daemon, GATE_DAEMON_RECOVERED, NULL, -1, "%zu tenants, %u still awaited", daemon->tenants.n,
+        event_tell(daemon, EVENT_DAEMON_RECOVERED, NULL, -1, "%zu tenants, %u still awaited", daemon->tenants.n,
                    n_awaited);
 }
 
-void keepers_tick(struct daemon *daemon)
+void shims_tick(struct daemon *daemon)
 {
         unsigned int n;
 
@@ -396,7 +398,7 @@ void keepers_tick(struct daemon *daemon)
                 end_recovery(daemon, n);
 }
 
-/* What a keeper has said and nobody has read yet, up to its last words. 0; -EPROTO, as `hear`. */
+/* What a shim has said and nobody has read yet, up to its last words. 0; -EPROTO, as `hear`. */
 static int hear_rest(struct daemon *daemon, struct tenant *tenant)
 {
         int r = 0;
@@ -415,37 +417,38 @@ static int hear_rest(struct daemon *daemon, struct tenant *tenant)
 }
 
 /* Its process may take a while yet to end, and has nothing of the tenant's any more. Whose lease is a directory's lives on; that one is waited for. */
-void keepers_settle(struct daemon *daemon)
+void shims_settle(struct daemon *daemon)
 {
         for (struct tenant *t = daemon->tenants.first, *next; t; t = next) {
                 next = t->next;
-                if (t->lease.plane == PLANE_PRELOAD || t->lease.place[0] || (t->board && !t->board->has_ended))
+                if (t->lease.enforcement == ENFORCEMENT_PRELOAD || t->lease.place[0] ||
+                    (t->control && !t->control->has_ended))
                         continue;
                 if (hear_rest(daemon, t) < 0)
                         on_hangup(daemon, t);
                 else if (t->is_ended_told)
-                        keepers_finish(daemon, t);
+                        shims_finish(daemon, t);
         }
 }
 
-void keepers_reap(struct daemon *daemon)
+void shims_reap(struct daemon *daemon)
 {
         pid_t process;
 
         while ((process = waitpid(-1, NULL, WNOHANG)) > 0) {
-                struct tenant *tenant = tenants_find_keeper(&daemon->tenants, process);
+                struct tenant *tenant = tenants_find_shim(&daemon->tenants, process);
 
                 if (!tenant)
                         continue;
                 (void)hear_rest(daemon, tenant);
                 if (tenant->is_ended_told)
-                        keepers_finish(daemon, tenant);
+                        shims_finish(daemon, tenant);
                 else
                         lose(daemon, tenant);
         }
 }
 
-static void await(void *context, const struct message_lease *lease, pid_t keeper, nsec since)
+static void await(void *context, const struct message_lease *lease, pid_t shim, nsec since)
 {
         struct daemon *daemon = context;
         struct tenant *tenant;
@@ -453,36 +456,36 @@ static void await(void *context, const struct message_lease *lease, pid_t keeper
         if (tenants_put(&daemon->tenants, lease, &tenant) < 0)
                 return;
         tenant->owner = daemon;
-        tenant->keeper = keeper;
+        tenant->shim = shim;
         tenant->since = since;
         tenant->state = TENANT_AWAITED;
         tenant->state_since = clock_now();
 }
 
-void keepers_recover(struct daemon *daemon)
+void shims_recover(struct daemon *daemon)
 {
         if (!daemon->store)
                 return;
         daemon_store_result(daemon, store_tenants_living(daemon->store, await, daemon));
         for (struct tenant *t = daemon->tenants.first, *next; t; t = next) {
                 next = t->next;
-                if (t->lease.plane != PLANE_GATE)
+                if (t->lease.enforcement != ENFORCEMENT_GATE)
                         preloads_recover(daemon, t);
         }
         daemon->is_recovering = count_awaited(daemon);
         daemon_divide(daemon);
 }
 
-void keepers_leave(struct daemon *daemon)
+void shims_leave(struct daemon *daemon)
 {
         while (daemon->tenants.first) {
                 struct tenant *tenant = daemon->tenants.first;
 
                 hang_up(daemon, tenant);
-                leave_pace(daemon, tenant);
+                leave_sched(daemon, tenant);
                 usage_count_last(daemon, tenant);
-                if (tenant->board)
-                        tenant->board->beat = 0;
+                if (tenant->control)
+                        tenant->control->heartbeat = 0;
                 tenants_take(&daemon->tenants, tenant);
                 tenant_free(tenant);
         }

@@ -1,11 +1,11 @@
-/* What the daemon says to a keeper. Nothing waits: a socket that is full is a keeper that does not listen. */
+/* What the daemon says to a shim. Nothing waits: a socket that is full is a shim that does not listen. */
 #include "daemon/state/daemon.h"
 #include "daemon/state/shims.h"
 
 #include <errno.h>
 #include <stdio.h>
 
-int keepers_set(struct tenant *tenant)
+int shims_set(struct tenant *tenant)
 {
         json_t *body = message_new("set"), *mem = json_object();
         int r;
@@ -29,22 +29,22 @@ int keepers_set(struct tenant *tenant)
         return 0;
 }
 
-int keepers_join(struct tenant *tenant, int listener)
+int shims_join(struct tenant *tenant, int listener)
 {
         int r = tenant->source.fd < 0 ? MESSAGE_E_CLOSED :
                                         message_send(tenant->source.fd, message_new("join"), &listener, 1);
 
-        return r == MESSAGE_E_NONE || r == MESSAGE_E_CLOSED ? KEEPERS_E_LATER : r;
+        return r == MESSAGE_E_NONE || r == MESSAGE_E_CLOSED ? SHIMS_E_LATER : r;
 }
 
-int keepers_end(struct tenant *tenant)
+int shims_end(struct tenant *tenant)
 {
         int r = tenant->source.fd < 0 ? -ENOTCONN : message_send(tenant->source.fd, message_new("end"), NULL, 0);
 
         return r <= 0 ? r : -EAGAIN;
 }
 
-void keepers_tell(struct tenant *tenant, const struct event *event)
+void shims_tell(struct tenant *tenant, const struct event *event)
 {
         json_t *body = message_new("event");
 

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum page_place tenant_place(const struct tenant *tenant)
+enum lease_descriptor_place tenant_place(const struct tenant *tenant)
 {
-        return tenant->lease.place[0] ? PAGE_MOUNT : PAGE_DESCRIPTOR;
+        return tenant->lease.place[0] ? LEASE_DESCRIPTOR_MOUNTED : LEASE_DESCRIPTOR_INHERITED;
 }
 
 bool tenant_has(const struct tenant *tenant, unsigned int device)
@@ -212,7 +212,7 @@ int tenants_put(struct tenants *tenants, const struct message_lease *lease, stru
         if (!tenant)
                 return -ENOMEM;
         tenant->lease = *lease;
-        tenant->source.fd = tenant->region = -1;
+        tenant->source.fd = tenant->segment = -1;
         while (*at) /* in the order in which they came */
                 at = &(*at)->next;
         *at = tenant;
@@ -238,8 +238,8 @@ void tenant_free(struct tenant *tenant)
 {
         if (!tenant)
                 return;
-        board_unmap(tenant->board);
-        closep(&tenant->region);
+        control_block_unmap(tenant->control);
+        closep(&tenant->segment);
         free(tenant->report);
         free(tenant);
 }
@@ -280,11 +280,11 @@ struct tenant *tenants_find_runtime(const struct tenants *tenants, const char *i
         return t;
 }
 
-struct tenant *tenants_find_keeper(const struct tenants *tenants, pid_t keeper)
+struct tenant *tenants_find_shim(const struct tenants *tenants, pid_t shim)
 {
         struct tenant *t = tenants->first;
 
-        while (t && t->keeper != keeper)
+        while (t && t->shim != shim)
                 t = t->next;
         return t;
 }
@@ -332,5 +332,5 @@ const char *tenant_state_name(const struct tenant *tenant)
 
 bytes tenant_held(const struct tenant *tenant, unsigned int device)
 {
-        return tenant->board ? (bytes)tenant->board->devices[device].held : 0;
+        return tenant->control ? (bytes)tenant->control->devices[device].held : 0;
 }

@@ -8,7 +8,7 @@
  * A tenant that asked for no share gets an equal part of what nobody was promised (tenants_divide), so those
  * have less when another comes, and more when one goes.
  *
- * Pure but for `struct tenant`'s descriptors, which are its owner's (keepers.c). Thread: the loop.
+ * Pure but for `struct tenant`'s descriptors, which are its owner's (shims.c). Thread: the loop.
  */
 #pragma once
 
@@ -24,13 +24,13 @@ struct err;
 
 enum tenant_state {
         TENANT_ASKED,   /* admitted; its command is being started */
-        TENANT_STARTED, /* its keeper has been started and has not said hello */
-        TENANT_RUNNING, /* its keeper serves it, and we are connected */
-        TENANT_AWAITED, /* its keeper served it under another daemon, or has lost us, and is to come back */
+        TENANT_STARTED, /* its shim has been started and has not said hello */
+        TENANT_RUNNING, /* its shim serves it, and we are connected */
+        TENANT_AWAITED, /* its shim served it under another daemon, or has lost us, and is to come back */
 };
 
 enum {
-        TENANT_EVENTS = 64, /* kinds that are told apart; see keepers.c */
+        TENANT_EVENTS = 64, /* kinds that are told apart; see shims.c */
 };
 
 /* What is in the store already; see usage.c. */
@@ -44,26 +44,27 @@ struct tenant {
         struct tenant *next;
         struct message_lease lease; /* as it is now; share 0: an equal part */
         enum tenant_state state;
-        pid_t keeper; /* 0: not known yet */
-        nsec since;   /* clock_realtime */
+        pid_t shim; /* 0: not known yet */
+        nsec since; /* clock_realtime */
         nsec state_since;
 
-        struct board *board;       /* NULL: none (yet); of plane preload: our own, written by preloads.c */
-        int region;                /* of a tenant that has libsublet.so inside; -1: none */
-        uint8_t token[PAGE_TOKEN]; /* by which its processes may attach */
-        pid_t run;                 /* the process that asked, of plane preload; 0: none */
-        bool is_attaching;         /* a process of it was told to hand itself over */
-        bool wants_door;           /* attach.sock of this daemon is to be put into its directory */
-        int attach_error;          /* why the latest attempt was none: an errno, or 0 */
-        nsec looked_at;            /* at the region */
-        struct loop_source source; /* its keeper's socket, or until that is there run's; fd -1: none */
-        void *owner;               /* of the source's callback */
-        bool is_ended_told;        /* the keeper has said «ended» */
-        char *report;              /* with that; JSON */
+        struct control_block
+                *control; /* NULL: none (yet); of enforcement mode preload: our own, written by preloads.c */
+        int segment;      /* of a tenant that has libsublet.so inside; -1: none */
+        uint8_t token[LEASE_DESCRIPTOR_TOKEN]; /* by which its processes may attach */
+        pid_t run;                             /* the process that asked, of enforcement mode preload; 0: none */
+        bool is_attaching;                     /* a process of it was told to hand itself over */
+        bool wants_attach_socket;              /* attach.sock of this daemon is to be put into its directory */
+        int attach_error;                      /* why the latest attempt was none: an errno, or 0 */
+        nsec looked_at;                        /* at the usage segment */
+        struct loop_source source;             /* its shim's socket, or until that is there run's; fd -1: none */
+        void *owner;                           /* of the source's callback */
+        bool is_ended_told;                    /* the shim has said «ended» */
+        char *report;                          /* with that; JSON */
 
         permille share;               /* effective, on all its devices */
         uint64_t set_asked, set_done; /* serials of «set» */
-        char set_text[200];           /* what the keeper said of set_done; "": fine */
+        char set_text[200];           /* what the shim said of set_done; "": fine */
         struct tenant_counted counted[LEASE_DEVICES_MAX];
         nsec counted_at; /* clock_realtime; 0: never */
 
@@ -118,20 +119,21 @@ int tenants_name(const struct tenants *tenants, const struct message_request *re
 /* Takes the lease in; the caller has asked tenants_fit. 0; -ENOMEM. */
 int tenants_put(struct tenants *tenants, const struct message_lease *lease, struct tenant **ret);
 void tenants_take(struct tenants *tenants, struct tenant *tenant); /* out of the table; still the caller's */
-void tenant_free(struct tenant *tenant);                           /* unmaps the board */
+void tenant_free(struct tenant *tenant);                           /* unmaps the control block */
 
 struct tenant *tenants_find(const struct tenants *tenants, const char *name); /* NULL: not there */
 struct tenant *tenants_find_id(const struct tenants *tenants, uint64_t id);
 struct tenant *tenants_find_container(const struct tenants *tenants, const char *pod, const char *container);
 struct tenant *tenants_find_runtime(const struct tenants *tenants, const char *id); /* by its container's id */
-struct tenant *tenants_find_keeper(const struct tenants *tenants, pid_t keeper);
+struct tenant *tenants_find_shim(const struct tenants *tenants, pid_t shim);
 
 /* Sets the effective share of all. True: one has changed. */
 bool tenants_divide(struct tenants *tenants);
 
 const char *tenant_state_name(const struct tenant *tenant); /* "starting", "running", "lost" */
-enum page_place tenant_place(const struct tenant *tenant);  /* where its programs find page and region */
+enum lease_descriptor_place
+tenant_place(const struct tenant *tenant); /* where its programs find lease descriptor and usage segment */
 bool tenant_has(const struct tenant *tenant, unsigned int device);
 
-/* What it holds, by its board; 0 without one. */
+/* What it holds, by its control block; 0 without one. */
 bytes tenant_held(const struct tenant *tenant, unsigned int device);

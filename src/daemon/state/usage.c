@@ -1,7 +1,7 @@
 /*
- * What tenants use, from their boards into the store, in one transaction a second.
+ * What tenants use, from their control blocks into the store, in one transaction a second.
  *
- * A board's `used` only grows while its keeper lives; so does what has been counted of it, which is written
+ * A control block's `used` only grows while its shim lives; so does what has been counted of it, which is written
  * with it (S1 of store.h). The difference is what is added. Memory counts as held from one look to the next,
  * also over the time without a daemon, as it was held when that began.
  */
@@ -16,7 +16,7 @@
 
 static bool is_counted(const struct daemon *daemon, const struct tenant *tenant)
 {
-        return daemon->store && tenant->board && tenant->lease.id;
+        return daemon->store && tenant->control && tenant->lease.id;
 }
 
 void usage_start(struct daemon *daemon, struct tenant *tenant)
@@ -46,20 +46,20 @@ void usage_restart(struct daemon *daemon, struct tenant *tenant)
                         (struct tenant_counted){ .held = tenant->counted[i].held, .peak = tenant->counted[i].peak };
 }
 
-/* Never backward: a board that was begun anew (it is not) must not take anything away. */
+/* Never backward: a control block that was begun anew (it is not) must not take anything away. */
 static struct store_usage look(const struct tenant *tenant, const struct device *device, nsec now)
 {
-        const struct board_device *board = &tenant->board->devices[device->index];
+        const struct control_device *control = &tenant->control->devices[device->index];
         const struct tenant_counted *counted = &tenant->counted[device->index];
         nsec span = now > tenant->counted_at ? now - tenant->counted_at : 0;
         struct store_usage usage = { .tenant = tenant->lease.id,
                                      .device = device->index,
                                      .uuid = device->info.uuid,
                                      .at = now,
-                                     .counted_used = board->used,
-                                     .counted_refused = board->n_refused,
-                                     .held = board->held,
-                                     .peak = board->peak,
+                                     .counted_used = control->used,
+                                     .counted_refused = control->n_refused,
+                                     .held = control->held,
+                                     .peak = control->peak,
                                      .kib_ms = counted->held / KIB * (uint64_t)(span / NSEC_PER_MSEC) };
 
         if (usage.counted_used < counted->used)

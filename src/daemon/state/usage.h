@@ -3,7 +3,8 @@
 
 #include "daemon/state/daemon.h"
 
-void usage_start(struct daemon *daemon, struct tenant *tenant);   /* once its board is there */
-void usage_restart(struct daemon *daemon, struct tenant *tenant); /* its board is a new one, which begins at 0 */
-void usage_count(struct daemon *daemon);                          /* once a second, and before somebody asks */
+void usage_start(struct daemon *daemon, struct tenant *tenant); /* once its control block is there */
+void usage_restart(struct daemon *daemon,
+                   struct tenant *tenant); /* its control block is a new one, which begins at 0 */
+void usage_count(struct daemon *daemon);   /* once a second, and before somebody asks */
 void usage_count_last(struct daemon *daemon, struct tenant *tenant);

@@ -2,7 +2,7 @@
  * What outlives a daemon: who was here, what they used, what happened. One SQLite file.
  *
  *      S1  What a tenant used is written with the figure up to which it has been counted, in one transaction:
- *          a daemon that is killed counts on from there, nothing twice and nothing lost while the keeper lives.
+ *          a daemon that is killed counts on from there, nothing twice and nothing lost while the shim lives.
  *      S2  Writing does not wait for the disk (WAL, synchronous=NORMAL); a thread of its own carries the log over
  *          every half minute. A machine that loses power may forget as much, a daemon that is killed nothing.
  *
@@ -42,16 +42,16 @@ void store_rollback(struct store *store);
 /* A new number, never given before. */
 int store_tenant_new(struct store *store, const struct message_lease *lease, nsec since, uint64_t *ret_id);
 
-/* The lease as it is now (its id says which), and its keeper. */
-int store_tenant_set(struct store *store, const struct message_lease *lease, pid_t keeper);
+/* The lease as it is now (its id says which), and its shim. */
+int store_tenant_set(struct store *store, const struct message_lease *lease, pid_t shim);
 
 /* One that came to a store that does not know it (another file, or closed too early). */
-int store_tenant_adopt(struct store *store, const struct message_lease *lease, pid_t keeper, nsec since);
+int store_tenant_adopt(struct store *store, const struct message_lease *lease, pid_t shim, nsec since);
 int store_tenant_end(struct store *store, uint64_t id, nsec ended, const char *report); /* report: JSON or NULL */
 
 /* Those that have not ended, the oldest first. */
 int store_tenants_living(struct store *store,
-                         void (*each)(void *context, const struct message_lease *lease, pid_t keeper, nsec since),
+                         void (*each)(void *context, const struct message_lease *lease, pid_t shim, nsec since),
                          void *context);
 
 /* Appends {"id", "lease", "since", "ended", "report"} of the newest ended ones; owner -1: of all. */

@@ -1,4 +1,4 @@
-/* Tenancies in the store. A lease is kept as the JSON that its keeper has. */
+/* Tenancies in the store. A lease is kept as the JSON that its shim has. */
 #include "daemon/store/inside.h"
 
 #include "base/cleanup.h"
@@ -31,18 +31,18 @@ int store_tenant_new(struct store *store, const struct message_lease *lease, nse
         return r;
 }
 
-int store_tenant_set(struct store *store, const struct message_lease *lease, pid_t keeper)
+int store_tenant_set(struct store *store, const struct message_lease *lease, pid_t shim)
 {
         _cleanup_(freep) char *text = lease_text(lease);
         sqlite3_stmt *s = store_use(store, STORE_TENANT_SET);
 
         store_bind_number(s, 1, (int64_t)lease->id);
         store_bind_text(s, 2, text);
-        store_bind_number(s, 3, keeper);
+        store_bind_number(s, 3, shim);
         return text ? store_run(s) : -ENOMEM;
 }
 
-int store_tenant_adopt(struct store *store, const struct message_lease *lease, pid_t keeper, nsec since)
+int store_tenant_adopt(struct store *store, const struct message_lease *lease, pid_t shim, nsec since)
 {
         _cleanup_(freep) char *text = lease_text(lease);
         sqlite3_stmt *s = store_use(store, STORE_TENANT_ADOPT);
@@ -52,7 +52,7 @@ int store_tenant_adopt(struct store *store, const struct message_lease *lease, p
         store_bind_number(s, 3, lease->owner);
         store_bind_number(s, 4, since);
         store_bind_text(s, 5, text);
-        store_bind_number(s, 6, keeper);
+        store_bind_number(s, 6, shim);
         return text ? store_run(s) : -ENOMEM;
 }
 
@@ -68,7 +68,7 @@ int store_tenant_end(struct store *store, uint64_t id, nsec ended, const char *r
 
 /* What a newer version wrote and this one cannot read is left out. */
 int store_tenants_living(struct store *store,
-                         void (*each)(void *context, const struct message_lease *lease, pid_t keeper, nsec since),
+                         void (*each)(void *context, const struct message_lease *lease, pid_t shim, nsec since),
                          void *context)
 {
         sqlite3_stmt *s = store_use(store, STORE_TENANTS_LIVING);

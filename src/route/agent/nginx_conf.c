@@ -85,7 +85,7 @@ static void write_keys(FILE *to, const struct settings *settings)
         for (size_t i = 0; i < settings->n_keys; i++) {
                 const struct settings_key *key = &settings->keys[i];
 
-                if (!key->pace.n)
+                if (!key->sched.n)
                         continue;
                 (void)fprintf(to,
                               "        map $sublet_key $sublet_limit_%zu {\n                default \"\";\n"
@@ -95,14 +95,14 @@ static void write_keys(FILE *to, const struct settings *settings)
                 (void)fprintf(
                         to,
                         "$\" 1;\n        }\n        limit_req_zone $sublet_limit_%zu zone=key_%zu:32k rate=%ur/%s;\n",
-                        i, i, key->pace.n, key->pace.is_per_minute ? "m" : "s");
+                        i, i, key->sched.n, key->sched.is_per_minute ? "m" : "s");
         }
 }
 
 static void write_limits(FILE *to, const struct settings *settings)
 {
         for (size_t i = 0; i < settings->n_keys; i++) {
-                if (!settings->keys[i].pace.n)
+                if (!settings->keys[i].sched.n)
                         continue;
                 (void)fprintf(to, "                limit_req zone=key_%zu", i);
                 if (settings->keys[i].burst)
@@ -117,7 +117,7 @@ static void write_listens(FILE *to, const struct settings_list *list, const char
                 (void)fprintf(to, "                listen %s%s;\n", list->at[i], options);
 }
 
-static void write_door(FILE *to, const struct settings *settings)
+static void write_attach_socket(FILE *to, const struct settings *settings)
 {
         if (settings->n_keys)
                 (void)fputs("                        if ($sublet_key = \"\") {\n                                return "
@@ -147,10 +147,10 @@ static void write_clients(FILE *to, const struct settings *settings)
                 "                        return 200 \"ok\\n\";\n                }\n"
                 "                location = /v1/models {\n",
                 to);
-        write_door(to, settings);
+        write_attach_socket(to, settings);
         (void)fputs("                        sublet_models pool;\n                }\n                location / {\n",
                     to);
-        write_door(to, settings);
+        write_attach_socket(to, settings);
         (void)fputs("                        sublet_route pool;\n", to);
         (void)fputs(proxy, to);
         (void)fprintf(to, "                        proxy_read_timeout %lldms;\n", whole_msec(settings->read_timeout));

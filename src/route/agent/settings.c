@@ -255,15 +255,15 @@ static int read_wake(const struct place *place, const json_t *value, void *to, s
 }
 
 /* "10/s", "600/m". */
-static int read_pace(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_sched(const struct place *place, const json_t *value, void *to, size_t size)
 {
-        struct settings_pace *pace = to;
+        struct settings_sched *sched = to;
         const char *text = json_string_value(value), *slash = text ? strchr(text, '/') : NULL;
         char digits[12] = "";
         uint64_t n = 0;
 
         (void)size;
-        *pace = (struct settings_pace){ 0 };
+        *sched = (struct settings_sched){ 0 };
         if (text && !*text)
                 return 0;
         if (slash && (size_t)(slash - text) < sizeof(digits))
@@ -271,7 +271,7 @@ static int read_pace(const struct place *place, const json_t *value, void *to, s
         if (!slash || number_parse(digits, &n) < 0 || n < 1 || n > 1000000 ||
             (strcmp(slash, "/s") && strcmp(slash, "/m")))
                 return refuse(place, "requests per second or minute, please: 10/s or 600/m");
-        *pace = (struct settings_pace){ (uint32_t)n, slash[1] == 'm' };
+        *sched = (struct settings_sched){ (uint32_t)n, slash[1] == 'm' };
         return 0;
 }
 
@@ -291,7 +291,7 @@ READER(size)
 READER(part)
 READER(flag)
 READER(wake)
-READER(pace)
+READER(sched)
 #undef READER
 
 /* ---- rows ---------------------------------------------------------------------------------------------------- */

@@ -70,14 +70,14 @@ struct settings_replica {
         struct replica_settings is;
 };
 
-struct settings_pace {
+struct settings_sched {
         uint32_t n; /* requests per second or minute; 0: no bound */
         bool is_per_minute;
 };
 
 struct settings_key {
         char name[SETTINGS_NAME], key[SETTINGS_PATH];
-        struct settings_pace pace;
+        struct settings_sched sched;
         uint32_t burst;
 };
 

@@ -87,17 +87,17 @@ static void loop(struct sim *sim)
         const struct load *load = sim->router->setup->load;
 
         for (;;) {
-                nsec arrival = sim->next < load->n_requests ? load->requests[sim->next].at : INT64_MAX;
+                nsec pending = sim->next < load->n_requests ? load->requests[sim->next].at : INT64_MAX;
                 struct router_replica *first = first_of(sim);
 
                 nsec event = next_of(first);
 
-                if (arrival == INT64_MAX && event == INT64_MAX)
+                if (pending == INT64_MAX && event == INT64_MAX)
                         return;
-                if (change(sim, arrival < event ? arrival : event))
+                if (change(sim, pending < event ? pending : event))
                         continue;
-                if (arrival < event)
-                        arrive(sim, arrival);
+                if (pending < event)
+                        arrive(sim, pending);
                 else
                         happen(sim, first);
         }

@@ -163,7 +163,7 @@ CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute at
         return CUDA_SUCCESS;
 }
 
-/* Every device reaches every address here; the wish is checked and granted. */
+/* Every device reaches every address here; the desired state is checked and granted. */
 CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t n)
 {
         LOCKED_LIBRARY;

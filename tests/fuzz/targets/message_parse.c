@@ -48,20 +48,20 @@ static void check_lease(const json_t *body)
         json_decref(written);
 }
 
-/* What the keepers' home is asked: each descriptor is one of a keeper's, none twice, and the daemon's is among them. */
+/* What the shims' home is asked: each descriptor is one of a shim's, none twice, and the daemon's is among them. */
 static void check_start(const json_t *body, size_t n_fds)
 {
-        struct keeper_request request;
+        struct shim_request request;
         unsigned int seen = 0;
 
-        if (keeper_request_parse(body, n_fds, &request) < 0)
+        if (shim_request_parse(body, n_fds, &request) < 0)
                 return;
         for (size_t i = 0; i < n_fds; i++) {
-                require(request.numbers[i] >= KEEPER_FD_LISTENER && request.numbers[i] < KEEPER_N_FDS);
-                require(request.numbers[i] != KEEPER_FD_LEASE && !(seen & 1u << request.numbers[i]));
+                require(request.numbers[i] >= SHIM_FD_LISTENER && request.numbers[i] < SHIM_N_FDS);
+                require(request.numbers[i] != SHIM_FD_LEASE && !(seen & 1u << request.numbers[i]));
                 seen |= 1u << request.numbers[i];
         }
-        require(seen & 1u << KEEPER_FD_DAEMON && request.lease.tenant[0]);
+        require(seen & 1u << SHIM_FD_DAEMON && request.lease.tenant[0]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

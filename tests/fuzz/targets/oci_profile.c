@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        const struct profile_wishes wishes = { .listener = "/run/sublet/seccomp.sock", .metadata = "sublet/1" };
+        const struct profile_wishes desired = { .listener = "/run/sublet/seccomp.sock", .metadata = "sublet/1" };
         json_t *file = json_loadb((const char *)data, size, 0, NULL), *base = NULL, *joined = NULL;
         struct sock_fprog program = { 0 };
         struct err err = { 0 };
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 return 0;
         require(rm_layout_for((struct rm_version){ 580, 159, 4 }, &layout) == RM_OK);
         if (profile_resolve(file, NULL, &base, &err) == 0) {
-                if (profile_join(base, &layout, &wishes, &joined, &err) == 0) {
+                if (profile_join(base, &layout, &desired, &joined, &err) == 0) {
                         if (program_make(joined, &program, &err) == 0)
                                 require(program.len > 0);
                         free(program.filter);

@@ -102,7 +102,7 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         kill -STOP "$home"
         run --separate-stderr on "$sublet" run --mem 1G -- true
         [ "$status" -eq 125 ]
-        [[ $stderr == *"the keepers' home does not answer"* ]]
+        [[ $stderr == *"the shim spawner does not answer"* ]]
         kill -CONT "$home"
         run on "$sublet" run --mem 1G -- true
         [ "$status" -eq 0 ]

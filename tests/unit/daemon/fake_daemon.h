@@ -1,4 +1,4 @@
-/* A daemon without sockets, threads or a driver: a table of tenants with boards of their own. */
+/* A daemon without sockets, threads or a driver: a table of tenants with control blocks of their own. */
 #pragma once
 
 #include "daemon/state/daemon.h"
@@ -34,15 +34,15 @@ static inline struct daemon *fake_daemon_new(void)
         return daemon;
 }
 
-/* A page as a keeper makes it; its descriptor is not needed. */
-static inline struct board *fake_board_new(const char *tenant, uid_t owner)
+/* A page as a shim makes it; its descriptor is not needed. */
+static inline struct control_block *fake_control_block_new(const char *tenant, uid_t owner)
 {
-        struct board *board = NULL;
+        struct control_block *control = NULL;
         int fd = -1;
 
-        if (board_new(tenant, owner, FAKE_DEVICES, &board, &fd) == 0)
+        if (control_block_new(tenant, owner, FAKE_DEVICES, &control, &fd) == 0)
                 (void)close(fd);
-        return board;
+        return control;
 }
 
 static inline struct tenant *fake_tenant_put(struct daemon *daemon, const char *name, uid_t owner, bytes gib,
@@ -62,7 +62,7 @@ static inline struct tenant *fake_tenant_put(struct daemon *daemon, const char *
         tenant->owner = daemon;
         tenant->since = 2000 * NSEC_PER_SEC;
         tenant->state = TENANT_RUNNING;
-        tenant->board = fake_board_new(name, owner);
+        tenant->control = fake_control_block_new(name, owner);
         daemon_divide(daemon);
         return tenant;
 }

@@ -104,7 +104,7 @@ static const struct finding *directory(int error, mode_t mode)
         return judged();
 }
 
-static void a_directory_that_others_write_to_is_no_place_for_keepers(void **state)
+static void a_directory_that_others_write_to_is_no_place_for_shims(void **state)
 {
         (void)state;
         assert_int_equal(directory(0, S_IFDIR | 0755)->status, FINDING_OK);
@@ -162,7 +162,7 @@ int main(void)
                 cmocka_unit_test(mig_is_told_for_each_device),
                 cmocka_unit_test(green_contexts_need_driver_and_library),
                 cmocka_unit_test(self_attach_says_what_stands_in_its_way),
-                cmocka_unit_test(a_directory_that_others_write_to_is_no_place_for_keepers),
+                cmocka_unit_test(a_directory_that_others_write_to_is_no_place_for_shims),
                 cmocka_unit_test(containers_need_a_daemon_with_an_agent),
                 cmocka_unit_test(other_peoples_cdi_specifications_are_not_ours),
                 cmocka_unit_test(the_router_needs_nginx_and_the_module),

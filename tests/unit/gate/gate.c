@@ -215,7 +215,7 @@ static int finish(struct rig *rig, struct gate_stats *ret)
         gate_stats(rig->gate, &stats);
         assert_int_equal(gate_held(rig->gate, 0), 0);
         assert_int_equal(stats.holds.n_clients + stats.holds.n_objects + stats.holds.n_memories, 0);
-        assert_int_equal(stats.n_events[GATE_AUDIT_MISMATCH] + stats.n_events[GATE_GATE_FAILED], 0);
+        assert_int_equal(stats.n_events[EVENT_AUDIT_MISMATCH] + stats.n_events[EVENT_GATE_FAILED], 0);
         assert_int_equal(rig->fake->held, 0);
         assert_true(rig->fake->most_held <= rig->may_hold);
         rig->gate = gate_free(rig->gate);
@@ -249,7 +249,7 @@ static void a_tenant_takes_its_quota_and_not_a_byte_more(void **state)
         assert_int_equal(finish(rig, &stats), 0);
         assert_int_equal(rig->fake->most_held, QUOTA);
         assert_int_equal(rig->lease.devices[0].quota.peak, QUOTA);
-        assert_true(stats.n_events[GATE_QUOTA_REFUSED] >= 2);
+        assert_true(stats.n_events[EVENT_QUOTA_REFUSED] >= 2);
 }
 
 static void look(void)
@@ -287,7 +287,7 @@ static void a_tenant_does_not_steer(void **state)
         begin(rig, steer);
         assert_int_equal(finish(rig, &stats), 0);
         assert_int_equal(rig->fake->n_timeslices, 0);
-        assert_int_equal(stats.n_events[GATE_UNKNOWN_CONTROL], 1);
+        assert_int_equal(stats.n_events[EVENT_UNKNOWN_CONTROL], 1);
         assert_int_equal(stats.n_denied, 2);
 }
 
@@ -361,8 +361,8 @@ static void what_is_somebody_elses_is_out_of_reach(void **state)
 
         begin(*state, reach_out);
         assert_int_equal(finish(*state, &stats), 0);
-        assert_int_equal(stats.n_events[GATE_FOREIGN_OBJECT], 3);
-        assert_int_equal(stats.n_events[GATE_UNKNOWN_CLASS], 1);
+        assert_int_equal(stats.n_events[EVENT_FOREIGN_OBJECT], 3);
+        assert_int_equal(stats.n_events[EVENT_UNKNOWN_CLASS], 1);
 }
 
 static void use_strange_descriptors(void)

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-static const struct profile_wishes wishes = { .listener = "/run/sublet/seccomp.sock", .metadata = "sublet/1 test" };
+static const struct profile_wishes desired = { .listener = "/run/sublet/seccomp.sock", .metadata = "sublet/1 test" };
 static struct err err;
 
 static json_t *join(const json_t *base, const struct rm_layout *layout)
@@ -21,7 +21,7 @@ static json_t *join(const json_t *base, const struct rm_layout *layout)
         json_t *joined = NULL;
 
         err.text[0] = '\0';
-        if (profile_join(base, layout, &wishes, &joined, &err) < 0)
+        if (profile_join(base, layout, &desired, &joined, &err) < 0)
                 fail_msg("%s", err.text);
         return joined;
 }
@@ -286,7 +286,7 @@ static void a_base_that_cannot_be_joined_is_refused(void **state)
                 json_t *base = resolve(cases[i].text, NULL), *joined;
 
                 assert_non_null(base);
-                assert_int_equal(profile_join(base, &layout, &wishes, &joined, &err), -EINVAL);
+                assert_int_equal(profile_join(base, &layout, &desired, &joined, &err), -EINVAL);
                 assert_non_null(strstr(err.text, cases[i].says));
                 json_decref(base);
         }

@@ -10,25 +10,25 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static struct page page;
+static struct lease_descriptor descriptor;
 
 static int begin(void **state)
 {
         (void)state;
-        page = (struct page){ .uvm_major = 511,
-                              .lease = { .tenant = "chat-1", .n_devices = 2 },
-                              .layout = layout_of(580, 159, 4) };
-        page.lease.devices[1].quota.size = 8 * GIB;
+        descriptor = (struct lease_descriptor){ .uvm_major = 511,
+                                                .lease = { .tenant = "chat-1", .n_devices = 2 },
+                                                .layout = layout_of(580, 159, 4) };
+        descriptor.lease.devices[1].quota.size = 8 * GIB;
         return 0;
 }
 
-/* A page as page_new makes it, with one byte changed, under these seals. */
+/* A page as lease_descriptor_new makes it, with one byte changed, under these seals. */
 static int forged(size_t at, int change, size_t size, int seals)
 {
-        struct page wrong;
+        struct lease_descriptor wrong;
         int good, fd = memfd_create("forged", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-        assert_int_equal(page_new(&page, &good), 0);
+        assert_int_equal(lease_descriptor_new(&descriptor, &good), 0);
         assert_int_equal(pread(good, &wrong, sizeof(wrong), 0), sizeof(wrong));
         (void)close(good);
         ((unsigned char *)&wrong)[at] ^= (unsigned char)change;
@@ -43,8 +43,8 @@ enum {
 
 static int read_and_close(int fd)
 {
-        struct page got;
-        int r = page_read(fd, PAGE_DESCRIPTOR, &got);
+        struct lease_descriptor got;
+        int r = lease_descriptor_read(fd, LEASE_DESCRIPTOR_INHERITED, &got);
 
         (void)close(fd);
         return r;
@@ -52,12 +52,12 @@ static int read_and_close(int fd)
 
 static void what_was_written_is_read(void **state)
 {
-        struct page got;
+        struct lease_descriptor got;
         int fd;
 
         (void)state;
-        assert_int_equal(page_new(&page, &fd), 0);
-        assert_int_equal(page_read(fd, PAGE_DESCRIPTOR, &got), 0);
+        assert_int_equal(lease_descriptor_new(&descriptor, &fd), 0);
+        assert_int_equal(lease_descriptor_read(fd, LEASE_DESCRIPTOR_INHERITED, &got), 0);
         assert_string_equal(got.lease.tenant, "chat-1");
         assert_int_equal(got.uvm_major, 511);
         assert_int_equal(got.lease.devices[1].quota.size, 8 * GIB);
@@ -69,7 +69,7 @@ static void nobody_can_change_it(void **state)
         int fd;
 
         (void)state;
-        assert_int_equal(page_new(&page, &fd), 0);
+        assert_int_equal(lease_descriptor_new(&descriptor, &fd), 0);
         assert_int_equal(pwrite(fd, "x", 1, 0), -1);
         assert_int_equal(ftruncate(fd, 0), -1);
         assert_true(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
@@ -78,27 +78,27 @@ static void nobody_can_change_it(void **state)
 
 static void none_is_not_a_damaged_one(void **state)
 {
-        struct page got;
+        struct lease_descriptor got;
 
         (void)state;
-        assert_int_equal(page_read(-1, PAGE_DESCRIPTOR, &got), -EBADF);
+        assert_int_equal(lease_descriptor_read(-1, LEASE_DESCRIPTOR_INHERITED, &got), -EBADF);
 }
 
 static void a_page_that_could_change_is_refused(void **state)
 {
         (void)state;
-        assert_int_equal(read_and_close(forged(0, 0, sizeof(page), ALL)), 0);
-        assert_int_equal(read_and_close(forged(0, 0, sizeof(page), ALL & ~F_SEAL_WRITE)), -EPROTO);
-        assert_int_equal(read_and_close(forged(0, 0, sizeof(page), F_SEAL_WRITE)), -EPROTO);
+        assert_int_equal(read_and_close(forged(0, 0, sizeof(descriptor), ALL)), 0);
+        assert_int_equal(read_and_close(forged(0, 0, sizeof(descriptor), ALL & ~F_SEAL_WRITE)), -EPROTO);
+        assert_int_equal(read_and_close(forged(0, 0, sizeof(descriptor), F_SEAL_WRITE)), -EPROTO);
         assert_int_equal(read_and_close(open("/bin/sh", O_RDONLY | O_CLOEXEC)), -EPROTO);
 }
 
 static void damage_anywhere_is_refused(void **state)
 {
         (void)state;
-        for (size_t at = 0; at < sizeof(page); at += 7)
-                assert_int_equal(read_and_close(forged(at, 1, sizeof(page), ALL)), -EPROTO);
-        assert_int_equal(read_and_close(forged(0, 0, sizeof(page) - 1, ALL)), -EPROTO);
+        for (size_t at = 0; at < sizeof(descriptor); at += 7)
+                assert_int_equal(read_and_close(forged(at, 1, sizeof(descriptor), ALL)), -EPROTO);
+        assert_int_equal(read_and_close(forged(0, 0, sizeof(descriptor) - 1, ALL)), -EPROTO);
 }
 
 /* The sum is right: whoever wrote it meant it. */
@@ -107,12 +107,12 @@ static void nonsense_is_refused(void **state)
         int fd;
 
         (void)state;
-        page.lease.n_devices = LEASE_DEVICES_MAX + 1;
-        assert_int_equal(page_new(&page, &fd), 0);
+        descriptor.lease.n_devices = LEASE_DEVICES_MAX + 1;
+        assert_int_equal(lease_descriptor_new(&descriptor, &fd), 0);
         assert_int_equal(read_and_close(fd), -EPROTO);
-        page.lease.n_devices = 1;
-        memset(page.lease.tenant, 'x', sizeof(page.lease.tenant));
-        assert_int_equal(page_new(&page, &fd), 0);
+        descriptor.lease.n_devices = 1;
+        memset(descriptor.lease.tenant, 'x', sizeof(descriptor.lease.tenant));
+        assert_int_equal(lease_descriptor_new(&descriptor, &fd), 0);
         assert_int_equal(read_and_close(fd), -EPROTO);
 }
 

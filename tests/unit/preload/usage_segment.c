@@ -23,7 +23,7 @@ static int fd = -1;
 static int begin(void **state)
 {
         (void)state;
-        return region_new(TENANCY, &fd);
+        return usage_segment_new(TENANCY, &fd);
 }
 
 static int end(void **state)
@@ -32,96 +32,98 @@ static int end(void **state)
         return close(fd);
 }
 
-static struct region_seat join(void)
+static struct usage_segment_seat join(void)
 {
-        struct region_seat seat;
+        struct usage_segment_seat seat;
 
-        assert_int_equal(region_join(fd, PAGE_DESCRIPTOR, TENANCY, &seat), REGION_OK);
+        assert_int_equal(usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat), USAGE_SEGMENT_OK);
         return seat;
 }
 
 static void the_quota_is_all_processes(void **state)
 {
-        struct region_seat one = join(), two = join();
+        struct usage_segment_seat one = join(), two = join();
 
         (void)state;
-        assert_int_equal(region_take(&one, 0, 600, QUOTA), REGION_OK);
-        assert_int_equal(region_take(&two, 0, 401, QUOTA), REGION_E_FULL);
-        assert_int_equal(region_take(&two, 0, 400, QUOTA), REGION_OK);
-        assert_int_equal(region_take(&two, 1, 1000, QUOTA), REGION_OK);
-        assert_int_equal(region_held(one.region, 0), 1000);
-        assert_int_equal(one.region->n_refused[0], 1);
-        region_drop(&one, 0, 600);
-        assert_int_equal(region_take(&two, 0, 600, QUOTA), REGION_OK);
-        region_leave(&one);
-        region_leave(&two);
+        assert_int_equal(usage_segment_take(&one, 0, 600, QUOTA), USAGE_SEGMENT_OK);
+        assert_int_equal(usage_segment_take(&two, 0, 401, QUOTA), USAGE_SEGMENT_E_FULL);
+        assert_int_equal(usage_segment_take(&two, 0, 400, QUOTA), USAGE_SEGMENT_OK);
+        assert_int_equal(usage_segment_take(&two, 1, 1000, QUOTA), USAGE_SEGMENT_OK);
+        assert_int_equal(usage_segment_held(one.segment, 0), 1000);
+        assert_int_equal(one.segment->n_refused[0], 1);
+        usage_segment_drop(&one, 0, 600);
+        assert_int_equal(usage_segment_take(&two, 0, 600, QUOTA), USAGE_SEGMENT_OK);
+        usage_segment_leave(&one);
+        usage_segment_leave(&two);
 }
 
 static void what_a_process_left_goes_with_it(void **state)
 {
-        struct region_seat seat = join();
+        struct usage_segment_seat seat = join();
         pid_t child = fork();
 
         (void)state;
         if (child == 0) {
-                if (region_join_again(&seat) == REGION_OK && region_take(&seat, 0, 900, QUOTA) == REGION_OK)
+                if (usage_segment_join_again(&seat) == USAGE_SEGMENT_OK &&
+                    usage_segment_take(&seat, 0, 900, QUOTA) == USAGE_SEGMENT_OK)
                         (void)raise(SIGKILL);
                 _exit(1);
         }
         assert_int_equal(waitpid(child, NULL, 0), child);
-        assert_int_equal(region_held(seat.region, 0), 900);
-        assert_int_equal(region_take(&seat, 0, 1000, QUOTA), REGION_OK);
-        assert_int_equal(region_held(seat.region, 0), 1000);
-        region_leave(&seat);
+        assert_int_equal(usage_segment_held(seat.segment, 0), 900);
+        assert_int_equal(usage_segment_take(&seat, 0, 1000, QUOTA), USAGE_SEGMENT_OK);
+        assert_int_equal(usage_segment_held(seat.segment, 0), 1000);
+        usage_segment_leave(&seat);
 }
 
 static void a_child_has_a_slot_of_its_own(void **state)
 {
-        struct region_seat seat = join();
+        struct usage_segment_seat seat = join();
         int status;
         pid_t child;
 
         (void)state;
-        assert_int_equal(region_take(&seat, 0, 500, QUOTA), REGION_OK);
+        assert_int_equal(usage_segment_take(&seat, 0, 500, QUOTA), USAGE_SEGMENT_OK);
         child = fork();
         if (child == 0) {
-                struct region_slot *parents = seat.slot;
+                struct usage_segment_slot *parents = seat.slot;
 
-                if (region_join_again(&seat) != REGION_OK || seat.slot == parents || parents->held[0] != 500)
+                if (usage_segment_join_again(&seat) != USAGE_SEGMENT_OK || seat.slot == parents ||
+                    parents->held[0] != 500)
                         _exit(1);
-                _exit(region_take(&seat, 0, 501, QUOTA) == REGION_E_FULL ? 0 : 2);
+                _exit(usage_segment_take(&seat, 0, 501, QUOTA) == USAGE_SEGMENT_E_FULL ? 0 : 2);
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
         assert_int_equal(seat.slot->held[0], 500);
-        region_leave(&seat);
+        usage_segment_leave(&seat);
 }
 
 /* Takes and gives without end, never seeing the sum above the quota. */
 static void churn(unsigned int seed)
 {
-        struct region_seat seat;
+        struct usage_segment_seat seat;
 
-        if (region_join(fd, PAGE_DESCRIPTOR, TENANCY, &seat) != REGION_OK)
+        if (usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat) != USAGE_SEGMENT_OK)
                 _exit(2);
         for (;;) {
                 bytes size = (bytes)(rand_r(&seed) % 300);
 
-                if (region_take(&seat, 0, size, QUOTA) != REGION_OK)
+                if (usage_segment_take(&seat, 0, size, QUOTA) != USAGE_SEGMENT_OK)
                         continue;
                 if (seat.slot->held[0] > QUOTA)
                         _exit(3);
                 if (rand_r(&seed) % 8)
-                        region_drop(&seat, 0, size);
+                        usage_segment_drop(&seat, 0, size);
                 if (seat.slot->held[0] > 500)
-                        region_drop(&seat, 0, seat.slot->held[0]);
+                        usage_segment_drop(&seat, 0, seat.slot->held[0]);
         }
 }
 
 static void the_books_are_right_after_any_number_of_kills(void **state)
 {
         enum { CHILDREN = 6, KILLS = 500 };
-        struct region_seat seat = join();
+        struct usage_segment_seat seat = join();
         pid_t children[CHILDREN];
         unsigned int seed = 7;
         int status;
@@ -144,71 +146,74 @@ static void the_books_are_right_after_any_number_of_kills(void **state)
                 (void)kill(children[i], SIGKILL);
                 (void)waitpid(children[i], NULL, 0);
         }
-        assert_int_equal(region_take(&seat, 0, QUOTA, QUOTA), REGION_OK);
-        assert_int_equal(region_held(seat.region, 0), QUOTA);
-        region_leave(&seat);
+        assert_int_equal(usage_segment_take(&seat, 0, QUOTA, QUOTA), USAGE_SEGMENT_OK);
+        assert_int_equal(usage_segment_held(seat.segment, 0), QUOTA);
+        usage_segment_leave(&seat);
 }
 
 static void what_is_not_a_region_is_refused(void **state)
 {
-        struct region_seat seat;
+        struct usage_segment_seat seat;
         int other = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING), scribbled;
 
         (void)state;
-        assert_int_equal(region_join(other, PAGE_DESCRIPTOR, TENANCY, &seat), -EPROTO); /* empty, not sealed */
-        assert_int_equal(ftruncate(other, sizeof(struct region)), 0);
-        assert_int_equal(region_join(other, PAGE_DESCRIPTOR, TENANCY, &seat), -EPROTO); /* not sealed */
+        assert_int_equal(usage_segment_join(other, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat),
+                         -EPROTO); /* empty, not sealed */
+        assert_int_equal(ftruncate(other, sizeof(struct usage_segment)), 0);
+        assert_int_equal(usage_segment_join(other, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat),
+                         -EPROTO); /* not sealed */
         assert_int_equal(fcntl(other, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
-        assert_int_equal(region_join(other, PAGE_DESCRIPTOR, TENANCY, &seat), -EPROTO); /* no magic */
+        assert_int_equal(usage_segment_join(other, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat), -EPROTO); /* no magic */
         (void)close(other);
-        assert_int_equal(region_join(-1, PAGE_DESCRIPTOR, TENANCY, &seat), -EPROTO);
-        assert_int_equal(region_new(TENANCY, &scribbled), 0);
+        assert_int_equal(usage_segment_join(-1, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat), -EPROTO);
+        assert_int_equal(usage_segment_new(TENANCY, &scribbled), 0);
         assert_int_equal(pwrite(scribbled, "\xff", 1, 8), 1);
-        assert_int_equal(region_join(scribbled, PAGE_DESCRIPTOR, TENANCY, &seat), -EPROTO); /* another version */
+        assert_int_equal(usage_segment_join(scribbled, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat),
+                         -EPROTO); /* another version */
         (void)close(scribbled);
 }
 
-static struct region_books look(void)
+static struct usage_segment_books look(void)
 {
-        struct region_books books = { .n_processes = 99 };
+        struct usage_segment_books books = { .n_processes = 99 };
 
-        assert_int_equal(region_look(fd, PAGE_DESCRIPTOR, TENANCY, &books), 0);
+        assert_int_equal(usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &books), 0);
         return books;
 }
 
 static void another_tenancys_region_is_refused(void **state)
 {
-        struct region_books books;
-        struct region_seat seat;
+        struct usage_segment_books books;
+        struct usage_segment_seat seat;
 
         (void)state;
-        assert_int_equal(region_join(fd, PAGE_DESCRIPTOR, TENANCY + 1, &seat), -EPROTO);
-        assert_int_equal(region_look(fd, PAGE_DESCRIPTOR, TENANCY + 1, &books), -EPROTO);
+        assert_int_equal(usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY + 1, &seat), -EPROTO);
+        assert_int_equal(usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY + 1, &books), -EPROTO);
 }
 
 static void nobody_counts_beside_a_gate(void **state)
 {
-        struct region_seat seat;
+        struct usage_segment_seat seat;
 
         (void)state;
-        assert_int_equal(region_mark(fd, true), 0);
+        assert_int_equal(usage_segment_mark(fd, true), 0);
         assert_true(look().is_attached);
-        assert_int_equal(region_join(fd, PAGE_DESCRIPTOR, TENANCY, &seat), REGION_E_ATTACHED);
+        assert_int_equal(usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat), USAGE_SEGMENT_E_ATTACHED);
         assert_int_equal(look().n_processes, 0); /* the slot was given back */
-        assert_int_equal(region_mark(fd, false), 0);
+        assert_int_equal(usage_segment_mark(fd, false), 0);
         seat = join();
-        region_leave(&seat);
+        usage_segment_leave(&seat);
 }
 
 static void an_outsider_sees_what_the_living_hold(void **state)
 {
-        struct region_seat seat;
+        struct usage_segment_seat seat;
 
         (void)state;
         assert_int_equal(look().n_processes, 0);
         seat = join();
-        assert_int_equal(region_take(&seat, 0, 700, QUOTA), REGION_OK);
-        assert_int_equal(region_take(&seat, 0, 301, QUOTA), REGION_E_FULL);
+        assert_int_equal(usage_segment_take(&seat, 0, 700, QUOTA), USAGE_SEGMENT_OK);
+        assert_int_equal(usage_segment_take(&seat, 0, 301, QUOTA), USAGE_SEGMENT_E_FULL);
         assert_int_equal(look().n_processes, 1);
         assert_int_equal(look().held[0], 700);
         assert_int_equal(look().n_refused[0], 1);
@@ -219,7 +224,7 @@ static void an_outsider_sees_what_the_living_hold(void **state)
         assert_int_equal(look().held[0], 0);
         assert_int_equal(look().peak[0], 700);
         seat.fd = -1;
-        region_leave(&seat);
+        usage_segment_leave(&seat);
 }
 
 static double own_time(void)
@@ -234,8 +239,8 @@ static double own_time(void)
 static void a_tenant_with_locks_without_end_costs_an_outsider_little(void **state)
 {
         enum { LOCKS = 20000 };
-        struct region_seat seat = join();
-        struct region_books books;
+        struct usage_segment_seat seat = join();
+        struct usage_segment_books books;
         char path[64];
         double start;
         int again, r;
@@ -249,28 +254,28 @@ static void a_tenant_with_locks_without_end_costs_an_outsider_little(void **stat
 
                 assert_int_equal(fcntl(again, F_OFD_SETLK, &lock), 0);
         }
-        for (size_t i = 0; i < REGION_SLOTS; i++)
-                seat.region->slots[i].process = 1;
+        for (size_t i = 0; i < USAGE_SEGMENT_SLOTS; i++)
+                seat.segment->slots[i].process = 1;
         start = own_time();
-        r = region_look(fd, PAGE_DESCRIPTOR, TENANCY, &books);
+        r = usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &books);
         assert_true(r == 0 || r == -ETIME);
         assert_true(own_time() - start < 0.15);
         (void)close(again);
-        assert_int_equal(region_look(fd, PAGE_DESCRIPTOR, TENANCY, &books), 0);
-        region_leave(&seat);
+        assert_int_equal(usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &books), 0);
+        usage_segment_leave(&seat);
 }
 
 static void a_scribbled_slot_means_full(void **state)
 {
-        struct region_seat seat = join();
-        struct region_seat other = join();
+        struct usage_segment_seat seat = join();
+        struct usage_segment_seat other = join();
 
         (void)state;
         other.slot->held[0] = UINT64_MAX - 5;
-        assert_int_equal(region_take(&seat, 0, 10, QUOTA), REGION_E_FULL);
+        assert_int_equal(usage_segment_take(&seat, 0, 10, QUOTA), USAGE_SEGMENT_E_FULL);
         assert_int_equal(seat.slot->held[0], 0);
-        region_leave(&other);
-        region_leave(&seat);
+        usage_segment_leave(&other);
+        usage_segment_leave(&seat);
 }
 
 int main(void)

@@ -70,8 +70,8 @@ static void keys_and_services_are_read(void **state)
         assert_int_equal(parse("keys:\n- {name: a, key: sk-12345678, rate: 600/m}\n"
                                "kubernetes:\n- {service: chat, port: 8000, capacity: 3, drain: true}\n"),
                          0);
-        assert_int_equal(settings.keys[0].pace.n, 600);
-        assert_true(settings.keys[0].pace.is_per_minute);
+        assert_int_equal(settings.keys[0].sched.n, 600);
+        assert_true(settings.keys[0].sched.is_per_minute);
         assert_int_equal(settings.keys[0].burst, 20);
         assert_string_equal(settings.services[0].port, "8000");
         assert_int_equal(settings.services[0].is.capacity, 3);

@@ -1,5 +1,5 @@
 /*
- * The pace against a simulated device, with a policy that does what the test says: what is under test is that the
+ * The scheduler against a simulated device, with a policy that does what the test says: what is under test is that the
  * device is made to follow, and that what it did is told to the right tenant.
  */
 #include "guests.h"
@@ -58,7 +58,7 @@ nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns
         return view->now + script.every;
 }
 
-static void say(struct pace *pace, uint64_t id, bool is_off)
+static void say(struct sched *sched, uint64_t id, bool is_off)
 {
         _Atomic uint64_t n;
 
@@ -66,7 +66,7 @@ static void say(struct pace *pace, uint64_t id, bool is_off)
         script.orders[id].is_off = is_off;
         n = script.n;
         pthread_mutex_unlock(&script_lock);
-        pace_wake(pace);
+        sched_wake(sched);
         while (script.n < n + 2) /* one may have begun before */
                 (void)usleep(200);
 }
@@ -81,11 +81,11 @@ static struct turns_tenant seen(uint64_t id)
         return tenant;
 }
 
-static struct pace *start(const struct rig *rig)
+static struct sched *start(const struct rig *rig)
 {
         memset(&script, 0, sizeof(script));
         script.every = NSEC_PER_MSEC;
-        return guests_pace(rig, TURNS_POLICY_TURNS);
+        return guests_sched(rig, TURNS_POLICY_TURNS);
 }
 
 /* ---- what it promises ------------------------------------------------------------------------ */
@@ -93,15 +93,15 @@ static struct pace *start(const struct rig *rig)
 static void time_is_told_to_whom_it_belongs(void **state)
 {
         struct rig *rig = *state;
-        struct pace *pace = start(rig);
+        struct sched *sched = start(rig);
         struct guest a, b;
-        struct pace_device device;
+        struct sched_device device;
         nsec used;
 
         guest_begin(&a, rig, 1);
         guest_begin(&b, rig, 2);
-        join(pace, &a);
-        join(pace, &b);
+        join(sched, &a);
+        join(sched, &b);
         launch(&a, 60000);
         launch(&b, 20000);
         assert_int_equal(finish(&a, 5000), 0);
@@ -109,54 +109,54 @@ static void time_is_told_to_whom_it_belongs(void **state)
         launch(&a, 1000); /* b's interval is over then */
         assert_int_equal(finish(&a, 5000), 0);
         (void)usleep(20000);
-        used = row_of(pace, 2).used;
+        used = row_of(sched, 2).used;
         assert_in_range(used, 19 * NSEC_PER_MSEC, 45 * NSEC_PER_MSEC); /* its work, and idle until a came */
-        assert_true(row_of(pace, 1).used >= 61 * NSEC_PER_MSEC);
-        assert_int_equal(b.board->devices[0].used, used);
-        assert_true(pace_read(pace, &device, NULL, 0) == 0 && device.n_switches > 10 && device.n_lost == 0);
+        assert_true(row_of(sched, 1).used >= 61 * NSEC_PER_MSEC);
+        assert_int_equal(b.control->devices[0].used, used);
+        assert_true(sched_read(sched, &device, NULL, 0) == 0 && device.n_switches > 10 && device.n_lost == 0);
         assert_true(device.has_meter && !device.foreign);
-        assert_null(pace_stop(pace));
+        assert_null(sched_stop(sched));
         guest_end(&a);
         guest_end(&b);
 }
 
-static void who_is_off_does_not_run_and_its_board_says_so(void **state)
+static void who_is_off_does_not_run_and_its_control_block_says_so(void **state)
 {
         struct rig *rig = *state;
-        struct pace *pace = start(rig);
+        struct sched *sched = start(rig);
         struct guest a;
 
         guest_begin(&a, rig, 1);
-        join(pace, &a);
-        say(pace, 1, true);
-        assert_int_equal(a.board->devices[0].is_off, 1);
+        join(sched, &a);
+        say(sched, 1, true);
+        assert_int_equal(a.control->devices[0].is_off, 1);
         launch(&a, 1000);
         assert_int_equal(finish(&a, 50), -ETIMEDOUT);
-        assert_true(row_of(pace, 1).is_off);
-        say(pace, 1, false);
+        assert_true(row_of(sched, 1).is_off);
+        say(sched, 1, false);
         assert_int_equal(finish(&a, 1000), 0);
-        assert_int_equal(a.board->devices[0].is_off, 0);
-        assert_null(pace_stop(pace));
+        assert_int_equal(a.control->devices[0].is_off, 0);
+        assert_null(sched_stop(sched));
         guest_end(&a);
 }
 
 static void what_runs_is_preempted(void **state)
 {
         struct rig *rig = *state;
-        struct pace *pace = start(rig);
+        struct sched *sched = start(rig);
         struct guest a, b;
 
         guest_begin(&a, rig, 1);
         guest_begin(&b, rig, 2);
-        join(pace, &a);
-        join(pace, &b);
+        join(sched, &a);
+        join(sched, &b);
         launch(&a, 10000000); /* ten seconds */
         (void)usleep(10000);
-        say(pace, 1, true);
+        say(sched, 1, true);
         launch(&b, 1000);
         assert_int_equal(finish(&b, 1000), 0);
-        assert_false(row_of(pace, 1).is_resident);
-        assert_null(pace_stop(pace));
+        assert_false(row_of(sched, 1).is_resident);
+        assert_null(sched_stop(sched));
         guest_end(&a);
         guest_end(&b);
 }
@@ -164,79 +164,79 @@ static void what_runs_is_preempted(void **state)
 static void who_leaves_is_let_on_and_so_are_all_in_the_end(void **state)
 {
         struct rig *rig = *state;
-        struct pace *pace = start(rig);
+        struct sched *sched = start(rig);
         struct guest a, b;
         nsec used = -1;
 
         guest_begin(&a, rig, 1);
         guest_begin(&b, rig, 2);
-        join(pace, &a);
-        join(pace, &b);
-        say(pace, 1, true);
-        say(pace, 2, true);
+        join(sched, &a);
+        join(sched, &b);
+        say(sched, 1, true);
+        say(sched, 2, true);
         launch(&a, 1000);
         launch(&b, 1000);
-        assert_int_equal(pace_remove(pace, 1, &used), 0);
+        assert_int_equal(sched_remove(sched, 1, &used), 0);
         assert_int_equal(used, 0);
-        assert_int_equal(pace_remove(pace, 1, NULL), -ENOENT);
+        assert_int_equal(sched_remove(sched, 1, NULL), -ENOENT);
         assert_int_equal(finish(&a, 1000), 0);
         assert_int_equal(finish(&b, 20), -ETIMEDOUT);
-        assert_null(pace_stop(pace));
+        assert_null(sched_stop(sched));
         assert_int_equal(finish(&b, 1000), 0);
-        assert_int_equal(b.board->devices[0].is_off, 0);
+        assert_int_equal(b.control->devices[0].is_off, 0);
         guest_end(&a);
         guest_end(&b);
 }
 
 /* A daemon that died had it off, and had counted an hour. */
-static void the_board_of_a_dead_daemon_is_taken_up(void **state)
+static void the_control_block_of_a_dead_daemon_is_taken_up(void **state)
 {
         struct rig *rig = *state;
-        struct pace *pace = start(rig);
+        struct sched *sched = start(rig);
         struct guest a;
 
         guest_begin(&a, rig, 1);
-        a.board->devices[0].used = 3600 * NSEC_PER_SEC;
-        say(pace, 1, true);
-        join(pace, &a);
-        say(pace, 1, true);
-        assert_null(pace_stop(pace));
-        a.board->devices[0].is_off = 1;
+        a.control->devices[0].used = 3600 * NSEC_PER_SEC;
+        say(sched, 1, true);
+        join(sched, &a);
+        say(sched, 1, true);
+        assert_null(sched_stop(sched));
+        a.control->devices[0].is_off = 1;
 
-        pace = start(rig);
-        join(pace, &a);
+        sched = start(rig);
+        join(sched, &a);
         launch(&a, 5000);
         assert_int_equal(finish(&a, 1000), 0);
         (void)usleep(20000);
-        assert_in_range(row_of(pace, 1).used, 3600 * NSEC_PER_SEC + 4 * NSEC_PER_MSEC, 3601 * NSEC_PER_SEC);
-        assert_true(row_of(pace, 1).granted < 200);
-        assert_null(pace_stop(pace));
+        assert_in_range(row_of(sched, 1).used, 3600 * NSEC_PER_SEC + 4 * NSEC_PER_MSEC, 3601 * NSEC_PER_SEC);
+        assert_true(row_of(sched, 1).granted < 200);
+        assert_null(sched_stop(sched));
         guest_end(&a);
 }
 
 static void an_idle_tenant_that_is_alone_is_not_charged_for_ever(void **state)
 {
         struct rig *rig = *state;
-        struct pace *pace = start(rig);
+        struct sched *sched = start(rig);
         struct guest a;
         nsec used;
 
         guest_begin(&a, rig, 1);
-        join(pace, &a);
+        join(sched, &a);
         launch(&a, 1000);
         assert_int_equal(finish(&a, 1000), 0);
         (void)usleep(300000);
-        used = row_of(pace, 1).used;
+        used = row_of(sched, 1).used;
         assert_in_range(used, NSEC_PER_MSEC, 200 * NSEC_PER_MSEC);
         (void)usleep(100000);
-        assert_int_equal(row_of(pace, 1).used, used);
-        assert_false(row_of(pace, 1).is_resident);
+        assert_int_equal(row_of(sched, 1).used, used);
+        assert_false(row_of(sched, 1).is_resident);
 
         launch(&a, 600000); /* busy all the time, without a sign of it */
         assert_int_equal(finish(&a, 2000), 0);
         (void)usleep(10000);
-        assert_true(row_of(pace, 1).used - used >= 598 * NSEC_PER_MSEC);
-        assert_null(pace_stop(pace));
+        assert_true(row_of(sched, 1).used - used >= 598 * NSEC_PER_MSEC);
+        assert_null(sched_stop(sched));
         guest_end(&a);
 }
 
@@ -244,14 +244,14 @@ static void an_idle_tenant_that_is_alone_is_not_charged_for_ever(void **state)
 static void idle_time_is_told_from_a_long_kernel(void **state)
 {
         struct rig *rig = *state;
-        struct pace *pace = start(rig);
-        struct board_device *device;
+        struct sched *sched = start(rig);
+        struct control_device *device;
         struct guest a;
 
         guest_begin(&a, rig, 1);
-        device = &a.board->devices[0];
+        device = &a.control->devices[0];
         device->can_watch = 1;
-        join(pace, &a);
+        join(sched, &a);
         for (int round = 0; round < 2; round++) {
                 launch(&a, 20000);
                 device->launched_at = clock_now();
@@ -261,15 +261,15 @@ static void idle_time_is_told_from_a_long_kernel(void **state)
                 }
         }
         /* The first kernel's end was without a sign, and so is held back; the kick found nobody at work. */
-        assert_true(row_of(pace, 1).used < 60 * NSEC_PER_MSEC);
+        assert_true(row_of(sched, 1).used < 60 * NSEC_PER_MSEC);
         launch(&a, 400000);
         device->launched_at = clock_now();
         for (int i = 0; i < 450; i++) {
                 device->looked_at = clock_now();
                 (void)usleep(1000);
         }
-        assert_true(row_of(pace, 1).used > 250 * NSEC_PER_MSEC);
-        assert_null(pace_stop(pace));
+        assert_true(row_of(sched, 1).used > 250 * NSEC_PER_MSEC);
+        assert_null(sched_stop(sched));
         guest_end(&a);
 }
 
@@ -277,93 +277,93 @@ static void a_tenant_on_the_device_when_we_start_is_noticed(void **state)
 {
         struct rig *rig = *state;
         struct guest a;
-        struct pace *pace;
+        struct sched *sched;
 
         guest_begin(&a, rig, 1);
         launch(&a, 500000);
         (void)usleep(10000);
-        pace = start(rig);
-        join(pace, &a);
+        sched = start(rig);
+        join(sched, &a);
         (void)usleep(100000);
-        assert_true(row_of(pace, 1).is_resident);
-        assert_in_range(row_of(pace, 1).used, 50 * NSEC_PER_MSEC, 150 * NSEC_PER_MSEC);
-        assert_null(pace_stop(pace));
+        assert_true(row_of(sched, 1).is_resident);
+        assert_in_range(row_of(sched, 1).used, 50 * NSEC_PER_MSEC, 150 * NSEC_PER_MSEC);
+        assert_null(sched_stop(sched));
         guest_end(&a);
 }
 
 static void signs_of_work_reach_the_policy(void **state)
 {
         struct rig *rig = *state;
-        struct pace *pace = start(rig);
+        struct sched *sched = start(rig);
         struct guest a;
 
         guest_begin(&a, rig, 1);
-        join(pace, &a);
-        say(pace, 1, true);
+        join(sched, &a);
+        say(sched, 1, true);
         assert_int_equal(seen(1).work, TURNS_WORK_UNKNOWN);
-        assert_true(a.board->devices[0].watch > 0);
-        a.board->devices[0].can_watch = 1;
-        say(pace, 1, true);
+        assert_true(a.control->devices[0].watch > 0);
+        a.control->devices[0].can_watch = 1;
+        say(sched, 1, true);
         assert_int_equal(seen(1).work, TURNS_WORK_NONE);
-        assert_false(row_of(pace, 1).is_waiting);
-        a.board->devices[0].n_pending = 1;
-        a.board->devices[0].launched_at = clock_now();
-        say(pace, 1, true);
+        assert_false(row_of(sched, 1).is_waiting);
+        a.control->devices[0].n_pending = 1;
+        a.control->devices[0].launched_at = clock_now();
+        say(sched, 1, true);
         assert_int_equal(seen(1).work, TURNS_WORK_PENDING);
-        assert_int_equal(seen(1).launched_at, a.board->devices[0].launched_at);
-        assert_true(row_of(pace, 1).is_waiting);
-        assert_int_equal(pace_change(pace, 1, 300, 400, TURNS_LATENCY), 0);
-        say(pace, 1, true);
+        assert_int_equal(seen(1).launched_at, a.control->devices[0].launched_at);
+        assert_true(row_of(sched, 1).is_waiting);
+        assert_int_equal(sched_change(sched, 1, 300, 400, TURNS_LATENCY), 0);
+        say(sched, 1, true);
         assert_true(seen(1).share == 300 && seen(1).cap == 400 && seen(1).class == TURNS_LATENCY);
-        assert_null(pace_stop(pace));
+        assert_null(sched_stop(sched));
         guest_end(&a);
 }
 
 static void a_lost_device_is_told_once_and_nothing_hangs(void **state)
 {
         struct rig *rig = *state;
-        struct pace *pace = start(rig);
-        struct pace_device device;
-        struct pace_event events[4];
-        struct pollfd poll_fd = { .fd = pace_fd(pace), .events = POLLIN };
+        struct sched *sched = start(rig);
+        struct sched_device device;
+        struct sched_event events[4];
+        struct pollfd poll_fd = { .fd = sched_fd(sched), .events = POLLIN };
         struct guest a;
 
         guest_begin(&a, rig, 1);
-        join(pace, &a);
-        say(pace, 1, true);
+        join(sched, &a);
+        say(sched, 1, true);
         rig_order(rig, "lost-gpu=0");
         assert_int_equal(poll(&poll_fd, 1, 3000), 1);
-        assert_int_equal(pace_events(pace, events, 4), 1);
-        assert_int_equal(events[0].kind, PACE_DEVICE_LOST);
+        assert_int_equal(sched_events(sched, events, 4), 1);
+        assert_int_equal(events[0].kind, SCHED_DEVICE_LOST);
         assert_int_equal(poll(&poll_fd, 1, 100), 0);
-        (void)pace_read(pace, &device, NULL, 0);
+        (void)sched_read(sched, &device, NULL, 0);
         assert_true(device.is_lost);
-        assert_int_equal(a.board->devices[0].is_off, 0);
-        assert_int_equal(pace_remove(pace, 1, NULL), 0);
-        assert_null(pace_stop(pace));
+        assert_int_equal(a.control->devices[0].is_off, 0);
+        assert_int_equal(sched_remove(sched, 1, NULL), 0);
+        assert_null(sched_stop(sched));
         guest_end(&a);
 }
 
 static void records_that_are_lost_are_told(void **state)
 {
         struct rig *rig = *state;
-        struct pace *pace = start(rig);
-        struct pace_event event = { .kind = PACE_N_EVENTS };
+        struct sched *sched = start(rig);
+        struct sched_event event = { .kind = SCHED_N_EVENTS };
         struct guest a, b;
 
         guest_begin(&a, rig, 1);
         guest_begin(&b, rig, 2);
-        join(pace, &a);
-        join(pace, &b);
+        join(sched, &a);
+        join(sched, &b);
         rig_order(rig, "records-ring=1");
-        for (int i = 0; i < 200 && !pace_events(pace, &event, 1); i++) {
+        for (int i = 0; i < 200 && !sched_events(sched, &event, 1); i++) {
                 launch(&a, 3000);
                 launch(&b, 3000);
                 assert_int_equal(finish(&b, 1000), 0);
         }
-        assert_int_equal(event.kind, PACE_METER_LOST);
+        assert_int_equal(event.kind, SCHED_METER_LOST);
         assert_true(event.detail > 0);
-        assert_null(pace_stop(pace));
+        assert_null(sched_stop(sched));
         guest_end(&a);
         guest_end(&b);
 }
@@ -372,47 +372,47 @@ static void records_that_are_lost_are_told(void **state)
 static void two_hundred_tenants_are_cheap(void **state)
 {
         struct rig large, *rig = &large;
-        struct pace *pace;
+        struct sched *sched;
         static struct guest guests[TENANTS];
-        struct pace_device before, after;
+        struct sched_device before, after;
 
         (void)state;
         rig_start(rig, 1, 100 * GIB);
         rig_begin(rig, 0);
-        pace = start(rig);
+        sched = start(rig);
         for (uint32_t i = 0; i < TENANTS; i++) {
                 guests[i] = (struct guest){ .rig = *rig, .id = i + 1 };
                 guests[i].cid = rig_channel(rig, GROUP + 0x1000 + i, CHANNEL + 0x2000 + i);
-                guest_board(&guests[i], rig->client);
-                board_channel_drop(guests[i].board, rig->client, CHANNEL);
-                assert_int_equal(
-                        board_channel_put(guests[i].board, &(struct board_channel){ .client = rig->client,
-                                                                                    .handle = CHANNEL + 0x2000 + i,
-                                                                                    .group = GROUP + 0x1000 + i,
-                                                                                    .cid = guests[i].cid,
-                                                                                    .is_compute = 1 }),
-                        0);
-                join(pace, &guests[i]);
+                guest_control_block(&guests[i], rig->client);
+                control_block_channel_drop(guests[i].control, rig->client, CHANNEL);
+                assert_int_equal(control_block_channel_put(guests[i].control,
+                                                           &(struct control_channel){ .client = rig->client,
+                                                                                      .handle = CHANNEL + 0x2000 + i,
+                                                                                      .group = GROUP + 0x1000 + i,
+                                                                                      .cid = guests[i].cid,
+                                                                                      .is_compute = 1 }),
+                                 0);
+                join(sched, &guests[i]);
         }
         script.every = 5 * NSEC_PER_MSEC;
-        say(pace, 1, false);
-        (void)pace_read(pace, &before, NULL, 0);
+        say(sched, 1, false);
+        (void)sched_read(sched, &before, NULL, 0);
         pthread_mutex_lock(&script_lock);
         for (uint64_t i = 2; i <= TENANTS; i++)
                 script.orders[i].is_off = true;
         pthread_mutex_unlock(&script_lock);
-        say(pace, 1, false);
-        (void)pace_read(pace, &after, NULL, 0);
+        say(sched, 1, false);
+        (void)sched_read(sched, &after, NULL, 0);
         assert_in_range(after.n_calls - before.n_calls, 1, 4);
         (void)usleep(100000);
-        (void)pace_read(pace, &before, NULL, 0);
+        (void)sched_read(sched, &before, NULL, 0);
         (void)usleep(1000000);
-        (void)pace_read(pace, &after, NULL, 0);
+        (void)sched_read(sched, &after, NULL, 0);
         print_message("# 200 tenants, a turn every 5 ms: %.2f %% of a core\n",
                       (double)(after.cpu - before.cpu) / (double)(after.turned_at - before.turned_at) * 100);
-        assert_null(pace_stop(pace));
+        assert_null(sched_stop(sched));
         for (size_t i = 0; i < TENANTS; i++) {
-                board_unmap(guests[i].board);
+                control_block_unmap(guests[i].control);
                 close(guests[i].fd);
         }
         rig_end(rig);
@@ -422,18 +422,18 @@ static void two_hundred_tenants_are_cheap(void **state)
 static void every_event_has_a_name(void **state)
 {
         (void)state;
-        for (enum pace_event_kind kind = 0; kind < PACE_N_EVENTS; kind++)
-                assert_string_not_equal(pace_event_name(kind), "?");
+        for (enum sched_event_kind kind = 0; kind < SCHED_N_EVENTS; kind++)
+                assert_string_not_equal(sched_event_name(kind), "?");
 }
 
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 RIG_TEST(time_is_told_to_whom_it_belongs),
-                RIG_TEST(who_is_off_does_not_run_and_its_board_says_so),
+                RIG_TEST(who_is_off_does_not_run_and_its_control_block_says_so),
                 RIG_TEST(what_runs_is_preempted),
                 RIG_TEST(who_leaves_is_let_on_and_so_are_all_in_the_end),
-                RIG_TEST(the_board_of_a_dead_daemon_is_taken_up),
+                RIG_TEST(the_control_block_of_a_dead_daemon_is_taken_up),
                 RIG_TEST(an_idle_tenant_that_is_alone_is_not_charged_for_ever),
                 RIG_TEST(idle_time_is_told_from_a_long_kernel),
                 RIG_TEST(a_tenant_on_the_device_when_we_start_is_noticed),

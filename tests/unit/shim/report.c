@@ -27,8 +27,8 @@ static int a_used_tenant(void **state)
                 .tenant = "chat \"1\"\n\xc3\xa4", .lease = &lease, .exit_code = 3, .elapsed = 1500 * NSEC_PER_MSEC
         };
         report.stats.n_calls = 1322;
-        report.stats.n_events[GATE_QUOTA_REFUSED] = 2;
-        report.stats.n_events[GATE_UNKNOWN_CONTROL] = 1;
+        report.stats.n_events[EVENT_QUOTA_REFUSED] = 2;
+        report.stats.n_events[EVENT_UNKNOWN_CONTROL] = 1;
         return 0;
 }
 

@@ -44,7 +44,7 @@ struct replay {
 /* Answers that depend on what no trace shows. */
 static bool is_known_to_differ(const struct rm_call *call)
 {
-        return call->class_or_cmd == 0x2080014b || /* parts of the board's ROM */
+        return call->class_or_cmd == 0x2080014b || /* parts of the control block's ROM */
                call->class_or_cmd == 0x20800146;   /* whether another process holds the reservation */
 }
 

@@ -268,7 +268,7 @@ static void advance(struct model *model, nsec until)
         }
 }
 
-/* ---- the pace -------------------------------------------------------------------------------- */
+/* ---- the scheduler -------------------------------------------------------------------------------- */
 
 static nsec call_cost(struct model *model, nsec cost)
 {
@@ -382,7 +382,7 @@ void model_run(struct model *model)
                 assert(wake > model->now - 20 * MSEC);
                 if (model->options.is_rough && !model_below(model, 10))
                         wake = model->now + (wake - model->now) * model_below(model, 1000) / 1000;
-                for (int i = 0; i < model->n_tenants; i++) /* who comes or goes wakes the pace */
+                for (int i = 0; i < model->n_tenants; i++) /* who comes or goes wakes the scheduler */
                         if (model->tenants[i].comes > model->now)
                                 wake = earlier(wake, model->tenants[i].comes);
                         else if (model->tenants[i].goes > model->now)

@@ -30,30 +30,30 @@ static void follow(size_t n, const uint64_t *ids)
 
         for (size_t i = 0; i < n; i++)
                 tenants[i] = (struct turns_tenant){ .id = ids[i], .used = 1000 };
-        seats_follow(turns, &view);
+        entities_follow(turns, &view);
 }
 
-static void who_is_new_is_a_guest_and_what_it_had_before_is_not_held_against_it(void **state)
+static void a_new_tenant_is_always_on_and_its_past_use_is_not_held_against_it(void **state)
 {
         (void)state;
         follow(1, (const uint64_t[]){ 5 });
-        assert_true(turns->seats[0].is_new);
-        assert_false(turns->seats[0].is_member);
-        assert_int_equal(turns->seats[0].used, 1000);
+        assert_true(turns->entities[0].is_new);
+        assert_false(turns->entities[0].is_time_sliced);
+        assert_int_equal(turns->entities[0].used, 1000);
 }
 
 static void who_was_there_keeps_its_accounts_in_any_order(void **state)
 {
         (void)state;
         follow(3, (const uint64_t[]){ 1, 2, 3 });
-        turns->seats[0].owed = 11;
-        turns->seats[1].owed = 22;
-        turns->seats[2].owed = 33;
+        turns->entities[0].owed = 11;
+        turns->entities[1].owed = 22;
+        turns->entities[2].owed = 33;
         follow(4, (const uint64_t[]){ 3, 9, 1, 2 });
-        assert_int_equal(turns->seats[0].owed, 33);
-        assert_int_equal(turns->seats[1].owed, 0);
-        assert_int_equal(turns->seats[2].owed, 11);
-        assert_int_equal(turns->seats[3].owed, 22);
+        assert_int_equal(turns->entities[0].owed, 33);
+        assert_int_equal(turns->entities[1].owed, 0);
+        assert_int_equal(turns->entities[2].owed, 11);
+        assert_int_equal(turns->entities[3].owed, 22);
 }
 
 static void the_turn_stays_with_its_holder(void **state)
@@ -62,12 +62,12 @@ static void the_turn_stays_with_its_holder(void **state)
         follow(3, (const uint64_t[]){ 1, 2, 3 });
         turns->holder = turns->latest = 2;
         turns->trial = (struct trial){ .is_on = true, .next = 1 };
-        turns->holds[0] = (struct hold){ .from = 1, .seat = 2 };
+        turns->holds[0] = (struct hold){ .from = 1, .entity = 2 };
         turns->n_holds = 1;
         follow(2, (const uint64_t[]){ 3, 2 });
         assert_int_equal(turns->holder, 0);
         assert_int_equal(turns->latest, 0);
-        assert_int_equal(turns->holds[0].seat, 0);
+        assert_int_equal(turns->holds[0].entity, 0);
         assert_true(turns->trial.is_on);
         assert_int_equal(turns->trial.next, 1);
 }
@@ -92,7 +92,7 @@ static void a_turn_or_a_trial_ends_with_who_had_it(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                TEST(who_is_new_is_a_guest_and_what_it_had_before_is_not_held_against_it),
+                TEST(a_new_tenant_is_always_on_and_its_past_use_is_not_held_against_it),
                 TEST(who_was_there_keeps_its_accounts_in_any_order),
                 TEST(the_turn_stays_with_its_holder),
                 TEST(a_turn_or_a_trial_ends_with_who_had_it),

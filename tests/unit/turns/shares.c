@@ -25,7 +25,7 @@ static int tear_down(void **state)
 
 static void add(permille share, permille cap)
 {
-        turns->seats[turns->n].is_member = true;
+        turns->entities[turns->n].is_time_sliced = true;
         tenants[turns->n++] = (struct turns_tenant){ .id = turns->n, .share = share, .cap = cap };
         view.n_tenants = turns->n;
 }
@@ -41,7 +41,7 @@ static uint64_t sum_of_weights(void)
         uint64_t sum = 0;
 
         for (size_t i = 0; i < turns->n; i++)
-                sum += turns->seats[i].weight;
+                sum += turns->entities[i].weight;
         return sum;
 }
 
@@ -50,10 +50,10 @@ static void promised_shares_are_as_they_are_and_weights_divide_the_whole(void **
         (void)state;
         add(300, 1000), add(100, 1000);
         divide();
-        assert_int_equal(turns->seats[0].share, 300000);
-        assert_int_equal(turns->seats[1].share, 100000);
-        assert_int_equal(turns->seats[0].weight, 750000);
-        assert_int_equal(turns->seats[1].weight, 250000);
+        assert_int_equal(turns->entities[0].share, 300000);
+        assert_int_equal(turns->entities[1].share, 100000);
+        assert_int_equal(turns->entities[0].weight, 750000);
+        assert_int_equal(turns->entities[1].weight, 250000);
 }
 
 static void who_was_promised_nothing_gets_an_equal_part_of_the_rest(void **state)
@@ -61,8 +61,8 @@ static void who_was_promised_nothing_gets_an_equal_part_of_the_rest(void **state
         (void)state;
         add(400, 1000), add(0, 1000), add(0, 1000);
         divide();
-        assert_int_equal(turns->seats[1].share, 300000);
-        assert_int_equal(turns->seats[2].share, 300000);
+        assert_int_equal(turns->entities[1].share, 300000);
+        assert_int_equal(turns->entities[2].share, 300000);
 }
 
 static void and_a_hundredth_at_least_where_nothing_is_left(void **state)
@@ -70,19 +70,19 @@ static void and_a_hundredth_at_least_where_nothing_is_left(void **state)
         (void)state;
         add(600, 1000), add(600, 1000), add(0, 1000);
         divide();
-        assert_int_equal(turns->seats[0].share, 495000);
-        assert_int_equal(turns->seats[2].share, 10000);
+        assert_int_equal(turns->entities[0].share, 495000);
+        assert_int_equal(turns->entities[2].share, 10000);
 }
 
-static void a_guest_has_no_weight(void **state)
+static void an_always_on_tenant_has_no_weight(void **state)
 {
         (void)state;
         add(500, 1000), add(500, 1000);
-        turns->seats[0].is_member = false;
+        turns->entities[0].is_time_sliced = false;
         divide();
-        assert_int_equal(turns->seats[0].weight, 0);
-        assert_int_equal(turns->seats[1].weight, PPM);
-        assert_int_equal(turns->n_members, 1);
+        assert_int_equal(turns->entities[0].weight, 0);
+        assert_int_equal(turns->entities[1].weight, PPM);
+        assert_int_equal(turns->n_time_sliced, 1);
 }
 
 static void what_a_cap_leaves_goes_to_the_others(void **state)
@@ -90,9 +90,9 @@ static void what_a_cap_leaves_goes_to_the_others(void **state)
         (void)state;
         add(500, 300), add(300, 1000), add(200, 1000);
         divide();
-        assert_int_equal(turns->seats[0].weight, cap_rate(&tenants[0]));
-        assert_true(turns->seats[0].is_at_cap);
-        assert_in_range(turns->seats[1].weight, 422000, 423000); /* 3/5 of 704000 */
+        assert_int_equal(turns->entities[0].weight, cap_rate(&tenants[0]));
+        assert_true(turns->entities[0].is_at_cap);
+        assert_in_range(turns->entities[1].weight, 422000, 423000); /* 3/5 of 704000 */
         assert_in_range(sum_of_weights(), PPM - 3, PPM);
 }
 
@@ -101,8 +101,8 @@ static void a_cap_that_binds_only_after_another_does_is_kept_too(void **state)
         (void)state;
         add(500, 100), add(400, 500), add(100, 1000);
         divide();
-        assert_int_equal(turns->seats[1].weight, cap_rate(&tenants[1]));
-        assert_in_range(turns->seats[2].weight, 407000, 409000);
+        assert_int_equal(turns->entities[1].weight, cap_rate(&tenants[1]));
+        assert_in_range(turns->entities[2].weight, 407000, 409000);
 }
 
 static void if_all_have_caps_some_of_the_whole_is_nobodys(void **state)
@@ -125,7 +125,7 @@ static void random_weights_are_never_over_a_cap_nor_over_the_whole(void **state)
                 assert_true(sum_of_weights() <= PPM + 40);
                 for (size_t k = 0; k < turns->n; k++)
                         if (tenants[k].cap < TURNS_WHOLE)
-                                assert_true(turns->seats[k].weight <= cap_rate(&tenants[k]));
+                                assert_true(turns->entities[k].weight <= cap_rate(&tenants[k]));
         }
 }
 
@@ -137,7 +137,7 @@ int main(void)
                 TEST(promised_shares_are_as_they_are_and_weights_divide_the_whole),
                 TEST(who_was_promised_nothing_gets_an_equal_part_of_the_rest),
                 TEST(and_a_hundredth_at_least_where_nothing_is_left),
-                TEST(a_guest_has_no_weight),
+                TEST(an_always_on_tenant_has_no_weight),
                 TEST(what_a_cap_leaves_goes_to_the_others),
                 TEST(a_cap_that_binds_only_after_another_does_is_kept_too),
                 TEST(if_all_have_caps_some_of_the_whole_is_nobodys),

@@ -1,4 +1,4 @@
-/* The page between keeper and daemon. Two processes race here as they do in earnest. */
+/* The page between shim and daemon. Two processes race here as they do in earnest. */
 #include "unit.h"
 
 #include "base/cleanup.h"
@@ -13,12 +13,12 @@
 #include <sys/wait.h>
 
 /* Every field says the same number, so that a torn row is seen. */
-static struct board_channel row_of(uint32_t n)
+static struct control_channel row_of(uint32_t n)
 {
-        return (struct board_channel){ n, n, n, n, (uint16_t)n, (uint16_t)n, n };
+        return (struct control_channel){ n, n, n, n, (uint16_t)n, (uint16_t)n, n };
 }
 
-static bool is_whole(const struct board_channel *row)
+static bool is_whole(const struct control_channel *row)
 {
         uint32_t n = row->handle;
 
@@ -26,42 +26,42 @@ static bool is_whole(const struct board_channel *row)
                row->is_compute == (uint16_t)n && row->order == n;
 }
 
-static struct board *new_board(int *ret_fd)
+static struct control_block *new_control_block(int *ret_fd)
 {
-        struct board *board = NULL;
+        struct control_block *control = NULL;
 
-        assert_int_equal(board_new("chat-1", 1000, 2, &board, ret_fd), 0);
-        return board;
+        assert_int_equal(control_block_new("chat-1", 1000, 2, &control, ret_fd), 0);
+        return control;
 }
 
-static void what_the_keeper_wrote_the_daemon_maps(void **state)
+static void what_the_shim_wrote_the_daemon_maps(void **state)
 {
         _cleanup_(closep) int fd = -1;
-        struct board *keeper = new_board(&fd), *daemon = NULL;
+        struct control_block *shim = new_control_block(&fd), *daemon = NULL;
 
         (void)state;
-        assert_int_equal(board_map(fd, &daemon), 0);
-        assert_ptr_not_equal(keeper, daemon);
+        assert_int_equal(control_block_map(fd, &daemon), 0);
+        assert_ptr_not_equal(shim, daemon);
         assert_string_equal(daemon->tenant, "chat-1");
         assert_int_equal(daemon->owner, 1000);
-        assert_int_equal(daemon->keeper, getpid());
+        assert_int_equal(daemon->shim, getpid());
         assert_int_equal(daemon->n_devices, 2);
         daemon->devices[1].slice = 200;
-        assert_int_equal(keeper->devices[1].slice, 200);
-        board_unmap(keeper);
-        board_unmap(daemon);
+        assert_int_equal(shim->devices[1].slice, 200);
+        control_block_unmap(shim);
+        control_block_unmap(daemon);
 }
 
 static void a_page_cannot_be_shortened_under_the_daemon(void **state)
 {
         _cleanup_(closep) int fd = -1;
-        struct board *board = new_board(&fd);
+        struct control_block *control = new_control_block(&fd);
 
         (void)state;
         assert_int_equal(ftruncate(fd, 4096), -1);
         assert_int_equal(ftruncate(fd, 1 << 20), -1);
         assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), -1);
-        board_unmap(board);
+        control_block_unmap(control);
 }
 
 static void another_file_size_magic_or_version_is_refused(void **state)
@@ -69,107 +69,107 @@ static void another_file_size_magic_or_version_is_refused(void **state)
         _cleanup_(closep) int fd = -1;
         _cleanup_(closep) int bare = memfd_create("bare", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         _cleanup_(closep) int plain = open("/dev/zero", O_RDWR | O_CLOEXEC);
-        struct board *board = new_board(&fd), *mapped = NULL;
+        struct control_block *control = new_control_block(&fd), *mapped = NULL;
 
         (void)state;
-        assert_int_equal(board_map(plain, &mapped), -EPROTO);
-        assert_int_equal(ftruncate(bare, sizeof(*board)), 0);
-        assert_int_equal(board_map(bare, &mapped), -EPROTO); /* not sealed */
+        assert_int_equal(control_block_map(plain, &mapped), -EPROTO);
+        assert_int_equal(ftruncate(bare, sizeof(*control)), 0);
+        assert_int_equal(control_block_map(bare, &mapped), -EPROTO); /* not sealed */
         assert_int_equal(fcntl(bare, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
-        assert_int_equal(board_map(bare, &mapped), -EPROTO); /* sealed, and empty */
-        board->version++;
-        assert_int_equal(board_map(fd, &mapped), -EPROTO);
-        board->version--;
-        memset(board->tenant, 'x', sizeof(board->tenant));
-        assert_int_equal(board_map(fd, &mapped), -EPROTO);
-        board_unmap(board);
+        assert_int_equal(control_block_map(bare, &mapped), -EPROTO); /* sealed, and empty */
+        control->version++;
+        assert_int_equal(control_block_map(fd, &mapped), -EPROTO);
+        control->version--;
+        memset(control->tenant, 'x', sizeof(control->tenant));
+        assert_int_equal(control_block_map(fd, &mapped), -EPROTO);
+        control_block_unmap(control);
 }
 
 static void rows_come_and_go(void **state)
 {
         _cleanup_(closep) int fd = -1;
-        struct board *board = new_board(&fd);
-        struct board_channel rows[BOARD_CHANNELS];
+        struct control_block *control = new_control_block(&fd);
+        struct control_channel rows[CONTROL_BLOCK_CHANNELS];
         uint32_t before, after;
 
         (void)state;
-        assert_int_equal(board_channels(board, rows, &before), 0);
+        assert_int_equal(control_block_channels(control, rows, &before), 0);
         for (uint32_t i = 1; i <= 3; i++) {
-                struct board_channel row = row_of(i);
+                struct control_channel row = row_of(i);
 
-                assert_int_equal(board_channel_put(board, &row), 0);
+                assert_int_equal(control_block_channel_put(control, &row), 0);
         }
-        assert_int_equal(board_channels(board, rows, &after), 3);
+        assert_int_equal(control_block_channels(control, rows, &after), 3);
         assert_int_not_equal(before, after);
-        board_channel_drop(board, 2, 2);
-        board_channel_drop(board, 7, 7); /* not there */
-        assert_int_equal(board_channels(board, rows, &before), 2);
+        control_block_channel_drop(control, 2, 2);
+        control_block_channel_drop(control, 7, 7); /* not there */
+        assert_int_equal(control_block_channels(control, rows, &before), 2);
         assert_int_equal(rows[0].handle, 1);
         assert_int_equal(rows[1].handle, 3);
-        board_channel_drop(board, 3, 3);
-        assert_int_equal(board->n_channels, 1);
-        assert_int_equal(board_channels(board, rows, &after), 1);
-        assert_int_equal(board_channels(board, rows, &before), 1);
+        control_block_channel_drop(control, 3, 3);
+        assert_int_equal(control->n_channels, 1);
+        assert_int_equal(control_block_channels(control, rows, &after), 1);
+        assert_int_equal(control_block_channels(control, rows, &before), 1);
         assert_int_equal(before, after); /* nothing happened in between */
-        board_unmap(board);
+        control_block_unmap(control);
 }
 
 static void the_same_channel_has_one_row(void **state)
 {
         _cleanup_(closep) int fd = -1;
-        struct board *board = new_board(&fd);
-        struct board_channel rows[BOARD_CHANNELS], row = row_of(5);
+        struct control_block *control = new_control_block(&fd);
+        struct control_channel rows[CONTROL_BLOCK_CHANNELS], row = row_of(5);
         uint32_t sequence;
 
         (void)state;
-        assert_int_equal(board_channel_put(board, &row), 0);
+        assert_int_equal(control_block_channel_put(control, &row), 0);
         row.cid = 77;
-        assert_int_equal(board_channel_put(board, &row), 0);
-        assert_int_equal(board_channels(board, rows, &sequence), 1);
+        assert_int_equal(control_block_channel_put(control, &row), 0);
+        assert_int_equal(control_block_channels(control, rows, &sequence), 1);
         assert_int_equal(rows[0].cid, 77);
-        board_unmap(board);
+        control_block_unmap(control);
 }
 
-static void a_full_board_says_so(void **state)
+static void a_full_control_block_says_so(void **state)
 {
         _cleanup_(closep) int fd = -1;
-        struct board *board = new_board(&fd);
-        static struct board_channel rows[BOARD_CHANNELS];
-        struct board_channel row;
+        struct control_block *control = new_control_block(&fd);
+        static struct control_channel rows[CONTROL_BLOCK_CHANNELS];
+        struct control_channel row;
         uint32_t sequence;
 
         (void)state;
-        for (uint32_t i = 1; i <= BOARD_CHANNELS; i++) {
+        for (uint32_t i = 1; i <= CONTROL_BLOCK_CHANNELS; i++) {
                 row = row_of(i);
-                assert_int_equal(board_channel_put(board, &row), 0);
+                assert_int_equal(control_block_channel_put(control, &row), 0);
         }
-        row = row_of(BOARD_CHANNELS + 1);
-        assert_int_equal(board_channel_put(board, &row), -ENOSPC);
-        board_channel_drop(board, 9, 9);
-        assert_int_equal(board_channel_put(board, &row), 0);
-        assert_int_equal(board_channels(board, rows, &sequence), BOARD_CHANNELS);
-        board_unmap(board);
+        row = row_of(CONTROL_BLOCK_CHANNELS + 1);
+        assert_int_equal(control_block_channel_put(control, &row), -ENOSPC);
+        control_block_channel_drop(control, 9, 9);
+        assert_int_equal(control_block_channel_put(control, &row), 0);
+        assert_int_equal(control_block_channels(control, rows, &sequence), CONTROL_BLOCK_CHANNELS);
+        control_block_unmap(control);
 }
 
 /* In the child: rows come, change and go until it is killed, or the test ends early. */
-static void churn(struct board *board)
+static void churn(struct control_block *control)
 {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (uint32_t n = 1;; n++) {
-                struct board_channel row = row_of(1 + n % 40);
+                struct control_channel row = row_of(1 + n % 40);
 
                 if (n % 3)
-                        (void)board_channel_put(board, &row);
+                        (void)control_block_channel_put(control, &row);
                 else
-                        board_channel_drop(board, row.client, row.handle);
+                        control_block_channel_drop(control, row.client, row.handle);
         }
 }
 
 static void a_reader_in_another_process_never_sees_a_torn_row(void **state)
 {
         _cleanup_(closep) int fd = -1;
-        struct board *board = new_board(&fd);
-        static struct board_channel rows[BOARD_CHANNELS];
+        struct control_block *control = new_control_block(&fd);
+        static struct control_channel rows[CONTROL_BLOCK_CHANNELS];
         nsec deadline = clock_now() + NSEC_PER_SEC / 2;
         unsigned int n_reads = 0, n_rows = 0;
         uint32_t sequence;
@@ -177,9 +177,9 @@ static void a_reader_in_another_process_never_sees_a_torn_row(void **state)
 
         (void)state;
         if (writer == 0)
-                churn(board);
+                churn(control);
         while (clock_now() < deadline) {
-                size_t n = board_channels(board, rows, &sequence);
+                size_t n = control_block_channels(control, rows, &sequence);
 
                 for (size_t i = 0; i < n; i++)
                         assert_true(is_whole(&rows[i]));
@@ -190,32 +190,32 @@ static void a_reader_in_another_process_never_sees_a_torn_row(void **state)
         (void)waitpid(writer, NULL, 0);
         assert_true(n_reads > 100);
         assert_true(n_rows > n_reads);
-        board_unmap(board);
+        control_block_unmap(control);
 }
 
-static void a_keeper_that_died_in_the_middle_does_not_hold_the_daemon(void **state)
+static void a_shim_that_died_in_the_middle_does_not_hold_the_daemon(void **state)
 {
         _cleanup_(closep) int fd = -1;
-        struct board *board = new_board(&fd);
-        struct board_channel rows[BOARD_CHANNELS], row = row_of(1);
+        struct control_block *control = new_control_block(&fd);
+        struct control_channel rows[CONTROL_BLOCK_CHANNELS], row = row_of(1);
         uint32_t sequence;
         nsec start;
 
         (void)state;
-        assert_int_equal(board_channel_put(board, &row), 0);
-        board->sequence++;
+        assert_int_equal(control_block_channel_put(control, &row), 0);
+        control->sequence++;
         start = clock_now();
-        assert_int_equal(board_channels(board, rows, &sequence), 0);
+        assert_int_equal(control_block_channels(control, rows, &sequence), 0);
         assert_true(sequence & 1);
         assert_true(clock_now() - start < NSEC_PER_SEC);
-        board_unmap(board);
+        control_block_unmap(control);
 }
 
-static void a_wish_wakes_the_steward_in_another_process(void **state)
+static void a_changed_desired_state_wakes_the_reconciler_in_another_process(void **state)
 {
         _cleanup_(closep) int fd = -1;
-        struct board *board = new_board(&fd);
-        uint32_t seen = board->wish;
+        struct control_block *control = new_control_block(&fd);
+        uint32_t seen = control->desired;
         nsec start = clock_now();
         pid_t teller = fork();
         bool has_changed;
@@ -223,30 +223,30 @@ static void a_wish_wakes_the_steward_in_another_process(void **state)
         (void)state;
         if (teller == 0) {
                 (void)usleep(20 * 1000);
-                board_wish_tell(board);
+                control_block_notify(control);
                 _exit(0);
         }
-        has_changed = board_wish_wait(board, seen, 20 * NSEC_PER_SEC);
+        has_changed = control_block_wait(control, seen, 20 * NSEC_PER_SEC);
         (void)waitpid(teller, NULL, 0);
         assert_true(has_changed);
         assert_true(clock_now() - start < 15 * NSEC_PER_SEC);
-        assert_true(board_wish_wait(board, seen, 20 * NSEC_PER_SEC)); /* told before: no waiting */
-        assert_false(board_wish_wait(board, board->wish, NSEC_PER_MSEC));
-        board_unmap(board);
+        assert_true(control_block_wait(control, seen, 20 * NSEC_PER_SEC)); /* told before: no waiting */
+        assert_false(control_block_wait(control, control->desired, NSEC_PER_MSEC));
+        control_block_unmap(control);
 }
 
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(what_the_keeper_wrote_the_daemon_maps),
+                cmocka_unit_test(what_the_shim_wrote_the_daemon_maps),
                 cmocka_unit_test(a_page_cannot_be_shortened_under_the_daemon),
                 cmocka_unit_test(another_file_size_magic_or_version_is_refused),
                 cmocka_unit_test(rows_come_and_go),
                 cmocka_unit_test(the_same_channel_has_one_row),
-                cmocka_unit_test(a_full_board_says_so),
+                cmocka_unit_test(a_full_control_block_says_so),
                 cmocka_unit_test(a_reader_in_another_process_never_sees_a_torn_row),
-                cmocka_unit_test(a_keeper_that_died_in_the_middle_does_not_hold_the_daemon),
-                cmocka_unit_test(a_wish_wakes_the_steward_in_another_process),
+                cmocka_unit_test(a_shim_that_died_in_the_middle_does_not_hold_the_daemon),
+                cmocka_unit_test(a_changed_desired_state_wakes_the_reconciler_in_another_process),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

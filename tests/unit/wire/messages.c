@@ -1,4 +1,4 @@
-/* Packets between run, keeper and daemon, over real sockets. */
+/* Packets between run, shim and daemon, over real sockets. */
 #include "unit.h"
 
 #include "base/cleanup.h"
@@ -181,7 +181,7 @@ static void a_request_comes_back_as_it_was_sent(void **state)
         json_t *body;
 
         (void)state;
-        was.plane = PLANE_PRELOAD;
+        was.enforcement = ENFORCEMENT_PRELOAD;
         (void)strcpy(was.attach, "required");
         (void)strcpy(was.place, "/run/sublet-leases/a");
         body = message_request_new(&was);
@@ -199,7 +199,7 @@ static void a_request_comes_back_as_it_was_sent(void **state)
         assert_int_equal(is.cap, 500);
         assert_int_equal(is.class, TURNS_LATENCY);
         assert_int_equal(is.audit_ms, 250);
-        assert_int_equal(is.plane, PLANE_PRELOAD);
+        assert_int_equal(is.enforcement, ENFORCEMENT_PRELOAD);
         assert_string_equal(is.attach, "required");
         assert_string_equal(is.place, was.place);
         json_decref(body);
@@ -218,7 +218,7 @@ static void what_an_older_peer_does_not_send_keeps_its_default(void **state)
         assert_int_equal(is.share, 0);
         assert_int_equal(is.cap, TURNS_WHOLE);
         assert_int_equal(is.class, TURNS_NORMAL);
-        assert_int_equal(is.plane, PLANE_GATE);
+        assert_int_equal(is.enforcement, ENFORCEMENT_GATE);
         json_decref(body);
 }
 
@@ -266,7 +266,7 @@ static void a_lease_comes_back_as_it_was_granted(void **state)
                                      .share = 1,
                                      .cap = 2,
                                      .class = TURNS_BATCH,
-                                     .plane = PLANE_ATTACHED,
+                                     .enforcement = ENFORCEMENT_ATTACHED,
                                      .place = "/run/sublet-leases/a" },
                              is;
         json_t *body, *again;

@@ -115,9 +115,9 @@ static void a_change_counts_at_once_and_is_told_back(void **state)
 
         assert_int_equal(response.status, API_OK);
         assert_true(tenant->lease.devices[0].quota == 25 * GIB);
-        assert_int_equal(tenant->board->devices[0].share, 400);
-        assert_int_equal(tenant->board->devices[0].cap, 500);
-        assert_int_equal(tenant->board->devices[0].class, TURNS_BATCH);
+        assert_int_equal(tenant->control->devices[0].share, 400);
+        assert_int_equal(tenant->control->devices[0].cap, 500);
+        assert_int_equal(tenant->control->devices[0].class, TURNS_BATCH);
         assert_int_equal(tenants_find(&daemon->tenants, "berts")->share, 600);
         assert_string_equal(message_text(answer, "class", ""), "batch");
         json_decref(answer);
@@ -162,7 +162,7 @@ static void a_quota_below_what_is_held_comes_with_a_note(void **state)
         struct daemon *daemon = *state;
         json_t *answer;
 
-        tenants_find(&daemon->tenants, "annas")->board->devices[0].held = 9 * GIB;
+        tenants_find(&daemon->tenants, "annas")->control->devices[0].held = 9 * GIB;
         answer = ask(daemon, ANNA, "PATCH", "/v1/tenants/annas", "{\"mem\":{\"0\":\"8G\"}}");
         assert_int_equal(response.status, API_OK);
         assert_non_null(strstr(json_string_value(json_array_get(json_object_get(answer, "notes"), 0)), "frees 1 GiB"));
@@ -182,7 +182,7 @@ static void share_null_is_an_equal_part_and_cap_null_none(void **state)
         assert_int_equal(tenant->lease.cap, TURNS_WHOLE);
 }
 
-static void the_answer_to_a_change_waits_for_the_keeper(void **state)
+static void the_answer_to_a_change_waits_for_the_shim(void **state)
 {
         struct daemon *daemon = *state;
         struct tenant *tenant = tenants_find(&daemon->tenants, "annas");
@@ -345,7 +345,7 @@ int main(void)
                 TEST(a_change_that_is_wrong_in_one_part_changes_nothing),
                 TEST(a_quota_below_what_is_held_comes_with_a_note),
                 TEST(share_null_is_an_equal_part_and_cap_null_none),
-                TEST(the_answer_to_a_change_waits_for_the_keeper),
+                TEST(the_answer_to_a_change_waits_for_the_shim),
                 TEST(what_is_not_there_says_so),
                 TEST(a_follower_gets_its_own_tenants_events_once),
                 TEST(a_follower_that_is_slow_misses_the_oldest_and_goes_on),

@@ -1,4 +1,4 @@
-/* What is said at attach.sock, by friends and others; a keeper is never started here. */
+/* What is said at attach.sock, by friends and others; a shim is never started here. */
 #include "unit.h"
 
 #include "daemon/fake_daemon.h"
@@ -15,7 +15,7 @@ struct stage {
         struct daemon *daemon;
         struct tenant *tenant;
         int ours, theirs;
-        uint64_t tenancy; /* of the visitor */
+        uint64_t tenancy; /* of the connection */
 };
 
 static struct stage *stage;
@@ -27,10 +27,10 @@ static int begin(void **state)
         stage = calloc(1, sizeof(*stage));
         stage->daemon = fake_daemon_new();
         stage->tenant = fake_tenant_put(stage->daemon, "chat", 1000, 10, 0);
-        stage->tenant->lease.plane = PLANE_PRELOAD;
-        for (uint8_t i = 0; i < PAGE_TOKEN; i++)
+        stage->tenant->lease.enforcement = ENFORCEMENT_PRELOAD;
+        for (uint8_t i = 0; i < LEASE_DESCRIPTOR_TOKEN; i++)
                 stage->tenant->token[i] = i;
-        assert_int_equal(region_new(stage->tenant->lease.id, &stage->tenant->region), 0);
+        assert_int_equal(usage_segment_new(stage->tenant->lease.id, &stage->tenant->segment), 0);
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
         stage->ours = fds[0];
         stage->theirs = fds[1];
@@ -48,7 +48,7 @@ static int end(void **state)
         return 0;
 }
 
-/* Says it with a descriptor or -1; the answer's type is in *ret. True: the visitor is done with. */
+/* Says it with a descriptor or -1; the answer's type is in *ret. True: the connection is done with. */
 static bool says(json_t *body, int fd, char ret[static 32])
 {
         struct message message;
@@ -75,9 +75,11 @@ static json_t *attach(uint64_t tenancy, const char *with)
 
 static bool is_marked(void)
 {
-        struct region_books books;
+        struct usage_segment_books books;
 
-        assert_int_equal(region_look(stage->tenant->region, PAGE_DESCRIPTOR, stage->tenant->lease.id, &books), 0);
+        assert_int_equal(
+                usage_segment_scan(stage->tenant->segment, LEASE_DESCRIPTOR_INHERITED, stage->tenant->lease.id, &books),
+                0);
         return books.is_attached;
 }
 
@@ -116,29 +118,31 @@ static void a_tenant_of_a_gate_has_no_such_door(void **state)
         char answer[32];
 
         (void)state;
-        stage->tenant->lease.plane = PLANE_ATTACHED;
+        stage->tenant->lease.enforcement = ENFORCEMENT_ATTACHED;
         assert_true(says(attach(stage->tenant->lease.id, token), -1, answer));
-        stage->tenant->lease.plane = PLANE_GATE;
-        closep(&stage->tenant->region);
+        stage->tenant->lease.enforcement = ENFORCEMENT_GATE;
+        closep(&stage->tenant->segment);
         assert_true(says(attach(stage->tenant->lease.id, token), -1, answer));
         assert_string_equal(answer, "refused");
 }
 
 static void one_at_a_time_and_nobody_beside_books_that_are_kept_inside(void **state)
 {
-        struct region_seat seat;
+        struct usage_segment_seat seat;
         uint64_t first;
         char answer[32];
 
         (void)state;
-        assert_int_equal(region_join(stage->tenant->region, PAGE_DESCRIPTOR, stage->tenant->lease.id, &seat), 0);
+        assert_int_equal(
+                usage_segment_join(stage->tenant->segment, LEASE_DESCRIPTOR_INHERITED, stage->tenant->lease.id, &seat),
+                0);
         assert_true(says(attach(stage->tenant->lease.id, token), -1, answer));
         assert_string_equal(answer, "refused");
         assert_false(is_marked());
-        region_leave(&seat);
+        usage_segment_leave(&seat);
         assert_false(says(attach(stage->tenant->lease.id, token), -1, answer));
         first = TAKE(stage->tenancy);
-        assert_true(says(attach(stage->tenant->lease.id, token), -1, answer)); /* another visitor */
+        assert_true(says(attach(stage->tenant->lease.id, token), -1, answer)); /* another connection */
         assert_string_equal(answer, "refused");
         assert_true(is_marked());
         attach_undo(stage->daemon, first);
@@ -158,7 +162,7 @@ static void words_out_of_order_and_what_is_no_listener_are_refused(void **state)
         assert_string_equal(answer, "refused");
         assert_true(says(message_new("listener"), stage->theirs, answer));
         assert_string_equal(answer, "refused");
-        assert_int_equal(stage->tenant->lease.plane, PLANE_PRELOAD);
+        assert_int_equal(stage->tenant->lease.enforcement, ENFORCEMENT_PRELOAD);
 }
 
 int main(void)

@@ -40,22 +40,22 @@ static int tear_down(void **state)
         return 0;
 }
 
-static int claim(void)
+static int container_request(void)
 {
-        return claim_request(&daemon_->tenants, &daemon_->allocations, &container, &asked, &request, &err);
+        return container_request_fill(&daemon_->tenants, &daemon_->allocations, &container, &asked, &request, &err);
 }
 
 static void a_pods_container_gets_its_row(void **state)
 {
         (void)state;
-        assert_int_equal(claim(), 0);
+        assert_int_equal(container_request(), 0);
         assert_string_equal(request.mem, "0=8589934592");
         assert_string_equal(request.gpus, "0");
         assert_int_equal(request.share, 300);
         assert_string_equal(request.tenant, "shop.web-0.main");
         assert_false(request.is_named);
         (void)strcpy(container.container, "two");
-        assert_int_equal(claim(), 0);
+        assert_int_equal(container_request(), 0);
         assert_string_equal(request.mem, "0=4294967296,1=2147483648");
         assert_string_equal(request.gpus, "0,1");
         assert_int_equal(request.share, 0);
@@ -78,7 +78,7 @@ static void what_it_asks_can_only_lower(void **state)
                 (void)strcpy(asked.mem, rows[i].mem);
                 (void)strcpy(asked.share, rows[i].share);
                 (void)strcpy(asked.gpus, "all");
-                assert_int_equal(claim(), 0);
+                assert_int_equal(container_request(), 0);
                 assert_string_equal(request.mem, rows[i].gets_mem);
                 assert_string_equal(request.gpus, "0");
                 assert_int_equal(request.share, rows[i].gets_share);
@@ -90,7 +90,7 @@ static void a_share_is_not_had_where_none_was_allocated(void **state)
         (void)state;
         (void)strcpy(container.container, "two");
         (void)strcpy(asked.share, "90");
-        assert_int_equal(claim(), 0);
+        assert_int_equal(container_request(), 0);
         assert_int_equal(request.share, 0);
 }
 
@@ -99,7 +99,7 @@ static void cap_and_class_are_its_own(void **state)
         (void)state;
         (void)strcpy(asked.cap, "50");
         (void)strcpy(asked.class, "batch");
-        assert_int_equal(claim(), 0);
+        assert_int_equal(container_request(), 0);
         assert_int_equal(request.cap, 500);
         assert_int_equal(request.class, TURNS_BATCH);
 }
@@ -108,9 +108,9 @@ static void nothing_allocated_is_waited_for_only_by_who_wants_it(void **state)
 {
         (void)state;
         (void)strcpy(container.pod, "u2");
-        assert_int_equal(claim(), CLAIM_E_NONE);
+        assert_int_equal(container_request(), CONTAINER_REQUEST_E_NONE);
         asked.wants_gpu = true;
-        assert_int_equal(claim(), CLAIM_E_LATER);
+        assert_int_equal(container_request(), CONTAINER_REQUEST_E_LATER);
         assert_non_null(strstr(err.text, "nothing is allocated to it"));
 }
 
@@ -122,7 +122,7 @@ static void an_allocation_that_somebody_has_is_waited_for(void **state)
         (void)strcpy(tenant->lease.container.pod, "u1");
         (void)strcpy(tenant->lease.container.container, "main");
         (void)strcpy(tenant->lease.container.id, "old");
-        assert_int_equal(claim(), CLAIM_E_LATER);
+        assert_int_equal(container_request(), CONTAINER_REQUEST_E_LATER);
         assert_non_null(strstr(err.text, "'shop.web-0.main', container old"));
 }
 
@@ -130,19 +130,19 @@ static void a_pause_container_gets_nothing(void **state)
 {
         (void)state;
         container.is_sandbox = asked.wants_gpu = true;
-        assert_int_equal(claim(), CLAIM_E_NONE);
+        assert_int_equal(container_request(), CONTAINER_REQUEST_E_NONE);
 }
 
 static void who_is_in_no_pod_gets_what_it_asks_for(void **state)
 {
         (void)state;
         container = (struct oci_container){ .id = "c1", .container = "main" };
-        assert_int_equal(claim(), CLAIM_E_NONE);
+        assert_int_equal(container_request(), CONTAINER_REQUEST_E_NONE);
         asked.wants_gpu = true;
-        assert_int_equal(claim(), -EINVAL);
+        assert_int_equal(container_request(), -EINVAL);
         (void)strcpy(asked.mem, "50%");
         (void)strcpy(asked.gpus, "1");
-        assert_int_equal(claim(), 0);
+        assert_int_equal(container_request(), 0);
         assert_string_equal(request.mem, "50%");
         assert_string_equal(request.gpus, "1");
         assert_string_equal(request.tenant, "c1");
@@ -152,17 +152,17 @@ static void a_word_that_is_none_of_ours_is_a_mistake_but_not_in_a_pod(void **sta
 {
         (void)state;
         (void)strcpy(asked.unknown, "sublet.dev/allocation"); /* the pod's own annotations come along */
-        assert_int_equal(claim(), 0);
+        assert_int_equal(container_request(), 0);
         container = (struct oci_container){ .id = "c1", .container = "main" };
         (void)strcpy(asked.unknown, "sublet.dev/caps");
         (void)strcpy(asked.mem, "8G");
         asked.wants_gpu = true;
-        assert_int_equal(claim(), -EINVAL);
+        assert_int_equal(container_request(), -EINVAL);
         assert_non_null(strstr(err.text, "'sublet.dev/caps' is none of sublet.dev/mem, share, cap,"));
         asked = (struct oci_request){
                 .unknown = "sublet.dev/memm"
         }; /* all that it asks: it would have no GPU, and not know why */
-        assert_int_equal(claim(), -EINVAL);
+        assert_int_equal(container_request(), -EINVAL);
 }
 
 static void what_is_not_understood_or_not_offered_is_refused(void **state)
@@ -180,7 +180,7 @@ static void what_is_not_understood_or_not_offered_is_refused(void **state)
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
                 asked = (struct oci_request){ 0 };
                 (void)strcpy((char *)&asked + rows[i].at, rows[i].text);
-                assert_int_equal(claim(), -EINVAL);
+                assert_int_equal(container_request(), -EINVAL);
                 assert_non_null(strstr(err.text, rows[i].text));
         }
 }
@@ -189,13 +189,13 @@ static void names_are_short_enough_for_a_number_behind_them(void **state)
 {
         (void)state;
         (void)memset(container.name, 'n', 200);
-        assert_int_equal(claim(), 0);
+        assert_int_equal(container_request(), 0);
         assert_int_equal(strlen(request.tenant), 56);
         container.pod[0] = '\0';
         (void)memset(container.id, 'a', 64);
         container.id[64] = '\0';
         (void)strcpy(asked.mem, "1G");
-        assert_int_equal(claim(), 0);
+        assert_int_equal(container_request(), 0);
         assert_string_equal(request.tenant, "aaaaaaaaaaaa");
 }
 
@@ -207,18 +207,18 @@ static void no_pod_is_called_as_one_of_another_namespace(void **state)
         (void)state;
         (void)memset(container.space, 's', 60);
         (void)strcpy(container.name, "shop.web-0");
-        assert_int_equal(claim(), 0);
+        assert_int_equal(container_request(), 0);
         assert_string_equal(request.tenant, "sssssssssssssssssssssss_.shop.web-0.main");
         (void)strcpy(container.space, "shop");
         (void)memset(container.name, 'n', 48);
         container.name[48] = '\0'; /* all of it fits, just so */
         (void)strcpy(container.container, "ab");
         (void)strcpy(daemon_->allocations.rows[0].container, "ab");
-        assert_int_equal(claim(), 0);
+        assert_int_equal(container_request(), 0);
         assert_int_equal(strlen(request.tenant), 56);
         (void)strcpy(real, request.tenant);
         (void)strcat(container.name, ".more");
-        assert_int_equal(claim(), 0);
+        assert_int_equal(container_request(), 0);
         assert_string_not_equal(request.tenant, real);
         assert_int_equal(request.tenant[55], '_');
 }

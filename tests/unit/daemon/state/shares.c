@@ -44,14 +44,14 @@ static void *work(void *context)
 struct bench {
         bool is_watched;
         struct rig *rig;
-        struct pace *pace;
+        struct sched *sched;
         struct worker workers[GUESTS_MAX];
         _Atomic size_t n;
-        pthread_t keeper;
+        pthread_t shim;
         _Atomic bool is_over;
 };
 
-/* ---- a keeper that sets slices, and perhaps looks at the rings ------------------------------------ */
+/* ---- a shim that sets slices, and perhaps looks at the rings ------------------------------------ */
 
 enum {
         RING = 1024, /* entries */
@@ -79,12 +79,12 @@ static void guest_begin_with_ring(struct worker *worker, const struct rig *rig, 
         assert_int_equal(rig_control(&guest->rig, GROUP, 0xa06c0101, schedule, sizeof(schedule)), RM_STATUS_OK);
         guest->cid = rm_get32(params, sizeof(params), 132);
         worker->ring = (const uint8_t *)rig_map(&guest->rig, MEMORY, 2 * MIB) + RING_AT;
-        guest_board(guest, guest->rig.client);
+        guest_control_block(guest, guest->rig.client);
 }
 
 static void look(struct worker *worker)
 {
-        struct board_device *device = &worker->guest.board->devices[0];
+        struct control_device *device = &worker->guest.control->devices[0];
         uint32_t put = rm_get32(worker->ring, 512, RING_PUT), get = rm_get32(worker->ring, 512, RING_GET);
         nsec now = clock_now();
 
@@ -98,15 +98,15 @@ static void look(struct worker *worker)
 
 static void set_slice(struct worker *worker)
 {
-        struct board_device *device = &worker->guest.board->devices[0];
-        nsec wish = device->slice;
+        struct control_device *device = &worker->guest.control->devices[0];
+        nsec desired = device->slice;
         uint8_t params[8] = { 0 };
 
-        if (device->slice_set == wish)
+        if (device->slice_set == desired)
                 return;
-        rm_put64(params, sizeof(params), 0, (uint64_t)(wish ? wish / NSEC_PER_USEC : 2048));
+        rm_put64(params, sizeof(params), 0, (uint64_t)(desired ? desired / NSEC_PER_USEC : 2048));
         (void)rig_control(&worker->guest.rig, GROUP, RM_SET_TIMESLICE, params, sizeof(params));
-        device->slice_set = wish;
+        device->slice_set = desired;
 }
 
 static void *keep(void *context)
@@ -135,22 +135,22 @@ static struct bench *bench_start(struct rig *rig, bool is_watched)
         bench->rig = rig;
         bench->is_watched = is_watched;
         rig_order(rig, "real-time=1");
-        bench->pace = guests_pace(rig, TURNS_POLICY_AUTO);
-        assert_int_equal(pthread_create(&bench->keeper, NULL, keep, bench), 0);
+        bench->sched = guests_sched(rig, TURNS_POLICY_AUTO);
+        assert_int_equal(pthread_create(&bench->shim, NULL, keep, bench), 0);
         return bench;
 }
 
 static struct worker *bench_join(struct bench *bench, permille share, permille cap, size_t depth, uint64_t usec)
 {
         struct worker *worker = &bench->workers[bench->n];
-        struct pace_tenant tenant = { .id = bench->n + 1, .share = share, .cap = cap };
+        struct sched_tenant tenant = { .id = bench->n + 1, .share = share, .cap = cap };
 
         worker->depth = depth;
         worker->usec = usec;
         guest_begin_with_ring(worker, bench->rig, tenant.id);
         bench->n++;
-        tenant.board = worker->guest.board;
-        assert_int_equal(pace_add(bench->pace, &tenant), 0);
+        tenant.control = worker->guest.control;
+        assert_int_equal(sched_add(bench->sched, &tenant), 0);
         if (depth)
                 assert_int_equal(pthread_create(&worker->thread, NULL, work, worker), 0);
         return worker;
@@ -164,8 +164,8 @@ static void bench_stop(struct bench *bench)
                 if (bench->workers[i].depth)
                         (void)pthread_join(bench->workers[i].thread, NULL);
         bench->is_over = true;
-        (void)pthread_join(bench->keeper, NULL);
-        assert_null(pace_stop(bench->pace));
+        (void)pthread_join(bench->shim, NULL);
+        assert_null(sched_stop(bench->sched));
         for (size_t i = 0; i < bench->n; i++) {
                 (void)munmap((void *)(uintptr_t)(bench->workers[i].ring - RING_AT), 2 * MIB);
                 guest_end(&bench->workers[i].guest);
@@ -189,7 +189,7 @@ static struct tally measure(struct bench *bench)
 
         for (size_t i = 0; i < bench->n; i++) {
                 before[i] = bench->workers[i].n_done;
-                used[i] = row_of(bench->pace, i + 1).used;
+                used[i] = row_of(bench->sched, i + 1).used;
         }
         (void)usleep(1200000);
         span = clock_now() - began;
@@ -197,7 +197,7 @@ static struct tally measure(struct bench *bench)
                 struct worker *worker = &bench->workers[i];
 
                 tally.done[i] = (double)(worker->n_done - before[i]) * (double)worker->usec * 1000 / (double)span;
-                tally.used[i] = (double)(row_of(bench->pace, i + 1).used - used[i]) / (double)span;
+                tally.used[i] = (double)(row_of(bench->sched, i + 1).used - used[i]) / (double)span;
                 tally.sum += tally.done[i];
         }
         return tally;
@@ -328,7 +328,7 @@ static void four_get_a_quarter_each(struct rig *rig, bool is_watched)
         expect(bench, "deep 4 x 25", are_quarters);
 }
 
-/* Each as it is when the keeper sees launches, and when it cannot. */
+/* Each as it is when the shim sees launches, and when it cannot. */
 #define SCENE(name)                                                                                                    \
         static void name##_watched(void **state)                                                                       \
         {                                                                                                              \

@@ -71,24 +71,24 @@ static void gpu_time_is_counted_once_however_often_somebody_looks(void **state)
         struct daemon *daemon = *state;
         struct tenant *tenant = put(daemon, "a", 1);
 
-        tenant->board->devices[0].used = 3 * NSEC_PER_SEC;
+        tenant->control->devices[0].used = 3 * NSEC_PER_SEC;
         usage_count(daemon);
         usage_count(daemon);
         assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, -1), 3, 1e-9);
-        tenant->board->devices[0].used = 5 * NSEC_PER_SEC;
+        tenant->control->devices[0].used = 5 * NSEC_PER_SEC;
         usage_count(daemon);
         assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, -1), 5, 1e-9);
 }
 
-static void a_daemon_that_comes_after_counts_on_from_the_board(void **state)
+static void a_daemon_that_comes_after_counts_on_from_the_control_block(void **state)
 {
         struct daemon *daemon = *state;
         struct tenant *tenant = put(daemon, "a", 1);
 
-        tenant->board->devices[0].used = 3 * NSEC_PER_SEC;
-        tenant->board->devices[0].n_refused = 2;
+        tenant->control->devices[0].used = 3 * NSEC_PER_SEC;
+        tenant->control->devices[0].n_refused = 2;
         usage_count(daemon);
-        tenant->board->devices[0].used = 4 * NSEC_PER_SEC; /* not written any more: it was killed */
+        tenant->control->devices[0].used = 4 * NSEC_PER_SEC; /* not written any more: it was killed */
         start_anew(daemon);
         memset(tenant->counted, 0, sizeof(tenant->counted));
         usage_start(daemon, tenant);
@@ -103,7 +103,7 @@ static void memory_counts_over_time(void **state)
         struct tenant *tenant = put(daemon, "a", 1);
         double hours;
 
-        tenant->board->devices[0].held = 4 * GIB;
+        tenant->control->devices[0].held = 4 * GIB;
         usage_count(daemon); /* from here on it is held */
         tenant->counted_at -= 3600 * NSEC_PER_SEC;
         usage_count(daemon);
@@ -116,7 +116,7 @@ static void a_write_that_fails_is_made_up_for(void **state)
         struct daemon *daemon = *state;
         struct tenant *tenant = put(daemon, "a", 1);
 
-        tenant->board->devices[0].used = NSEC_PER_SEC;
+        tenant->control->devices[0].used = NSEC_PER_SEC;
         assert_int_equal(store_begin(daemon->store), 0); /* so that the next one cannot begin */
         usage_count(daemon);
         assert_true(daemon->store_has_failed);
@@ -131,8 +131,8 @@ static void usage_is_told_apart_by_tenant_and_owner(void **state)
 {
         struct daemon *daemon = *state;
 
-        put(daemon, "a", 1)->board->devices[0].used = NSEC_PER_SEC;
-        put(daemon, "b", 2)->board->devices[0].used = 2 * NSEC_PER_SEC;
+        put(daemon, "a", 1)->control->devices[0].used = NSEC_PER_SEC;
+        put(daemon, "b", 2)->control->devices[0].used = 2 * NSEC_PER_SEC;
         usage_count(daemon);
         assert_float_equal(sum_of(daemon, "gpu_seconds", "b", -1), 2, 1e-9);
         assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, 1), 1, 1e-9);
@@ -164,11 +164,11 @@ static void old_minutes_become_hours_and_nothing_is_lost(void **state)
         json_decref(array);
 }
 
-static void count_living(void *context, const struct message_lease *lease, pid_t keeper, nsec since)
+static void count_living(void *context, const struct message_lease *lease, pid_t shim, nsec since)
 {
         (void)since;
         assert_string_equal(lease->tenant, "a");
-        assert_int_equal(keeper, 77);
+        assert_int_equal(shim, 77);
         assert_int_equal(lease->share, 300);
         ++*(int *)context;
 }
@@ -268,7 +268,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         const struct CMUnitTest tests[] = {
                 TEST(gpu_time_is_counted_once_however_often_somebody_looks),
-                TEST(a_daemon_that_comes_after_counts_on_from_the_board),
+                TEST(a_daemon_that_comes_after_counts_on_from_the_control_block),
                 TEST(memory_counts_over_time),
                 TEST(a_write_that_fails_is_made_up_for),
                 TEST(usage_is_told_apart_by_tenant_and_owner),

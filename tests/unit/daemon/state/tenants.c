@@ -80,7 +80,7 @@ static void who_asked_for_no_share_gets_an_equal_part_of_the_rest(void **state)
         c = fake_tenant_put(daemon, "c", 1, 1, 0);
         assert_int_equal(b->share, 300);
         assert_int_equal(c->share, 300);
-        assert_int_equal(b->board->devices[0].share, 300);
+        assert_int_equal(b->control->devices[0].share, 300);
         a->lease.share = 1000;
         assert_true(tenants_divide(&daemon->tenants));
         assert_int_equal(b->share, 1); /* never nothing */
@@ -153,7 +153,7 @@ static void who_names_no_size_gets_what_nobody_has(void **state)
         assert_non_null(strstr(err.text, "sublet ps"));
 }
 
-static void a_name_is_free_when_its_keeper_has_said_the_end(void **state)
+static void a_name_is_free_when_its_shim_has_said_the_end(void **state)
 {
         struct message_request request = { .tenant = "a", .is_named = true, .mem = "60G", .cap = TURNS_WHOLE };
         struct daemon *daemon = *state;
@@ -164,7 +164,7 @@ static void a_name_is_free_when_its_keeper_has_said_the_end(void **state)
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends), 0);
         a->source.fd = ends[0];
         assert_int_equal(admit(daemon, &request, 7, &tenant, &err), -EEXIST);
-        a->board->has_ended = 1;
+        a->control->has_ended = 1;
         assert_int_equal(admit(daemon, &request, 7, &tenant, &err), -EEXIST);
         assert_int_equal(message_send(ends[1], message_new("ended"), NULL, 0), MESSAGE_OK);
         assert_int_equal(admit(daemon, &request, 7, &tenant, &err), 0);
@@ -355,7 +355,7 @@ int main(void)
                 TEST(a_name_that_was_chosen_is_taken_or_refused),
                 TEST(a_name_from_the_command_gets_a_number_until_it_is_free),
                 TEST(who_names_no_size_gets_what_nobody_has),
-                TEST(a_name_is_free_when_its_keeper_has_said_the_end),
+                TEST(a_name_is_free_when_its_shim_has_said_the_end),
                 TEST(only_root_gives_more_than_a_lease),
                 TEST(only_root_opens_a_tenant_to_others),
                 TEST(a_mode_that_is_not_offered_is_refused),

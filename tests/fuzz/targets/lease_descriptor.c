@@ -8,34 +8,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct page good, forged, got;
+static struct lease_descriptor good, forged, got;
 
 static void begin(void)
 {
         struct rm_version version = { 580, 159, 4 };
 
-        good = (struct page){ .tenancy = 4711, .attach = PAGE_ATTACH_AUTO, .n_filter = 100, .uvm_major = 511 };
+        good = (struct lease_descriptor){
+                .tenancy = 4711, .attach = LEASE_DESCRIPTOR_ATTACH_AUTO, .n_filter = 100, .uvm_major = 511
+        };
         (void)strcpy(good.lease.tenant, "chat-1");
-        (void)strcpy(good.door, "/run/sublet/attach.sock");
+        (void)strcpy(good.listening_socket, "/run/sublet/attach.sock");
         good.lease.n_devices = 2;
         good.lease.devices[1].is_granted = true;
         good.lease.devices[1].quota.size = 8 * GIB;
-        if (rm_layout_for(version, &good.layout) != RM_OK || page_seal(&good) < 0)
+        if (rm_layout_for(version, &good.layout) != RM_OK || lease_descriptor_seal(&good) < 0)
                 abort();
 }
 
-static void check(const struct page *page)
+static void check(const struct lease_descriptor *descriptor)
 {
         struct rm_layout known;
 
-        if (page->lease.n_devices > LEASE_DEVICES_MAX || page->n_filter > PAGE_FILTER_MAX ||
-            page->attach > PAGE_ATTACH_REQUIRED || page->lease.managed > LEASE_MANAGED_ALLOW || !page->tenancy ||
-            !memchr(page->door, 0, sizeof(page->door)) || !memchr(page->lease.tenant, 0, sizeof(page->lease.tenant)) ||
-            rm_layout_for(page->layout.version, &known) != RM_OK || memcmp(&known, &page->layout, sizeof(known)) != 0)
+        if (descriptor->lease.n_devices > LEASE_DEVICES_MAX || descriptor->n_filter > LEASE_DESCRIPTOR_FILTER_MAX ||
+            descriptor->attach > LEASE_DESCRIPTOR_ATTACH_REQUIRED || descriptor->lease.managed > LEASE_MANAGED_ALLOW ||
+            !descriptor->tenancy || !memchr(descriptor->listening_socket, 0, sizeof(descriptor->listening_socket)) ||
+            !memchr(descriptor->lease.tenant, 0, sizeof(descriptor->lease.tenant)) ||
+            rm_layout_for(descriptor->layout.version, &known) != RM_OK ||
+            memcmp(&known, &descriptor->layout, sizeof(known)) != 0)
                 abort();
         for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++)
-                if (page->lease.devices[i].is_granted && page->lease.devices[i].mig.is_one &&
-                    page->lease.devices[i].mig.gpu == UINT32_MAX)
+                if (descriptor->lease.devices[i].is_granted && descriptor->lease.devices[i].mig.is_one &&
+                    descriptor->lease.devices[i].mig.gpu == UINT32_MAX)
                         return; /* reading them is the point: a bool is 0 or 1 */
 }
 
@@ -51,13 +55,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t i = 1; i + 2 < size; i += 3)
                 ((uint8_t *)&forged)[(data[i] | (size_t)data[i + 1] << 8) % sizeof(forged)] ^= data[i + 2];
         if (is_meant)
-                (void)page_seal(&forged);
-        if (page_parse(&forged, sizeof(forged), &got) == 0) {
+                (void)lease_descriptor_seal(&forged);
+        if (lease_descriptor_parse(&forged, sizeof(forged), &got) == 0) {
                 check(&got);
                 if (!is_meant && memcmp(&got, &good, sizeof(good)) != 0)
                         abort(); /* FNV-1a tells any few bytes apart */
         }
-        if (page_parse(data, size, &got) == 0)
+        if (lease_descriptor_parse(data, size, &got) == 0)
                 check(&got);
         return 0;
 }

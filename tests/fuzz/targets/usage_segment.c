@@ -18,7 +18,8 @@ enum {
 
 static void write_number(int fd, size_t slot, unsigned int kind, uint64_t value)
 {
-        off_t at = (off_t)(offsetof(struct region, slots) + slot * sizeof(struct region_slot) + kind * sizeof(bytes));
+        off_t at = (off_t)(offsetof(struct usage_segment, slots) + slot * sizeof(struct usage_segment_slot) +
+                           kind * sizeof(bytes));
 
         if (pwrite(fd, &value, sizeof(value), at) != sizeof(value))
                 abort();
@@ -30,10 +31,10 @@ static uint64_t number(uint8_t byte)
         return byte < 128 ? (uint64_t)byte * 9 : UINT64_MAX - (255 - byte);
 }
 
-static void step(int fd, struct region_seat *seat, const uint8_t *data)
+static void step(int fd, struct usage_segment_seat *seat, const uint8_t *data)
 {
-        unsigned int kind = data[1] % REGION_KINDS;
-        struct region_books books;
+        unsigned int kind = data[1] % USAGE_SEGMENT_KINDS;
+        struct usage_segment_books books;
         bytes size = number(data[3]);
 
         switch (data[0] % 5) {
@@ -41,17 +42,19 @@ static void step(int fd, struct region_seat *seat, const uint8_t *data)
                 write_number(fd, data[2] * 4u, kind, number(data[3]));
                 break;
         case 1:
-                if (region_take(seat, kind, size, QUOTA) == REGION_OK && region_held(seat->region, kind) > QUOTA)
+                if (usage_segment_take(seat, kind, size, QUOTA) == USAGE_SEGMENT_OK &&
+                    usage_segment_held(seat->segment, kind) > QUOTA)
                         abort();
                 break;
         case 2:
-                region_drop(seat, kind, size);
+                usage_segment_drop(seat, kind, size);
                 break;
         case 3:
-                region_settle(seat);
+                usage_segment_settle(seat);
                 break;
         default:
-                if (region_look(fd, PAGE_DESCRIPTOR, TENANCY, &books) == 0 && books.n_processes > REGION_SLOTS)
+                if (usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &books) == 0 &&
+                    books.n_processes > USAGE_SEGMENT_SLOTS)
                         abort();
         }
 }
@@ -61,26 +64,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         size_t n = size < HEAD ? size : HEAD;
-        struct region_seat seat;
+        struct usage_segment_seat seat;
         uint8_t head[HEAD], was[HEAD];
         bool is_same;
         int fd, r;
 
-        if (region_new(TENANCY, &fd) < 0 || pread(fd, was, HEAD, 0) != HEAD)
+        if (usage_segment_new(TENANCY, &fd) < 0 || pread(fd, was, HEAD, 0) != HEAD)
                 abort();
         memcpy(head, was, HEAD);
         for (size_t i = 0; i < n; i++)
                 head[i] ^= data[i];
-        is_same = memcmp(head, was, offsetof(struct region, is_attached)) == 0;
+        is_same = memcmp(head, was, offsetof(struct usage_segment, is_attached)) == 0;
         if (pwrite(fd, head, HEAD, 0) != HEAD)
                 abort();
-        r = region_join(fd, PAGE_DESCRIPTOR, TENANCY, &seat);
-        if ((r == REGION_OK || r == REGION_E_ATTACHED) != is_same)
+        r = usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat);
+        if ((r == USAGE_SEGMENT_OK || r == USAGE_SEGMENT_E_ATTACHED) != is_same)
                 abort();
-        for (size_t i = HEAD; r == REGION_OK && i + 3 < size; i += 4)
+        for (size_t i = HEAD; r == USAGE_SEGMENT_OK && i + 3 < size; i += 4)
                 step(fd, &seat, data + i);
-        if (r == REGION_OK)
-                region_leave(&seat);
+        if (r == USAGE_SEGMENT_OK)
+                usage_segment_leave(&seat);
         (void)close(fd);
         return 0;
 }

@@ -1,5 +1,5 @@
 /*
- * The tenants of one view and of the next: who was there keeps its seat's memory, who is new begins as a guest,
+ * The tenants of one view and of the next: who was there keeps its entity's memory, who is new begins as a always-on tenant,
  * who is gone is forgotten. Views mostly keep their order, so the search for each begins where it was found last.
  */
 #include "turns/inside.h"
@@ -9,14 +9,14 @@ static bool is_same(const struct turns *turns, const struct turns_view *view)
         if (turns->n != view->n_tenants)
                 return false;
         for (size_t i = 0; i < turns->n; i++)
-                if (turns->seats[i].id != view->tenants[i].id)
+                if (turns->entities[i].id != view->tenants[i].id)
                         return false;
         return true;
 }
 
-static struct seat seat_new(const struct turns *turns, const struct turns_tenant *tenant)
+static struct entity entity_new(const struct turns *turns, const struct turns_tenant *tenant)
 {
-        return (struct seat){
+        return (struct entity){
                 .id = tenant->id,
                 .counted = tenant->used,
                 .used = tenant->used,
@@ -29,7 +29,7 @@ static struct seat seat_new(const struct turns *turns, const struct turns_tenant
         };
 }
 
-/* The index of an old seat; NOBODY. */
+/* The index of an old entity; NOBODY. */
 static int find(const struct turns *turns, uint64_t id, size_t *hint)
 {
         for (size_t k = 0; k < turns->n; k++) {
@@ -43,7 +43,7 @@ static int find(const struct turns *turns, uint64_t id, size_t *hint)
         return NOBODY;
 }
 
-/* Indexes of old seats become those of new ones; where[old] is the new one, or NOBODY. */
+/* Indexes of old entities become those of new ones; where[old] is the new one, or NOBODY. */
 static void renumber(struct turns *turns, const int *where)
 {
         unsigned int n = 0;
@@ -60,11 +60,11 @@ static void renumber(struct turns *turns, const int *where)
         for (unsigned int i = 0; i < turns->n_holds; i++)
                 turns->holds[n++] = (struct hold){
                         .from = turns->holds[i].from,
-                        .seat = turns->holds[i].seat == NOBODY ? NOBODY : where[turns->holds[i].seat],
+                        .entity = turns->holds[i].entity == NOBODY ? NOBODY : where[turns->holds[i].entity],
                 };
 }
 
-void seats_follow(struct turns *turns, const struct turns_view *view)
+void entities_follow(struct turns *turns, const struct turns_view *view)
 {
         int where[TURNS_TENANTS_MAX];
         size_t n = view->n_tenants < TURNS_TENANTS_MAX ? view->n_tenants : TURNS_TENANTS_MAX, hint = 0;
@@ -72,13 +72,13 @@ void seats_follow(struct turns *turns, const struct turns_view *view)
         if (is_same(turns, view))
                 return;
         for (size_t i = 0; i < turns->n; i++) {
-                turns->spare[i] = turns->seats[i];
+                turns->spare[i] = turns->entities[i];
                 where[i] = NOBODY;
         }
         for (size_t i = 0; i < n; i++) {
                 int old = find(turns, view->tenants[i].id, &hint);
 
-                turns->seats[i] = old == NOBODY ? seat_new(turns, &view->tenants[i]) : turns->spare[old];
+                turns->entities[i] = old == NOBODY ? entity_new(turns, &view->tenants[i]) : turns->spare[old];
                 if (old != NOBODY)
                         where[old] = (int)i;
         }

@@ -1,5 +1,5 @@
 /*
- * Turns: members have the device one after the other, each for its part of a round plus what it is owed.
+ * Turns: time-sliced tenants have the device one after the other, each for its part of a round plus what it is owed.
  *
  *      R1  a round is one period, which divides 100 ms: any 100 ms hold whole rounds, so only the ends err;
  *      R2  a turn begins where the one before should have ended, so that late calls do not add up;
@@ -16,28 +16,28 @@
 #define CATCH_UP (2 * NSEC_PER_MSEC) /* of a tenant with a cap, in a round: more would be cut off a second later */
 #define ON_TIME (10 * NSEC_PER_MSEC) /* a handover later than this begins a turn of its own */
 
-static bool is_ready(const struct seat *seat)
+static bool is_ready(const struct entity *entity)
 {
-        return seat->is_member && !seat->is_blocked;
+        return entity->is_time_sliced && !entity->is_blocked;
 }
 
-int rota_after(const struct turns *turns, int seat)
+int round_robin_after(const struct turns *turns, int entity)
 {
         for (size_t k = 1; k <= turns->n; k++) {
-                size_t i = ((size_t)(seat + (int)turns->n) + k) % turns->n;
+                size_t i = ((size_t)(entity + (int)turns->n) + k) % turns->n;
 
-                if (is_ready(&turns->seats[i]) && turns->seats[i].has_turn)
+                if (is_ready(&turns->entities[i]) && turns->entities[i].has_turn)
                         return (int)i;
         }
         return NOBODY;
 }
 
-int rota_other(const struct turns *turns, int seat)
+int round_robin_other(const struct turns *turns, int entity)
 {
         for (size_t k = 1; k < turns->n; k++) {
-                size_t i = ((size_t)(seat + (int)turns->n) + k) % turns->n;
+                size_t i = ((size_t)(entity + (int)turns->n) + k) % turns->n;
 
-                if (is_ready(&turns->seats[i]) && (int)i != seat)
+                if (is_ready(&turns->entities[i]) && (int)i != entity)
                         return (int)i;
         }
         return NOBODY;
@@ -49,39 +49,39 @@ static void balance(struct turns *turns)
         nsec sum = 0, weights = 0;
 
         for (size_t i = 0; i < turns->n; i++)
-                if (turns->seats[i].is_member) {
-                        sum += turns->seats[i].owed;
-                        weights += turns->seats[i].weight;
+                if (turns->entities[i].is_time_sliced) {
+                        sum += turns->entities[i].owed;
+                        weights += turns->entities[i].weight;
                 }
         for (size_t i = 0; i < turns->n; i++)
-                if (turns->seats[i].is_member && weights)
-                        turns->seats[i].owed -= sum * (nsec)turns->seats[i].weight / weights;
+                if (turns->entities[i].is_time_sliced && weights)
+                        turns->entities[i].owed -= sum * (nsec)turns->entities[i].weight / weights;
 }
 
 /* R4. A turn that is otherwise about long enough is taken also when little is left of it: a share of 5 % that
  * came every other round made rounds of 86 and 104 ms, and nobody's share over 100 ms was right. */
-static bool is_worth(const struct turns *turns, const struct seat *seat, uint32_t weight)
+static bool is_worth(const struct turns *turns, const struct entity *entity, uint32_t weight)
 {
-        return seat->turn >= (part(turns->period, weight) > TURN_LEAST / 5 * 4 ? TURN_LEAST / 2 : TURN_LEAST);
+        return entity->turn >= (part(turns->period, weight) > TURN_LEAST / 5 * 4 ? TURN_LEAST / 2 : TURN_LEAST);
 }
 
 static void round_begin(struct turns *turns)
 {
-        struct seat *first = NULL;
+        struct entity *first = NULL;
         bool has_any = false;
 
         balance(turns);
         for (size_t i = 0; i < turns->n; i++) {
-                struct seat *seat = &turns->seats[i];
+                struct entity *entity = &turns->entities[i];
 
-                seat->owed = most(seat->owed, -part(turns->period, seat->weight)); /* R6 */
-                if (seat->is_at_cap)
-                        seat->owed = least(seat->owed, CATCH_UP);
-                seat->turn = part(turns->period, seat->weight) + seat->owed;
-                seat->has_turn = seat->is_member && is_worth(turns, seat, seat->weight);
-                has_any |= seat->has_turn && is_ready(seat);
-                if (is_ready(seat) && (!first || seat->turn > first->turn))
-                        first = seat;
+                entity->owed = most(entity->owed, -part(turns->period, entity->weight)); /* R6 */
+                if (entity->is_at_cap)
+                        entity->owed = least(entity->owed, CATCH_UP);
+                entity->turn = part(turns->period, entity->weight) + entity->owed;
+                entity->has_turn = entity->is_time_sliced && is_worth(turns, entity, entity->weight);
+                has_any |= entity->has_turn && is_ready(entity);
+                if (is_ready(entity) && (!first || entity->turn > first->turn))
+                        first = entity;
         }
         if (has_any || !first)
                 return;
@@ -89,46 +89,46 @@ static void round_begin(struct turns *turns)
         first->has_turn = true;
 }
 
-void rota_give(struct turns *turns, int seat, nsec from)
+void round_robin_give(struct turns *turns, int entity, nsec from)
 {
-        turns->seats[seat].has_turn = false;
-        turns->hold_until = from + most(turns->seats[seat].turn, TURN_LEAST / 2);
-        account_hold(turns, seat);
-        if (turns->holder == seat)
+        turns->entities[entity].has_turn = false;
+        turns->hold_until = from + most(turns->entities[entity].turn, TURN_LEAST / 2);
+        account_hold(turns, entity);
+        if (turns->holder == entity)
                 return;
-        turns->holder = turns->latest = seat;
+        turns->holder = turns->latest = entity;
         turns->hold_from = turns->now;
         turns->is_taken_up = false;
         wake_at(turns, turns->now + TAKE_UP);
 }
 
-void rota_pass(struct turns *turns)
+void round_robin_pass(struct turns *turns)
 {
         nsec late = turns->now - turns->hold_until;
         nsec from = late >= 0 && late < ON_TIME ? turns->hold_until : turns->now; /* R2 */
-        int next = rota_after(turns, turns->latest);
+        int next = round_robin_after(turns, turns->latest);
 
         if (next == NOBODY) {
                 round_begin(turns);
-                next = rota_after(turns, turns->latest);
+                next = round_robin_after(turns, turns->latest);
         }
         if (next != NOBODY) {
-                rota_give(turns, next, from);
+                round_robin_give(turns, next, from);
                 return;
         }
         turns->holder = NOBODY;
         account_hold(turns, NOBODY);
 }
 
-void rota_next(struct turns *turns, const struct turns_view *view)
+void round_robin_next(struct turns *turns, const struct turns_view *view)
 {
-        if (turns->holder != NOBODY && !is_ready(&turns->seats[turns->holder]))
+        if (turns->holder != NOBODY && !is_ready(&turns->entities[turns->holder]))
                 turns->holder = NOBODY;
-        if (turns->trial.is_on && (turns->holder == NOBODY || !is_ready(&turns->seats[turns->trial.next])))
+        if (turns->trial.is_on && (turns->holder == NOBODY || !is_ready(&turns->entities[turns->trial.next])))
                 turns->trial.is_on = false;
         demand_watch(turns, view);
         if (!turns->trial.is_on && (turns->holder == NOBODY || turns->now >= turns->hold_until))
-                rota_pass(turns);
+                round_robin_pass(turns);
         if (turns->holder != NOBODY && !turns->trial.is_on)
                 wake_at(turns, turns->hold_until);
 }
@@ -141,13 +141,13 @@ static void strict_round(struct turns *turns)
 
         turns->round_at = turns->now - next < turns->period ? next : turns->now;
         for (size_t i = 0; i < turns->n; i++) {
-                struct seat *seat = &turns->seats[i];
+                struct entity *entity = &turns->entities[i];
 
-                seat->turn = part(turns->period, seat->share < seat->most ? seat->share : seat->most);
-                seat->owed = least(most(seat->owed, -TURN_LEAST), TURN_LEAST);
-                if (seat->turn < TURN_LEAST) /* R4 */
-                        seat->turn += seat->owed;
-                seat->has_turn = is_worth(turns, seat, seat->share);
+                entity->turn = part(turns->period, entity->share < entity->most ? entity->share : entity->most);
+                entity->owed = least(most(entity->owed, -TURN_LEAST), TURN_LEAST);
+                if (entity->turn < TURN_LEAST) /* R4 */
+                        entity->turn += entity->owed;
+                entity->has_turn = is_worth(turns, entity, entity->share);
         }
 }
 
@@ -157,15 +157,15 @@ void strict_next(struct turns *turns)
 
         turns->trial.is_on = false;
         for (size_t i = 0; i < turns->n; i++)
-                turns->seats[i].is_member = true;
-        if (turns->holder != NOBODY && turns->now < turns->hold_until && is_ready(&turns->seats[turns->holder])) {
+                turns->entities[i].is_time_sliced = true;
+        if (turns->holder != NOBODY && turns->now < turns->hold_until && is_ready(&turns->entities[turns->holder])) {
                 wake_at(turns, turns->hold_until);
                 return;
         }
-        next = rota_after(turns, turns->latest);
+        next = round_robin_after(turns, turns->latest);
         if (next == NOBODY && turns->now >= turns->round_at + turns->period) {
                 strict_round(turns);
-                next = rota_after(turns, turns->latest);
+                next = round_robin_after(turns, turns->latest);
         }
         if (next == NOBODY) {
                 turns->holder = NOBODY;
@@ -173,7 +173,8 @@ void strict_next(struct turns *turns)
                 wake_at(turns, most(turns->round_at + turns->period, turns->now + NSEC_PER_MSEC));
                 return;
         }
-        rota_give(turns, next,
-                  turns->now - turns->hold_until < ON_TIME ? most(turns->hold_until, turns->round_at) : turns->now);
+        round_robin_give(turns, next,
+                         turns->now - turns->hold_until < ON_TIME ? most(turns->hold_until, turns->round_at) :
+                                                                    turns->now);
         wake_at(turns, turns->hold_until);
 }
