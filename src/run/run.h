@@ -22,13 +22,13 @@ struct run {
         char **argv;       /* the command */
 
         /* Of the daemon. */
-        const char *dir;    /* --dir, SUBLET_DIR or the default */
-        bool is_alone;      /* --no-daemon */
-        bool is_preload;    /* --preload: not under supervision, with libsublet.so inside */
-        const char *place;  /* `sublet lease`: the directory that is to be made; NULL: none */
-        const char *attach; /* --attach, or NULL: where it can be done */
-        permille share;     /* 0: not given */
-        permille cap;       /* 0: not given */
+        const char *dir;       /* --dir, SUBLET_DIR or the default */
+        bool is_alone;         /* --no-daemon */
+        bool is_preload;       /* --preload: not under supervision, with libsublet.so inside */
+        const char *directory; /* `sublet lease`: the directory that is to be made; NULL: none */
+        const char *attach;    /* --attach, or NULL: where it can be done */
+        permille share;        /* 0: not given */
+        permille cap;          /* 0: not given */
         const char *class, *mode;
         struct sms sms;       /* both 0: not given */
         const char *sms_text; /* as it was given, or NULL */

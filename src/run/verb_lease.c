@@ -132,7 +132,7 @@ static int make_by_daemon(struct want *want, struct err *err)
                         return err_set(err, -ENAMETOOLONG, "looking for %s", want->dir);
                 want->dir = want->whole;
         }
-        run->place = want->dir;
+        run->directory = want->dir;
         run->is_preload = true;
         run->argv = argv;
         return run_ask(&talk, err);

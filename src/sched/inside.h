@@ -69,7 +69,7 @@ struct tenant {
         bool must_kick;
         nsec kicked_at, kick_after;
         bool is_in_call; /* one that switches it is under way */
-        bool has_failed, was_let_on;
+        bool has_failed, was_reenabled;
         nsec retry_at;
 
         nsec billed_at[SCHED_TICKS], owed_at[SCHED_TICKS]; /* at pace->ticks */

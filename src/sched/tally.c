@@ -19,19 +19,19 @@
 
 static nsec quiet_part(const struct tenant *tenant, nsec since, nsec until)
 {
-        nsec sign = tenant->device->launched_at, looked_at = tenant->device->looked_at;
+        nsec sign = tenant->device->launched_at, checked_at = tenant->device->checked_at;
         nsec from = (sign > since ? sign : since) + QUIET;
 
         if (!tenant->device->can_watch || tenant->device->n_pending)
                 return 0;
-        until = until < looked_at ? until : looked_at; /* what was not looked at is taken for work */
+        until = until < checked_at ? until : checked_at; /* what was not looked at is taken for work */
         return until > from ? until - from : 0;
 }
 
 /* `late`: it cannot wait for the next look. */
 static void judge_trim(struct tenant *tenant, bool is_late)
 {
-        if (!tenant->trim || !tenant->came_at || (!is_late && tenant->device->looked_at <= tenant->came_at))
+        if (!tenant->trim || !tenant->came_at || (!is_late && tenant->device->checked_at <= tenant->came_at))
                 return;
         if (tenant->device->launched_at != tenant->trim_sign)
                 tenant->idle += tenant->trim;

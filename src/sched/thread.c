@@ -91,11 +91,11 @@ static void look_at(struct sched *sched, struct tenant *tenant, struct turns_ten
 {
         struct control_device *device = tenant->device;
 
-        if (device->is_let_on && !tenant->was_let_on && tenant->is_off) { /* its shim took us for dead */
+        if (device->is_reenabled && !tenant->was_reenabled && tenant->is_off) { /* its shim took us for dead */
                 tenant->is_off = false;
                 tenant->off_since = 0;
         }
-        tenant->was_let_on = device->is_let_on;
+        tenant->was_reenabled = device->is_reenabled;
         tally_channels(sched, tenant);
         *ret = (struct turns_tenant){ .id = tenant->id,
                                       .share = tenant->share,

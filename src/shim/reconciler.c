@@ -18,7 +18,7 @@ struct gate_desired reconciler_notify(const struct reconciler *reconciler, unsig
 {
         const struct control_device *on = &reconciler->control->devices[device];
 
-        if (on->is_let_on && is_alone(reconciler, clock_now()))
+        if (on->is_reenabled && is_alone(reconciler, clock_now()))
                 return (struct gate_desired){ 0 };
         return (struct gate_desired){ .is_off = on->is_off, .slice = on->slice };
 }
@@ -30,7 +30,7 @@ static void let_on(struct reconciler *reconciler, unsigned int device)
 {
         struct control_device *on = &reconciler->control->devices[device];
 
-        on->is_let_on = 1;
+        on->is_reenabled = 1;
         (void)gate_off(reconciler->gate, device, false);
 }
 
@@ -40,7 +40,7 @@ static void follow_again(struct reconciler *reconciler, unsigned int device)
         struct control_device *on = &reconciler->control->devices[device];
         bool is_off;
 
-        on->is_let_on = 0;
+        on->is_reenabled = 0;
         do {
                 is_off = on->is_off;
                 if (is_off)
@@ -78,15 +78,15 @@ static void look(struct reconciler *reconciler, unsigned int device, nsec now)
         on->n_pending = signs.n_pending;
         if (signs.has_moved)
                 on->launched_at = now;
-        on->looked_at = now;
-        reconciler->devices[device].looked_at = now;
+        on->checked_at = now;
+        reconciler->devices[device].checked_at = now;
 }
 
 /* When to look next; a device that nobody watches is looked at once more only to give back what was mapped. */
 static nsec look_if_due(struct reconciler *reconciler, unsigned int device, bool is_alone_now)
 {
         nsec now = clock_now(), period = is_alone_now ? 0 : (nsec)reconciler->control->devices[device].watch;
-        nsec due = reconciler->devices[device].looked_at + period;
+        nsec due = reconciler->devices[device].checked_at + period;
 
         if (gate_look_is_stale(reconciler->gate) || (period > 0 && now >= due)) {
                 look(reconciler, device, now);
@@ -102,9 +102,9 @@ static nsec attend(struct reconciler *reconciler, unsigned int device, bool is_a
 {
         struct control_device *on = &reconciler->control->devices[device];
 
-        if (is_alone_now && !on->is_let_on)
+        if (is_alone_now && !on->is_reenabled)
                 let_on(reconciler, device);
-        else if (!is_alone_now && on->is_let_on)
+        else if (!is_alone_now && on->is_reenabled)
                 follow_again(reconciler, device);
         if (has_changed || is_retry_due(reconciler, device) ||
             on->slice_set != reconciler_notify(reconciler, device).slice)
@@ -138,7 +138,7 @@ static nsec attend_all(struct reconciler *reconciler)
                 if (!reconciler->lease->devices[i].is_granted)
                         continue;
                 if (is_undoing)
-                        reconciler->control->devices[i].is_let_on = 0; /* let on anew, though it was silent before */
+                        reconciler->control->devices[i].is_reenabled = 0; /* let on anew, though it was silent before */
                 one = attend(reconciler, i, is_alone_now, has_changed);
                 back = one < back ? one : back;
         }
