@@ -18,6 +18,8 @@ os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 Function = namedtuple('Function', 'path name line length static')
 Object = namedtuple('Object', 'path source symbols needs')  # symbols: (name, section, is function, is external)
 
+# What a driver, a fuzzer or a benchmark wrote.
+RECORDED = r'^(bench/(results|traces)|tests/fuzz/corpus|tests/trace/[^/]+)/'
 _TOKEN = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
 
 
