@@ -5,8 +5,8 @@
 #   make deps         install what make, make demo and make test need (Debian 12, as root)
 #   make              build
 #   make demo         two tenants on the real GPU if there is one, else on a simulated one
-#   make test         everything that must hold, quickly          [SAN=address,undefined | SAN=thread]
-#   make test-all     what else must hold: lint, sanitizers, fuzzers, kills, a cluster (installs for it)
+#   make test         everything that must hold, quickly   [SAN=address,undefined | SAN=thread]
+#   make test-all     the long tests: lint, sanitizers, fuzzers, kills, a cluster; installs if root
 #   make bench-gate   what supervision costs, native and supervised side by side
 #   make bench-route  what the router must show, other routers' formulas beside it
 #   make bench-time   GPU time shared, ours beside the driver's default
