@@ -100,6 +100,8 @@ def objects(build):
         path = os.path.join(build, command['output'])
         if os.path.isfile(path):
             source = os.path.realpath(os.path.join(command['directory'], command['file']))
+            if not os.path.isfile(source):
+                sys.exit(f'{build} is older than the tree, which has no {os.path.relpath(source, root)}: build it first')
             found[path] = Object(path, os.path.relpath(source, root), [], set())
     here = None
     for line in run('objdump', '-t', '-r', *found).splitlines():
