@@ -475,7 +475,7 @@ static int record_ioctl(enum node node, int fd, unsigned long request, void *arg
                 out_write(pad->line, (size_t)(at - pad->line));
         } else {
                 record("ioctl %d %lx %zu %d %d %llu\n", fd, request & 0xffffffff, size, r, r < 0 ? error : 0,
-                    (unsigned long long)began);
+                       (unsigned long long)began);
         }
         pad_drop(pad);
         errno = error;
@@ -544,11 +544,11 @@ static void *record_mmap(void *at, size_t size, int prot, int flags, int fd, off
         error = errno;
         if (r == MAP_FAILED) {
                 record("mmap %lx %zx %x %x %d %llx -%d\n", (unsigned long)at, size, (unsigned int)prot,
-                    (unsigned int)flags, fd, (unsigned long long)offset, error);
+                       (unsigned int)flags, fd, (unsigned long long)offset, error);
         } else {
                 map_put((uintptr_t)r, size);
                 record("mmap %lx %zx %x %x %d %llx %lx\n", (unsigned long)at, size, (unsigned int)prot,
-                    (unsigned int)flags, fd, (unsigned long long)offset, (unsigned long)r);
+                       (unsigned int)flags, fd, (unsigned long long)offset, (unsigned long)r);
         }
         errno = error;
         return r;
