@@ -7,7 +7,7 @@
 #include "kube/verbs.h"
 #include "oci/verbs.h"
 #include "plan/verbs.h"
-#include "route/verbs.h"
+#include "route/agent/verbs.h"
 #include "run/verbs.h"
 #include "shim/verbs.h"
 #include "sim/verbs.h"
