@@ -25,7 +25,7 @@ struct run {
         const char *dir;       /* --dir, SUBLET_DIR or the default */
         bool is_alone;         /* --no-daemon */
         bool is_preload;       /* --preload: not under supervision, with libsublet.so inside */
-        const char *lease_dir; /* `sublet lease`: the directory that is to be made; NULL: none */
+        const char *directory; /* `sublet lease`: the directory that is to be made; NULL: none */
         const char *attach;    /* --attach, or NULL: where it can be done */
         permille share;        /* 0: not given */
         permille cap;          /* 0: not given */

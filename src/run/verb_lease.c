@@ -132,7 +132,7 @@ static int lease_make_by_daemon(struct lease_verb *verb, struct err *err)
                         return err_set(err, -ENAMETOOLONG, "looking for %s", verb->dir);
                 verb->dir = verb->whole;
         }
-        run->lease_dir = verb->dir;
+        run->directory = verb->dir;
         run->is_preload = true;
         run->argv = argv;
         return run_ask(&talk, err);

@@ -111,7 +111,7 @@ static int request_send(const struct run *run, int socket, struct err *err)
             !text_copy(request.mode, sizeof(request.mode), run->mode) ||
             !text_copy(request.attach, sizeof(request.attach), run->attach) ||
             !text_copy(request.sms, sizeof(request.sms), run->sms_text) ||
-            !text_copy(request.place, sizeof(request.place), run->lease_dir))
+            !text_copy(request.directory, sizeof(request.directory), run->directory))
                 return err_say(err, -EINVAL, "an option is longer than the daemon takes (--name: 63 bytes)");
         (void)snprintf(request.command, sizeof(request.command), "%s", slash ? slash + 1 : run->argv[0]);
         if (message_send(socket, message_request_new(&request), NULL, 0) != MESSAGE_OK)

@@ -69,7 +69,7 @@ struct sched_entity {
         bool must_kick;
         nsec kicked_at, kick_after;
         bool is_in_call; /* one that switches it is under way */
-        bool has_failed, was_overridden;
+        bool has_failed, was_reenabled;
         nsec retry_at;
 
         nsec billed_at[SCHED_TICKS], entitled_at[SCHED_TICKS]; /* at pace->ticks */

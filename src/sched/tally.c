@@ -19,19 +19,19 @@
 
 static nsec quiet_part(const struct sched_entity *tenant, nsec since, nsec until)
 {
-        nsec sign = tenant->device->launched_at, polled_at = tenant->device->polled_at;
+        nsec sign = tenant->device->launched_at, checked_at = tenant->device->checked_at;
         nsec from = (sign > since ? sign : since) + QUIET;
 
         if (!tenant->device->can_watch || tenant->device->n_pending)
                 return 0;
-        until = until < polled_at ? until : polled_at; /* what was not looked at is taken for work */
+        until = until < checked_at ? until : checked_at; /* what was not looked at is taken for work */
         return until > from ? until - from : 0;
 }
 
 /* `late`: it cannot wait for the next look. */
 static void idle_tail_settle(struct sched_entity *tenant, bool is_late)
 {
-        if (!tenant->idle_tail || !tenant->resumed_at || (!is_late && tenant->device->polled_at <= tenant->resumed_at))
+        if (!tenant->idle_tail || !tenant->resumed_at || (!is_late && tenant->device->checked_at <= tenant->resumed_at))
                 return;
         if (tenant->device->launched_at != tenant->idle_tail_launch)
                 tenant->idle += tenant->idle_tail;

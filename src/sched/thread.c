@@ -91,11 +91,11 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
 {
         struct control_device *device = tenant->device;
 
-        if (device->is_overridden && !tenant->was_overridden && tenant->is_disabled) { /* its shim took us for dead */
+        if (device->is_reenabled && !tenant->was_reenabled && tenant->is_disabled) { /* its shim took us for dead */
                 tenant->is_disabled = false;
                 tenant->off_since = 0;
         }
-        tenant->was_overridden = device->is_overridden;
+        tenant->was_reenabled = device->is_reenabled;
         tally_channels(sched, tenant);
         *ret = (struct turns_tenant){ .id = tenant->id,
                                       .share = tenant->share,

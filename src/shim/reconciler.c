@@ -18,7 +18,7 @@ struct gate_desired reconciler_desired(const struct reconciler *reconciler, unsi
 {
         const struct control_device *on = &reconciler->control->devices[device];
 
-        if (on->is_overridden && is_alone(reconciler, clock_now()))
+        if (on->is_reenabled && is_alone(reconciler, clock_now()))
                 return (struct gate_desired){ 0 };
         return (struct gate_desired){ .is_disabled = on->is_disabled, .slice = on->slice };
 }
@@ -30,7 +30,7 @@ static void desired_override(struct reconciler *reconciler, unsigned int device)
 {
         struct control_device *on = &reconciler->control->devices[device];
 
-        on->is_overridden = 1;
+        on->is_reenabled = 1;
         (void)gate_off(reconciler->gate, device, false);
 }
 
@@ -40,7 +40,7 @@ static void desired_resume(struct reconciler *reconciler, unsigned int device)
         struct control_device *on = &reconciler->control->devices[device];
         bool is_disabled;
 
-        on->is_overridden = 0;
+        on->is_reenabled = 0;
         do {
                 is_disabled = on->is_disabled;
                 if (is_disabled)
@@ -78,15 +78,15 @@ static void signs_poll(struct reconciler *reconciler, unsigned int device, nsec 
         on->n_pending = signs.n_pending;
         if (signs.has_moved)
                 on->launched_at = now;
-        on->polled_at = now;
-        reconciler->devices[device].polled_at = now;
+        on->checked_at = now;
+        reconciler->devices[device].checked_at = now;
 }
 
 /* When to look next; a device that nobody watches is looked at once more only to give back what was mapped. */
 static nsec signs_poll_if_due(struct reconciler *reconciler, unsigned int device, bool is_alone_now)
 {
         nsec now = clock_now(), period = is_alone_now ? 0 : (nsec)reconciler->control->devices[device].watch;
-        nsec due = reconciler->devices[device].polled_at + period;
+        nsec due = reconciler->devices[device].checked_at + period;
 
         if (gate_look_is_stale(reconciler->gate) || (period > 0 && now >= due)) {
                 signs_poll(reconciler, device, now);
@@ -102,9 +102,9 @@ static nsec device_reconcile(struct reconciler *reconciler, unsigned int device,
 {
         struct control_device *on = &reconciler->control->devices[device];
 
-        if (is_alone_now && !on->is_overridden)
+        if (is_alone_now && !on->is_reenabled)
                 desired_override(reconciler, device);
-        else if (!is_alone_now && on->is_overridden)
+        else if (!is_alone_now && on->is_reenabled)
                 desired_resume(reconciler, device);
         if (has_changed || is_retry_due(reconciler, device) ||
             on->slice_set != reconciler_desired(reconciler, device).slice)
@@ -138,8 +138,7 @@ static nsec devices_reconcile(struct reconciler *reconciler)
                 if (!reconciler->lease->devices[i].is_granted)
                         continue;
                 if (is_undoing)
-                        reconciler->control->devices[i].is_overridden =
-                                0; /* let on anew, though it was silent before */
+                        reconciler->control->devices[i].is_reenabled = 0; /* let on anew, though it was silent before */
                 one = device_reconcile(reconciler, i, is_alone_now, has_changed);
                 back = one < back ? one : back;
         }

@@ -32,7 +32,7 @@ struct reconciler {
 
         /* Of the thread. */
         struct {
-                nsec polled_at;
+                nsec checked_at;
                 nsec retry_at; /* a slice could not be set; 0: all could */
         } devices[LEASE_DEVICES_MAX];
 };

@@ -256,7 +256,7 @@ static void idle_time_is_told_from_a_long_kernel(void **state)
                 launch(&a, 20000);
                 device->launched_at = clock_now();
                 for (int i = 0; i < 150; i++) { /* of 20 ms of work, and idle */
-                        device->polled_at = clock_now();
+                        device->checked_at = clock_now();
                         (void)usleep(1000);
                 }
         }
@@ -265,7 +265,7 @@ static void idle_time_is_told_from_a_long_kernel(void **state)
         launch(&a, 400000);
         device->launched_at = clock_now();
         for (int i = 0; i < 450; i++) {
-                device->polled_at = clock_now();
+                device->checked_at = clock_now();
                 (void)usleep(1000);
         }
         assert_true(row_of(sched, 1).used > 250 * NSEC_PER_MSEC);

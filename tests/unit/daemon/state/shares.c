@@ -92,7 +92,7 @@ static void look(struct worker *worker)
                 device->launched_at = now;
         worker->put = put;
         device->n_pending = put != get;
-        device->polled_at = now;
+        device->checked_at = now;
         device->can_watch = 1;
 }
 
