@@ -1,7 +1,7 @@
 /* Protobuf that kubelet may send, to each question and each kind of resource; and what is no message at all. */
 #include "base/cleanup.h"
-#include "kube/grpc_inside.h"
-#include "kube/plugin.h"
+#include "kube/plugin/grpc_inside.h"
+#include "kube/plugin/plugin.h"
 
 #include <assert.h>
 #include <errno.h>
