@@ -31,7 +31,7 @@ static void let_on(struct reconciler *reconciler, unsigned int device)
         struct control_device *on = &reconciler->control->devices[device];
 
         on->is_let_on = 1;
-        (void)gate_off(reconciler->gate, device, false);
+        (void)gate_channels_set(reconciler->gate, device, false);
 }
 
 /* The daemon heartbeats again: what it wished meanwhile holds. S4 */
@@ -44,8 +44,8 @@ static void follow_again(struct reconciler *reconciler, unsigned int device)
         do {
                 is_off = on->is_off;
                 if (is_off)
-                        (void)gate_off(reconciler->gate, device, true);
-        } while (is_off && !on->is_off && gate_off(reconciler->gate, device, false) == 0 && on->is_off);
+                        (void)gate_channels_set(reconciler->gate, device, true);
+        } while (is_off && !on->is_off && gate_channels_set(reconciler->gate, device, false) == 0 && on->is_off);
 }
 
 static void set_slice(struct reconciler *reconciler, unsigned int device)
@@ -53,7 +53,7 @@ static void set_slice(struct reconciler *reconciler, unsigned int device)
         struct control_device *on = &reconciler->control->devices[device];
         nsec slice = reconciler_notify(reconciler, device).slice;
 
-        on->n_slice_failed = gate_slice(reconciler->gate, device, slice);
+        on->n_slice_failed = gate_timeslice_set(reconciler->gate, device, slice);
         on->slice_set = slice;
         reconciler->devices[device].retry_at = on->n_slice_failed ? clock_now() + ROUND : 0;
 }
@@ -73,7 +73,7 @@ static void look(struct reconciler *reconciler, unsigned int device, nsec now)
         struct control_device *on = &reconciler->control->devices[device];
         struct gate_signs signs;
 
-        gate_look(reconciler->gate, device, &signs);
+        gate_signs_read(reconciler->gate, device, &signs);
         on->can_watch = signs.can_watch;
         on->n_pending = signs.n_pending;
         if (signs.has_moved)
@@ -88,7 +88,7 @@ static nsec look_if_due(struct reconciler *reconciler, unsigned int device, bool
         nsec now = clock_now(), period = is_alone_now ? 0 : (nsec)reconciler->control->devices[device].watch;
         nsec due = reconciler->devices[device].looked_at + period;
 
-        if (gate_look_is_stale(reconciler->gate) || (period > 0 && now >= due)) {
+        if (gate_signs_are_stale(reconciler->gate) || (period > 0 && now >= due)) {
                 look(reconciler, device, now);
                 due = now + period;
         }

@@ -32,7 +32,7 @@ enum gate_action {
         GATE_POOL,     /* a UVM range for semaphores begins: no managed memory */
         GATE_SCHEDULE, /* made by us, and what is to be off stays off */
         GATE_SHARE,    /* made by us if other tenants may dup, else answered OK */
-        GATE_LOOK,     /* rules.def has rows by class, control or function */
+        GATE_LOOKUP,   /* rules.def has rows by class, control or function */
 };
 
 struct gate_verdict {

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "gate/channels.h"
+#include "gate/state/channels.h"
 
 #include <errno.h>
 

@@ -1,6 +1,6 @@
 #include "gate/fake.h"
 
-#include "gate/probe.h"
+#include "gate/state/probe.h"
 
 struct rig {
         struct fake *fake;
@@ -172,5 +172,5 @@ int main(void)
                 cmocka_unit_test(nothing_stays_open),
         };
 
-        return cmocka_run_group_tests_name("gate/probe", tests, NULL, NULL);
+        return cmocka_run_group_tests_name("gate/state/probe", tests, NULL, NULL);
 }

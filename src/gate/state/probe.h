@@ -61,7 +61,7 @@ struct probe_channel {
 
 /* Keeps channels off the device or lets them on, at most PROBE_CHANNELS. 0, also if some do not exist any
  * more; -EIO: refused; -errno. */
-int probe_channels_off(struct probe *probe, unsigned int device, const struct probe_channel *channels, size_t n,
+int probe_channels_set(struct probe *probe, unsigned int device, const struct probe_channel *channels, size_t n,
                        bool is_off);
 
 /* A second handle, of ours, of a memory of a client that this process has made; 0: the driver refuses. One thread. */

@@ -1,4 +1,4 @@
-#include "gate/call.h"
+#include "gate/policy/call.h"
 
 #include "base/cleanup.h"
 #include "lease/lease.h"
@@ -103,7 +103,7 @@ static void every_request_of_every_release_is_decided(void **state)
                                                       (nr) :                                                           \
                                                       RM_REQUEST(nr, RM_##kind == RM_CARD_INFO ? unit : (bytes_)));    \
                                                                                                                        \
-                assert_int_not_equal(v.action, GATE_LOOK);                                                             \
+                assert_int_not_equal(v.action, GATE_LOOKUP);                                                           \
                 assert_non_null(v.because);                                                                            \
                 assert_true(v.action == GATE_DENY || v.error == 0);                                                    \
         }
@@ -219,9 +219,9 @@ static void no_control_is_decided_by_a_part_of_its_number(void **state)
         (void)state;
         for (unsigned int bit = 0; bit < 32; bit++) {
                 struct gate_verdict v = control(&l, 0x20800133u ^ 1u << bit);
-                struct gate_verdict again = control(&l, 0x20800133u ^ 1u << bit);
+                struct gate_verdict restart_cache = control(&l, 0x20800133u ^ 1u << bit);
 
-                assert_int_equal(v.action, again.action);
+                assert_int_equal(v.action, restart_cache.action);
                 if (bit >= 16) /* the object's class: none of these has such a control */
                         assert_int_equal(v.action, GATE_DENY);
         }
@@ -573,15 +573,15 @@ static void descriptors_in_parameters_are_found(void **state)
 static void every_action_has_a_name_of_its_own(void **state)
 {
         (void)state;
-        for (int a = GATE_DENY; a <= GATE_LOOK; a++) {
+        for (int a = GATE_DENY; a <= GATE_LOOKUP; a++) {
                 assert_string_not_equal(gate_action_name((enum gate_action)a), "?");
                 for (int b = GATE_DENY; b < a; b++)
                         assert_string_not_equal(gate_action_name((enum gate_action)a),
                                                 gate_action_name((enum gate_action)b));
         }
         assert_string_equal(gate_action_name(GATE_DENY), "deny");
-        assert_string_equal(gate_action_name(GATE_LOOK), "look");
-        assert_string_equal(gate_action_name((enum gate_action)(GATE_LOOK + 1)), "?");
+        assert_string_equal(gate_action_name(GATE_LOOKUP), "lookup");
+        assert_string_equal(gate_action_name((enum gate_action)(GATE_LOOKUP + 1)), "?");
 }
 
 static uint32_t subscribes(const struct lease *lease, uint32_t class_number, uint32_t id, uint32_t parent, int device)
@@ -651,5 +651,5 @@ int main(void)
                 cmocka_unit_test(a_tenant_subscribes_to_the_instance_of_its_lease_and_no_other),
         };
 
-        return cmocka_run_group_tests_name("gate/decide", tests, NULL, NULL);
+        return cmocka_run_group_tests_name("gate/policy/decide", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-#include "gate/channels.h"
+#include "gate/state/channels.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-#include "gate/decide.h"
+#include "gate/policy/decide.h"
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
@@ -26,7 +26,7 @@ struct rule {
 
 static const struct rule rules[] = {
 #define RULE(what, number, action, status, because) { what, number, GATE_##action, status, because },
-#include "gate/rules.def"
+#include "gate/policy/rules.def"
 #undef RULE
 };
 
@@ -45,7 +45,7 @@ static int index_of(enum what what, uint32_t number)
 #define RULE(what, number, action, status, because)                                                                    \
         case KEY(what, number):                                                                                        \
                 return __COUNTER__ - FIRST;
-#include "gate/rules.def"
+#include "gate/policy/rules.def"
 #undef RULE
 #undef KEY
         default:
@@ -215,7 +215,7 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                 deny(ret, RM_STATUS_NOT_SUPPORTED, "serialised parameters");
                 return;
         }
-        if (rule && rule->action == GATE_LOOK) {
+        if (rule && rule->action == GATE_LOOKUP) {
                 what = look_at(call->kind);
                 rule = find(what, what == CLASS ? rule_class(call->class_or_cmd) : call->class_or_cmd);
         }
@@ -246,7 +246,7 @@ struct field {
 static const struct field client_fields[] = {
 #define CLIENT_FIELD(what, number, offset, meaning) { what, number, offset },
 #define FD_FIELD(what, number, offset, meaning)
-#include "gate/foreign.def"
+#include "gate/policy/foreign.def"
 #undef CLIENT_FIELD
 #undef FD_FIELD
 };
@@ -254,7 +254,7 @@ static const struct field client_fields[] = {
 static const struct field fd_fields[] = {
 #define CLIENT_FIELD(what, number, offset, meaning)
 #define FD_FIELD(what, number, offset, meaning) { what, number, offset },
-#include "gate/foreign.def"
+#include "gate/policy/foreign.def"
 #undef CLIENT_FIELD
 #undef FD_FIELD
 };
@@ -287,7 +287,7 @@ const char *gate_action_name(enum gate_action action)
         static const char *const names[] = {
                 "deny",   "quiet",   "perform", "accept", "continue", "unwrap", "view",   "client",
                 "object", "charge",  "host",    "free",   "dup",      "export", "import", "space",
-                "hold",   "release", "range",   "pool",   "schedule", "share",  "look",
+                "hold",   "release", "range",   "pool",   "schedule", "share",  "lookup",
         };
 
         return (size_t)action < ARRAY_SIZE(names) ? names[action] : "?";

@@ -1,7 +1,7 @@
-#include "gate/probe.h"
+#include "gate/state/probe.h"
 
 #include "base/cleanup.h"
-#include "gate/gate.h"
+#include "gate/state/driver.h"
 #include "rm/encode.h"
 #include "rm/numbers.h"
 
@@ -274,7 +274,7 @@ static uint32_t channels_off(struct probe *probe, unsigned int device, const str
 }
 
 /* One that is gone makes the driver refuse a whole list: then one by one. */
-int probe_channels_off(struct probe *probe, unsigned int device, const struct probe_channel *channels, size_t n,
+int probe_channels_set(struct probe *probe, unsigned int device, const struct probe_channel *channels, size_t n,
                        bool is_off)
 {
         int r = 0;

@@ -1,25 +1,25 @@
 /* An answer that was not delivered is the answer to the same call of the same thread, made again, and to nothing else. */
 #include "unit.h"
 
-#include "gate/again.h"
+#include "gate/state/restart_cache.h"
 
 #include <string.h>
 #include <unistd.h>
 
-static struct again again;
+static struct restart_cache restart_cache;
 
 static int set_up(void **state)
 {
         (void)state;
-        memset(&again, 0, sizeof(again));
-        again_init(&again);
+        memset(&restart_cache, 0, sizeof(restart_cache));
+        restart_cache_init(&restart_cache);
         return 0;
 }
 
 static int tear_down(void **state)
 {
         (void)state;
-        again_done(&again);
+        restart_cache_done(&restart_cache);
         return 0;
 }
 
@@ -35,32 +35,32 @@ static struct seccomp_notif notification_of(uint64_t address)
 
 static bool comes(const struct seccomp_notif *notification, int64_t *ret_value)
 {
-        struct again_call call;
+        struct restart_call call;
         bool is_again;
 
-        assert_false(again_waits(&again, notification));
-        is_again = again_begin(&again, &call, notification, -1, ret_value);
-        assert_true(again_waits(&again, notification)); /* the same thread, before it is answered */
-        again_end(&again, &call);
+        assert_false(restart_cache_must_wait(&restart_cache, notification));
+        is_again = restart_cache_begin(&restart_cache, &call, notification, -1, ret_value);
+        assert_true(restart_cache_must_wait(&restart_cache, notification)); /* the same thread, before it is answered */
+        restart_cache_end(&restart_cache, &call);
         return is_again;
 }
 
 /* The kernel may lose what it took. */
 static void a_delivered_answer_is_given_again_over_the_same_block_only(void **state)
 {
-        uint8_t block[AGAIN_BLOCK] = "made";
-        struct again_block left = { (uintptr_t)block, sizeof(block), block }, nothing = { 0 };
+        uint8_t block[RESTART_BLOCK] = "made";
+        struct restart_block left = { (uintptr_t)block, sizeof(block), block }, nothing = { 0 };
         struct seccomp_notif first = notification_of((uintptr_t)block);
         int64_t value = -1;
 
         (void)state;
-        again_keep_delivered(&again, &first, 7, &left);
+        restart_cache_keep_delivered(&restart_cache, &first, 7, &left);
         assert_true(comes(&first, &value));
         assert_int_equal(value, 7);
-        again_keep_delivered(&again, &first, 7, &left);
+        restart_cache_keep_delivered(&restart_cache, &first, 7, &left);
         block[100]++; /* another handle */
         assert_false(comes(&first, &value));
-        again_keep_delivered(&again, &first, 7, &nothing);
+        restart_cache_keep_delivered(&restart_cache, &first, 7, &nothing);
         assert_false(comes(&first, &value));
 }
 
@@ -71,7 +71,7 @@ static void the_same_call_gets_the_answer_once(void **state)
 
         (void)state;
         assert_false(comes(&first, &value));
-        again_keep(&again, &first, 7);
+        restart_cache_keep(&restart_cache, &first, 7);
         assert_true(comes(&first, &value));
         assert_int_equal(value, 7);
         assert_false(comes(&first, &value));
@@ -83,7 +83,7 @@ static void another_call_does_not_and_ends_it(void **state)
         int64_t value;
 
         (void)state;
-        again_keep(&again, &first, 7);
+        restart_cache_keep(&restart_cache, &first, 7);
         assert_false(comes(&other, &value));
         assert_false(comes(&first, &value));
 }
@@ -94,8 +94,8 @@ static void another_thread_does_not(void **state)
         int64_t value;
 
         (void)state;
-        again_keep(&again, &first, 7);
-        other.pid += AGAIN_PLACES; /* the same place */
+        restart_cache_keep(&restart_cache, &first, 7);
+        other.pid += RESTART_SLOTS; /* the same place */
         assert_false(comes(&other, &value));
         assert_true(comes(&first, &value));
 }
@@ -106,8 +106,8 @@ static void nothing_is_kept_for_a_thread_that_is_gone(void **state)
 
         (void)state;
         gone.pid = 1u << 22; /* above the highest number there can be */
-        again_keep(&again, &gone, 7);
-        assert_int_equal(again.n, 0);
+        restart_cache_keep(&restart_cache, &gone, 7);
+        assert_int_equal(restart_cache.n, 0);
 }
 
 static void a_number_that_is_used_again_is_another_thread(void **state)
@@ -116,8 +116,8 @@ static void a_number_that_is_used_again_is_another_thread(void **state)
         int64_t value;
 
         (void)state;
-        again_keep(&again, &first, 7);
-        again.answers[first.pid % AGAIN_PLACES].since--;
+        restart_cache_keep(&restart_cache, &first, 7);
+        restart_cache.answers[first.pid % RESTART_SLOTS].since--;
         assert_false(comes(&first, &value));
 }
 

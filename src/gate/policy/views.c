@@ -1,4 +1,4 @@
-#include "gate/views.h"
+#include "gate/policy/views.h"
 
 #include "rm/layout.h"
 #include "rm/numbers.h"

@@ -3,11 +3,11 @@
  * program that we load ourselves: libseccomp 2.5 cannot ask for WAIT_KILLABLE_RECV, without which a
  * signal would make the kernel restart a call that the gate has already performed.
  */
-#include "gate/filter.h"
+#include "gate/policy/filter.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "gate/caught.h"
+#include "gate/policy/caught.h"
 
 #include <errno.h>
 #include <linux/seccomp.h>

@@ -9,9 +9,11 @@
  */
 #pragma once
 
-#include "gate/gate.h"
-
+#include "base/clock.h"
 #include "base/lock.h"
+#include "gate/state/driver.h"
+
+#include <sys/types.h>
 
 struct probe;
 
@@ -68,7 +70,7 @@ bool channels_is_compute(uint32_t engine);
 
 /* ---- demand.c: a mapped page per compute channel, of one thread ---- */
 
-struct look {
+struct demand_page {
         uint32_t client, handle; /* the channel */
         int device;
         uint32_t memory;     /* our handle of its USERD; 0: could not be had */
@@ -77,8 +79,8 @@ struct look {
         uint32_t put; /* as last seen */
 };
 
-struct looks {
-        struct look *items;
+struct demand {
+        struct demand_page *items;
         size_t n, n_room;
         uint64_t changes; /* of channels, when looked at last */
         struct {
@@ -87,4 +89,4 @@ struct looks {
         } memories[16];
 };
 
-void looks_done(struct looks *looks, struct probe *probe);
+void demand_done(struct demand *demand, struct probe *probe);

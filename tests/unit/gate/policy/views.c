@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "gate/views.h"
+#include "gate/policy/views.h"
 #include "rm/layout.h"
 
 #include <stdlib.h>
@@ -372,5 +372,5 @@ int main(void)
                 cmocka_unit_test(no_more_processes_are_answered_than_fit),
         };
 
-        return cmocka_run_group_tests_name("gate/views", tests, NULL, NULL);
+        return cmocka_run_group_tests_name("gate/policy/views", tests, NULL, NULL);
 }

@@ -24,30 +24,30 @@
 #include <stdint.h>
 
 enum {
-        AGAIN_BLOCK = 128,  /* bytes of a block that are compared; the first say what is made and under which handle */
-        AGAIN_SECONDS = 10, /* a delivered answer is kept so long: then another thread may have freed what was made */
-        AGAIN_PLACES = 64,  /* by thread; one that meets another's takes its place, whose call is then made twice */
+        RESTART_BLOCK = 128, /* bytes of a block that are compared; the first say what is made and under which handle */
+        RESTART_SECONDS = 10, /* a delivered answer is kept so long: then another thread may have freed what was made */
+        RESTART_SLOTS = 64,   /* by thread; one that meets another's takes its place, whose call is then made twice */
 };
 
 /* What a call has left in the tenant's block. */
-struct again_block {
+struct restart_block {
         uint64_t at;
-        uint32_t size;    /* at most AGAIN_BLOCK; 0: nothing that would count */
+        uint32_t size;    /* at most RESTART_BLOCK; 0: nothing that would count */
         const void *ours; /* borrowed */
 };
 
 /* A call that is being served; its thread's, and in the list while it is. */
-struct again_call {
-        struct again_call *next;
+struct restart_call {
+        struct restart_call *next;
         uint32_t thread;
 };
 
-struct again {
+struct restart_cache {
         pthread_mutex_t mutex; /* a leaf */
         pthread_cond_t ended;
-        struct again_call *calls;
+        struct restart_call *calls;
         unsigned int n; /* of answers */
-        struct again_answer {
+        struct restart_answer {
                 uint32_t thread; /* 0: none */
                 uint64_t since;  /* of the thread: a number is used again */
                 struct seccomp_data call;
@@ -55,25 +55,26 @@ struct again {
                 nsec delivered; /* when; 0: it was not */
                 uint64_t block_at;
                 uint32_t block_size;
-                uint8_t block[AGAIN_BLOCK];
-        } answers[AGAIN_PLACES];
+                uint8_t block[RESTART_BLOCK];
+        } answers[RESTART_SLOTS];
 };
 
-void again_init(struct again *again);
-void again_done(struct again *again);
+void restart_cache_init(struct restart_cache *cache);
+void restart_cache_done(struct restart_cache *cache);
 
 /* The answer was not delivered. Nothing is kept for a thread that is gone. */
-void again_keep(struct again *again, const struct seccomp_notif *notification, int64_t value);
+void restart_cache_keep(struct restart_cache *cache, const struct seccomp_notif *notification, int64_t value);
 
 /* It was, and it made or ended something. */
-void again_keep_delivered(struct again *again, const struct seccomp_notif *notification, int64_t value,
-                          const struct again_block *block);
+void restart_cache_keep_delivered(struct restart_cache *cache, const struct seccomp_notif *notification, int64_t value,
+                                  const struct restart_block *block);
 
-/* A call comes: true if a call of its thread is still being served, for which again_begin would wait. */
-bool again_waits(struct again *again, const struct seccomp_notif *notification);
+/* A call comes: true if a call of its thread is still being served, for which restart_cache_begin would wait. */
+bool restart_cache_must_wait(struct restart_cache *cache, const struct seccomp_notif *notification);
 
 /* Puts `call` into the list. True: it is made again, and *ret_value its answer; or it is nobody's any more (its caller was
  * taken back while it waited here), and -EINTR will do. Else whatever was kept for the thread is gone. listener: -1 is none. */
-bool again_begin(struct again *again, struct again_call *call, const struct seccomp_notif *notification, int listener,
-                 int64_t *ret_value);
-void again_end(struct again *again, struct again_call *call); /* answered, and again_keep called if need be */
+bool restart_cache_begin(struct restart_cache *cache, struct restart_call *call,
+                         const struct seccomp_notif *notification, int listener, int64_t *ret_value);
+void restart_cache_end(struct restart_cache *cache,
+                       struct restart_call *call); /* answered, and restart_cache_keep called if need be */

@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "gate/process.h"
+#include "gate/state/process.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -250,5 +250,5 @@ int main(void)
                 cmocka_unit_test(a_descriptor_is_fetched),
         };
 
-        return cmocka_run_group_tests_name("gate/process", tests, NULL, NULL);
+        return cmocka_run_group_tests_name("gate/state/process", tests, NULL, NULL);
 }

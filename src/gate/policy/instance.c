@@ -5,7 +5,7 @@
  * sdk/nvidia/inc/class/clc637.h and clc638.h; read, not run: no device in MIG mode was there. The driver looks at the
  * capability besides (perform.c gives it our duplicate).
  */
-#include "gate/decide.h"
+#include "gate/policy/decide.h"
 
 #include "lease/lease.h"
 #include "lease/ledger.h"

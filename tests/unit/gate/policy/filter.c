@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "gate/filter.h"
+#include "gate/policy/filter.h"
 #include "rm/call.h"
 #include "rm/numbers.h"
 
@@ -398,5 +398,5 @@ int main(void)
                 cmocka_unit_test(the_kernel_takes_the_program),
         };
 
-        return cmocka_run_group_tests_name("gate/filter", tests, build_all, free_all);
+        return cmocka_run_group_tests_name("gate/policy/filter", tests, build_all, free_all);
 }

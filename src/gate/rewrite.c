@@ -1,6 +1,6 @@
 /* Replies that show the tenant's part only: the driver's call, then a view on its reply. */
 #include "gate/request.h"
-#include "gate/views.h"
+#include "gate/policy/views.h"
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
@@ -63,7 +63,7 @@ static size_t list_owners(struct gate *gate, int device, uint32_t pids[static PI
         return n;
 }
 
-static void look_at_control(struct request *request)
+static void rewrite_control(struct request *request)
 {
         const struct lease *lease = request->gate->lease;
         uint32_t size = request->params_size, n = rm_get32(request->params, size, 0);
@@ -99,7 +99,7 @@ static void look_at_control(struct request *request)
         }
 }
 
-static void look_at_block(struct request *request)
+static void rewrite_block(struct request *request)
 {
         struct view view;
         int device;
@@ -124,8 +124,8 @@ int serve_view(struct request *request)
         if (request->gate->options.keep_totals || request_status(request) != RM_STATUS_OK)
                 return reply(request, r);
         if (request->call.kind == RM_CONTROL)
-                look_at_control(request);
+                rewrite_control(request);
         else
-                look_at_block(request);
+                rewrite_block(request);
         return reply(request, r);
 }

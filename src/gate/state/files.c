@@ -1,4 +1,4 @@
-#include "gate/files.h"
+#include "gate/state/files.h"
 
 #include "base/cleanup.h"
 

@@ -1,4 +1,4 @@
-#include "gate/caught.h"
+#include "gate/policy/caught.h"
 
 #include "base/cleanup.h"
 #include "rm/call.h"

@@ -3,7 +3,7 @@
 
 #include "rm/releases.h"
 
-#include "gate/decide.h"
+#include "gate/policy/decide.h"
 #include "rm/numbers.h"
 
 #include <stdlib.h>
@@ -73,7 +73,7 @@ static inline struct gate_verdict decided(const struct rm_layout *layout, const 
                                           size_t params_size)
 {
         struct rm_call call = decoded(layout, sent);
-        struct gate_verdict verdict = { .action = GATE_LOOK };
+        struct gate_verdict verdict = { .action = GATE_LOOKUP };
         uint8_t *block = malloc(sent->size ? sent->size : 1);
         uint8_t *exact = malloc(params_size ? params_size : 1);
 

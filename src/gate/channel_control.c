@@ -39,7 +39,7 @@ static bool is_group(uint32_t class_number)
 
 /* ---- what there is ------------------------------------------------------------------------------- */
 
-uint32_t steer_reserve(struct request *request)
+uint32_t channel_control_reserve(struct request *request)
 {
         uint32_t class_number = request->call.class_or_cmd;
 
@@ -93,7 +93,7 @@ static int device_of(struct gate *gate, uint32_t client, uint32_t handle)
         return ledger_get(gate->ledger, client, handle, &object) == LEDGER_OK ? object.device : -1;
 }
 
-void steer_begun(struct request *request, const struct ledger_object *object)
+void channel_control_begun(struct request *request, const struct ledger_object *object)
 {
         struct gate *gate = request->gate;
         uint32_t class_number = request->call.class_or_cmd;
@@ -155,7 +155,7 @@ static void forget_userd(struct channels *channels, uint32_t client, uint32_t ha
                 }
 }
 
-void steer_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint32_t handle)
+void channel_control_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint32_t handle)
 {
         LOCKED(&gate->channels.lock);
 
@@ -178,7 +178,7 @@ static int set_off(struct gate *gate, unsigned int device, const struct channel 
 
                 for (size_t i = 0; i < some; i++)
                         list[i] = (struct probe_channel){ channels[i].is.client, channels[i].is.handle };
-                one = probe_channels_off(&gate->probe, device, list, some, is_off);
+                one = probe_channels_set(&gate->probe, device, list, some, is_off);
                 r = one < 0 ? one : r;
                 channels += some;
                 n -= some;
@@ -186,7 +186,7 @@ static int set_off(struct gate *gate, unsigned int device, const struct channel 
         return r;
 }
 
-int gate_off(struct gate *gate, unsigned int device, bool is_off)
+int gate_channels_set(struct gate *gate, unsigned int device, bool is_off)
 {
         _cleanup_(freep) struct channel *channels = NULL;
         ssize_t n = channels_copy(&gate->channels, (int)device, 0, 0, &channels);
@@ -217,7 +217,7 @@ static void follow_desired(struct gate *gate, int device, const struct channel *
         }
 }
 
-void steer_follow(struct gate *gate, int device, uint32_t client, uint32_t group)
+void channel_control_follow(struct gate *gate, int device, uint32_t client, uint32_t group)
 {
         _cleanup_(freep) struct channel *channels = NULL;
         ssize_t n;
@@ -357,7 +357,7 @@ static bool remember(struct gate *gate, const struct group *group)
         return there;
 }
 
-unsigned int gate_slice(struct gate *gate, unsigned int device, nsec slice)
+unsigned int gate_timeslice_set(struct gate *gate, unsigned int device, nsec slice)
 {
         _cleanup_(freep) struct group *groups = NULL;
         ssize_t n = channels_copy_groups(&gate->channels, (int)device, &groups);
@@ -414,7 +414,7 @@ static void placed_channel(struct request *request, const struct ledger_object *
                 follow_desired(gate, device, &channel, 1);
 }
 
-void steer_placed(struct request *request, const struct ledger_object *object)
+void channel_control_placed(struct request *request, const struct ledger_object *object)
 {
         if (is_group(object->class_number))
                 placed_group(request, object);

@@ -1,4 +1,4 @@
-#include "gate/process.h"
+#include "gate/state/process.h"
 
 #include "base/cleanup.h"
 

@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "gate/files.h"
+#include "gate/state/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -441,5 +441,5 @@ int main(void)
                 cmocka_unit_test(a_range_is_known_by_the_node_not_by_its_name),
         };
 
-        return cmocka_run_group_tests_name("gate/files", tests, NULL, NULL);
+        return cmocka_run_group_tests_name("gate/state/files", tests, NULL, NULL);
 }
