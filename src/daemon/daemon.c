@@ -56,16 +56,16 @@ static void tell_sched_event(struct device *device, const struct sched_event *ev
                 device_lose(device);
                 break;
         case SCHED_METER_LOST:
-                event_tell(daemon, kind, NULL, index, "%lld records", (long long)event->detail);
+                event_emit(daemon, kind, NULL, index, "%lld records", (long long)event->detail);
                 break;
         case SCHED_NO_METER:
-                event_tell(daemon, kind, NULL, index, "%s", strerror((int)-event->detail));
+                event_emit(daemon, kind, NULL, index, "%s", strerror((int)-event->detail));
                 break;
         case SCHED_NOT_SWITCHED:
-                event_tell(daemon, kind, tenant, index, "driver status 0x%llx", (unsigned long long)event->detail);
+                event_emit(daemon, kind, tenant, index, "driver status 0x%llx", (unsigned long long)event->detail);
                 break;
         default:
-                event_tell(daemon, kind, tenant, index, "%s", "");
+                event_emit(daemon, kind, tenant, index, "%s", "");
         }
 }
 
@@ -287,7 +287,7 @@ static int serve(struct daemon *daemon, struct err *err)
         loop_timer_set(daemon->loop, &heartbeat, 0, CONTROL_BLOCK_HEARTBEAT_MSEC * NSEC_PER_MSEC);
         loop_timer_set(daemon->loop, &second, NSEC_PER_SEC, NSEC_PER_SEC);
         loop_timer_set(daemon->loop, &tidy, NSEC_PER_SEC, TIDY_SEC * NSEC_PER_SEC);
-        event_tell(daemon, EVENT_DAEMON_STARTED, NULL, -1, "%s, %u devices, driver %s", SUBLET_VERSION,
+        event_emit(daemon, EVENT_DAEMON_STARTED, NULL, -1, "%s, %u devices, driver %s", SUBLET_VERSION,
                    daemon->n_devices, daemon->backend.release);
         notify("READY=1");
         r = loop_run(daemon->loop);
@@ -300,7 +300,7 @@ static int serve(struct daemon *daemon, struct err *err)
 static void end(struct daemon *daemon)
 {
         if (daemon->http)
-                event_tell(daemon, EVENT_DAEMON_STOPPED, NULL, -1, "%zu tenants", daemon->tenants.n);
+                event_emit(daemon, EVENT_DAEMON_STOPPED, NULL, -1, "%zu tenants", daemon->tenants.n);
         daemon->on_change = NULL;
         daemon->http = http_close(daemon->http);
         listeners_close(daemon);

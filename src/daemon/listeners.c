@@ -117,7 +117,7 @@ static void say_refused(struct connection *connection, int code, const char *tex
 static void refuse(struct connection *connection, int code, const char *text)
 {
         say_refused(connection, code, text);
-        event_tell(connection->daemon, EVENT_LEASE_REFUSED, NULL, -1, "user %u: %s", connection->who.uid, text);
+        event_emit(connection->daemon, EVENT_LEASE_REFUSED, NULL, -1, "user %u: %s", connection->who.uid, text);
 }
 
 static void grant(struct connection *connection)
@@ -148,7 +148,7 @@ static bool give_page(struct connection *connection, const struct message_reques
                 return true; /* and the lease is withdrawn */
         }
         connection->tenant = NULL;
-        if (!request->place[0])
+        if (!request->directory[0])
                 connection->source.fd = -1;
         return true;
 }

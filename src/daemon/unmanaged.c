@@ -94,7 +94,7 @@ static bool ends_with(const char *text, const char *end)
 
 /* By the kernel's own list, "id parent MAJOR:MINOR ROOT POINT ...": a path of its would be looked up through whatever file
  * system it has mounted there, and one of its own could keep us waiting for ever. */
-static bool has_mounted(pid_t process, const char *place)
+static bool has_mounted(pid_t process, const char *directory)
 {
         char path[64], line[2048], device[32], root[512], point[512];
         bool is_there = false;
@@ -102,13 +102,13 @@ static bool has_mounted(pid_t process, const char *place)
         FILE *list;
 
         (void)snprintf(path, sizeof(path), "/proc/%d/mountinfo", process);
-        list = stat(place, &ours) < 0 ? NULL : fopen(path, "re");
+        list = stat(directory, &ours) < 0 ? NULL : fopen(path, "re");
         while (list && !is_there && fgets(line, sizeof(line), list)) {
                 unsigned int high, low;
 
                 is_there = sscanf(line, "%*s %*s %31s %511s %511s", device, root, point) == 3 &&
                            !strcmp(point, LEASE_DESCRIPTOR_MOUNT_DIR) && sscanf(device, "%u:%u", &high, &low) == 2 &&
-                           makedev(high, low) == ours.st_dev && ends_with(place, root);
+                           makedev(high, low) == ours.st_dev && ends_with(directory, root);
         }
         if (list)
                 (void)fclose(list);
@@ -117,8 +117,8 @@ static bool has_mounted(pid_t process, const char *place)
 
 static bool is_of(const struct tenant *tenant, pid_t process)
 {
-        return tenant->lease.place[0] ? has_mounted(process, tenant->lease.place) :
-                                        tenant->run && descends(process, tenant->run);
+        return tenant->lease.directory[0] ? has_mounted(process, tenant->lease.directory) :
+                                            tenant->run && descends(process, tenant->run);
 }
 
 static bool is_ours(const struct daemon *daemon, pid_t process)
@@ -176,7 +176,7 @@ static void judge(struct daemon *daemon, unsigned int device, pid_t process)
         name_of(process, name);
         if (stops && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
                 stops = false;
-        event_tell(daemon, tenant ? EVENT_LIBRARY_NOT_LOADED : EVENT_STRANGER, tenant, (int)device, "process %d, %s%s",
+        event_emit(daemon, tenant ? EVENT_LIBRARY_NOT_LOADED : EVENT_STRANGER, tenant, (int)device, "process %d, %s%s",
                    process, name, stops ? "; it was ended" : "");
 }
 

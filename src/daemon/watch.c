@@ -57,7 +57,7 @@ static void tell(struct daemon *daemon, const struct found *found)
                 return;
         device = &daemon->devices[found->device];
         if (found->xid)
-                event_tell(daemon, EVENT_XID, NULL, (int)found->device, "Xid %llu", (unsigned long long)found->xid);
+                event_emit(daemon, EVENT_XID, NULL, (int)found->device, "Xid %llu", (unsigned long long)found->xid);
         if (found->xid == XID_OFF_THE_BUS || !found->xid)
                 device_lose(device);
 }

@@ -66,7 +66,7 @@ struct gate_channel {
 
 /* What is to hold for the tenant's compute channels on a device. */
 struct gate_desired {
-        bool is_off;
+        bool is_disabled;
         nsec slice; /* 0: the driver's own */
 };
 
@@ -149,7 +149,7 @@ int gate_driver_figure(struct gate *gate, unsigned int device, bytes *ret);
 
 /* Keeps all compute channels on the device off it, or lets them on: a driver call of about 0.6 ms for up to
  * 64. Channels that are gone do not matter. 0; -errno, -EIO: the driver refused some. */
-int gate_off(struct gate *gate, unsigned int device, bool is_off);
+int gate_off(struct gate *gate, unsigned int device, bool is_disabled);
 
 /* Sets the timeslice of all compute groups; 0: the driver's own. 0.2 to 0.5 ms per group whose slice that is
  * not. How many groups it could not be set for. */

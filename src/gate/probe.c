@@ -260,10 +260,10 @@ int probe_free(struct probe *probe, const struct lease *lease, unsigned int devi
 /* disable@0 num@4 onlySched@8 rewind@9 event@16 (0 for users) clients[64]@24 channels[64]@280: 536 bytes, 525 to 595.
  * Handles of anybody's: the driver does not ask whose (measured, H200, 580.159.04). */
 static uint32_t channels_off(struct probe *probe, unsigned int device, const struct probe_channel *channels, size_t n,
-                             bool is_off)
+                             bool is_disabled)
 {
         enum { SIZE = 536, COUNT_AT = 4, CLIENTS_AT = 24, CHANNELS_AT = 280 };
-        uint8_t params[SIZE] = { is_off };
+        uint8_t params[SIZE] = { is_disabled };
 
         rm_put32(params, SIZE, COUNT_AT, (uint32_t)n);
         for (size_t i = 0; i < n; i++) {
@@ -275,14 +275,14 @@ static uint32_t channels_off(struct probe *probe, unsigned int device, const str
 
 /* One that is gone makes the driver refuse a whole list: then one by one. */
 int probe_channels_off(struct probe *probe, unsigned int device, const struct probe_channel *channels, size_t n,
-                       bool is_off)
+                       bool is_disabled)
 {
         int r = 0;
 
-        if (!n || channels_off(probe, device, channels, n, is_off) == RM_STATUS_OK)
+        if (!n || channels_off(probe, device, channels, n, is_disabled) == RM_STATUS_OK)
                 return 0;
         for (size_t i = 0; i < n; i++) {
-                uint32_t status = channels_off(probe, device, &channels[i], 1, is_off);
+                uint32_t status = channels_off(probe, device, &channels[i], 1, is_disabled);
 
                 if (status != RM_STATUS_OK && status != RM_STATUS_INVALID_CHANNEL &&
                     status != RM_STATUS_OBJECT_NOT_FOUND && status != RM_STATUS_INVALID_OBJECT_HANDLE &&

@@ -62,7 +62,7 @@ struct probe_channel {
 /* Keeps channels off the device or lets them on, at most PROBE_CHANNELS. 0, also if some do not exist any
  * more; -EIO: refused; -errno. */
 int probe_channels_off(struct probe *probe, unsigned int device, const struct probe_channel *channels, size_t n,
-                       bool is_off);
+                       bool is_disabled);
 
 /* A second handle, of ours, of a memory of a client that this process has made; 0: the driver refuses. One thread. */
 uint32_t probe_dup(struct probe *probe, unsigned int device, uint32_t client, uint32_t object);

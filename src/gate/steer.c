@@ -167,7 +167,7 @@ void steer_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint3
 
 /* ---- off and on ---------------------------------------------------------------------------------- */
 
-static int set_off(struct gate *gate, unsigned int device, const struct channel *channels, size_t n, bool is_off)
+static int set_off(struct gate *gate, unsigned int device, const struct channel *channels, size_t n, bool is_disabled)
 {
         struct probe_channel list[PROBE_CHANNELS];
         int r = 0;
@@ -178,7 +178,7 @@ static int set_off(struct gate *gate, unsigned int device, const struct channel 
 
                 for (size_t i = 0; i < some; i++)
                         list[i] = (struct probe_channel){ channels[i].is.client, channels[i].is.handle };
-                one = probe_channels_off(&gate->probe, device, list, some, is_off);
+                one = probe_channels_off(&gate->probe, device, list, some, is_disabled);
                 r = one < 0 ? one : r;
                 channels += some;
                 n -= some;
@@ -186,12 +186,12 @@ static int set_off(struct gate *gate, unsigned int device, const struct channel 
         return r;
 }
 
-int gate_off(struct gate *gate, unsigned int device, bool is_off)
+int gate_off(struct gate *gate, unsigned int device, bool is_disabled)
 {
         _cleanup_(freep) struct channel *channels = NULL;
         ssize_t n = channels_copy(&gate->channels, (int)device, 0, 0, &channels);
 
-        return n < 0 ? (int)n : set_off(gate, device, channels, (size_t)n, is_off);
+        return n < 0 ? (int)n : set_off(gate, device, channels, (size_t)n, is_disabled);
 }
 
 static struct gate_desired desired_of(const struct gate *gate, int device)
@@ -204,15 +204,15 @@ static struct gate_desired desired_of(const struct gate *gate, int device)
 /* Channels that may run from now on: they are off if that is the desired state. */
 static void follow_desired(struct gate *gate, int device, const struct channel *channels, size_t n)
 {
-        bool is_off = false, was_set = false;
+        bool is_disabled = false, was_set = false;
 
         for (int i = 0; i < TRIES && n; i++) {
-                is_off = desired_of(gate, device).is_off;
-                if (is_off || was_set) {
-                        (void)set_off(gate, (unsigned int)device, channels, n, is_off);
+                is_disabled = desired_of(gate, device).is_disabled;
+                if (is_disabled || was_set) {
+                        (void)set_off(gate, (unsigned int)device, channels, n, is_disabled);
                         was_set = true;
                 }
-                if (desired_of(gate, device).is_off == is_off)
+                if (desired_of(gate, device).is_disabled == is_disabled)
                         return;
         }
 }
@@ -222,7 +222,7 @@ void steer_follow(struct gate *gate, int device, uint32_t client, uint32_t group
         _cleanup_(freep) struct channel *channels = NULL;
         ssize_t n;
 
-        if (!desired_of(gate, device).is_off)
+        if (!desired_of(gate, device).is_disabled)
                 return;
         n = channels_copy(&gate->channels, device, client, group, &channels);
         follow_desired(gate, device, channels, n > 0 ? (size_t)n : 0);

@@ -78,7 +78,7 @@ static const char *read_annotations(const json_t *annotations, struct oci_contai
         } rows[] = {
 #define ROW(key, crio, field) { "io.kubernetes.cri." key, "io.kubernetes." crio, to->field, sizeof(to->field) }
                 ROW("sandbox-uid", "pod.uid", pod),
-                ROW("sandbox-namespace", "pod.namespace", space),
+                ROW("sandbox-namespace", "pod.namespace", namespace),
                 ROW("sandbox-name", "pod.name", name),
                 ROW("container-name", "container.name", container),
 #undef ROW
@@ -325,7 +325,7 @@ const char *oci_container_format(const struct oci_container *container, char buf
         bool is_long = strlen(container->id) == 64 && !strpbrk(container->id, "_+-.");
 
         if (container->pod[0])
-                (void)snprintf(buffer, 512, "%s/%s/%s", container->space, container->name, container->container);
+                (void)snprintf(buffer, 512, "%s/%s/%s", container->namespace, container->name, container->container);
         else
                 (void)snprintf(buffer, 512, "%.*s", is_long ? ID_SHOWN : 127, container->id);
         return buffer;

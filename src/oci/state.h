@@ -30,7 +30,7 @@ struct oci_container {
         char metadata[64];  /* what the profile says of itself, with a listener (oci/profile.h); "": nothing */
         bool is_sandbox;    /* a pod's pause container */
         char pod[64];       /* UID; "": no pod of Kubernetes'. From here on by containerd's annotations */
-        char space[64];     /* the pod's namespace */
+        char namespace[64]; /* the pod's namespace */
         char name[254];     /* the pod's name */
         char container[64]; /* name in the pod */
 };

@@ -22,13 +22,13 @@ struct run {
         char **argv;       /* the command */
 
         /* Of the daemon. */
-        const char *dir;    /* --dir, SUBLET_DIR or the default */
-        bool is_alone;      /* --no-daemon */
-        bool is_preload;    /* --preload: not under supervision, with libsublet.so inside */
-        const char *place;  /* `sublet lease`: the directory that is to be made; NULL: none */
-        const char *attach; /* --attach, or NULL: where it can be done */
-        permille share;     /* 0: not given */
-        permille cap;       /* 0: not given */
+        const char *dir;       /* --dir, SUBLET_DIR or the default */
+        bool is_alone;         /* --no-daemon */
+        bool is_preload;       /* --preload: not under supervision, with libsublet.so inside */
+        const char *directory; /* `sublet lease`: the directory that is to be made; NULL: none */
+        const char *attach;    /* --attach, or NULL: where it can be done */
+        permille share;        /* 0: not given */
+        permille cap;          /* 0: not given */
         const char *class, *mode;
         struct sms sms;       /* both 0: not given */
         const char *sms_text; /* as it was given, or NULL */
@@ -39,11 +39,11 @@ struct run {
         unsigned int sms_given, sms_of; /* after the run; 0: no partition was made */
         struct gate *gate;
         pid_t child;
-        atomic_bool is_told[EVENT_N];
+        atomic_bool is_printed[EVENT_N];
 };
 
 /* An event, for people: what matters is said once, all of it with --verbose. untold: as many more of it. */
-void run_print_event(struct run *run, enum event_kind event, pid_t process, const char *detail, uint64_t untold);
+void run_print_event(struct run *run, enum event_kind event, pid_t process, const char *detail, uint64_t n_unsent);
 
 /* Into --report or onto stderr, as asked for; with exit code and time. */
 void run_print_report(struct run *run, json_t *report, int code, nsec elapsed);

@@ -25,7 +25,7 @@ static uint32_t cap_of(const struct turns_tenant *tenant)
         return tenant->cap < TURNS_WHOLE ? cap_rate(tenant) : PPM;
 }
 
-static uint32_t scaled(uint64_t value, uint64_t whole, uint64_t sum)
+static uint32_t scale(uint64_t value, uint64_t whole, uint64_t sum)
 {
         return (uint32_t)(value * whole / sum);
 }
@@ -46,13 +46,13 @@ void shares_set(struct turns *turns, const struct turns_view *view)
                 if (!share)
                         turns->entities[i].share = (uint32_t)(left / n_free);
                 else
-                        turns->entities[i].share = sum > whole ? scaled(share, whole, sum) : share;
+                        turns->entities[i].share = sum > whole ? scale(share, whole, sum) : share;
         }
 }
 
 /* Divides `left` by shares among time-sliced tenants of weight 0. True: nobody's part is over its cap. Else those are given
  * their caps, and the rest is to be divided again. */
-static bool divide(struct turns *turns, const struct turns_view *view, uint64_t *left)
+static bool weights_divide(struct turns *turns, const struct turns_view *view, uint64_t *left)
 {
         uint64_t sum = 0, whole = *left;
         bool is_done = true;
@@ -64,7 +64,7 @@ static bool divide(struct turns *turns, const struct turns_view *view, uint64_t 
                 struct entity *entity = &turns->entities[i];
                 uint32_t cap = cap_of(&view->tenants[i]);
 
-                if (!entity->is_time_sliced || entity->weight || !sum || scaled(entity->share, whole, sum) <= cap)
+                if (!entity->is_time_sliced || entity->weight || !sum || scale(entity->share, whole, sum) <= cap)
                         continue;
                 entity->weight = cap ? cap : 1;
                 entity->is_at_cap = true;
@@ -75,7 +75,7 @@ static bool divide(struct turns *turns, const struct turns_view *view, uint64_t 
                 return false;
         for (size_t i = 0; i < turns->n && sum; i++)
                 if (turns->entities[i].is_time_sliced && !turns->entities[i].weight)
-                        turns->entities[i].weight = scaled(turns->entities[i].share, whole, sum);
+                        turns->entities[i].weight = scale(turns->entities[i].share, whole, sum);
         return true;
 }
 
@@ -91,5 +91,5 @@ void shares_weigh(struct turns *turns, const struct turns_view *view)
                 turns->n_time_sliced += turns->entities[i].is_time_sliced;
         }
         for (size_t i = 0; i <= turns->n && !is_done; i++)
-                is_done = divide(turns, view, &left);
+                is_done = weights_divide(turns, view, &left);
 }

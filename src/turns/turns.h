@@ -75,8 +75,8 @@ struct turns_view {
 };
 
 struct turns_order {
-        bool is_off; /* its channels are kept off the device */
-        nsec slice;  /* hardware timeslice while on; 0: the driver's own */
+        bool is_disabled; /* its channels are kept off the device */
+        nsec slice;       /* hardware timeslice while on; 0: the driver's own */
 };
 
 enum turns_policy {

@@ -34,7 +34,7 @@ static_assert(offsetof(struct control_block, heartbeat) == 144, "layout of the b
 static_assert(offsetof(struct control_block, devices) == 160, "layout of the board");
 static_assert(offsetof(struct control_device, launched_at) == 32, "layout of the board");
 static_assert(offsetof(struct control_device, slice_set) == 56, "layout of the board");
-static_assert(offsetof(struct control_device, is_off) == 72, "layout of the board");
+static_assert(offsetof(struct control_device, is_disabled) == 72, "layout of the board");
 static_assert(offsetof(struct control_device, used) == 112, "layout of the board");
 static_assert(sizeof(struct control_device) == 120, "layout of the board");
 static_assert(sizeof(struct control_channel) == 24, "layout of the board");
@@ -52,7 +52,7 @@ enum {
 
 static const char magic[8] = "sublet\0\1";
 
-static int lease_descriptor_map(int fd, struct control_block **ret)
+static int control_block_mmap(int fd, struct control_block **ret)
 {
         void *descriptor = mmap(NULL, sizeof(struct control_block), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
@@ -72,7 +72,7 @@ int control_block_new(const char *tenant, uid_t owner, unsigned int n_devices, s
                 return -EINVAL;
         if (fd < 0 || ftruncate(fd, sizeof(*control)) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
                 return -errno;
-        r = lease_descriptor_map(fd, &control);
+        r = control_block_mmap(fd, &control);
         if (r < 0)
                 return r;
         memcpy(control->magic, magic, sizeof(magic));
@@ -105,7 +105,7 @@ int control_block_map(int fd, struct control_block **ret)
         seals = fcntl(fd, F_GET_SEALS);
         if (seals < 0 || (seals & SEALS) != SEALS || st.st_size != sizeof(*control))
                 return -EPROTO;
-        r = lease_descriptor_map(fd, &control);
+        r = control_block_mmap(fd, &control);
         if (r < 0)
                 return r;
         if (!is_control_block(control)) {

@@ -88,7 +88,7 @@ json_t *message_request_new(const struct message_request *request)
         put_text(body, "command", request->command);
         put_text(body, "attach", request->attach);
         put_text(body, "sms", request->sms);
-        put_text(body, "place", request->place);
+        put_text(body, "place", request->directory);
         (void)json_object_set_new(body, "plane", json_string(enforcement_name(request->enforcement)));
         (void)json_object_set_new(body, "named", json_boolean(request->is_named));
         (void)json_object_set_new(body, "share", json_integer(request->share));
@@ -116,7 +116,7 @@ static const char *request_fields(const json_t *body, struct message_request *to
                 { "command", to->command, sizeof(to->command) },
                 { "attach", to->attach, sizeof(to->attach) },
                 { "sms", to->sms, sizeof(to->sms) },
-                { "place", to->place, sizeof(to->place) },
+                { "place", to->directory, sizeof(to->directory) },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -204,7 +204,7 @@ json_t *message_container_new(const struct message_container *container)
         if (!container->id[0])
                 return json_null();
         return json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", container->id, "pod", container->pod, "namespace",
-                         container->space, "name", container->name, "container", container->container);
+                         container->namespace, "name", container->name, "container", container->container);
 }
 
 json_t *message_lease_new(const struct message_lease *lease)
@@ -222,7 +222,7 @@ json_t *message_lease_new(const struct message_lease *lease)
                          (json_int_t)lease->host, "managed", managed_names[lease->managed], "groups_max",
                          (json_int_t)lease->groups_max, "channels_max", (json_int_t)lease->channels_max, "mig",
                          mig_new(lease), "container", message_container_new(&lease->container), "plane",
-                         enforcement_name(lease->enforcement), "place", lease->place, "sms", lease->sms);
+                         enforcement_name(lease->enforcement), "place", lease->directory, "sms", lease->sms);
 }
 
 static bool copy_devices(const json_t *devices, struct message_lease *to)
@@ -288,7 +288,7 @@ static bool copy_container(const json_t *container, struct message_container *to
 {
         return copy_text(container, "id", to->id, sizeof(to->id)) &&
                copy_text(container, "pod", to->pod, sizeof(to->pod)) &&
-               copy_text(container, "namespace", to->space, sizeof(to->space)) &&
+               copy_text(container, "namespace", to->namespace, sizeof(to->namespace)) &&
                copy_text(container, "name", to->name, sizeof(to->name)) &&
                copy_text(container, "container", to->container, sizeof(to->container));
 }
@@ -308,7 +308,7 @@ int message_lease_parse(const json_t *body, struct message_lease *ret)
             !copy_class(body, &lease.class) || !copy_audit(body, &lease.audit_ms) || !copy_limits(body, &lease) ||
             !copy_mig(body, &lease) || !copy_container(json_object_get(body, "container"), &lease.container) ||
             !copy_enforcement(body, &lease.enforcement) ||
-            !copy_text(body, "place", lease.place, sizeof(lease.place)) ||
+            !copy_text(body, "place", lease.directory, sizeof(lease.directory)) ||
             !copy_text(body, "sms", lease.sms, sizeof(lease.sms)) ||
             !copy_devices(json_object_get(body, "devices"), &lease))
                 return -EINVAL;

@@ -87,7 +87,7 @@ struct message_request {
         enum enforcement enforcement;       /* ENFORCEMENT_PRELOAD: it wants lease descriptor and usage segment */
         char attach[16];                    /* "auto", "never" (as ""), "required" */
         char sms[16];                       /* of enforcement mode preload: preload/sms.h; "": all */
-        char place[256];                    /* a directory that is to be made of them; "": descriptors */
+        char directory[256];                /* a directory that is to be made of them; "": descriptors */
         permille share;                     /* 0: an equal part of what is not promised */
         permille cap;                       /* TURNS_WHOLE: none */
         enum turns_class class;
@@ -106,7 +106,7 @@ int message_request_parse(const json_t *body, struct message_request *ret, const
 struct message_container {
         char id[128];       /* as the runtime calls it; "": the tenant is none */
         char pod[64];       /* its pod's UID; "": it is nobody's but the runtime's */
-        char space[64];     /* the pod's namespace */
+        char namespace[64]; /* the pod's namespace */
         char name[254];     /* ... and name */
         char container[64]; /* its name in the pod */
 };
@@ -136,8 +136,8 @@ struct message_lease {
         uint32_t groups_max, channels_max;
         struct message_container container;
         enum enforcement enforcement;
-        char sms[16];    /* of enforcement mode preload; "": all */
-        char place[256]; /* the directory that its programs have mounted; "": none */
+        char sms[16];        /* of enforcement mode preload; "": all */
+        char directory[256]; /* the directory that its programs have mounted; "": none */
 };
 
 /* From a lease that grant_apply has completed: quotas, limits; the rest of *ret stays. */

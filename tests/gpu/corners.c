@@ -3,7 +3,7 @@
  *
  *      corners small | contexts | green | virtual | full
  *
- * small: allocations below 2 MiB of each kind, streams, pools of odd sizes, desired states about managed
+ * small: allocations below 2 MiB of each kind, streams, pools of odd sizes, advice about managed
  * memory. contexts: a second context beside the first. green: some of the multiprocessors, a stream on them. virtual: memory of cuMemCreate goes to a
  * child by descriptor. full: more than there is. Prints corner=NAME ok, or the call that failed;
  * exit status 3.

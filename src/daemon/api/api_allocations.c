@@ -38,7 +38,7 @@ void api_allocations_set(struct daemon *daemon, const struct api_request *reques
         }
         allocations_done(&daemon->allocations);
         daemon->allocations = allocations;
-        daemon->allocations.told_at = clock_now();
+        daemon->allocations.received_at = clock_now();
         api_json(ret, API_OK, json_pack("{s:I}", "allocations", (json_int_t)allocations.n));
 }
 
@@ -46,7 +46,7 @@ static json_t *row_json(const struct daemon *daemon, const struct allocation *ro
                         const struct tenant *tenant)
 {
         return json_pack("{s:s, s:s, s:s, s:s, s:i, s:s, s:I, s:i, s:s?, s:o}", "pod", row->pod, "namespace",
-                         row->space, "name", row->name, "container", row->container, "device", (int)device, "uuid",
+                         row->namespace, "name", row->name, "container", row->container, "device", (int)device, "uuid",
                          daemon->devices[device].info.uuid, "mem_bytes", (json_int_t)row->memory[device],
                          "share_permille", (int)row->share, "tenant", tenant ? tenant->lease.tenant : NULL, "tenant_id",
                          tenant ? json_integer((json_int_t)tenant->lease.id) : json_null());

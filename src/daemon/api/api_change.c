@@ -135,7 +135,7 @@ static void tell_change(struct daemon *daemon, const struct tenant *tenant, cons
                                        bytes_format(is->devices[i].quota, size));
                         (void)strncat(text, part, sizeof(text) - strlen(text) - 1);
                 }
-        event_tell(daemon, EVENT_TENANT_CHANGED, tenant, -1, "%sshare %s, cap %s, class %s, by user %u", text,
+        event_emit(daemon, EVENT_TENANT_CHANGED, tenant, -1, "%sshare %s, cap %s, class %s, by user %u", text,
                    is->share ? permille_format(is->share, share) : "equal",
                    is->cap < TURNS_WHOLE ? permille_format(is->cap, cap) : "none", turns_class_name(is->class),
                    request->uid);

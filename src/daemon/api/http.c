@@ -142,7 +142,7 @@ static struct MHD_Response *asset_response(struct call *call)
                 return NULL;
         call->response.status = is_known ? MHD_HTTP_NOT_MODIFIED : MHD_HTTP_OK;
         (void)MHD_add_response_header(response, "ETag", asset->etag);
-        (void)MHD_add_response_header(response, "Content-Security-Policy", LEASE_DESCRIPTOR_POLICY);
+        (void)MHD_add_response_header(response, "Content-Security-Policy", PAGE_POLICY);
         (void)MHD_add_response_header(response, "Cache-Control", "no-cache");
         return response;
 }

@@ -227,7 +227,7 @@ static void write_containers(FILE *to, const struct daemon *daemon, const struct
                 (void)fprintf(to, "sublet_tenant_container_info{");
                 label(to, "tenant", t->lease.tenant);
                 (void)fputc(',', to);
-                label(to, "namespace", container->space);
+                label(to, "namespace", container->namespace);
                 (void)fputc(',', to);
                 label(to, "pod", container->name);
                 (void)fputc(',', to);

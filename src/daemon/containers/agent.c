@@ -58,7 +58,7 @@ static void hang_up(struct caller *caller)
 
 static void refuse(struct caller *caller, const char *why)
 {
-        event_tell(caller->daemon, EVENT_LEASE_REFUSED, NULL, -1, "process %d at seccomp.sock: %s", caller->who.pid,
+        event_emit(caller->daemon, EVENT_LEASE_REFUSED, NULL, -1, "process %d at seccomp.sock: %s", caller->who.pid,
                    why);
         hang_up(caller);
 }

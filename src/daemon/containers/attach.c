@@ -93,7 +93,7 @@ static const char *hand_over(struct daemon *daemon, struct tenant *tenant, int l
         if (shims_start(daemon, tenant, listener, run, -1, &err) == 0)
                 return NULL;
         /* Its driver calls fail from here on; no shim will ever end it. */
-        event_tell(daemon, EVENT_GATE_FAILED, tenant, -1, "%s", err.text);
+        event_emit(daemon, EVENT_GATE_FAILED, tenant, -1, "%s", err.text);
         shims_finish(daemon, tenant);
         return "its shim cannot be started";
 }
@@ -114,7 +114,7 @@ static const char *hear(struct daemon *daemon, uint64_t *tenancy, struct message
                 return "nothing was asked for";
         if (!strcmp(type, "listener"))
                 return hand_over(daemon, tenant, listener);
-        event_tell(daemon, EVENT_NOT_ATTACHED, tenant, -1, "the filter: %s",
+        event_emit(daemon, EVENT_NOT_ATTACHED, tenant, -1, "the filter: %s",
                    strerror((int)(message_number(message->body, "code", 0) & 4095)));
         attach_undo(daemon, *tenancy); /* before the answer, on which the program goes on inside */
         return "it could not be done";

@@ -41,11 +41,11 @@ static int take_terms(const struct oci_request *asked, struct message_request *t
 static void name_tenant(const struct oci_container *container, struct message_request *to)
 {
         enum { ROOM = 57, SPACE = 24 };
-        bool is_long = strlen(container->space) > SPACE;
+        bool is_long = strlen(container->namespace) > SPACE;
         char text[512];
 
         if (container->pod[0])
-                (void)snprintf(text, sizeof(text), "%.*s%s.%s.%s", is_long ? SPACE - 1 : SPACE, container->space,
+                (void)snprintf(text, sizeof(text), "%.*s%s.%s.%s", is_long ? SPACE - 1 : SPACE, container->namespace,
                                is_long ? "_" : "", container->name, container->container);
         else
                 (void)oci_container_format(container, text);
@@ -156,11 +156,11 @@ int container_request_fill(const struct tenants *tenants, const struct allocatio
         return r;
 }
 
-void container_request_find(const struct oci_container *container, struct message_container *ret)
+void container_request_identity(const struct oci_container *container, struct message_container *ret)
 {
         (void)snprintf(ret->id, sizeof(ret->id), "%s", container->id);
         (void)snprintf(ret->pod, sizeof(ret->pod), "%s", container->pod);
-        (void)snprintf(ret->space, sizeof(ret->space), "%s", container->space);
+        (void)snprintf(ret->namespace, sizeof(ret->namespace), "%s", container->namespace);
         (void)snprintf(ret->name, sizeof(ret->name), "%s", container->name);
         (void)snprintf(ret->container, sizeof(ret->container), "%s", container->container);
 }

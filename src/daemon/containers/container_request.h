@@ -26,4 +26,4 @@ int container_request_fill(const struct tenants *tenants, const struct allocatio
                            struct message_request *ret, struct err *err);
 
 /* Who it is, as its lease keeps it. */
-void container_request_find(const struct oci_container *container, struct message_container *ret);
+void container_request_identity(const struct oci_container *container, struct message_container *ret);

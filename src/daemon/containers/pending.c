@@ -116,7 +116,7 @@ static void tell_refused(struct daemon *daemon, const struct oci_container *who,
 {
         char name[512];
 
-        event_tell(daemon, EVENT_LEASE_REFUSED, NULL, -1, "container %s: %s", oci_container_format(who, name), why);
+        event_emit(daemon, EVENT_LEASE_REFUSED, NULL, -1, "container %s: %s", oci_container_format(who, name), why);
 }
 
 /* 0: its listener is the tenant's shim's. */
@@ -160,7 +160,7 @@ static int try(struct pending_container *pending, struct err *err)
                 return PENDING_E_LATER;
         if (r < 0)
                 return r;
-        container_request_find(&pending->who, &pending->tenant->lease.container);
+        container_request_identity(&pending->who, &pending->tenant->lease.container);
         pending->since = clock_now();
         daemon_divide(daemon);
         return 0;

@@ -67,7 +67,7 @@ static int fill(struct daemon *daemon, const struct message_request *request, st
         r = grant_apply(&grant, lease, err);
         if (r < 0)
                 return r == -ERANGE ? -ENOSPC : -EINVAL;
-        mig_look(daemon);
+        mig_scan(daemon);
         if (!message_lease_is_mig(ret) &&
             (r = mig_avoid(daemon, lease, request->gpus[0] || strchr(request->mem, '='), err)) < 0)
                 return r;
@@ -114,7 +114,7 @@ static int check_enforcement(const struct daemon *daemon, const struct message_r
         if ((request->share || request->cap < TURNS_WHOLE) && strcmp(request->attach, "required") != 0)
                 return err_say(err, -EINVAL,
                                "--share and --cap need a gate: leave --preload out, or say --attach=required");
-        if (request->place[0] && owner != 0 && owner != daemon->uid)
+        if (request->directory[0] && owner != 0 && owner != daemon->uid)
                 return err_say(err, -EPERM, "a lease that lasts as long as a directory: root only");
         return 0;
 }
@@ -166,7 +166,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
         if ((r = tenants_name(&daemon->tenants, request, lease.tenant, err)) != 0)
                 return errno_of(r);
         (void)snprintf(lease.command, sizeof(lease.command), "%s", request->command);
-        (void)snprintf(lease.place, sizeof(lease.place), "%s", request->place);
+        (void)snprintf(lease.directory, sizeof(lease.directory), "%s", request->directory);
         (void)snprintf(lease.sms, sizeof(lease.sms), "%s", request->sms);
         if (request->mode[0])
                 (void)snprintf(lease.mode, sizeof(lease.mode), "%s", request->mode);
@@ -174,7 +174,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                 return r;
         if (message_lease_is_spatial(&lease) && (r = mps_check(daemon, &lease, err)) < 0)
                 return r;
-        if (message_lease_is_mig(&lease) && (r = mig_place(daemon, &lease, request->mem[0], err)) < 0)
+        if (message_lease_is_mig(&lease) && (r = mig_choose(daemon, &lease, request->mem[0], err)) < 0)
                 return r;
         if ((r = tenants_fit(&daemon->tenants, &lease, NULL, err)) != 0)
                 return errno_of(r);

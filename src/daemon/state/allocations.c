@@ -101,7 +101,7 @@ static int read_row(const json_t *json, const struct allocation_devices *devices
                 return err_say(err, -EINVAL, "not an object");
         if ((r = read_name(json, "pod", true, row.pod, sizeof(row.pod), err)) < 0 ||
             (r = read_name(json, "container", true, row.container, sizeof(row.container), err)) < 0 ||
-            (r = read_name(json, "namespace", false, row.space, sizeof(row.space), err)) < 0 ||
+            (r = read_name(json, "namespace", false, row.namespace, sizeof(row.namespace), err)) < 0 ||
             (r = read_name(json, "name", false, row.name, sizeof(row.name), err)) < 0 ||
             (r = read_device(json, devices, &device, err)) < 0 ||
             (r = read_number(json, "mem_bytes", 1, INT64_MAX, &memory, err)) < 0 ||

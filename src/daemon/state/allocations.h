@@ -26,8 +26,8 @@ enum {
 };
 
 struct allocation {
-        char pod[ALLOCATION_LABEL];                          /* its UID */
-        char space[ALLOCATION_LABEL], name[ALLOCATION_NAME]; /* for people; "": not told */
+        char pod[ALLOCATION_LABEL];                              /* its UID */
+        char namespace[ALLOCATION_LABEL], name[ALLOCATION_NAME]; /* for people; "": not told */
         char container[ALLOCATION_LABEL];
         bytes memory[LEASE_DEVICES_MAX]; /* 0: not on that device */
         permille share;                  /* 0: an equal part of what nobody was promised */
@@ -36,7 +36,7 @@ struct allocation {
 struct allocations {
         struct allocation *rows;
         size_t n;
-        nsec told_at; /* clock_now; 0: never */
+        nsec received_at; /* clock_now; 0: never */
 };
 
 /* What a device is called beside its number. */

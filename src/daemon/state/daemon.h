@@ -53,7 +53,7 @@ struct device {
         struct gpu_device info;
         struct sched *sched;
         struct mps mps;
-        struct gpu_instance instances[GPU_INSTANCES_MAX]; /* as of the latest mig_look */
+        struct gpu_instance instances[GPU_INSTANCES_MAX]; /* as of the latest mig_scan */
         unsigned int n_instances;
         struct loop_source source; /* its events */
         bool is_lost;

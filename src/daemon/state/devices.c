@@ -36,12 +36,12 @@ void device_lose(struct device *device)
         if (device->is_lost)
                 return;
         device->is_lost = daemon->tenants.is_lost[device->index] = true;
-        event_tell(daemon, EVENT_DEVICE_LOST, NULL, (int)device->index, "%s", device->info.uuid);
+        event_emit(daemon, EVENT_DEVICE_LOST, NULL, (int)device->index, "%s", device->info.uuid);
         for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
                 if (!tenant_has(t, device->index))
                         continue;
-                event_tell(daemon, EVENT_DEVICE_LOST, t, (int)device->index, "this tenant has it");
-                shims_tell(t, latest(daemon));
+                event_emit(daemon, EVENT_DEVICE_LOST, t, (int)device->index, "this tenant has it");
+                shims_send_event(t, latest(daemon));
         }
 }
 

@@ -40,7 +40,7 @@ void daemon_store_result(struct daemon *daemon, int r)
 
         daemon->store_has_failed = has_failed; /* first: the event below is stored, too */
         if (has_failed && !had_failed)
-                event_tell(daemon, EVENT_STORE_FAILED, NULL, -1, "%s",
+                event_emit(daemon, EVENT_STORE_FAILED, NULL, -1, "%s",
                            daemon->store ? store_error(daemon->store) : "no store");
 }
 
@@ -64,7 +64,7 @@ static bool may_store(struct daemon *daemon, const struct event *event)
                 daemon->stored_since = event->time;
                 daemon->n_stored = daemon->n_dropped = 0;
                 if (n_dropped)
-                        event_tell(daemon, EVENT_EVENTS_DROPPED, NULL, -1, "%u", n_dropped);
+                        event_emit(daemon, EVENT_EVENTS_DROPPED, NULL, -1, "%u", n_dropped);
         }
         if (strcmp(event->level, "INFO") != 0 || daemon->n_stored++ < EVENTS_A_SECOND)
                 return true;
@@ -92,7 +92,7 @@ static void keep(struct daemon *daemon, struct event *event)
                 daemon_store_result(daemon, r);
 }
 
-void event_tell(struct daemon *daemon, int kind, const struct tenant *tenant, int device, const char *format, ...)
+void event_emit(struct daemon *daemon, int kind, const struct tenant *tenant, int device, const char *format, ...)
 {
         struct event event = { .time = clock_realtime(),
                                .level = kinds[kind].level,

@@ -6,7 +6,7 @@
 #include <stdarg.h>
 
 /* tenant and device may be missing (NULL, -1). Written to the log, the store, and those who follow. */
-void event_tell(struct daemon *daemon, int event, const struct tenant *tenant, int device, const char *format, ...)
+void event_emit(struct daemon *daemon, int event, const struct tenant *tenant, int device, const char *format, ...)
         __attribute__((format(printf, 5, 6)));
 
 /* The number of an event by its name; -1: there is none. */

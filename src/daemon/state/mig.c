@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void mig_look(struct daemon *daemon)
+void mig_scan(struct daemon *daemon)
 {
         for (unsigned int i = 0; i < daemon->n_devices; i++) {
                 struct device *device = &daemon->devices[i];
@@ -97,7 +97,7 @@ static void take(struct message_lease *lease, unsigned int device, const struct 
         lease->mig.memory = instance->memory;
 }
 
-int mig_place(const struct daemon *daemon, struct message_lease *lease, bool has_size, struct err *err)
+int mig_choose(const struct daemon *daemon, struct message_lease *lease, bool has_size, struct err *err)
 {
         const struct gpu_instance *best = NULL;
         unsigned int where = 0;

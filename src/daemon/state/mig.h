@@ -18,15 +18,15 @@ struct lease;
 struct message_lease;
 
 /* What NVML says now of the instances of all devices; without NVML nothing changes. Blocks, as gpu_instances does. */
-void mig_look(struct daemon *daemon);
+void mig_scan(struct daemon *daemon);
 
-/* For a lease that is not on MIG, after mig_look: a device in MIG mode is left out if the request named none, else it is
+/* For a lease that is not on MIG, after mig_scan: a device in MIG mode is left out if the request named none, else it is
  * refused, -EINVAL; so is a request of which nothing is left. */
 int mig_avoid(const struct daemon *daemon, struct lease *lease, bool is_named, struct err *err);
 
 /* Narrows a lease to the smallest free instance among its devices: of at least their quota if the size was asked for,
  * else of any size, and then the quota is its memory. 0; -EINVAL; -ENOSPC, with what is free. */
-int mig_place(const struct daemon *daemon, struct message_lease *lease, bool has_size, struct err *err);
+int mig_choose(const struct daemon *daemon, struct message_lease *lease, bool has_size, struct err *err);
 
 /* Variables that the command of such a tenant must have. */
 void mig_environment(const struct message_lease *lease, json_t *env);

@@ -90,12 +90,12 @@ void mps_environment(const struct daemon *daemon, const struct message_lease *le
 
 static void tell_tenants(struct daemon *daemon, unsigned int device, const char *what)
 {
-        event_tell(daemon, EVENT_MPS_FAULT, NULL, (int)device, "%s", what);
+        event_emit(daemon, EVENT_MPS_FAULT, NULL, (int)device, "%s", what);
         for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
                 if (!tenant_has(t, device) || !message_lease_is_spatial(&t->lease) || !t->control)
                         continue;
-                event_tell(daemon, EVENT_MPS_FAULT, t, (int)device, "%s; this tenant was on it", what);
-                shims_tell(t, event_after(daemon, daemon->event_id - 1));
+                event_emit(daemon, EVENT_MPS_FAULT, t, (int)device, "%s; this tenant was on it", what);
+                shims_send_event(t, event_after(daemon, daemon->event_id - 1));
         }
 }
 
@@ -200,7 +200,7 @@ static void write_down(const struct daemon *daemon, unsigned int device, const s
         path_of(daemon, device, "/control", path);
         fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
         if (fd < 0 || write(fd, text, (size_t)n) != n)
-                event_tell(daemon->devices[device].daemon, EVENT_MPS_FAULT, NULL, (int)device, "writing %s: %s", path,
+                event_emit(daemon->devices[device].daemon, EVENT_MPS_FAULT, NULL, (int)device, "writing %s: %s", path,
                            strerror(errno));
 }
 
@@ -289,9 +289,9 @@ static void look_at_server(struct daemon *daemon, unsigned int device)
         pid_t server;
         char what[64];
 
-        if (mps->server ? mps_begun(mps->server) != 0 : now - mps->looked_at < NSEC_PER_SEC)
+        if (mps->server ? mps_begun(mps->server) != 0 : now - mps->checked_at < NSEC_PER_SEC)
                 return;
-        mps->looked_at = now;
+        mps->checked_at = now;
         server = mps_server(mps->control);
         if (mps->server) {
                 (void)snprintf(what, sizeof(what), "the server (process %d) is gone", mps->server);

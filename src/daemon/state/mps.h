@@ -32,7 +32,7 @@ struct mps {
         pid_t server;   /* that it has started; 0: none yet */
         pid_t quitter;  /* that tells it to end, and when that began */
         uint64_t quitter_begun;
-        nsec ending_since, retry_at, looked_at;
+        nsec ending_since, retry_at, checked_at;
         unsigned int n_failures; /* in a row */
         char failure[160];       /* why it could not be started; "": it could */
 };

@@ -128,7 +128,7 @@ static bool look(struct daemon *daemon, struct tenant *tenant)
         struct usage_segment_books books = { 0 };
         int r;
 
-        if (tenant->lease.place[0])
+        if (tenant->lease.directory[0])
                 keep_small(tenant->segment);
         r = usage_segment_scan(tenant->segment, tenant_place(tenant), tenant->lease.id, &books);
         if (r == 0) {
@@ -137,16 +137,16 @@ static bool look(struct daemon *daemon, struct tenant *tenant)
         }
         if (r == 0 && books.n_processes)
                 return false;
-        return tenant->lease.place[0] ? is_removed(tenant->segment) : tenant->source.fd < 0;
+        return tenant->lease.directory[0] ? is_removed(tenant->segment) : tenant->source.fd < 0;
 }
 
 /* The same socket under one more name; where it cannot be, programs stay as they are. A new daemon has a new socket. */
 static int link_attach_socket(const struct daemon *daemon, const struct tenant *tenant)
 {
-        char from[sizeof(daemon->settings.dir) + 16], to[sizeof(tenant->lease.place) + 16];
+        char from[sizeof(daemon->settings.dir) + 16], to[sizeof(tenant->lease.directory) + 16];
 
         (void)snprintf(from, sizeof(from), "%s/attach.sock", daemon->settings.dir);
-        (void)snprintf(to, sizeof(to), "%s/attach.sock", tenant->lease.place);
+        (void)snprintf(to, sizeof(to), "%s/attach.sock", tenant->lease.directory);
         if (unlink(to) < 0 && errno != ENOENT)
                 return -errno;
         return link(from, to) < 0 ? -errno : 0;
@@ -162,9 +162,9 @@ void preloads_tick(struct daemon *daemon)
                         (void)link_attach_socket(daemon, t);
                         t->wants_attach_socket = false;
                 }
-                if (t->lease.enforcement != ENFORCEMENT_PRELOAD || now - t->looked_at < LOOK_PERIOD)
+                if (t->lease.enforcement != ENFORCEMENT_PRELOAD || now - t->checked_at < LOOK_PERIOD)
                         continue;
-                t->looked_at = now;
+                t->checked_at = now;
                 if (t->segment < 0 ? t->state == TENANT_AWAITED && now - t->state_since > RETURN_TIME : look(daemon, t))
                         end(daemon, t);
         }
@@ -187,7 +187,7 @@ static void on_word(struct loop_source *source, uint32_t events)
                 return;
         loop_drop(daemon->loop, source);
         closep(&source->fd);
-        tenant->looked_at = 0; /* now */
+        tenant->checked_at = 0; /* now */
 }
 
 static int listen_to(struct daemon *daemon, struct tenant *tenant, int socket)
@@ -220,7 +220,7 @@ static int fill_attach(const struct daemon *daemon, const struct tenant *tenant,
                                                  LEASE_DESCRIPTOR_ATTACH_AUTO;
         if (ret->attach == LEASE_DESCRIPTOR_ATTACH_NEVER)
                 return 0;
-        if (tenant->lease.place[0])
+        if (tenant->lease.directory[0])
                 (void)snprintf(ret->listening_socket, sizeof(ret->listening_socket), "%s",
                                LEASE_DESCRIPTOR_MOUNT_DIR "/attach.sock");
         else if (snprintf(ret->listening_socket, sizeof(ret->listening_socket), "%s/attach.sock",
@@ -263,25 +263,25 @@ static int fill_page(const struct daemon *daemon, struct tenant *tenant, struct 
 static int make(const struct daemon *daemon, struct tenant *tenant, struct lease_descriptor *descriptor, int *ret_page,
                 struct err *err)
 {
-        char path[sizeof(tenant->lease.place) + 16];
+        char path[sizeof(tenant->lease.directory) + 16];
         int r;
 
-        if (!tenant->lease.place[0]) {
+        if (!tenant->lease.directory[0]) {
                 if ((r = lease_descriptor_new(descriptor, ret_page)) < 0 ||
                     (r = usage_segment_new(descriptor->tenancy, &tenant->segment)) < 0)
                         return err_set(err, r, "writing the lease for libsublet.so");
                 return 0;
         }
-        r = lease_directory_make(tenant->lease.place, descriptor, err);
+        r = lease_directory_make(tenant->lease.directory, descriptor, err);
         if (r < 0)
                 return r;
-        (void)snprintf(path, sizeof(path), "%s/region", tenant->lease.place);
+        (void)snprintf(path, sizeof(path), "%s/region", tenant->lease.directory);
         tenant->segment = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
         if (descriptor->attach != LEASE_DESCRIPTOR_ATTACH_NEVER && (r = link_attach_socket(daemon, tenant)) < 0 &&
             descriptor->attach == LEASE_DESCRIPTOR_ATTACH_REQUIRED) {
-                (void)lease_directory_remove(tenant->lease.place, NULL);
+                (void)lease_directory_remove(tenant->lease.directory, NULL);
                 return err_set(err, r, "putting attach.sock into %s (it must be on the file system of %s)",
-                               tenant->lease.place, daemon->settings.dir);
+                               tenant->lease.directory, daemon->settings.dir);
         }
         return tenant->segment < 0 ? err_set(err, -errno, "opening %s", path) : 0;
 }
@@ -334,7 +334,7 @@ int preloads_start(struct daemon *daemon, struct tenant *tenant, const struct me
                 return r;
         }
         begin(daemon, tenant);
-        event_tell(daemon, EVENT_TENANT_STARTED, tenant, -1, "%s, user %u, plane preload", tenant->lease.command,
+        event_emit(daemon, EVENT_TENANT_STARTED, tenant, -1, "%s, user %u, plane preload", tenant->lease.command,
                    tenant->lease.owner);
         return 0;
 }
@@ -383,7 +383,7 @@ static int take_back(struct daemon *daemon, struct message *message, int socket,
         tenant = tenants_find_id(&daemon->tenants, descriptor->tenancy);
         if (!tenant)
                 return -ENOENT;
-        if (tenant->lease.enforcement != ENFORCEMENT_PRELOAD || tenant->lease.place[0] ||
+        if (tenant->lease.enforcement != ENFORCEMENT_PRELOAD || tenant->lease.directory[0] ||
             tenant->lease.owner != who->uid)
                 return -EPERM;
         forget_socket(daemon, tenant, who->pid);
@@ -413,12 +413,12 @@ int preloads_return(struct daemon *daemon, struct message *message, int socket, 
 
 static int open_place(const struct tenant *tenant, struct lease_descriptor *descriptor, int *ret_region)
 {
-        char path[sizeof(tenant->lease.place) + 16];
+        char path[sizeof(tenant->lease.directory) + 16];
         _cleanup_(closep) int fd = -1;
 
-        (void)snprintf(path, sizeof(path), "%s/page", tenant->lease.place);
+        (void)snprintf(path, sizeof(path), "%s/page", tenant->lease.directory);
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        (void)snprintf(path, sizeof(path), "%s/region", tenant->lease.place);
+        (void)snprintf(path, sizeof(path), "%s/region", tenant->lease.directory);
         *ret_region = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
         if (fd < 0 || *ret_region < 0 || pread(fd, descriptor, sizeof(*descriptor), 0) != sizeof(*descriptor))
                 return -ENOENT;
@@ -432,7 +432,7 @@ void preloads_recover(struct daemon *daemon, struct tenant *tenant)
         _cleanup_(closep) int segment = -1;
         int r;
 
-        if (!tenant->lease.place[0])
+        if (!tenant->lease.directory[0])
                 return; /* its run is awaited, or its shim */
         r = descriptor ? open_place(tenant, descriptor, &segment) : -ENOMEM;
         if (r == 0 && tenant->lease.enforcement == ENFORCEMENT_ATTACHED) {
@@ -452,7 +452,7 @@ void preloads_recover(struct daemon *daemon, struct tenant *tenant)
 /* A container that is started again: its directory is still there, and its first process attaches anew. */
 bool preloads_resume(struct daemon *daemon, struct tenant *tenant)
 {
-        if (tenant->lease.enforcement != ENFORCEMENT_ATTACHED || tenant->segment < 0 || !tenant->lease.place[0] ||
+        if (tenant->lease.enforcement != ENFORCEMENT_ATTACHED || tenant->segment < 0 || !tenant->lease.directory[0] ||
             is_removed(tenant->segment))
                 return false;
         control_block_unmap(tenant->control);
@@ -461,7 +461,7 @@ bool preloads_resume(struct daemon *daemon, struct tenant *tenant)
                 return false;
         tenant->lease.enforcement = ENFORCEMENT_PRELOAD;
         tenant->shim = 0;
-        tenant->is_ended_told = false;
+        tenant->is_end_received = false;
         begin(daemon, tenant);
         usage_restart(daemon, tenant);
         return true;
@@ -472,7 +472,7 @@ bool preloads_resume(struct daemon *daemon, struct tenant *tenant)
 /* A directory goes with its tenancy; what has it mounted can make no new process with a lease. */
 int preloads_end(struct tenant *tenant)
 {
-        int r = tenant->lease.place[0] ? lease_directory_remove(tenant->lease.place, NULL) : 0;
+        int r = tenant->lease.directory[0] ? lease_directory_remove(tenant->lease.directory, NULL) : 0;
 
-        return tenant->lease.enforcement != ENFORCEMENT_PRELOAD || !tenant->lease.place[0] ? shims_end(tenant) : r;
+        return tenant->lease.enforcement != ENFORCEMENT_PRELOAD || !tenant->lease.directory[0] ? shims_end(tenant) : r;
 }

@@ -58,7 +58,7 @@ void shims_finish(struct daemon *daemon, struct tenant *tenant)
         if (daemon->store)
                 daemon_store_result(
                         daemon, store_tenant_end(daemon->store, tenant->lease.id, clock_realtime(), tenant->report));
-        event_tell(daemon, EVENT_TENANT_ENDED, tenant, -1, "after %lld s",
+        event_emit(daemon, EVENT_TENANT_ENDED, tenant, -1, "after %lld s",
                    (long long)((clock_realtime() - tenant->since) / NSEC_PER_SEC));
         tenants_take(&daemon->tenants, tenant);
         tenant_free(tenant);
@@ -78,7 +78,7 @@ static void join_sched(struct daemon *daemon, struct tenant *tenant)
                                             .class = tenant->lease.class };
 
                 if (daemon->devices[i].sched && tenant_has(tenant, i) && sched_add(daemon->devices[i].sched, &row) < 0)
-                        event_tell(daemon, EVENT_TENANT_NOT_SWITCHED, tenant, (int)i, "it cannot be put on the list");
+                        event_emit(daemon, EVENT_TENANT_NOT_SWITCHED, tenant, (int)i, "it cannot be put on the list");
         }
 }
 
@@ -122,7 +122,7 @@ static int on_hello(struct daemon *daemon, struct tenant *tenant, struct message
         daemon_divide(daemon);
         join_sched(daemon, tenant);
         if (!is_back)
-                event_tell(daemon,
+                event_emit(daemon,
                            tenant->lease.enforcement == ENFORCEMENT_ATTACHED ? EVENT_TENANT_ATTACHED :
                                                                                EVENT_TENANT_STARTED,
                            tenant, -1, "%s, user %u", tenant->lease.command, tenant->lease.owner);
@@ -147,7 +147,7 @@ static void on_event(struct daemon *daemon, struct tenant *tenant, const json_t 
         if (tenant->told[kind].n_dropped)
                 (void)snprintf(more, sizeof(more), " (and %llu more before)",
                                (unsigned long long)tenant->told[kind].n_dropped);
-        event_tell(daemon, kind, tenant, -1, "process %lld: %s%s", (long long)message_number(body, "process", 0),
+        event_emit(daemon, kind, tenant, -1, "process %lld: %s%s", (long long)message_number(body, "process", 0),
                    message_text(body, "text", ""), more);
         tenant->told[kind].at = now;
         tenant->told[kind].n_dropped = 0;
@@ -165,7 +165,7 @@ static void on_ended(struct tenant *tenant, const json_t *body)
 {
         const json_t *report = json_object_get(body, "report");
 
-        tenant->is_ended_told = true;
+        tenant->is_end_received = true;
         free(tenant->report);
         tenant->report = report ? json_dumps(report, JSON_COMPACT) : NULL;
 }
@@ -184,7 +184,7 @@ static int hear(struct daemon *daemon, struct tenant *tenant, struct message *me
         else if (!strcmp(type, "ended"))
                 on_ended(tenant, message->body);
         else if (!strcmp(type, "failed"))
-                event_tell(daemon, EVENT_GATE_FAILED, tenant, -1, "%s", message_text(message->body, "text", ""));
+                event_emit(daemon, EVENT_GATE_FAILED, tenant, -1, "%s", message_text(message->body, "text", ""));
         return 0;
 }
 
@@ -209,14 +209,14 @@ static bool is_gone(pid_t process)
 
 static void lose(struct daemon *daemon, struct tenant *tenant)
 {
-        event_tell(daemon, EVENT_KEEPER_DIED, tenant, -1, "process %d", tenant->shim);
+        event_emit(daemon, EVENT_KEEPER_DIED, tenant, -1, "process %d", tenant->shim);
         shims_finish(daemon, tenant);
 }
 
 static void on_hangup(struct daemon *daemon, struct tenant *tenant)
 {
         hang_up(daemon, tenant);
-        if (tenant->is_ended_told) {
+        if (tenant->is_end_received) {
                 shims_finish(daemon, tenant);
                 return;
         }
@@ -379,7 +379,7 @@ static unsigned int count_awaited(const struct daemon *daemon)
 static void end_recovery(struct daemon *daemon, unsigned int n_awaited)
 {
         daemon->is_recovering = false;
-        event_tell(daemon, EVENT_DAEMON_RECOVERED, NULL, -1, "%zu tenants, %u still awaited", daemon->tenants.n,
+        event_emit(daemon, EVENT_DAEMON_RECOVERED, NULL, -1, "%zu tenants, %u still awaited", daemon->tenants.n,
                    n_awaited);
 }
 
@@ -403,7 +403,7 @@ static int hear_rest(struct daemon *daemon, struct tenant *tenant)
 {
         int r = 0;
 
-        while (r == 0 && tenant->source.fd >= 0 && !tenant->is_ended_told) {
+        while (r == 0 && tenant->source.fd >= 0 && !tenant->is_end_received) {
                 struct message message;
                 int got = message_receive(tenant->source.fd, &message);
 
@@ -421,12 +421,12 @@ void shims_settle(struct daemon *daemon)
 {
         for (struct tenant *t = daemon->tenants.first, *next; t; t = next) {
                 next = t->next;
-                if (t->lease.enforcement == ENFORCEMENT_PRELOAD || t->lease.place[0] ||
+                if (t->lease.enforcement == ENFORCEMENT_PRELOAD || t->lease.directory[0] ||
                     (t->control && !t->control->has_ended))
                         continue;
                 if (hear_rest(daemon, t) < 0)
                         on_hangup(daemon, t);
-                else if (t->is_ended_told)
+                else if (t->is_end_received)
                         shims_finish(daemon, t);
         }
 }
@@ -441,7 +441,7 @@ void shims_reap(struct daemon *daemon)
                 if (!tenant)
                         continue;
                 (void)hear_rest(daemon, tenant);
-                if (tenant->is_ended_told)
+                if (tenant->is_end_received)
                         shims_finish(daemon, tenant);
                 else
                         lose(daemon, tenant);

@@ -20,7 +20,7 @@ enum {
 
 /* Gives the shim one more filter of its tenant's; the descriptor stays the caller's. 0; SHIMS_E_LATER; -errno. */
 int shims_join(struct tenant *tenant, int listener);
-void shims_tell(struct tenant *tenant, const struct event *event);
+void shims_send_event(struct tenant *tenant, const struct event *event);
 void shims_tick(struct daemon *daemon);    /* looks after those who are awaited */
 void shims_settle(struct daemon *daemon);  /* ends the tenancies whose shims have said that they ended */
 void shims_reap(struct daemon *daemon);    /* on SIGCHLD */

@@ -44,7 +44,7 @@ int shims_end(struct tenant *tenant)
         return r <= 0 ? r : -EAGAIN;
 }
 
-void shims_tell(struct tenant *tenant, const struct event *event)
+void shims_send_event(struct tenant *tenant, const struct event *event)
 {
         json_t *body = message_new("event");
 

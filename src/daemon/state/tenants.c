@@ -15,7 +15,7 @@
 
 enum lease_descriptor_place tenant_place(const struct tenant *tenant)
 {
-        return tenant->lease.place[0] ? LEASE_DESCRIPTOR_MOUNTED : LEASE_DESCRIPTOR_INHERITED;
+        return tenant->lease.directory[0] ? LEASE_DESCRIPTOR_MOUNTED : LEASE_DESCRIPTOR_INHERITED;
 }
 
 bool tenant_has(const struct tenant *tenant, unsigned int device)

@@ -56,10 +56,10 @@ struct tenant {
         bool is_attaching;                     /* a process of it was told to hand itself over */
         bool wants_attach_socket;              /* attach.sock of this daemon is to be put into its directory */
         int attach_error;                      /* why the latest attempt was none: an errno, or 0 */
-        nsec looked_at;                        /* at the usage segment */
+        nsec checked_at;                       /* at the usage segment */
         struct loop_source source;             /* its shim's socket, or until that is there run's; fd -1: none */
         void *owner;                           /* of the source's callback */
-        bool is_ended_told;                    /* the shim has said «ended» */
+        bool is_end_received;                  /* the shim has said «ended» */
         char *report;                          /* with that; JSON */
 
         permille share;               /* effective, on all its devices */

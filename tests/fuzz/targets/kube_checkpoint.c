@@ -1,7 +1,7 @@
 /* Kubelet's checkpoint, and beside it (after a NUL) a pod of the API server's: what comes of both is a table that the daemon could be told. */
 #include "base/cleanup.h"
-#include "kube/allocations.h"
-#include "kube/plugin_leases.h"
+#include "kube/plugin/allocations.h"
+#include "kube/plugin/plugin_leases.h"
 
 #include <assert.h>
 #include <stdint.h>

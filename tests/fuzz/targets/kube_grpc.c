@@ -1,6 +1,6 @@
 /* Frames of HTTP/2 on a real socket of the server: whatever comes, it ends, and gives back all that it took. */
 #include "base/cleanup.h"
-#include "kube/grpc.h"
+#include "kube/plugin/grpc.h"
 
 #include <assert.h>
 #include <stdio.h>

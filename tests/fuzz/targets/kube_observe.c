@@ -1,5 +1,5 @@
 /* What a daemon of the cluster says of its tenants, for `kubectl sublet`: whatever it is, sums stay within what they are of. */
-#include "kube/observe.h"
+#include "kube/kubectl/observe.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* An AdmissionReview of anybody's: whatever it is, both answers are whole, carry its uid, and a patch only names what is there. */
-#include "kube/review.h"
+#include "kube/webhook/review.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -19,7 +19,7 @@ static void check_container(const struct oci_container *container)
         require(container->id[0] && strlen(container->id) < sizeof(container->id) && !strchr(container->id, '/'));
         require(container->pid >= 0 && container->process >= 0);
         require(!container->bundle[0] || container->bundle[0] == '/');
-        require(!strpbrk(container->pod, "/\n \"") && !strpbrk(container->space, "/\n \"") &&
+        require(!strpbrk(container->pod, "/\n \"") && !strpbrk(container->namespace, "/\n \"") &&
                 !strpbrk(container->name, "/\n \"") && !strpbrk(container->container, "/\n \""));
         require(strlen(oci_container_format(container, line)) > 0);
 }

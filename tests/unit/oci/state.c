@@ -46,7 +46,7 @@ static void a_state_with_a_listener_names_pod_and_processes(void **state)
         assert_int_equal(container.pid, 4240);
         assert_int_equal(container.process, 4242);
         assert_string_equal(container.pod, "9f1d7d54-0a55-4f2e-8a55-6e2f6f6a2c11");
-        assert_string_equal(container.space, "shop");
+        assert_string_equal(container.namespace, "shop");
         assert_string_equal(container.name, "web-0");
         assert_string_equal(container.container, "main");
         assert_false(container.is_sandbox);

@@ -183,7 +183,7 @@ static void a_request_comes_back_as_it_was_sent(void **state)
         (void)state;
         was.enforcement = ENFORCEMENT_PRELOAD;
         (void)strcpy(was.attach, "required");
-        (void)strcpy(was.place, "/run/sublet-leases/a");
+        (void)strcpy(was.directory, "/run/sublet-leases/a");
         body = message_request_new(&was);
         assert_string_equal(json_string_value(json_object_get(body, "type")), "lease");
         assert_int_equal(message_request_parse(body, &is, &field), 0);
@@ -201,7 +201,7 @@ static void a_request_comes_back_as_it_was_sent(void **state)
         assert_int_equal(is.audit_ms, 250);
         assert_int_equal(is.enforcement, ENFORCEMENT_PRELOAD);
         assert_string_equal(is.attach, "required");
-        assert_string_equal(is.place, was.place);
+        assert_string_equal(is.directory, was.directory);
         json_decref(body);
 }
 
@@ -267,7 +267,7 @@ static void a_lease_comes_back_as_it_was_granted(void **state)
                                      .cap = 2,
                                      .class = TURNS_BATCH,
                                      .enforcement = ENFORCEMENT_ATTACHED,
-                                     .place = "/run/sublet-leases/a" },
+                                     .directory = "/run/sublet-leases/a" },
                              is;
         json_t *body, *again;
 

@@ -17,7 +17,7 @@ struct page_asset {
 extern const struct page_asset page_assets[];
 
 /* Content-Security-Policy of every asset: files of this origin only; no inline code or style, no frames. */
-#define LEASE_DESCRIPTOR_POLICY                                                                                        \
+#define PAGE_POLICY                                                                                                    \
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "                \
         "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -238,9 +238,9 @@ static void a_follower_gets_its_own_tenants_events_once(void **state)
         api_answer(daemon, &request, &response);
         assert_int_equal(response.wait, API_WAIT_EVENTS);
         assert_int_equal(api_follow(daemon, &response, lines, sizeof(lines)), 0);
-        event_tell(daemon, event_find("QUOTA_SHRANK"), tenants_find(&daemon->tenants, "annas"), 0, "one");
-        event_tell(daemon, event_find("QUOTA_SHRANK"), tenants_find(&daemon->tenants, "berts"), 0, "two");
-        event_tell(daemon, event_find("XID"), NULL, 0, "three\nlines \xff");
+        event_emit(daemon, event_find("QUOTA_SHRANK"), tenants_find(&daemon->tenants, "annas"), 0, "one");
+        event_emit(daemon, event_find("QUOTA_SHRANK"), tenants_find(&daemon->tenants, "berts"), 0, "two");
+        event_emit(daemon, event_find("XID"), NULL, 0, "three\nlines \xff");
         n = api_follow(daemon, &response, lines, sizeof(lines) - 1);
         lines[n] = '\0';
         assert_non_null(strstr(lines, "\"one\""));
@@ -257,7 +257,7 @@ static void a_follower_that_is_slow_misses_the_oldest_and_goes_on(void **state)
         size_t n, total = 0;
 
         for (int i = 0; i < EVENTS_KEPT + 50; i++)
-                event_tell(daemon, event_find("TENANT_ENDED"), NULL, -1, "%d", i);
+                event_emit(daemon, event_find("TENANT_ENDED"), NULL, -1, "%d", i);
         while ((n = api_follow(daemon, &slow, lines, sizeof(lines)))) {
                 assert_int_equal(lines[n - 1], '\n');
                 for (size_t i = 0; i < n; i++)

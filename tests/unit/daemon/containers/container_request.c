@@ -25,7 +25,7 @@ static int set_up(void **state)
         row[0] = (struct allocation){ .pod = "u1", .container = "main", .memory = { 8 * GIB }, .share = 300 };
         row[1] = (struct allocation){ .pod = "u1", .container = "two", .memory = { 4 * GIB, 2 * GIB } };
         container = (struct oci_container){
-                .id = "c1", .pod = "u1", .space = "shop", .name = "web-0", .container = "main"
+                .id = "c1", .pod = "u1", .namespace = "shop", .name = "web-0", .container = "main"
         };
         asked = (struct oci_request){ 0 };
         memset(&request, 0, sizeof(request));
@@ -205,11 +205,11 @@ static void no_pod_is_called_as_one_of_another_namespace(void **state)
         char real[64];
 
         (void)state;
-        (void)memset(container.space, 's', 60);
+        (void)memset(container.namespace, 's', 60);
         (void)strcpy(container.name, "shop.web-0");
         assert_int_equal(container_request(), 0);
         assert_string_equal(request.tenant, "sssssssssssssssssssssss_.shop.web-0.main");
-        (void)strcpy(container.space, "shop");
+        (void)strcpy(container.namespace, "shop");
         (void)memset(container.name, 'n', 48);
         container.name[48] = '\0'; /* all of it fits, just so */
         (void)strcpy(container.container, "ab");

@@ -219,10 +219,10 @@ static void nobody_fills_the_disk_with_events(void **state)
         int n[2] = { 0 };
 
         for (int i = 0; i < 10 * EVENTS_A_SECOND; i++)
-                event_tell(daemon, event_find("LEASE_REFUSED"), NULL, -1, "%d", i);
-        event_tell(daemon, event_find("XID"), NULL, 0, "what matters is kept");
+                event_emit(daemon, event_find("LEASE_REFUSED"), NULL, -1, "%d", i);
+        event_emit(daemon, event_find("XID"), NULL, 0, "what matters is kept");
         daemon->stored_since -= 2 * NSEC_PER_SEC;
-        event_tell(daemon, event_find("LEASE_REFUSED"), NULL, -1, "a second later");
+        event_emit(daemon, event_find("LEASE_REFUSED"), NULL, -1, "a second later");
         assert_int_equal(store_events_list(daemon->store, 0, NULL, -1, 10000, count_event, n), 0);
         assert_int_equal(n[0], EVENTS_A_SECOND + 3);
         assert_int_equal(n[1], 1);

@@ -280,14 +280,14 @@ static void the_smallest_free_instance_that_holds_it_is_leased(void **state)
         struct err err = { 0 };
 
         put_instances(daemon);
-        assert_int_equal(mig_place(daemon, &any, false, &err), 0);
+        assert_int_equal(mig_choose(daemon, &any, false, &err), 0);
         assert_string_equal(any.mig.uuid, "MIG-c");
         assert_false(any.devices[0].is_granted);
         assert_int_equal(any.devices[1].quota, 5 * GIB);
-        assert_int_equal(mig_place(daemon, &first, false, &err), 0);
+        assert_int_equal(mig_choose(daemon, &first, false, &err), 0);
         assert_string_equal(first.mig.uuid, "MIG-b");
         assert_int_equal(first.mig.gpu, 5);
-        assert_int_equal(mig_place(daemon, &large, true, &err), 0);
+        assert_int_equal(mig_choose(daemon, &large, true, &err), 0);
         assert_string_equal(large.mig.uuid, "MIG-b");
         assert_int_equal(large.devices[0].quota, 8 * GIB);
         assert_false(large.devices[1].is_granted);
@@ -303,15 +303,15 @@ static void a_gpu_instance_has_one_tenant(void **state)
         struct err err = { 0 };
 
         put_instances(daemon);
-        assert_int_equal(mig_place(daemon, &one, true, &err), 0);
+        assert_int_equal(mig_choose(daemon, &one, true, &err), 0);
         assert_int_equal(tenants_put(&daemon->tenants, &one, &tenant), 0);
-        assert_int_equal(mig_place(daemon, &two, true, &err), 0);
+        assert_int_equal(mig_choose(daemon, &two, true, &err), 0);
         assert_string_equal(two.mig.uuid, "MIG-b"); /* not d: it shares memory with c; not c's number on device 0 */
         assert_int_equal(tenants_put(&daemon->tenants, &two, &tenant), 0);
-        assert_int_equal(mig_place(daemon, &three, true, &err), 0);
+        assert_int_equal(mig_choose(daemon, &three, true, &err), 0);
         assert_string_equal(three.mig.uuid, "MIG-a");
         assert_int_equal(tenants_put(&daemon->tenants, &three, &tenant), 0);
-        assert_int_equal(mig_place(daemon, &four, true, &err), -ENOSPC);
+        assert_int_equal(mig_choose(daemon, &four, true, &err), -ENOSPC);
         assert_non_null(strstr(err.text, "all MIG instances are taken"));
 }
 
@@ -321,10 +321,10 @@ static void what_no_free_instance_holds_is_refused_with_what_is_free(void **stat
         struct daemon *daemon = *state;
         struct err err = { 0 };
 
-        assert_int_equal(mig_place(daemon, &lease, true, &err), -ENOSPC);
+        assert_int_equal(mig_choose(daemon, &lease, true, &err), -ENOSPC);
         assert_non_null(strstr(err.text, "no MIG instance is there"));
         put_instances(daemon);
-        assert_int_equal(mig_place(daemon, &lease, true, &err), -ENOSPC);
+        assert_int_equal(mig_choose(daemon, &lease, true, &err), -ENOSPC);
         assert_non_null(strstr(err.text, "free are: 20 GiB on device 0, 10 GiB on device 0;"));
 }
 
@@ -338,9 +338,9 @@ static void an_instance_has_no_share_cap_or_class(void **state)
         share.share = 300;
         cap.cap = 500;
         class.class = TURNS_LATENCY;
-        assert_int_equal(mig_place(daemon, &share, true, &err), -EINVAL);
-        assert_int_equal(mig_place(daemon, &cap, true, &err), -EINVAL);
-        assert_int_equal(mig_place(daemon, &class, true, &err), -EINVAL);
+        assert_int_equal(mig_choose(daemon, &share, true, &err), -EINVAL);
+        assert_int_equal(mig_choose(daemon, &cap, true, &err), -EINVAL);
+        assert_int_equal(mig_choose(daemon, &class, true, &err), -EINVAL);
 }
 
 int main(void)

@@ -1,0 +1,401 @@
+#include "kube/client/server.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <microhttpd.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+enum {
+        IDLE_SEC = 120,
+        STACK = 512 * 1024,
+        ROOM = 512 * 1024, /* of a connection: the names of 5,000 nodes at once */
+        PEM_MAX = 1 << 20,
+        VALUE = 136, /* bytes of one of jansson's, with its place in what holds it: measured, 2.14 */
+        UNIX_PREFIX = 5,
+};
+
+struct server {
+        struct server_settings settings;
+        struct MHD_Daemon *daemon;
+        int fd; /* where it listens; lent to the daemon */
+        struct certificate {
+                char *cert, *key; /* PEM */
+                struct timespec cert_time, key_time;
+        } tls;
+        _Atomic size_t bodies; /* bytes of calls that are being read or answered */
+};
+
+struct call {
+        char *body;
+        size_t size, room;
+        size_t parsed;        /* what its values may take, once it is read */
+        unsigned int refused; /* the status; 0: it is not */
+};
+
+/* ---- calls ------------------------------------------------------------------------------------- */
+
+void server_say(struct server_answer *answer, unsigned int status, const char *type, const char *text)
+{
+        answer->status = status;
+        answer->type = type;
+        answer->body = strdup(text);
+        answer->size = answer->body ? strlen(text) : 0;
+        if (!answer->body)
+                answer->status = 500;
+}
+
+/* False: there is no room, and the call is refused; for good if there never is. */
+static bool reserve(struct server *server, struct call *call, size_t more)
+{
+        if (atomic_fetch_add(&server->bodies, more) + more <= server->settings.bodies)
+                return true;
+        atomic_fetch_sub(&server->bodies, more);
+        call->refused = call->room + more > server->settings.bodies ? 413 : 503;
+        return false;
+}
+
+static void grow(struct server *server, struct call *call, size_t room)
+{
+        char *body;
+
+        if (!reserve(server, call, room - call->room))
+                return;
+        body = realloc(call->body, room);
+        if (!body) {
+                atomic_fetch_sub(&server->bodies, room - call->room);
+                call->refused = 503;
+                return;
+        }
+        call->body = body;
+        call->room = room;
+}
+
+static void take_body(struct server *server, struct call *call, const char *data, size_t size)
+{
+        if (size > SERVER_BODY - call->size)
+                call->refused = 413;
+        if (!call->refused && call->size + size + 1 > call->room)
+                grow(server, call, (call->size + size + 1) * 2);
+        if (call->refused)
+                return;
+        memcpy(call->body + call->size, data, size);
+        call->size += size;
+        call->body[call->size] = '\0';
+}
+
+/* Every value of a JSON text stands behind one of these, or begins it; a few too many are counted, in strings. */
+static size_t count_values(const char *text, size_t size)
+{
+        size_t n = 1;
+
+        for (size_t i = 0; i < size; i++)
+                n += text[i] == ',' || text[i] == ':' || text[i] == '[' || text[i] == '{';
+        return n;
+}
+
+/* Three letters may become a value of a hundred bytes: that has to fit, too, before it is read. */
+static void weigh(struct server *server, struct call *call)
+{
+        size_t more = count_values(call->body ? call->body : "", call->size) * VALUE + call->size;
+
+        if (!call->refused && reserve(server, call, more))
+                call->parsed = more;
+}
+
+static enum MHD_Result send_answer(struct MHD_Connection *connection, struct server_answer *answer)
+{
+        struct MHD_Response *response =
+                MHD_create_response_from_buffer(answer->size, answer->body, MHD_RESPMEM_MUST_FREE);
+        enum MHD_Result r;
+
+        if (!response) {
+                free(answer->body);
+                return MHD_NO;
+        }
+        (void)MHD_add_response_header(response, "Content-Type", answer->type ? answer->type : "application/json");
+        (void)MHD_add_response_header(response, "Cache-Control", "no-store");
+        r = MHD_queue_response(connection, answer->status ? answer->status : 200, response);
+        MHD_destroy_response(response);
+        return r;
+}
+
+/* Called with the head, each piece of the body, and at its end. */
+static enum MHD_Result on_call(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                               const char *version, const char *data, size_t *size, void **state)
+{
+        struct server *server = context;
+        struct call *call = *state;
+        struct server_answer answer = { 0 };
+
+        (void)version;
+        if (!call) {
+                *state = calloc(1, sizeof(*call));
+                return *state ? MHD_YES : MHD_NO;
+        }
+        if (*size) {
+                take_body(server, call, data, *size);
+                *size = 0;
+                return MHD_YES;
+        }
+        weigh(server, call);
+        if (call->refused)
+                server_say(&answer, call->refused, NULL,
+                           call->refused == 413 ? "{\"error\":\"the body is too large (a scheduler with "
+                                                  "nodeCacheCapable sends names only)\"}\n" :
+                                                  "{\"error\":\"too many large calls at once: try again\"}\n");
+        else
+                server->settings.handle(server->settings.context,
+                                        &(struct server_call){ !strcmp(method, "HEAD") ? "GET" : method, url,
+                                                               call->body ? call->body : "", call->size },
+                                        &answer);
+        return send_answer(connection, &answer);
+}
+
+static void on_done(void *context, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode how)
+{
+        struct server *server = context;
+        struct call *call = *state;
+
+        (void)connection, (void)how;
+        if (call) {
+                atomic_fetch_sub(&server->bodies, call->room + call->parsed);
+                free(call->body);
+        }
+        free(call);
+        *state = NULL;
+}
+
+/* ---- the certificate --------------------------------------------------------------------------- */
+
+static int read_pem(const char *path, char **ret, struct timespec *ret_time, struct err *err)
+{
+        _cleanup_(freep) char *text = malloc(PEM_MAX);
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+        struct stat status;
+        ssize_t n = 0;
+
+        if (!text)
+                return err_set(err, -ENOMEM, "reading %s", path);
+        if (fd < 0 || fstat(fd, &status) < 0 || (n = read(fd, text, PEM_MAX - 1)) < 0)
+                return err_set(err, -errno, "reading %s", path);
+        text[n] = '\0';
+        *ret = TAKE(text);
+        *ret_time = status.st_mtim;
+        return 0;
+}
+
+static void certificate_free(struct certificate *tls)
+{
+        free(tls->cert);
+        free(tls->key);
+}
+
+static bool is_same(const struct timespec *a, const struct timespec *b)
+{
+        return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/* ---- opening ----------------------------------------------------------------------------------- */
+
+static int start_daemon(struct server *server, char *cert, char *key, struct err *err)
+{
+        unsigned int flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
+                             MHD_USE_ITC | (cert ? (unsigned int)MHD_USE_TLS : 0);
+        const struct MHD_OptionItem tls[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, cert },
+                                              { MHD_OPTION_HTTPS_MEM_KEY, 0, key },
+                                              { MHD_OPTION_END, 0, NULL } };
+
+        server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_call, server, MHD_OPTION_LISTEN_SOCKET, server->fd,
+                                          MHD_OPTION_NOTIFY_COMPLETED, on_done, server, MHD_OPTION_CONNECTION_LIMIT,
+                                          (unsigned int)SERVER_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+                                          (unsigned int)SERVER_CONNECTIONS_EACH, MHD_OPTION_CONNECTION_TIMEOUT,
+                                          (unsigned int)IDLE_SEC, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)ROOM,
+                                          MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK,
+                                          cert ? MHD_OPTION_ARRAY : MHD_OPTION_END, tls, MHD_OPTION_END);
+        return server->daemon ? 0 :
+                                err_say(err, -EIO, "the HTTP server does not start%s",
+                                        cert ? ": is the certificate one, and the key its?" : "");
+}
+
+/* libmicrohttpd closes the socket that it is given: it gets a duplicate, and ours lives on. */
+static int start_on_duplicate(struct server *server, struct err *err)
+{
+        int fd = fcntl(server->fd, F_DUPFD_CLOEXEC, 3), ours = server->fd, r;
+
+        if (fd < 0)
+                return err_set(err, -errno, "the HTTP server");
+        server->fd = fd;
+        r = start_daemon(server, server->tls.cert, server->tls.key, err);
+        server->fd = ours;
+        if (r < 0)
+                (void)close(fd);
+        return r;
+}
+
+static int listen_unix(const char *path, struct err *err)
+{
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (strlen(path) >= sizeof(address.sun_path))
+                return err_say(err, -ENAMETOOLONG, "--listen unix:%s: too long", path);
+        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+        (void)unlink(path);
+        if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, SOMAXCONN) < 0)
+                return err_set(err, -errno, "listening on %s", path);
+        return TAKE_FD(fd);
+}
+
+static int open_address(const struct addrinfo *at, unsigned int *ret_port)
+{
+        union {
+                struct sockaddr any;
+                struct sockaddr_storage room;
+        } own = { 0 };
+        socklen_t size = sizeof(own);
+        char port[8] = "0";
+        int one = 1;
+        _cleanup_(closep) int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+            bind(fd, at->ai_addr, at->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0 ||
+            getsockname(fd, &own.any, &size) < 0)
+                return -errno;
+        (void)getnameinfo(&own.any, size, NULL, 0, port, sizeof(port), NI_NUMERICSERV);
+        *ret_port = (unsigned int)strtoul(port, NULL, 10);
+        return TAKE_FD(fd);
+}
+
+static int listen_tcp(const char *where, unsigned int *ret_port, struct err *err)
+{
+        const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+        const char *colon = strrchr(where, ':');
+        bool is_bracketed = where[0] == '[';
+        struct addrinfo *found = NULL;
+        char host[256];
+        int r;
+
+        if (!colon || !colon[1])
+                return err_say(err, -EINVAL, "--listen %s: an address and a port, such as 0.0.0.0:12345", where);
+        (void)snprintf(host, sizeof(host), "%.*s", (int)(colon - where) - 2 * is_bracketed, where + is_bracketed);
+        r = getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &found);
+        if (r)
+                return err_say(err, -EINVAL, "--listen %s: %s", where, gai_strerror(r));
+        r = open_address(found, ret_port);
+        freeaddrinfo(found);
+        return r < 0 ? err_set(err, r, "--listen %s", where) : r;
+}
+
+static int load(struct server *server, struct err *err)
+{
+        int r = 0;
+
+        if (!server->settings.cert_file)
+                return 0;
+        r = read_pem(server->settings.cert_file, &server->tls.cert, &server->tls.cert_time, err);
+        return r < 0 ? r : read_pem(server->settings.key_file, &server->tls.key, &server->tls.key_time, err);
+}
+
+int server_new(const struct server_settings *settings, struct server **ret, unsigned int *ret_port, struct err *err)
+{
+        struct server *server = calloc(1, sizeof(*server));
+        int r;
+
+        if (!server)
+                return err_set(err, -ENOMEM, "the HTTP server");
+        *server = (struct server){ .settings = *settings, .fd = -1 };
+        *ret_port = 0;
+        r = load(server, err);
+        if (r == 0 && !strncmp(settings->listen, "unix:", UNIX_PREFIX))
+                r = server->fd = listen_unix(settings->listen + UNIX_PREFIX, err);
+        else if (r == 0)
+                r = server->fd = listen_tcp(settings->listen, ret_port, err);
+        if (r >= 0)
+                r = start_on_duplicate(server, err);
+        if (r < 0) {
+                (void)server_free(server);
+                return r;
+        }
+        *ret = server;
+        return 0;
+}
+
+struct server *server_free(struct server *server)
+{
+        if (!server)
+                return NULL;
+        if (server->daemon)
+                MHD_stop_daemon(server->daemon);
+        closep(&server->fd);
+        certificate_free(&server->tls);
+        free(server);
+        return NULL;
+}
+
+/* The new server listens before the old one ends, on the same socket: nobody is refused. */
+int server_refresh(struct server *server, struct err *err)
+{
+        struct MHD_Daemon *daemon = server->daemon;
+        struct certificate tls = server->tls;
+        struct stat cert, key;
+        int r;
+
+        if (!server->settings.cert_file || stat(server->settings.cert_file, &cert) < 0 ||
+            stat(server->settings.key_file, &key) < 0 ||
+            (is_same(&cert.st_mtim, &server->tls.cert_time) && is_same(&key.st_mtim, &server->tls.key_time)))
+                return 0;
+        server->tls = (struct certificate){ 0 };
+        r = load(server, err);
+        if (r == 0)
+                r = start_on_duplicate(server, err);
+        if (r < 0) { /* half of a pair is there: the next look finds the other */
+                certificate_free(&server->tls);
+                server->tls = tls;
+                server->daemon = daemon;
+                return r;
+        }
+        MHD_stop_daemon(daemon);
+        certificate_free(&tls);
+        return 1;
+}
+
+/* ---- until a signal ---------------------------------------------------------------------------- */
+
+static void ends(sigset_t *set)
+{
+        (void)sigemptyset(set);
+        (void)sigaddset(set, SIGINT);
+        (void)sigaddset(set, SIGTERM);
+}
+
+void server_block_signals(void)
+{
+        sigset_t set;
+
+        ends(&set);
+        (void)sigaddset(&set, SIGPIPE);
+        (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+void server_wait(void (*each)(void *context), void *context, nsec period)
+{
+        const struct timespec time = { period / NSEC_PER_SEC, period % NSEC_PER_SEC };
+        sigset_t set;
+
+        ends(&set);
+        while (sigtimedwait(&set, NULL, &time) < 0)
+                if (each)
+                        each(context);
+}

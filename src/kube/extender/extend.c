@@ -1,0 +1,276 @@
+/*
+ * The scheduler asks twice for each pod, filter and prioritize, and pods come in rows of the same shape. So what is found
+ * out about a node for a shape stands on it until something there is counted anew: of 5,000 nodes those are looked into that
+ * have changed, the others are a look-up by name.
+ */
+#include "kube/extender/extend.h"
+
+#include "kube/extender/writer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct placement_request request_of(const struct object_pod *pod)
+{
+        return (struct placement_request){ pod->wants, pod->n_wants, pod->is_together };
+}
+
+/* ---- why not ----------------------------------------------------------------------------------- */
+
+static void largest(const struct cluster_node *node, bytes *ret_total, bytes *ret_free, size_t *ret_at)
+{
+        *ret_total = *ret_free = 0;
+        *ret_at = 0;
+        for (size_t i = 0; i < node->n_devices; i++) {
+                bytes free = placement_free(&node->devices[i]);
+
+                if (!node->devices[i].is_unhealthy && node->devices[i].total > *ret_total)
+                        *ret_total = node->devices[i].total;
+                if (free > *ret_free) {
+                        *ret_free = free;
+                        *ret_at = i;
+                }
+        }
+}
+
+static void wanted(const struct object_pod *pod, bytes *ret_most, unsigned int *ret_share)
+{
+        *ret_most = 0;
+        *ret_share = 0;
+        for (size_t i = 0; i < pod->n_wants; i++) {
+                if (pod->is_together)
+                        *ret_most += pod->wants[i].memory;
+                else if (pod->wants[i].memory > *ret_most)
+                        *ret_most = pod->wants[i].memory;
+                if (pod->wants[i].share > *ret_share)
+                        *ret_share = pod->wants[i].share;
+        }
+}
+
+/* node: NULL if it is not known. */
+static void format_reason(const struct cluster_node *node, const struct object_pod *pod, int outcome,
+                          char why[static EXTEND_WHY])
+{
+        char a[BYTES_TEXT], b[BYTES_TEXT];
+        bytes most, total, free;
+        unsigned int share;
+        size_t at;
+
+        if (pod->problem || !node) {
+                (void)snprintf(why, EXTEND_WHY, "%s", pod->problem ? pod->problem : "the node is not known yet");
+                return;
+        }
+        wanted(pod, &most, &share);
+        largest(node, &total, &free, &at);
+        switch (outcome) {
+        case PLACEMENT_E_NONE:
+                (void)snprintf(why, EXTEND_WHY, "%s", node->problem ? node->problem : "it has no GPU memory to rent");
+                break;
+        case PLACEMENT_E_LARGE:
+                (void)snprintf(why, EXTEND_WHY,
+                               "%s of GPU memory asked for on one device, its largest healthy one has %s",
+                               bytes_format(most, a), bytes_format(total, b));
+                break;
+        case PLACEMENT_E_FULL:
+                (void)snprintf(why, EXTEND_WHY,
+                               "%s of GPU memory asked for on one device, the most free is %s (device %zu)",
+                               bytes_format(most, a), bytes_format(free, b), at);
+                break;
+        case PLACEMENT_E_SHARE:
+                (void)snprintf(why, EXTEND_WHY, "no device has both %s of GPU memory and %u %% of its time free",
+                               bytes_format(most, a), share / (PLACEMENT_WHOLE / 100));
+                break;
+        default:
+                (void)snprintf(why, EXTEND_WHY, "each of its %zu GPU containers would fit, all of them do not",
+                               pod->n_wants);
+                break;
+        }
+}
+
+int extend_pick(const struct extend *extend, const char *name, const struct object_pod *pod, struct placement *ret,
+                char why[static EXTEND_WHY])
+{
+        const struct placement_request request = request_of(pod);
+        const struct cluster_node *node = cluster_node(&extend->cluster, name);
+        int outcome = PLACEMENT_E_NONE;
+
+        why[0] = '\0';
+        if (!pod->problem && !pod->n_wants) {
+                *ret = (struct placement){ 0 };
+                return PLACEMENT_OK;
+        }
+        if (node && !pod->problem)
+                outcome = placement_pick(&(struct placement_node){ node->devices, node->n_devices }, &request,
+                                         extend->policy, &extend->cluster.mix, ret);
+        if (outcome != PLACEMENT_OK)
+                format_reason(node, pod, outcome, why);
+        return outcome;
+}
+
+/* ---- what is remembered ------------------------------------------------------------------------ */
+
+static bool is_same_shape(const struct extend *extend, const struct object_pod *pod)
+{
+        return extend->shape && extend->n_wants == pod->n_wants && extend->is_together == pod->is_together &&
+               !memcmp(extend->wants, pod->wants, pod->n_wants * sizeof(*pod->wants)) &&
+               (extend->policy != PLACEMENT_FRAGMENT || extend->n_counted == extend->cluster.n_counted);
+}
+
+static void begin_shape(struct extend *extend, const struct object_pod *pod)
+{
+        if (is_same_shape(extend, pod))
+                return;
+        if (++extend->shape == 0) /* 0 is «nothing» */
+                extend->shape = 1;
+        memcpy(extend->wants, pod->wants, pod->n_wants * sizeof(*pod->wants));
+        extend->n_wants = pod->n_wants;
+        extend->is_together = pod->is_together;
+        extend->n_counted = extend->cluster.n_counted;
+}
+
+static struct cluster_memo evaluate_node(const struct extend *extend, const struct cluster_node *node)
+{
+        const struct placement_request request = { extend->wants, extend->n_wants, extend->is_together };
+        const struct placement_node view = { node->devices, node->n_devices };
+        struct cluster_memo memo = { .shape = extend->shape };
+        struct placement placement;
+
+        memo.outcome = (unsigned char)placement_pick(&view, &request, extend->policy, &extend->cluster.mix, &placement);
+        if (memo.outcome == PLACEMENT_OK)
+                memo.score = (unsigned char)placement_score(&view, &request, extend->policy, &extend->cluster.mix,
+                                                            &placement);
+        return memo;
+}
+
+/* Of a node that may not be known, for a pod that may be impossible. */
+static struct cluster_memo node_memo(const struct extend *extend, const struct object_pod *pod,
+                                     struct cluster_node *node)
+{
+        if (!pod->problem && !pod->n_wants)
+                return (struct cluster_memo){ 0 };
+        if (pod->problem || !node)
+                return (struct cluster_memo){ .outcome = PLACEMENT_E_NONE };
+        if (node->memo.shape != extend->shape)
+                node->memo = evaluate_node(extend, node);
+        return node->memo;
+}
+
+/* ---- filter, prioritize ------------------------------------------------------------------------ */
+
+static struct cluster_node *node_of(const struct extend *extend, const struct node_name *name)
+{
+        return cluster_node_sized(&extend->cluster, name->text, name->size);
+}
+
+static const char no_pod[] =
+        "{\"Nodes\":null,\"NodeNames\":[],\"FailedNodes\":{},\"Error\":\"the request has no Pod\"}";
+
+/* The lists of an answer, each as it grows. */
+struct verdict {
+        struct writer passed, items, failed, final;
+};
+
+static void append_failed(struct writer *to, const struct node_name *name, const char *why)
+{
+        writer_say(to, to->size ? "," : "{");
+        writer_string(to, name->text, name->size);
+        writer_say(to, ":\"");
+        writer_say(to, why);
+        writer_say(to, "\"");
+}
+
+static void append_passed(const struct extender_args *args, size_t i, struct verdict *to)
+{
+        _cleanup_(freep) char *item = NULL;
+
+        writer_say(&to->passed, to->passed.size ? "," : "[");
+        writer_string(&to->passed, args->names[i].text, args->names[i].size);
+        if (!args->items)
+                return;
+        item = json_dumps(json_array_get(args->items, i), JSON_COMPACT);
+        writer_say(&to->items, to->items.size ? "," : "{\"items\":[");
+        writer_say(&to->items, item ? item : "null");
+        to->items.is_broken |= !item;
+}
+
+/* What is final is in both maps: older schedulers read only one, newer ones let the other win. */
+static void filter_node(const struct extend *extend, const struct extender_args *args, size_t i, struct verdict *to)
+{
+        const struct node_name *name = &args->names[i];
+        struct cluster_node *node = name->text ? node_of(extend, name) : NULL;
+        const struct cluster_memo memo = node_memo(extend, &args->pod, node);
+        char why[EXTEND_WHY];
+
+        if (!name->text)
+                return;
+        if (memo.outcome == PLACEMENT_OK) {
+                append_passed(args, i, to);
+                return;
+        }
+        format_reason(node, &args->pod, memo.outcome, why);
+        append_failed(&to->failed, name, why);
+        if (memo.outcome == PLACEMENT_E_NONE || memo.outcome == PLACEMENT_E_LARGE)
+                append_failed(&to->final, name, why);
+}
+
+static char *verdict_take(struct verdict *verdict, bool is_whole, size_t *ret_size)
+{
+        struct writer all = { 0 };
+
+        writer_say(&all, "{\"Nodes\":");
+        writer_add(&all, &verdict->items);
+        writer_say(&all, !is_whole ? "null" : verdict->items.size ? "]}" : "{\"items\":[]}");
+        writer_say(&all, ",\"NodeNames\":");
+        writer_add(&all, &verdict->passed);
+        writer_say(&all, verdict->passed.size ? "],\"FailedNodes\":" : "[],\"FailedNodes\":");
+        writer_add(&all, &verdict->failed);
+        writer_say(&all,
+                   verdict->failed.size ? "},\"FailedAndUnresolvableNodes\":" : "{},\"FailedAndUnresolvableNodes\":");
+        writer_add(&all, &verdict->final);
+        writer_say(&all, verdict->final.size ? "},\"Error\":\"\"}" : "{},\"Error\":\"\"}");
+        return writer_take(&all, ret_size);
+}
+
+char *extend_filter(struct extend *extend, const struct extender_args *args, size_t *ret_size)
+{
+        struct verdict verdict = { 0 };
+        char *text;
+
+        if (!args->has_pod) {
+                *ret_size = sizeof(no_pod) - 1;
+                return strdup(no_pod);
+        }
+        begin_shape(extend, &args->pod);
+        for (size_t i = 0; i < args->n_names; i++)
+                filter_node(extend, args, i, &verdict);
+        text = verdict_take(&verdict, args->items != NULL, ret_size);
+        writer_done(&verdict.passed);
+        writer_done(&verdict.items);
+        writer_done(&verdict.failed);
+        writer_done(&verdict.final);
+        return text;
+}
+
+char *extend_prioritize(struct extend *extend, const struct extender_args *args, size_t *ret_size)
+{
+        _cleanup_(writer_done) struct writer to = { 0 };
+        bool is_first = true;
+
+        if (args->has_pod)
+                begin_shape(extend, &args->pod);
+        writer_say(&to, "[");
+        for (size_t i = 0; args->has_pod && i < args->n_names; i++) {
+                const struct node_name *name = &args->names[i];
+
+                if (!name->text)
+                        continue;
+                writer_say(&to, is_first ? "{\"Host\":" : ",{\"Host\":");
+                writer_string(&to, name->text, name->size);
+                writer_say(&to, ",\"Score\":");
+                writer_number(&to, node_memo(extend, &args->pod, node_of(extend, name)).score);
+                writer_say(&to, "}");
+                is_first = false;
+        }
+        writer_say(&to, "]");
+        return writer_take(&to, ret_size);
+}

@@ -1,0 +1,501 @@
+/*
+ * `sublet extender`: the scheduler asks, over HTTP, where a pod may go, where it should, and to bind it.
+ *
+ * Two threads keep a copy of nodes and pods (mirror.h), one holds the election (elect.h), and each connection has one of
+ * its own. All of them meet at one lock over the copy, which is held to decide and never to wait.
+ */
+#include "kube/extender/verbs.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "kube/extender/bind.h"
+#include "kube/client/informer.h"
+#include "kube/client/verb_options.h"
+#include "kube/client/server.h"
+#include "kube/extender/stats.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define GPUSHARE "/gpushare-scheduler"
+
+#define BODIES ((size_t)512 << 20) /* a filter call with 5,000 whole nodes takes 330; less than the manifest's limit */
+
+static const char usage[] =
+        "usage: sublet extender [OPTION...]\n"
+        "Answers kube-scheduler: which nodes have the GPU memory and time that a pod asks for on one device, which is\n"
+        "best, and binds the pod with the device written on it. POST /filter /prioritize /bind /preempt, also "
+        "below\n" GPUSHARE "; GET /inspect[/NODE] /metrics /healthz /readyz /version.\n\n";
+
+struct extender {
+        struct lock lock;
+        struct extend extend;
+        struct binder binder;
+        struct elect elect;
+        struct informer nodes, pods;
+        struct stats stats;
+        struct server *server;
+        struct api_settings api;
+        atomic_bool is_ending;
+        const char *listen, *cert, *key, *policy;
+};
+
+/* ---- what the mirrors say ---------------------------------------------------------------------- */
+
+static const char *meta(const json_t *object, const char *name)
+{
+        const char *text = json_string_value(json_object_get(json_object_get(object, "metadata"), name));
+
+        return text ? text : "";
+}
+
+static void begin_nodes(void *context)
+{
+        struct extender *e = context;
+        LOCKED(&e->lock);
+
+        cluster_list_begin(&e->extend.cluster, false);
+}
+
+static int put_node(void *context, const json_t *object)
+{
+        struct extender *e = context;
+        struct object_node node;
+        int r = object_node_read(object, e->extend.cluster.unit, &node);
+        LOCKED(&e->lock);
+
+        return r < 0 ? r : cluster_put_node(&e->extend.cluster, &node);
+}
+
+static void drop_node(void *context, const json_t *object)
+{
+        struct extender *e = context;
+        LOCKED(&e->lock);
+
+        cluster_drop_node(&e->extend.cluster, meta(object, "name"));
+}
+
+static void end_nodes(void *context)
+{
+        struct extender *e = context;
+        LOCKED(&e->lock);
+
+        cluster_list_end(&e->extend.cluster, false);
+}
+
+static void begin_pods(void *context)
+{
+        struct extender *e = context;
+        LOCKED(&e->lock);
+
+        cluster_list_begin(&e->extend.cluster, true);
+}
+
+static int put_pod(void *context, const json_t *object)
+{
+        struct extender *e = context;
+        struct object_pod pod;
+        int r = object_pod_read(object, e->extend.cluster.unit, &pod);
+        LOCKED(&e->lock);
+
+        return r < 0 ? r : cluster_put_pod(&e->extend.cluster, &pod);
+}
+
+static void drop_pod(void *context, const json_t *object)
+{
+        struct extender *e = context;
+        LOCKED(&e->lock);
+
+        cluster_drop_pod(&e->extend.cluster, meta(object, "uid"));
+}
+
+static void end_pods(void *context)
+{
+        struct extender *e = context;
+        LOCKED(&e->lock);
+
+        cluster_list_end(&e->extend.cluster, true);
+}
+
+static void log_line(void *context, const char *text)
+{
+        (void)context;
+        (void)fprintf(stderr, "sublet extender: %s\n", text);
+}
+
+/* The lease is ours: what we know may be old, so nothing is decided before it is new. */
+static void on_won(void *context)
+{
+        struct extender *e = context;
+
+        log_line(NULL, "this one decides now");
+        informer_renew(&e->nodes);
+        informer_renew(&e->pods);
+}
+
+static bool is_ready(struct extender *e)
+{
+        return elect_is_holder(&e->elect) && atomic_load(&e->nodes.is_synced) && atomic_load(&e->pods.is_synced);
+}
+
+/* ---- calls ------------------------------------------------------------------------------------- */
+
+static void answer_json(struct server_answer *answer, unsigned int status, json_t *json)
+{
+        answer->status = status;
+        answer->body = json ? json_dumps(json, JSON_COMPACT) : NULL;
+        answer->size = answer->body ? strlen(answer->body) : 0;
+        if (!answer->body)
+                answer->status = 500;
+        json_decref(json);
+}
+
+static char *preempt(struct extend *extend, const struct extender_args *args, size_t *ret_size)
+{
+        json_t *said = extend_preempt(extend, args);
+        char *text = said ? json_dumps(said, JSON_COMPACT) : NULL;
+
+        json_decref(said);
+        *ret_size = text ? strlen(text) : 0;
+        return text;
+}
+
+static const struct {
+        const char *path;
+        enum stats_verb verb;
+        int (*read)(const char *body, size_t size, bytes unit, struct extender_args *ret);
+        char *(*answer)(struct extend *extend, const struct extender_args *args, size_t *ret_size);
+} routes[] = {
+        { "/filter", STATS_FILTER, extender_args_read, extend_filter },
+        { "/prioritize", STATS_PRIORITIZE, extender_args_read, extend_prioritize },
+        { "/preempt", STATS_PREEMPT, extender_args_read_whole, preempt },
+};
+
+static void answer_scheduler(struct extender *e, const struct server_call *call, size_t which,
+                             struct server_answer *answer)
+{
+        _cleanup_(extender_args_done) struct extender_args args = { 0 };
+        nsec began = clock_now();
+        int r = routes[which].read(call->body, call->size, e->extend.cluster.unit, &args);
+
+        if (r == 0 && is_ready(e)) {
+                LOCKED(&e->lock);
+                answer->body = routes[which].answer(&e->extend, &args, &answer->size);
+        }
+        if (!answer->body)
+                server_say(answer, r == -EINVAL ? 400 : 503, NULL,
+                           r == -EINVAL ? "{\"Error\":\"the request is not a JSON object\"}" :
+                                          "{\"Error\":\"not ready, or another extender decides\"}");
+        stats_count(&e->stats, routes[which].verb, clock_now() - began, answer->status > 200);
+}
+
+static int bind_args(struct extender *e, const json_t *args, struct err *err)
+{
+        const struct bind_request request = { json_string_value(json_object_get(args, "PodName")),
+                                              json_string_value(json_object_get(args, "PodNamespace")),
+                                              json_string_value(json_object_get(args, "PodUID")),
+                                              json_string_value(json_object_get(args, "Node")) };
+
+        if (!is_ready(e))
+                return err_say(err, -EPERM, "not ready, or another extender decides");
+        return bind_pod(&e->binder, &request, err);
+}
+
+/* Anybody who reaches the port may say anything here: what is no name is no line of the log either. */
+static const char *shown(const json_t *args, const char *key)
+{
+        const char *text = json_string_value(json_object_get(args, key));
+
+        return text && *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.")] == '\0' ? text : "?";
+}
+
+/* gpushare's callers expect a failure as a status, the scheduler's as a text in a success. */
+static void answer_bind(struct extender *e, const struct server_call *call, bool is_gpushare,
+                        struct server_answer *answer)
+{
+        nsec began = clock_now();
+        json_t *args = json_loadb(call->body, call->size, 0, NULL);
+        struct err err = { 0 };
+        int r = bind_args(e, args, &err);
+
+        if (r < 0)
+                (void)fprintf(stderr, "sublet extender: binding %.63s/%.253s: %s\n", shown(args, "PodNamespace"),
+                              shown(args, "PodName"), err.text);
+        answer_json(answer, r < 0 && is_gpushare ? 500 : 200, json_pack("{s:s}", "Error", r < 0 ? err.text : ""));
+        json_decref(args);
+        stats_count(&e->stats, STATS_BIND, clock_now() - began, r < 0);
+}
+
+static void answer_inspect(struct extender *e, const char *node, struct server_answer *answer)
+{
+        nsec began = clock_now();
+        json_t *said;
+
+        lock_take(&e->lock);
+        said = extend_inspect(&e->extend, node);
+        lock_drop(&e->lock);
+        answer_json(answer, json_object_get(said, "error") ? 404 : 200, said);
+        stats_count(&e->stats, STATS_INSPECT, clock_now() - began, 0);
+}
+
+/* Sums over the devices, for the figures. */
+static void totals(struct extender *e, bytes *ret_total, bytes *ret_used, size_t *ret_unplaced)
+{
+        const struct cluster_node *node;
+
+        *ret_total = *ret_used = 0;
+        *ret_unplaced = 0;
+        for (size_t i = 0; (node = map_next(&e->extend.cluster.nodes, &i)) != NULL;)
+                for (; node; node = node->next) {
+                        for (size_t k = 0; k < node->n_devices; k++) {
+                                *ret_total += node->devices[k].total;
+                                *ret_used += node->devices[k].used;
+                        }
+                        for (const struct cluster_pod *p = node->pods; p; p = p->next_here)
+                                *ret_unplaced += !p->is_placed;
+                }
+}
+
+static void write_state(struct extender *e, FILE *to)
+{
+        bytes total, used;
+        size_t unplaced;
+        LOCKED(&e->lock);
+
+        totals(e, &total, &used, &unplaced);
+        (void)fprintf(to,
+                      "# TYPE sublet_extender_leader gauge\nsublet_extender_leader %d\n"
+                      "# TYPE sublet_extender_ready gauge\nsublet_extender_ready %d\n"
+                      "# TYPE sublet_extender_nodes gauge\nsublet_extender_nodes %zu\n"
+                      "# TYPE sublet_extender_pods gauge\nsublet_extender_pods %zu\n"
+                      "# TYPE sublet_extender_assumed_pods gauge\nsublet_extender_assumed_pods %zu\n"
+                      "# TYPE sublet_extender_unplaced_pods gauge\nsublet_extender_unplaced_pods %zu\n"
+                      "# TYPE sublet_extender_memory_bytes gauge\nsublet_extender_memory_bytes %llu\n"
+                      "# TYPE sublet_extender_memory_rented_bytes gauge\nsublet_extender_memory_rented_bytes %llu\n",
+                      elect_is_holder(&e->elect), is_ready(e), e->extend.cluster.n_nodes, e->extend.cluster.n_pods,
+                      e->extend.cluster.n_assumed, unplaced, (unsigned long long)total, (unsigned long long)used);
+}
+
+static void answer_metrics(struct extender *e, struct server_answer *answer)
+{
+        const struct informer *informers[] = { &e->nodes, &e->pods };
+        FILE *to = open_memstream(&answer->body, &answer->size);
+
+        if (!to) {
+                answer->status = 500;
+                return;
+        }
+        answer->type = "text/plain; version=0.0.4";
+        stats_write(&e->stats, to);
+        write_state(e, to);
+        (void)fprintf(to, "# TYPE sublet_extender_lists_total counter\n# TYPE sublet_extender_streams_total counter\n"
+                          "# TYPE sublet_extender_events_total counter\n");
+        for (size_t i = 0; i < ARRAY_SIZE(informers); i++)
+                (void)fprintf(
+                        to,
+                        "sublet_extender_lists_total{path=\"%s\"} %u\nsublet_extender_streams_total{path=\"%s\"} %u\n"
+                        "sublet_extender_events_total{path=\"%s\"} %u\n",
+                        informers[i]->path, atomic_load(&informers[i]->n_lists), informers[i]->path,
+                        atomic_load(&informers[i]->n_streams), informers[i]->path,
+                        atomic_load(&informers[i]->n_events));
+        (void)fclose(to);
+}
+
+static bool handle_get(struct extender *e, const char *path, struct server_answer *answer)
+{
+        if (!strcmp(path, "/inspect"))
+                answer_inspect(e, NULL, answer);
+        else if (!strncmp(path, "/inspect/", 9))
+                answer_inspect(e, path + 9, answer);
+        else if (!strcmp(path, "/metrics"))
+                answer_metrics(e, answer);
+        else if (!strcmp(path, "/healthz"))
+                server_say(answer, 200, "text/plain", "ok\n");
+        else if (!strcmp(path, "/readyz"))
+                server_say(answer, is_ready(e) ? 200 : 503, "text/plain",
+                           is_ready(e) ? "ok\n" : "not yet, or another decides\n");
+        else if (!strcmp(path, "/version"))
+                server_say(answer, 200, NULL, "{\"sublet\":\"" SUBLET_VERSION "\"}\n");
+        else
+                return false;
+        return true;
+}
+
+static bool handle_post(struct extender *e, const struct server_call *call, const char *path, bool is_gpushare,
+                        struct server_answer *answer)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(routes); i++)
+                if (!strcmp(path, routes[i].path)) {
+                        answer_scheduler(e, call, i, answer);
+                        return true;
+                }
+        if (strcmp(path, "/bind") != 0)
+                return false;
+        answer_bind(e, call, is_gpushare, answer);
+        return true;
+}
+
+static void extender_handle(void *context, const struct server_call *call, struct server_answer *answer)
+{
+        struct extender *e = context;
+        bool is_gpushare = !strncmp(call->path, GPUSHARE "/", sizeof(GPUSHARE)), is_answered = false;
+        const char *path = call->path + (is_gpushare ? sizeof(GPUSHARE) - 1 : 0);
+
+        if (!strcmp(call->method, "GET"))
+                is_answered = handle_get(e, path, answer);
+        else if (!strcmp(call->method, "POST"))
+                is_answered = handle_post(e, call, path, is_gpushare, answer);
+        if (!is_answered)
+                server_say(answer, 404, NULL, "{\"error\":\"there is no such thing to ask\"}\n");
+}
+
+/* ---- start and end ----------------------------------------------------------------------------- */
+
+static int extender_start(struct extender *e, struct err *err)
+{
+        const struct server_settings settings = { .listen = e->listen,
+                                                  .cert_file = e->cert,
+                                                  .key_file = e->key,
+                                                  .bodies = BODIES,
+                                                  .handle = extender_handle,
+                                                  .context = e };
+        unsigned int port;
+        int r;
+
+        e->api.is_ending = &e->is_ending;
+        e->elect.api = e->binder.api = e->nodes.api = e->pods.api = e->api;
+        e->binder.api.is_ending = NULL; /* a binding under way is heard out: then the lease is given up (end) */
+        r = server_new(&settings, &e->server, &port, err);
+        if (r < 0)
+                return r;
+        (void)fprintf(stderr, "sublet extender: listening on %s (port %u), asking %s\n", e->listen, port,
+                      e->api.server);
+        r = informer_start(&e->nodes);
+        r = r < 0 ? r : informer_start(&e->pods);
+        r = r < 0 ? r : elect_start(&e->elect);
+        return r < 0 ? err_set(err, r, "starting") : 0;
+}
+
+static void extender_refresh(void *context)
+{
+        struct extender *e = context;
+        struct err err = { 0 };
+        int r = server_refresh(e->server, &err);
+
+        if (r)
+                log_line(NULL, r < 0 ? err.text : "took the new certificate");
+}
+
+static void extender_stop(struct extender *e)
+{
+        atomic_store(&e->is_ending, true);
+        (void)server_free(e->server);
+        informer_end(&e->nodes);
+        informer_end(&e->pods);
+        elect_end(&e->elect);
+        binder_done(&e->binder);
+        cluster_done(&e->extend.cluster);
+        lock_done(&e->lock);
+}
+
+static int extender_check(struct extender *e, struct err *err)
+{
+        if (placement_policy_parse(e->policy, &e->extend.policy) < 0)
+                return err_say(err, -EINVAL, "--policy %s: one of binpack, spread, fragment", e->policy);
+        if (!e->cert != !e->key)
+                return err_say(err, -EINVAL, "--cert and --key go together");
+        if (e->elect.lease && !strchr(e->elect.lease, '/'))
+                return err_say(err, -EINVAL, "--lease %s: a namespace and a name, such as sublet/extender",
+                               e->elect.lease);
+        return 0;
+}
+
+static struct extender *extender_new(void)
+{
+        struct extender *e = calloc(1, sizeof(*e));
+
+        if (!e)
+                return NULL;
+        e->listen = "0.0.0.0:12345";
+        e->policy = "binpack";
+        e->extend.cluster.unit = GIB;
+        lock_init(&e->lock, LOCK_CLUSTER);
+        e->elect.context = e;
+        e->elect.won = on_won;
+        e->binder = (struct binder){ .lock = &e->lock, .extend = &e->extend, .elect = &e->elect };
+        e->nodes = (struct informer){ .path = "/api/v1/nodes",
+                                      .context = e,
+                                      .begin = begin_nodes,
+                                      .put = put_node,
+                                      .drop = drop_node,
+                                      .end = end_nodes,
+                                      .fail = log_line };
+        e->pods = (struct informer){ .path = "/api/v1/pods",
+                                     .context = e,
+                                     .begin = begin_pods,
+                                     .put = put_pod,
+                                     .drop = drop_pod,
+                                     .end = end_pods,
+                                     .fail = log_line };
+        return e;
+}
+
+static int extender_run(struct extender *e)
+{
+        char url[API_URL];
+        struct err err = { 0 };
+        int r;
+
+        server_block_signals();
+        r = extender_check(e, &err);
+        r = r < 0 ? r : api_find(&e->api, url, &err);
+        r = r < 0 ? r : extender_start(e, &err);
+        if (r < 0)
+                (void)fprintf(stderr, "sublet: %s\n", err.text);
+        else
+                server_wait(extender_refresh, e, 5 * NSEC_PER_SEC);
+        extender_stop(e);
+        return r == -EINVAL ? 2 : r < 0;
+}
+
+int extender_main(int argc, char **argv)
+{
+        _cleanup_(freep) struct extender *e = extender_new();
+        char self[300] = "";
+        int code, operand;
+
+        if (!e)
+                return 1;
+        (void)gethostname(self, 255);
+        (void)snprintf(self + strlen(self), 24, "-%d", (int)getpid());
+        e->elect.self = self;
+        const struct option_row rows[] = {
+                { "listen", "SUBLET_LISTEN", OPTION_TEXT, &e->listen, "ADDR:PORT",
+                  "where the scheduler asks; default 0.0.0.0:12345" },
+                { "server", "SUBLET_API_SERVER", OPTION_TEXT, &e->api.server, "URL",
+                  "the API server; default: the pod's own" },
+                { "token-file", NULL, OPTION_TEXT, &e->api.token_file, "FILE",
+                  "a bearer token, read anew every minute" },
+                { "ca-file", NULL, OPTION_TEXT, &e->api.ca_file, "FILE", "who may be the API server" },
+                { "lease", "SUBLET_LEASE", OPTION_TEXT, &e->elect.lease, "NAMESPACE/NAME",
+                  "of several extenders its holder decides" },
+                { "identity", "SUBLET_IDENTITY", OPTION_TEXT, &e->elect.self, "NAME",
+                  "ours in that lease; default: host and process" },
+                { "policy", "SUBLET_POLICY", OPTION_TEXT, &e->policy, "NAME", "binpack (default), spread, fragment" },
+                { "unit", "SUBLET_UNIT", OPTION_BYTES, &e->extend.cluster.unit, "SIZE",
+                  "of one sublet.dev/gpu-mem; default 1G" },
+                { "cert", NULL, OPTION_TEXT, &e->cert, "FILE", "for HTTPS" },
+                { "key", NULL, OPTION_TEXT, &e->key, "FILE", "its key" },
+        };
+        operand = options_read(argc, argv, rows, ARRAY_SIZE(rows), usage, &code);
+        if (operand < 0)
+                return code;
+        if (operand < argc) {
+                (void)fprintf(stderr, "sublet: '%s' is one too many ('sublet extender --help')\n", argv[operand]);
+                return 2;
+        }
+        return extender_run(e);
+}

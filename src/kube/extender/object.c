@@ -1,0 +1,293 @@
+#include "kube/extender/object.h"
+
+#include "base/cleanup.h"
+#include "kube/client/names.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const json_t *at(const json_t *json, const char *a, const char *b)
+{
+        return json_object_get(json_object_get(json, a), b);
+}
+
+/* false: not there, or too long to be one. */
+static bool text_of(const json_t *json, char *to, size_t size)
+{
+        const char *text = json_string_value(json);
+        size_t n = text ? strlen(text) : 0;
+
+        if (!n || n >= size)
+                return false;
+        memcpy(to, text, n + 1);
+        return true;
+}
+
+/* ---- quantities -------------------------------------------------------------------------------- */
+
+static uint64_t suffix_of(const char *text)
+{
+        static const struct {
+                const char *text;
+                uint64_t factor;
+        } rows[] = { { "", 1 }, { "k", 1000 }, { "M", 1000000 }, { "Ki", 1024 }, { "Mi", 1 << 20 } };
+
+        for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+                if (!strcmp(text, rows[i].text))
+                        return rows[i].factor;
+        return 0;
+}
+
+int object_quantity(const json_t *json, uint64_t *ret)
+{
+        const char *text = json_string_value(json);
+        uint64_t value = 0, factor = 1;
+        size_t n = 0;
+
+        if (json_is_integer(json)) {
+                if (json_integer_value(json) < 0)
+                        return -ERANGE;
+                value = (uint64_t)json_integer_value(json);
+        } else {
+                if (!text || !(n = strspn(text, "0123456789")))
+                        return -EINVAL;
+                for (size_t i = 0; i < n && value <= OBJECT_UNITS_MAX; i++)
+                        value = value * 10 + (uint64_t)(text[i] - '0');
+                factor = suffix_of(text + n);
+        }
+        if (!factor)
+                return -EINVAL;
+        if (value > OBJECT_UNITS_MAX / factor)
+                return -ERANGE;
+        *ret = value * factor;
+        return 0;
+}
+
+/* ---- pods -------------------------------------------------------------------------------------- */
+
+/* What a container asks for of either name; limits are what counts for extended resources. 1: it does; 0; -EINVAL. */
+static int want_of(const json_t *container, const char *name, uint64_t *ret)
+{
+        const json_t *json = json_object_get(at(container, "resources", "limits"), name);
+
+        if (!json)
+                json = json_object_get(at(container, "resources", "requests"), name);
+        if (!json)
+                return 0;
+        return object_quantity(json, ret) < 0 ? -EINVAL : *ret > 0;
+}
+
+static const char *read_container(const json_t *container, bytes unit, struct object_pod *pod)
+{
+        uint64_t memory = 0, share = 0, aliyun = 0;
+        int has_memory = want_of(container, NAME_MEMORY, &memory), has_share = want_of(container, NAME_SHARE, &share),
+            has_aliyun = want_of(container, NAME_ALIYUN_MEMORY, &aliyun);
+
+        if (has_memory < 0 || has_share < 0 || has_aliyun < 0)
+                return "a GPU resource is not a whole number";
+        if (has_memory && has_aliyun)
+                return "a container asks in " NAME_MEMORY " and in " NAME_ALIYUN_MEMORY;
+        if (!has_memory && !has_aliyun)
+                return has_share ? "a container asks for " NAME_SHARE " without " NAME_MEMORY : NULL;
+        if (share > 100)
+                return "a container asks for more than 100 % of a device's time";
+        if (pod->n_wants == PLACEMENT_WANTS)
+                return "more than 16 containers ask for GPU memory";
+        if (!text_of(json_object_get(container, "name"), pod->containers[pod->n_wants], OBJECT_LABEL))
+                return "a container has no name";
+        pod->is_together |= has_aliyun > 0;
+        pod->wants[pod->n_wants++] =
+                (struct placement_want){ (memory + aliyun) * unit, (unsigned int)share * (PLACEMENT_WHOLE / 100) };
+        return NULL;
+}
+
+static const char *read_containers(const json_t *spec, bytes unit, struct object_pod *pod)
+{
+        const char *problem = NULL, *one;
+        struct object_pod first = { 0 };
+        const json_t *container;
+        size_t i;
+
+        json_array_foreach(json_object_get(spec, "containers"), i, container)
+        {
+                one = read_container(container, unit, pod);
+                problem = problem ? problem : one;
+        }
+        json_array_foreach(json_object_get(spec, "initContainers"), i, container)(void)
+                read_container(container, unit, &first);
+        if (!problem && first.n_wants)
+                problem = "an init container asks for GPU memory: give it to an ordinary one";
+        return problem;
+}
+
+/* Our annotation: a device for each container that wants one. */
+static bool read_allocation(const char *text, struct object_pod *pod)
+{
+        json_t *root = json_loads(text, 0, NULL);
+        bool is_whole = root != NULL;
+
+        for (size_t i = 0; i < pod->n_wants && is_whole; i++) {
+                const json_t *device = json_object_get(at(root, "containers", pod->containers[i]), "device");
+
+                is_whole = json_is_integer(device) && json_integer_value(device) >= 0 &&
+                           json_integer_value(device) < PLACEMENT_DEVICES;
+                pod->devices[i] = (unsigned char)json_integer_value(device);
+        }
+        json_decref(root);
+        return is_whole;
+}
+
+/* gpushare's: one index for all. */
+static bool read_index(const char *text, struct object_pod *pod)
+{
+        uint64_t index;
+
+        if (number_parse(text, &index) < 0 || index >= PLACEMENT_DEVICES)
+                return false;
+        memset(pod->devices, (int)index, sizeof(pod->devices));
+        return true;
+}
+
+static void read_placement(const json_t *annotations, struct object_pod *pod)
+{
+        const char *ours = json_string_value(json_object_get(annotations, ANNOTATION_ALLOCATION)),
+                   *theirs = json_string_value(json_object_get(annotations, ANNOTATION_ALIYUN_INDEX));
+
+        pod->is_placed =
+                pod->n_wants && ((ours && read_allocation(ours, pod)) || (!ours && theirs && read_index(theirs, pod)));
+}
+
+int object_pod_read(const json_t *json, bytes unit, struct object_pod *ret)
+{
+        const json_t *metadata = json_object_get(json, "metadata"), *spec = json_object_get(json, "spec");
+        const char *phase = json_string_value(at(json, "status", "phase"));
+        json_int_t priority = json_integer_value(json_object_get(spec, "priority"));
+        struct object_pod pod = { 0 };
+
+        if (!text_of(json_object_get(metadata, "name"), pod.name, sizeof(pod.name)) ||
+            !text_of(json_object_get(metadata, "uid"), pod.uid, sizeof(pod.uid)))
+                return -EINVAL;
+        if (!text_of(json_object_get(metadata, "namespace"), pod.namespace, sizeof(pod.namespace)))
+                (void)snprintf(pod.namespace, sizeof(pod.namespace), "default");
+        (void)text_of(json_object_get(spec, "nodeName"), pod.node, sizeof(pod.node));
+        pod.priority = priority > INT32_MAX ? INT32_MAX : priority < INT32_MIN ? INT32_MIN : (int)priority;
+        pod.is_over = phase && (!strcmp(phase, "Succeeded") || !strcmp(phase, "Failed"));
+        pod.problem = read_containers(spec, unit, &pod);
+        read_placement(json_object_get(metadata, "annotations"), &pod);
+        *ret = pod;
+        return 0;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------- */
+
+static const char *read_devices(const char *text, bytes unit, struct object_node *node)
+{
+        json_t *root = json_loads(text, 0, NULL);
+        const json_t *device;
+        size_t i;
+
+        json_array_foreach(root, i, device)
+        {
+                json_int_t index = json_integer_value(json_object_get(device, "index")),
+                           memory = json_integer_value(json_object_get(device, "mem_bytes")),
+                           numa = json_integer_value(json_object_get(device, "numa"));
+
+                if (index < 0 || index >= PLACEMENT_DEVICES || memory < 0)
+                        continue;
+                while (node->n_devices <= (size_t)index) /* gaps are devices that nobody gets */
+                        node->devices[node->n_devices++] = (struct placement_device){ .is_unhealthy = true };
+                node->devices[index] = (struct placement_device){
+                        .total = (bytes)memory / unit * unit,
+                        .numa = numa < 0 ? 0 : (unsigned int)numa,
+                        .is_unhealthy = json_is_false(json_object_get(device, "healthy")),
+                };
+                (void)text_of(json_object_get(device, "uuid"), node->uuids[index], OBJECT_UUID);
+        }
+        json_decref(root);
+        return node->n_devices ? NULL : "its annotation " ANNOTATION_DEVICES " is not a list of devices";
+}
+
+static const char *divide(const json_t *status, const char *memory_name, const char *count_name, bytes unit,
+                          struct object_node *node)
+{
+        uint64_t memory = 0, count = 0;
+
+        if (object_quantity(json_object_get(status, memory_name), &memory) < 0 || !memory)
+                return NULL;
+        if (object_quantity(json_object_get(status, count_name), &count) < 0 || !count || count > PLACEMENT_DEVICES)
+                return "it does not say how many devices its GPU memory is on";
+        for (size_t i = 0; i < count; i++)
+                node->devices[i] = (struct placement_device){ .total = memory / count * unit };
+        node->n_devices = count;
+        return NULL;
+}
+
+int object_node_read(const json_t *json, bytes unit, struct object_node *ret)
+{
+        const json_t *metadata = json_object_get(json, "metadata"), *status = at(json, "status", "allocatable");
+        const char *devices = json_string_value(at(metadata, "annotations", ANNOTATION_DEVICES));
+        struct object_node node = { 0 };
+
+        if (!text_of(json_object_get(metadata, "name"), node.name, sizeof(node.name)))
+                return -EINVAL;
+        if (devices)
+                node.problem = read_devices(devices, unit, &node);
+        else
+                node.problem = divide(status, NAME_MEMORY, NAME_COUNT, unit, &node);
+        if (!devices && !node.problem && !node.n_devices)
+                node.problem = divide(status, NAME_ALIYUN_MEMORY, NAME_ALIYUN_COUNT, unit, &node);
+        *ret = node;
+        return 0;
+}
+
+/* ---- what is written --------------------------------------------------------------------------- */
+
+static json_t *allocation(const struct object_pod *pod, const char *node, const struct placement *placement,
+                          const char (*uuids)[OBJECT_UUID])
+{
+        json_t *containers = json_object(), *root;
+        _cleanup_(freep) char *text = NULL;
+
+        for (size_t i = 0; i < pod->n_wants; i++)
+                (void)json_object_set_new(containers, pod->containers[i],
+                                          json_pack("{s:i,s:s,s:I,s:i}", "device", (int)placement->device[i], "uuid",
+                                                    uuids[placement->device[i]], "mem_bytes",
+                                                    (json_int_t)pod->wants[i].memory, "share_permille",
+                                                    (int)pod->wants[i].share));
+        root = json_pack("{s:s,s:o}", "node", node, "containers", containers);
+        text = root ? json_dumps(root, JSON_COMPACT) : NULL;
+        json_decref(root);
+        return text ? json_string(text) : NULL;
+}
+
+static void set_number(json_t *to, const char *name, int64_t value)
+{
+        char text[24];
+
+        (void)snprintf(text, sizeof(text), "%" PRId64, value);
+        (void)json_object_set_new(to, name, json_string(text));
+}
+
+json_t *object_annotations(const struct object_pod *pod, const char *node, const struct placement *placement,
+                           const char (*uuids)[OBJECT_UUID], bytes unit, bytes device_total, int64_t now)
+{
+        json_t *annotations = json_object(), *ours = allocation(pod, node, placement, uuids);
+        bytes sum = 0;
+
+        if (!annotations || !ours || json_object_set_new(annotations, ANNOTATION_ALLOCATION, ours) < 0) {
+                json_decref(annotations);
+                return NULL;
+        }
+        for (size_t i = 0; i < pod->n_wants; i++)
+                sum += pod->wants[i].memory;
+        if (!pod->is_together)
+                return annotations;
+        set_number(annotations, ANNOTATION_ALIYUN_INDEX, placement->device[0]);
+        set_number(annotations, ANNOTATION_ALIYUN_POD, (int64_t)(sum / unit));
+        set_number(annotations, ANNOTATION_ALIYUN_DEVICE, (int64_t)(device_total / unit));
+        set_number(annotations, ANNOTATION_ALIYUN_TIME, now);
+        (void)json_object_set_new(annotations, ANNOTATION_ALIYUN_ASSIGNED, json_string("false"));
+        return annotations;
+}

@@ -1,0 +1,129 @@
+/*
+ * Who would have to leave a node. The scheduler has chosen victims by what it counts, the sum of a node's memory; a pod
+ * needs a device. So its victims are kept, and of the pods of lower priority those are added that make the room on one.
+ */
+#include "kube/extender/extend.h"
+
+#include <string.h>
+
+enum {
+        VICTIMS = 256,
+};
+
+struct victims {
+        const char *uids[VICTIMS]; /* borrowed of the request, or of the cluster */
+        size_t n;
+};
+
+static void take_victims(const json_t *node, struct victims *victims)
+{
+        const json_t *pod;
+        size_t i;
+
+        json_array_foreach(json_object_get(node, "Pods"), i, pod)
+        {
+                const char *uid = json_string_value(json_object_get(pod, "UID"));
+
+                if (!uid)
+                        uid = json_string_value(json_object_get(json_object_get(pod, "metadata"), "uid"));
+                if (uid && victims->n < VICTIMS)
+                        victims->uids[victims->n++] = uid;
+        }
+}
+
+static struct placement_request request_of(const struct object_pod *pod)
+{
+        return (struct placement_request){ pod->wants, pod->n_wants, pod->is_together };
+}
+
+static bool fits_without(const struct extend *extend, const struct cluster_node *node, const struct object_pod *pod,
+                         const struct victims *victims)
+{
+        const struct placement_request request = request_of(pod);
+        struct placement_device devices[PLACEMENT_DEVICES];
+        struct placement_node view = { devices, cluster_devices_without(node, victims->uids, victims->n, devices) };
+        struct placement placement;
+
+        return !pod->problem && (!pod->n_wants || placement_pick(&view, &request, extend->policy, &extend->cluster.mix,
+                                                                 &placement) == PLACEMENT_OK);
+}
+
+static bool is_victim(const struct victims *victims, const struct cluster_pod *pod)
+{
+        for (size_t i = 0; i < victims->n; i++)
+                if (!strcmp(victims->uids[i], pod->uid))
+                        return true;
+        return false;
+}
+
+/* The least important pod of lower priority that has not been named; with equals, the one that holds most. */
+static const struct cluster_pod *next_victim(const struct cluster_node *node, const struct object_pod *pod,
+                                             const struct victims *victims)
+{
+        const struct cluster_pod *best = NULL;
+
+        for (const struct cluster_pod *p = node->pods; p; p = p->next_here)
+                if (p->priority < pod->priority && !is_victim(victims, p) &&
+                    (!best || p->priority < best->priority ||
+                     (p->priority == best->priority && p->wants[0].memory > best->wants[0].memory)))
+                        best = p;
+        return best;
+}
+
+/* The scheduler added up memory over the node; on one device it may take other pods. Those that turn out not to be
+ * needed, of ours, stay. */
+static bool find_victims(const struct extend *extend, const struct cluster_node *node, const struct object_pod *pod,
+                         struct victims *victims)
+{
+        size_t given = victims->n;
+
+        while (!fits_without(extend, node, pod, victims)) {
+                const struct cluster_pod *one = next_victim(node, pod, victims);
+
+                if (!one || victims->n == VICTIMS)
+                        return false;
+                victims->uids[victims->n++] = one->uid;
+        }
+        for (size_t i = given; i < victims->n;) {
+                struct victims fewer = *victims;
+
+                fewer.uids[i] = fewer.uids[--fewer.n];
+                if (fits_without(extend, node, pod, &fewer))
+                        *victims = fewer;
+                else
+                        i++;
+        }
+        return true;
+}
+
+static json_t *victims_json(const struct victims *victims, const json_t *given)
+{
+        json_t *pods = json_array();
+
+        for (size_t i = 0; i < victims->n; i++)
+                (void)json_array_append_new(pods, json_pack("{s:s}", "UID", victims->uids[i]));
+        return json_pack("{s:o,s:I}", "Pods", pods, "NumPDBViolations",
+                         json_integer_value(json_object_get(given, "NumPDBViolations")));
+}
+
+json_t *extend_preempt(const struct extend *extend, const struct extender_args *args)
+{
+        json_t *given = json_object_get(args->args, "NodeNameToMetaVictims"), *kept = json_object(), *one;
+        const struct object_pod *pod = &args->pod;
+        const char *name;
+
+        if (!json_object_size(given))
+                given = json_object_get(args->args, "NodeNameToVictims");
+        if (!args->has_pod)
+                return json_pack("{s:o}", "NodeNameToMetaVictims", kept);
+        json_object_foreach(given, name, one)
+        {
+                const struct cluster_node *node = cluster_node(&extend->cluster, name);
+                struct victims victims = { 0 };
+
+                take_victims(one, &victims);
+                if (!pod->n_wants || (node && find_victims(extend, node, pod, &victims)))
+                        (void)json_object_set_new(kept, name, victims_json(&victims, one));
+        }
+        return json_pack("{s:o}", "NodeNameToMetaVictims", kept);
+}

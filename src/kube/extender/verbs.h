@@ -1,0 +1,4 @@
+/* The verb of this room. */
+#pragma once
+
+int extender_main(int argc, char **argv);

@@ -1,0 +1,4 @@
+/* The verb of this room. */
+#pragma once
+
+int kubectl_main(int argc, char **argv);

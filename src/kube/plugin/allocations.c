@@ -1,0 +1,169 @@
+#include "kube/plugin/allocations.h"
+
+#include "base/cleanup.h"
+#include "kube/client/names.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What one container has, as its rows of the checkpoint are added up. */
+struct container_allocation {
+        const char *pod, *container;
+        bytes memory;
+        unsigned int share; /* permille; 0: not asked for */
+        const struct plugin_device *device;
+        bool is_sound;
+};
+
+struct work {
+        const struct allocations_view *view;
+        struct container_allocation *list;
+        size_t n;
+        struct allocations said;
+};
+
+__attribute__((format(printf, 3, 4))) static void note(struct work *work, const struct container_allocation *it,
+                                                       const char *format, ...)
+{
+        char text[ALLOCATIONS_WHY / 2];
+        va_list arguments;
+
+        va_start(arguments, format);
+        (void)vsnprintf(text, sizeof(text), format, arguments);
+        va_end(arguments);
+        (void)snprintf(work->said.why, sizeof(work->said.why), "pod %.40s, container %.63s: %s", it->pod, it->container,
+                       text);
+}
+
+static struct container_allocation *allocation_of(struct work *work, const struct checkpoint_row *row)
+{
+        for (size_t i = 0; i < work->n; i++)
+                if (!strcmp(work->list[i].pod, row->pod) && !strcmp(work->list[i].container, row->container))
+                        return &work->list[i];
+        work->list[work->n] =
+                (struct container_allocation){ .pod = row->pod, .container = row->container, .is_sound = true };
+        return &work->list[work->n++];
+}
+
+static const struct plugin_resource *resource_of(const struct allocations_view *view, const char *name)
+{
+        for (size_t i = 0; i < view->n_resources; i++)
+                if (!strcmp(view->resources[i].name, name))
+                        return &view->resources[i];
+        return NULL;
+}
+
+/* The ids of memory: all of this node, and of one device unless somebody else says of which. */
+static void add_memory(struct work *work, const struct plugin_resource *resource, const struct checkpoint_row *row,
+                       struct container_allocation *it)
+{
+        const struct plugin_device *device = NULL;
+        unsigned int number;
+        size_t at;
+
+        for (size_t i = 0; i < row->n_ids; i++) {
+                if (plugin_id_parse(resource, work->view->node, row->ids[i], &at, &number) < 0) {
+                        it->is_sound = false;
+                        note(work, it, "kubelet has %.63s, which this node has not", row->ids[i]);
+                        return;
+                }
+                if (!work->view->is_placed && device && device != &work->view->node->devices[at]) {
+                        it->is_sound = false;
+                        note(work, it, "its %s is on several GPUs", resource->name);
+                        return;
+                }
+                device = &work->view->node->devices[at];
+        }
+        it->memory += row->n_ids * resource->unit;
+        it->device = device;
+}
+
+static void add_row(struct work *work, const struct checkpoint_row *row)
+{
+        const struct plugin_resource *resource = resource_of(work->view, row->resource);
+
+        if (!resource || !row->n_ids)
+                return;
+        if (resource->kind == PLUGIN_MEMORY)
+                add_memory(work, resource, row, allocation_of(work, row));
+        else if (resource->kind == PLUGIN_SHARE)
+                allocation_of(work, row)->share = row->n_ids < 100 ? (unsigned int)row->n_ids * 10 : 1000;
+}
+
+/* By UUID where one is known: numbers move when a device dies. */
+static const struct plugin_device *device_of(const struct plugin_node *node, const char *uuid, json_int_t index)
+{
+        for (size_t i = 0; i < node->n_devices; i++)
+                if (uuid && *uuid ? !strcmp(node->devices[i].uuid, uuid) : node->devices[i].index == index)
+                        return &node->devices[i];
+        return NULL;
+}
+
+/* What stands on the pod (A1, A2). */
+static void apply_annotation(struct work *work, const struct pods_pod *pod, struct container_allocation *it)
+{
+        const json_t *given = pod ? json_object_get(pod->containers, it->container) : NULL,
+                     *index = json_object_get(given, "device");
+        json_int_t memory = json_integer_value(json_object_get(given, "mem_bytes")),
+                   share = json_integer_value(json_object_get(given, "share_permille"));
+
+        it->device = NULL;
+        if (!pod) { /* it has ended, which kubelet notices at its next allocation; or it is yet to be shown */
+                it->is_sound = false;
+                return;
+        }
+        if (given && json_is_integer(index))
+                it->device = device_of(work->view->node, json_string_value(json_object_get(given, "uuid")),
+                                       json_integer_value(index));
+        else if (pod->index >= 0)
+                it->device = device_of(work->view->node, NULL, pod->index);
+        if (!it->device) {
+                it->is_sound = false;
+                note(work, it, "no annotation says on which of this node's GPUs its memory is");
+                return;
+        }
+        if (memory > 0 && (bytes)memory != it->memory)
+                note(work, it, "the extender says %lld bytes, kubelet %llu: the smaller counts", (long long)memory,
+                     (unsigned long long)it->memory);
+        if (memory > 0 && (bytes)memory < it->memory)
+                it->memory = (bytes)memory;
+        if (share > 0 && share < it->share)
+                it->share = (unsigned int)share;
+}
+
+static int emit(json_t *list, const struct pods_pod *pod, const struct container_allocation *it)
+{
+        return json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:i}", "pod", it->pod, "namespace",
+                                                     pod ? pod->namespace : "", "name", pod ? pod->name : "",
+                                                     "container", it->container, "uuid", it->device->uuid, "mem_bytes",
+                                                     (json_int_t)it->memory, "share_permille", (int)it->share));
+}
+
+int allocations_make(const struct allocations_view *view, struct allocations *ret)
+{
+        _cleanup_(freep) struct container_allocation *list = calloc(view->checkpoint->n_rows + 1, sizeof(*list));
+        struct work work = { .view = view, .list = list };
+        json_t *rows = json_array();
+        int r = list && rows ? 0 : -ENOMEM;
+
+        for (size_t i = 0; r == 0 && i < view->checkpoint->n_rows; i++)
+                add_row(&work, &view->checkpoint->rows[i]);
+        for (size_t i = 0; r == 0 && i < work.n; i++) {
+                const struct pods_pod *pod = view->pods ? pods_find(view->pods, list[i].pod) : NULL;
+
+                if (list[i].memory && list[i].is_sound && view->is_placed)
+                        apply_annotation(&work, pod, &list[i]);
+                if (list[i].memory && list[i].is_sound && emit(rows, pod, &list[i]) < 0)
+                        r = -ENOMEM;
+                work.said.n += list[i].memory && list[i].is_sound;
+                work.said.n_left_out += !list[i].is_sound;
+        }
+        work.said.table = r == 0 ? json_pack("{s:O}", "allocations", rows) : NULL;
+        json_decref(rows);
+        if (!work.said.table)
+                return -ENOMEM;
+        *ret = work.said;
+        return 0;
+}

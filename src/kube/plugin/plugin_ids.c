@@ -1,0 +1,136 @@
+/* Devices and ids: what there is, what a name of it looks like, and which device a name means. */
+#include "kube/plugin/plugin.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define BETWEEN "-_-"
+
+enum {
+        PERCENT = 100,
+        ID_COST = 32, /* of a list, per id besides its text: tags, lengths, health */
+};
+
+unsigned int plugin_ids(const struct plugin_resource *resource, const struct plugin_device *device)
+{
+        bytes n;
+
+        switch (resource->kind) {
+        case PLUGIN_MEMORY:
+                n = device->memory / resource->unit;
+                return n > 1u << 30 ? 1u << 30 : (unsigned int)n;
+        case PLUGIN_SHARE:
+                return PERCENT;
+        case PLUGIN_COUNT:
+                return 1;
+        case PLUGIN_SEATS:
+        case PLUGIN_MPS:
+                return resource->seats;
+        }
+        return 0;
+}
+
+void plugin_id_format(const struct plugin_device *device, unsigned int number, char id[static PLUGIN_ID])
+{
+        (void)snprintf(id, PLUGIN_ID, "%s" BETWEEN "%u", device->uuid, number);
+}
+
+int plugin_id_parse(const struct plugin_resource *resource, const struct plugin_node *node, const char *id,
+                    size_t *ret_device, unsigned int *ret_number)
+{
+        const char *between = strstr(id, BETWEEN);
+        const char *digits = between ? between + strlen(BETWEEN) : NULL;
+        uint64_t number;
+
+        /* One spelling of a number: "07" is not "7" again. */
+        if (!between || (digits[0] == '0' && digits[1]) || number_parse(digits, &number) < 0)
+                return -ENOENT;
+        for (size_t i = 0; i < node->n_devices; i++) {
+                const struct plugin_device *device = &node->devices[i];
+
+                if (strlen(device->uuid) != (size_t)(between - id) ||
+                    memcmp(device->uuid, id, (size_t)(between - id)) != 0)
+                        continue;
+                if (number >= plugin_ids(resource, device))
+                        return -ENOENT;
+                *ret_device = i;
+                *ret_number = (unsigned int)number;
+                return 0;
+        }
+        return -ENOENT;
+}
+
+int plugin_fits(const struct plugin_resource *resource, const struct plugin_node *node, struct err *err)
+{
+        size_t size = 0, n = 0;
+        char text[BYTES_TEXT];
+        bytes unit;
+
+        for (size_t i = 0; i < node->n_devices; i++) {
+                size_t ids = plugin_ids(resource, &node->devices[i]);
+
+                n += ids;
+                size += ids * (strlen(node->devices[i].uuid) + strlen(BETWEEN) + 10 + ID_COST);
+        }
+        if (size <= PLUGIN_LIST_MAX)
+                return 0;
+        if (resource->kind != PLUGIN_MEMORY)
+                return err_say(err, -EMSGSIZE, "%s: %zu ids are more than kubelet takes (4 MiB)", resource->name, n);
+        for (unit = resource->unit; size > PLUGIN_LIST_MAX; unit *= 2)
+                size /= 2;
+        return err_say(err, -EMSGSIZE, "%s: %zu ids are more than kubelet takes (4 MiB): try a unit of %s",
+                       resource->name, n, bytes_format(unit, text));
+}
+
+/* ---- what the daemon says ---- */
+
+static int parse_device(const json_t *row, struct plugin_device *ret)
+{
+        const json_t *memory = json_object_get(row, "memory_bytes"), *index = json_object_get(row, "index");
+        const char *uuid = json_string_value(json_object_get(row, "uuid"));
+        const char *state = json_string_value(json_object_get(row, "state"));
+
+        if (!uuid || !*uuid || strlen(uuid) >= PLUGIN_UUID || strstr(uuid, BETWEEN) || !state)
+                return -EPROTO;
+        if (json_integer_value(memory) <= 0 || !json_is_integer(index) || json_integer_value(index) < 0 ||
+            json_integer_value(index) > 1023)
+                return -EPROTO;
+        *ret = (struct plugin_device){ .index = (unsigned int)json_integer_value(index),
+                                       .memory = (bytes)json_integer_value(memory),
+                                       .is_healthy = !strcmp(state, "ok") };
+        (void)snprintf(ret->uuid, sizeof(ret->uuid), "%s", uuid);
+        return 0;
+}
+
+int plugin_node_read(const json_t *root, struct plugin_node *ret)
+{
+        struct plugin_node node = { .is_heard = true };
+        int r = json_is_array(root) && json_array_size(root) <= PLUGIN_DEVICES ? 0 : -EPROTO;
+
+        for (size_t i = 0; r == 0 && i < json_array_size(root); i++)
+                r = parse_device(json_array_get(root, i), &node.devices[node.n_devices++]);
+        for (size_t i = 0; r == 0 && i < node.n_devices; i++)
+                for (size_t k = 0; k < i; k++)
+                        if (!strcmp(node.devices[i].uuid, node.devices[k].uuid))
+                                r = -EPROTO;
+        if (r == 0)
+                *ret = node;
+        return r;
+}
+
+bool plugin_node_equal(const struct plugin_node *a, const struct plugin_node *b)
+{
+        if (a->n_devices != b->n_devices || a->is_heard != b->is_heard)
+                return false;
+        for (size_t i = 0; i < a->n_devices; i++) {
+                const struct plugin_device *x = &a->devices[i], *y = &b->devices[i];
+
+                if (strcmp(x->uuid, y->uuid) != 0 || x->index != y->index || x->memory != y->memory ||
+                    x->is_healthy != y->is_healthy)
+                        return false;
+        }
+        return true;
+}

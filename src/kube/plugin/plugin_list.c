@@ -1,0 +1,108 @@
+/* What is said without being asked for ids: the list, our options, the registration; and PreStartContainer. */
+#include "kube/plugin/plugin_inside.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int plugin_pack(const ProtobufCMessage *message, struct grpc_message *ret)
+{
+        struct grpc_message packed = { .size = protobuf_c_message_get_packed_size(message) };
+
+        packed.data = malloc(packed.size ? packed.size : 1);
+        if (!packed.data)
+                return -ENOMEM;
+        (void)protobuf_c_message_pack(message, packed.data);
+        *ret = packed;
+        return 0;
+}
+
+static char word_healthy[] = "Healthy", word_unhealthy[] = "Unhealthy";
+
+/* One of the list's rows, with its text behind it. */
+struct row {
+        Plugin__Device device;
+        char id[PLUGIN_ID];
+};
+
+static void fill(const struct plugin_resource *resource, const struct plugin_node *node, struct row *rows,
+                 Plugin__Device **list)
+{
+        size_t at = 0;
+
+        for (size_t i = 0; i < node->n_devices; i++) {
+                const struct plugin_device *device = &node->devices[i];
+
+                for (unsigned int n = 0; n < plugin_ids(resource, device); n++, at++) {
+                        plugin__device__init(&rows[at].device);
+                        plugin_id_format(device, n, rows[at].id);
+                        rows[at].device.id = rows[at].id;
+                        rows[at].device.health = device->is_healthy && node->is_heard ? word_healthy : word_unhealthy;
+                        list[at] = &rows[at].device;
+                }
+        }
+}
+
+int plugin_list(const struct plugin_resource *resource, const struct plugin_node *node, struct grpc_message *ret)
+{
+        _cleanup_(freep) struct row *rows = NULL;
+        _cleanup_(freep) Plugin__Device **list = NULL;
+        Plugin__DeviceList message = PLUGIN__DEVICE_LIST__INIT;
+        size_t n = 0;
+
+        if (plugin_fits(resource, node, NULL) < 0)
+                return -EMSGSIZE;
+        for (size_t i = 0; i < node->n_devices; i++)
+                n += plugin_ids(resource, &node->devices[i]);
+        rows = calloc(n + 1, sizeof(*rows));
+        list = calloc(n + 1, sizeof(*list));
+        if (!rows || !list)
+                return -ENOMEM;
+        fill(resource, node, rows, list);
+        message.devices = list;
+        message.n_devices = n;
+        return plugin_pack(&message.base, ret);
+}
+
+int plugin_options(struct grpc_message *ret)
+{
+        Plugin__Options options = PLUGIN__OPTIONS__INIT;
+
+        options.pre_start_required = true;
+        options.preferred_available = true;
+        return plugin_pack(&options.base, ret);
+}
+
+int plugin_register(const char *resource, const char *endpoint, struct grpc_message *ret)
+{
+        char version[] = "v1beta1";
+        Plugin__Options options = PLUGIN__OPTIONS__INIT;
+        Plugin__RegisterRequest request = PLUGIN__REGISTER_REQUEST__INIT;
+
+        options.pre_start_required = true;
+        options.preferred_available = true;
+        request.version = version;
+        request.endpoint = (char *)(uintptr_t)endpoint; /* packed, not kept */
+        request.resource_name = (char *)(uintptr_t)resource;
+        request.options = &options;
+        return plugin_pack(&request.base, ret);
+}
+
+int plugin_pre_start(const struct plugin_resource *resource, const struct plugin_node *node,
+                     const struct grpc_message *request, struct grpc_message *ret, struct err *err)
+{
+        _cleanup_(pre_start_freep) Plugin__PreStartRequest *asked = NULL;
+        struct plugin_amount amounts[PLUGIN_DEVICES];
+        int r;
+
+        asked = plugin__pre_start_request__unpack(NULL, request->size, request->data);
+        if (!asked)
+                return err_say(err, -EINVAL, "PreStartContainer: not understood");
+        r = plugin_count_ids(resource, node, asked->ids, asked->n_ids, amounts, err);
+        if (r < 0)
+                return r;
+        *ret = (struct grpc_message){ 0 };
+        return 0;
+}

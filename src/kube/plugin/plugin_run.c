@@ -1,0 +1,205 @@
+/* The device plugin's loop: news of the daemon, of kubelet's folder, and signals. */
+#include "kube/plugin/plugin_run.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "kube/plugin/checkpoint.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* Kubelet makes its socket and then listens; and it empties the folder file by file. */
+#define SETTLE (100 * NSEC_PER_MSEC)
+
+static void give_up(struct plugin *plugin, int code)
+{
+        plugin->code = code;
+        loop_stop(plugin->loop);
+}
+
+/* P3 for all resources; a refusal is said and is the end. */
+static bool all_fit(struct plugin *plugin)
+{
+        struct err err = { 0 };
+
+        for (size_t i = 0; i < plugin->n_endpoints; i++)
+                if (plugin_fits(&plugin->endpoints[i].resource, &plugin->node, &err) < 0) {
+                        plugin->say("%s", err.text);
+                        give_up(plugin, -EMSGSIZE);
+                        return false;
+                }
+        return true;
+}
+
+static void on_heard(struct loop_source *source, uint32_t events)
+{
+        struct plugin *plugin = source->context;
+        size_t n_unhealthy = 0;
+
+        (void)events;
+        if (read(source->fd, &plugin->node, sizeof(plugin->node)) != sizeof(plugin->node) || !all_fit(plugin))
+                return;
+        reporter_set_devices(&plugin->reporter, &plugin->node);
+        for (size_t i = 0; i < plugin->node.n_devices; i++)
+                n_unhealthy += !plugin->node.devices[i].is_healthy;
+        if (plugin->node.is_heard)
+                plugin->say("%zu GPUs, %zu of them lost", plugin->node.n_devices, n_unhealthy);
+        else
+                plugin->say("the daemon does not answer: its GPUs are unhealthy until it does");
+        for (size_t i = 0; i < plugin->n_endpoints; i++)
+                if (!plugin->is_begun)
+                        endpoint_begin(&plugin->endpoints[i]);
+                else if (plugin->endpoints[i].server)
+                        grpc_server_push(plugin->endpoints[i].server);
+        plugin->is_begun = true;
+}
+
+static void on_checkpoint(struct plugin *plugin)
+{
+        reporter_wake(&plugin->reporter);
+        if (plugin->leases.loop)
+                leases_sweep(&plugin->leases);
+}
+
+static void on_folder(struct loop_source *source, uint32_t events)
+{
+        _Alignas(struct inotify_event) char data[4096];
+        struct plugin *plugin = source->context;
+        ssize_t n = read(source->fd, data, sizeof(data));
+
+        (void)events;
+        for (ssize_t at = 0; at < n;) {
+                const struct inotify_event *event = (const struct inotify_event *)(const void *)(data + at);
+
+                at += (ssize_t)(sizeof(*event) + event->len);
+                if (event->mask & (IN_DELETE_SELF | IN_MOVE_SELF)) {
+                        plugin->say("%s is gone", plugin->kubelet);
+                        give_up(plugin, -ENOENT);
+                }
+                if (event->len && !strcmp(event->name, CHECKPOINT_FILE))
+                        on_checkpoint(plugin);
+                for (size_t i = 0; event->len && plugin->is_begun && i < plugin->n_endpoints; i++) {
+                        bool is_new = event->mask & IN_CREATE && !strcmp(event->name, "kubelet.sock");
+
+                        if (is_new) /* it knows nobody */
+                                plugin->endpoints[i].is_registered = false;
+                        if (is_new || !strcmp(event->name, plugin->endpoints[i].name))
+                                endpoint_schedule(&plugin->endpoints[i], SETTLE);
+                }
+        }
+}
+
+static void on_signal(struct loop_source *source, uint32_t events)
+{
+        struct plugin *plugin = source->context;
+
+        (void)events;
+        give_up(plugin, 0);
+}
+
+static int watch_folder(struct plugin *plugin, struct err *err)
+{
+        int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+
+        plugin->inotify = (struct loop_source){ .fd = fd, .ready = on_folder, .context = plugin };
+        if (fd < 0 || loop_add(plugin->loop, &plugin->inotify, EPOLLIN) < 0)
+                return err_set(err, -errno, "inotify");
+        if (inotify_add_watch(fd, plugin->kubelet,
+                              IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF |
+                                      IN_ONLYDIR) < 0)
+                return err_set(err, -errno, "%s (kubelet's folder for device plugins)", plugin->kubelet);
+        return 0;
+}
+
+static int take_signals(struct plugin *plugin, struct err *err)
+{
+        sigset_t set;
+        int fd;
+
+        (void)sigemptyset(&set);
+        (void)sigaddset(&set, SIGINT);
+        (void)sigaddset(&set, SIGTERM);
+        (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+        fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+        plugin->signals = (struct loop_source){ .fd = fd, .ready = on_signal, .context = plugin };
+        if (fd < 0 || loop_add(plugin->loop, &plugin->signals, EPOLLIN) < 0)
+                return err_set(err, -errno, "signals");
+        return 0;
+}
+
+static int start_reporter(struct plugin *plugin, struct err *err)
+{
+        struct allocation_reporter *reporter = &plugin->reporter;
+
+        for (size_t i = 0; i < plugin->n_endpoints; i++)
+                plugin->resources[i] = plugin->endpoints[i].resource;
+        reporter->resources = plugin->resources;
+        reporter->n_resources = plugin->n_endpoints;
+        reporter->dir = plugin->dir;
+        reporter->kubelet = plugin->kubelet;
+        reporter->is_placed = plugin->ways.is_placed;
+        reporter->say = plugin->say;
+        return reporter_start(reporter, err);
+}
+
+static int begin_leases(struct plugin *plugin, struct err *err)
+{
+        struct plugin_leases *leases = &plugin->leases;
+
+        if (!plugin->ways.lease)
+                return 0;
+        leases->dir = plugin->dir;
+        leases->kubelet = plugin->kubelet;
+        leases->say = plugin->say;
+        plugin->ways.context = leases;
+        return leases_begin(leases, plugin->loop, err);
+}
+
+static int plugin_loop(struct plugin *plugin, struct err *err)
+{
+        int r = take_signals(plugin, err); /* before the thread */
+
+        if (r == 0)
+                r = watch_folder(plugin, err);
+        if (r == 0)
+                r = begin_leases(plugin, err);
+        if (r == 0)
+                r = start_reporter(plugin, err);
+        if (r < 0)
+                return r;
+        r = plugin_watch_begin(plugin, err);
+        if (r < 0) {
+                reporter_stop(&plugin->reporter);
+                return r;
+        }
+        plugin->heard.ready = on_heard;
+        plugin->heard.context = plugin;
+        r = loop_add(plugin->loop, &plugin->heard, EPOLLIN);
+        if (r == 0)
+                r = loop_run(plugin->loop);
+        plugin_watch_end(plugin);
+        reporter_stop(&plugin->reporter);
+        for (size_t i = 0; i < plugin->n_endpoints; i++)
+                endpoint_end(&plugin->endpoints[i]);
+        return r < 0 ? err_set(err, r, "the loop") : 0;
+}
+
+int plugin_run(struct plugin *plugin, struct err *err)
+{
+        int r = loop_new(&plugin->loop);
+
+        if (r < 0)
+                return err_set(err, r, "a loop");
+        plugin->inotify.fd = plugin->signals.fd = -1;
+        r = plugin_loop(plugin, err);
+        leases_end(&plugin->leases);
+        closep(&plugin->inotify.fd);
+        closep(&plugin->signals.fd);
+        plugin->loop = loop_free(plugin->loop);
+        return r;
+}

@@ -1,0 +1,207 @@
+/* `sublet device-plugin`: what it is told, and the words it says. */
+#include "kube/plugin/verbs.h"
+
+#include "ask/flags.h"
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "kube/client/names.h"
+#include "kube/plugin/plugin_run.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char usage[] =
+        "usage: sublet device-plugin [OPTION...]\n"
+        "Offers the GPUs of this node to kubelet, by memory and by share; the daemon says what there is and what is "
+        "sick.\n"
+        "\n"
+        "  --dir DIR          the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
+        "  --kubelet DIR      default: /var/lib/kubelet/device-plugins\n"
+        "  --unit SIZE        what one of " NAME_MEMORY " stands for (default: 1G)\n"
+        "  --placed           sublet extender places the pods: it names the device, an allocation is an amount\n"
+        "  --node NAME        this node's name at the API server (default: $NODE_NAME)\n"
+        "  --server URL       the API server (default, in a pod that has an account: its own)\n"
+        "  --token-file FILE  a bearer token, read anew every minute\n"
+        "  --ca-file FILE     who may be the API server\n"
+        "  --aliyun           offer " NAME_ALIYUN_MEMORY " and " NAME_ALIYUN_COUNT " instead, as gpushare does\n"
+        "  --inject WORDS     how a container gets its device besides NVIDIA_VISIBLE_DEVICES: any of\n"
+        "                     cdi (kubelet 1.28 and later), annotation, nodes; with commas between\n"
+        "  --preload          no supervisor is needed: each container of " NAME_MEMORY
+        " mounts a lease with libsublet.so\n"
+        "                     ('sublet lease'). Without --placed; no " NAME_SHARE "\n"
+        "  --lease-dir DIR    where those leases are, on a tmpfs (default: /run/sublet/leases)\n"
+        "\n"
+        "Plain sharing, without quotas, as other plugins have it:\n"
+        "  --seats N          each GPU is offered N times, and shared by time-slicing\n"
+        "  --mps DIR          ... and by MPS, whose pipes are in DIR\n"
+        "  --seats-name NAME  default: nvidia.com/gpu.shared\n"
+        "  -h, --help         this text\n";
+
+#define NODE_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-."
+
+struct options {
+        const char *unit, *inject, *seats_name;
+        unsigned int seats;
+        bool is_aliyun, is_preload;
+};
+
+__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+{
+        char text[512];
+        va_list arguments;
+
+        va_start(arguments, format);
+        (void)vsnprintf(text, sizeof(text), format, arguments);
+        va_end(arguments);
+        (void)fprintf(stderr, "sublet: %s\n", text);
+}
+
+static int parse_inject(const char *words, struct plugin_ways *ways, struct err *err)
+{
+        static const struct {
+                const char *word;
+                size_t offset;
+        } known[] = {
+                { "cdi", offsetof(struct plugin_ways, has_cdi) },
+                { "annotation", offsetof(struct plugin_ways, has_annotation) },
+                { "nodes", offsetof(struct plugin_ways, has_nodes) },
+        };
+
+        while (words && *words) {
+                size_t size = strcspn(words, ","), i;
+
+                for (i = 0; i < ARRAY_SIZE(known); i++)
+                        if (strlen(known[i].word) == size && !strncmp(known[i].word, words, size))
+                                break;
+                if (i == ARRAY_SIZE(known))
+                        return err_say(err, -EINVAL, "--inject %s: cdi, annotation, nodes", words);
+                *((bool *)ways + known[i].offset) = true;
+                words += size + (words[size] == ',');
+        }
+        return 0;
+}
+
+static int endpoint_add(struct plugin *plugin, struct plugin_resource resource, struct err *err)
+{
+        struct endpoint *endpoint = &plugin->endpoints[plugin->n_endpoints++];
+        char path[PLUGIN_PATH];
+
+        endpoint->plugin = plugin;
+        endpoint->resource = resource;
+        if (strlen(resource.name) > 58 || !strchr(resource.name, '/'))
+                return err_say(err, -EINVAL, "%s: a resource is called DOMAIN/NAME, of at most 58 characters",
+                               resource.name);
+        (void)snprintf(endpoint->name, sizeof(endpoint->name), "%s.sock", resource.name);
+        *strchr(endpoint->name, '/') = '_';
+        if (strchr(endpoint->name, '/'))
+                return err_say(err, -EINVAL, "%s: a resource is called DOMAIN/NAME", resource.name);
+        if ((size_t)snprintf(path, sizeof(path), "%s/%s", plugin->kubelet, endpoint->name) >= sizeof(path))
+                return err_say(err, -ENAMETOOLONG, "%s: too long for a socket's directory", plugin->kubelet);
+        memcpy(endpoint->path, path, sizeof(path));
+        return 0;
+}
+
+static int add_endpoints(struct plugin *plugin, const struct options *options, struct err *err)
+{
+        bool has_mps = plugin->ways.mps != NULL;
+        bytes unit = GIB;
+        int r;
+
+        if (options->is_preload &&
+            (options->seats || plugin->ways.is_placed)) /* a lease is of a quota, and of a known device */
+                return err_say(err, -EINVAL, "--preload goes with neither --placed nor --seats");
+        if (*plugin->leases.path != '/' || strlen(plugin->leases.path) > PLUGIN_MOUNT_PATH - 64)
+                return err_say(err, -EINVAL, "--lease-dir %s: a whole path, and a short one", plugin->leases.path);
+        if (options->is_preload)
+                plugin->ways.lease = leases_lease;
+        if (has_mps && !options->seats)
+                return err_say(err, -EINVAL, "--mps needs --seats");
+        if (options->seats)
+                return endpoint_add(plugin,
+                                    (struct plugin_resource){ .name = options->seats_name ? options->seats_name :
+                                                                                            "nvidia.com/gpu.shared",
+                                                              .kind = has_mps ? PLUGIN_MPS : PLUGIN_SEATS,
+                                                              .seats = options->seats },
+                                    err);
+        if (options->unit && (bytes_parse(options->unit, 0, &unit) < 0 || unit % MIB))
+                return err_say(err, -EINVAL, "--unit %s: a size of whole MiB", options->unit);
+        r = endpoint_add(plugin,
+                         (struct plugin_resource){ .name = options->is_aliyun ? NAME_ALIYUN_MEMORY : NAME_MEMORY,
+                                                   .kind = PLUGIN_MEMORY,
+                                                   .is_aliyun = options->is_aliyun,
+                                                   .unit = unit },
+                         err);
+        if (r == 0)
+                r = endpoint_add(plugin,
+                                 (struct plugin_resource){ .name = options->is_aliyun ? NAME_ALIYUN_COUNT : NAME_COUNT,
+                                                           .kind = PLUGIN_COUNT },
+                                 err);
+        if (r == 0 && !options->is_aliyun && !options->is_preload)
+                r = endpoint_add(plugin, (struct plugin_resource){ .name = NAME_SHARE, .kind = PLUGIN_SHARE }, err);
+        return r;
+}
+
+/* Without --placed the API server is only told, and names pods: where a pod has no account, all else works without. */
+static int find_api(struct plugin *plugin, char url[static API_URL], struct err *err)
+{
+        struct allocation_reporter *reporter = &plugin->reporter;
+        bool is_wanted = plugin->ways.is_placed || reporter->api.server || access(API_ACCOUNT "/token", R_OK) == 0;
+        int r;
+
+        if (!reporter->node)
+                reporter->node = getenv("NODE_NAME");
+        if (!is_wanted)
+                return 0;
+        r = api_find(&reporter->api, url, err);
+        if (r < 0)
+                return plugin->ways.is_placed ? err_while(err, "--placed") : r;
+        if (!reporter->node || !*reporter->node || strspn(reporter->node, NODE_LETTERS) != strlen(reporter->node) ||
+            strlen(reporter->node) > 253)
+                return err_say(err, -EINVAL, "which node is this? Give --node NAME, or $NODE_NAME");
+        reporter->has_api = true;
+        return 0;
+}
+
+int device_plugin_main(int argc, char **argv)
+{
+        struct plugin plugin = { .kubelet = "/var/lib/kubelet/device-plugins",
+                                 .leases = { .path = "/run/sublet/leases" },
+                                 .say = say };
+        struct options options = { 0 };
+        const struct flag flags[] = {
+                { "dir", 0, FLAG_TEXT, &plugin.dir },
+                { "kubelet", 0, FLAG_TEXT, &plugin.kubelet },
+                { "unit", 0, FLAG_TEXT, &options.unit },
+                { "placed", 0, FLAG_IS, &plugin.ways.is_placed },
+                { "node", 0, FLAG_TEXT, &plugin.reporter.node },
+                { "server", 0, FLAG_TEXT, &plugin.reporter.api.server },
+                { "token-file", 0, FLAG_TEXT, &plugin.reporter.api.token_file },
+                { "ca-file", 0, FLAG_TEXT, &plugin.reporter.api.ca_file },
+                { "aliyun", 0, FLAG_IS, &options.is_aliyun },
+                { "inject", 0, FLAG_TEXT, &options.inject },
+                { "preload", 0, FLAG_IS, &options.is_preload },
+                { "lease-dir", 0, FLAG_TEXT, &plugin.leases.path },
+                { "seats", 0, FLAG_COUNT, &options.seats },
+                { "mps", 0, FLAG_TEXT, &plugin.ways.mps },
+                { "seats-name", 0, FLAG_TEXT, &options.seats_name },
+        };
+        struct err err = { 0 };
+        char url[API_URL];
+        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+
+        if (operand < 0)
+                return code;
+        if (operand < argc)
+                return flags_surplus("device-plugin", argv[operand]);
+        if (parse_inject(options.inject, &plugin.ways, &err) < 0 || add_endpoints(&plugin, &options, &err) < 0 ||
+            find_api(&plugin, url, &err) < 0) {
+                (void)flags_failed(&err);
+                return VERB_USAGE;
+        }
+        if (plugin_run(&plugin, &err) < 0)
+                return flags_failed(&err);
+        return plugin.code == 0 ? VERB_DONE : VERB_REFUSED;
+}

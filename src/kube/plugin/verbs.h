@@ -1,0 +1,4 @@
+/* The verb of this room. */
+#pragma once
+
+int device_plugin_main(int argc, char **argv);

@@ -1,0 +1,455 @@
+#include "kube/webhook/review.h"
+
+#include "base/cleanup.h"
+#include "kube/client/names.h"
+#include "kube/extender/object.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Kubelets before 1.27 read them where a profile's field is not set, also when they came by an update. */
+#define SECCOMP_OF_POD "seccomp.security.alpha.kubernetes.io/pod"
+#define SECCOMP_OF_CONTAINER "container.seccomp.security.alpha.kubernetes.io/"
+
+#define VISIBLE "NVIDIA_VISIBLE_DEVICES"
+
+enum {
+        WHY = 256,
+        PATH = 400,
+};
+
+static const char *text_at(const json_t *json, const char *name)
+{
+        return json_string_value(json_object_get(json, name));
+}
+
+static bool begins(const char *text, const char *with)
+{
+        return !strncmp(text, with, strlen(with));
+}
+
+static bool is_our_annotation(const char *key)
+{
+        return !strcmp(key, ANNOTATION_ALLOCATION) || begins(key, "ALIYUN_COM_GPU_MEM_");
+}
+
+static bool is_of_seccomp(const char *key)
+{
+        return !strcmp(key, SECCOMP_OF_POD) || begins(key, SECCOMP_OF_CONTAINER);
+}
+
+/* What runtime, plugin or hook set in a container that rents: chosen by the pod it would be a lie at best. */
+static bool is_our_variable(const char *name)
+{
+        static const char *const names[] = { VISIBLE, "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY",
+                                             "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE" };
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (!strcmp(name, names[i]))
+                        return true;
+        return begins(name, "SUBLET_") || begins(name, "ALIYUN_COM_GPU_MEM_");
+}
+
+static bool asks(const json_t *container)
+{
+        static const char *const names[] = { NAME_MEMORY, NAME_SHARE, NAME_ALIYUN_MEMORY };
+        const json_t *resources = json_object_get(container, "resources");
+
+        for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+                if (json_object_get(json_object_get(resources, "limits"), names[i]) ||
+                    json_object_get(json_object_get(resources, "requests"), names[i]))
+                        return true;
+        return false;
+}
+
+/* ---- patches ----------------------------------------------------------------------------------- */
+
+static void add_patch(json_t *patches, const char *op, const char *path, json_t *value)
+{
+        json_t *one = json_pack("{s:s,s:s}", "op", op, "path", path);
+
+        if (value)
+                (void)json_object_set_new(one, "value", value);
+        (void)json_array_append_new(patches, one);
+}
+
+/* A key as a part of a JSON pointer. */
+static void escape(const char *key, char *to, size_t size)
+{
+        size_t n = 0;
+
+        for (; *key && n + 3 < size; key++) {
+                if (*key == '~' || *key == '/') {
+                        to[n++] = '~';
+                        to[n++] = *key == '~' ? '0' : '1';
+                } else
+                        to[n++] = *key;
+        }
+        to[n] = '\0';
+}
+
+static void strip_annotations(const json_t *pod, json_t *patches)
+{
+        json_t *annotations = json_object_get(json_object_get(pod, "metadata"), "annotations"), *value;
+        char path[PATH], part[PATH / 2];
+        const char *key;
+
+        json_object_foreach(annotations, key, value)
+        {
+                if (!is_our_annotation(key))
+                        continue;
+                escape(key, part, sizeof(part));
+                (void)snprintf(path, sizeof(path), "/metadata/annotations/%s", part);
+                add_patch(patches, "remove", path, NULL);
+        }
+}
+
+/* Who asks for none is given none, whatever its image says: as NVIDIA's images have it ("all"), the hook would not start it. */
+static void put_void(const json_t *container, const char *at, json_t *patches)
+{
+        json_t *variable = json_pack("{s:s,s:s}", "name", VISIBLE, "value", "void");
+        bool has_list = json_is_array(json_object_get(container, "env"));
+        char path[PATH];
+
+        (void)snprintf(path, sizeof(path), has_list ? "%s/env/-" : "%s/env", at);
+        add_patch(patches, "add", path, has_list ? variable : json_pack("[o]", variable));
+}
+
+/* From the end: what is removed moves nothing that is still to be named. */
+static void strip_environment(const json_t *container, const char *at, json_t *patches)
+{
+        const json_t *list = json_object_get(container, "env");
+        char path[PATH];
+
+        for (size_t i = json_array_size(list); i-- > 0;) {
+                const char *name = text_at(json_array_get(list, i), "name");
+
+                if (!name || !is_our_variable(name))
+                        continue;
+                (void)snprintf(path, sizeof(path), "%s/env/%zu", at, i);
+                add_patch(patches, "remove", path, NULL);
+        }
+}
+
+/* RuntimeDefault takes the place of the runtime class's own profile, so a GPU container names ours itself. */
+static void set_profile(const struct review_settings *settings, const json_t *container, const char *at,
+                        json_t *patches)
+{
+        json_t *profile = json_pack("{s:s,s:s}", "type", "Localhost", "localhostProfile", settings->profile);
+        char path[PATH];
+
+        if (json_object_get(container, "securityContext")) {
+                (void)snprintf(path, sizeof(path), "%s/securityContext/seccompProfile", at);
+                add_patch(patches, "add", path, profile);
+                return;
+        }
+        (void)snprintf(path, sizeof(path), "%s/securityContext", at);
+        add_patch(patches, "add", path, json_pack("{s:o}", "seccompProfile", profile));
+}
+
+/* All of them, for what one has open it can hand to another. */
+static void mutate_containers(const struct review_settings *settings, const json_t *spec, json_t *patches)
+{
+        static const char *const lists[] = { "containers", "initContainers" };
+        const json_t *container;
+        char at[64];
+        size_t i;
+
+        for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
+                json_array_foreach(json_object_get(spec, lists[k]), i, container)
+                {
+                        (void)snprintf(at, sizeof(at), "/spec/%s/%zu", lists[k], i);
+                        strip_environment(container, at, patches);
+                        if (!asks(container))
+                                put_void(container, at, patches);
+                        if (settings->profile)
+                                set_profile(settings, container, at, patches);
+                }
+}
+
+static bool rents(const json_t *pod)
+{
+        static const char *const lists[] = { "containers", "initContainers", "ephemeralContainers" };
+        const json_t *container;
+        size_t i;
+
+        for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
+                json_array_foreach(json_object_get(json_object_get(pod, "spec"), lists[k]), i,
+                                   container) if (asks(container)) return true;
+        return false;
+}
+
+static void mutate(const struct review_settings *settings, const json_t *pod, json_t *patches)
+{
+        const json_t *spec = json_object_get(pod, "spec");
+        const char *scheduler = text_at(spec, "schedulerName");
+
+        if (!rents(pod))
+                return;
+        if (settings->scheduler && (!scheduler || !*scheduler || !strcmp(scheduler, "default-scheduler")))
+                add_patch(patches, "add", "/spec/schedulerName", json_string(settings->scheduler));
+        if (settings->runtime_class && !text_at(spec, "runtimeClassName"))
+                add_patch(patches, "add", "/spec/runtimeClassName", json_string(settings->runtime_class));
+        mutate_containers(settings, spec, patches);
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------- */
+
+/* The profile that counts for a container: its own, or the pod's. */
+static const json_t *profile_of(const json_t *spec, const json_t *container)
+{
+        const json_t *own = json_object_get(json_object_get(container, "securityContext"), "seccompProfile");
+
+        return own ? own : json_object_get(json_object_get(spec, "securityContext"), "seccompProfile");
+}
+
+static bool is_good_profile(const struct review_settings *settings, const json_t *profile)
+{
+        const char *type = text_at(profile, "type"), *local = text_at(profile, "localhostProfile");
+
+        if (settings->profile)
+                return type && local && !strcmp(type, "Localhost") && !strcmp(local, settings->profile);
+        return !type || !strcmp(type, "Unconfined"); /* then the runtime class's own stays */
+}
+
+/* Of a container beside it that rents nothing: a descriptor of the driver's can be handed to it, so it is under the gate,
+ * too. Without a word of its own it is under the runtime class's. */
+static bool is_good_neighbour(const struct review_settings *settings, const json_t *profile)
+{
+        const char *type = text_at(profile, "type");
+
+        return is_good_profile(settings, profile) ||
+               (settings->runtime_class && (!type || !strcmp(type, "Unconfined")));
+}
+
+/* What we would have put there ourselves. */
+static bool is_void(const json_t *container, const json_t *variable)
+{
+        const char *name = text_at(variable, "name"), *value = text_at(variable, "value");
+
+        return !asks(container) && !strcmp(name, VISIBLE) && value && !strcmp(value, "void");
+}
+
+static bool judge_container(const struct review_settings *settings, const json_t *spec, const json_t *container,
+                            char why[static WHY])
+{
+        const char *name = text_at(container, "name");
+        const json_t *variable;
+        size_t i;
+
+        name = name ? name : "?";
+        if (json_is_true(json_object_get(json_object_get(container, "securityContext"), "privileged"))) {
+                (void)snprintf(
+                        why, WHY,
+                        "container %.63s is privileged: no seccomp filter reaches it, so its GPU cannot be shared",
+                        name);
+                return false;
+        }
+        if (asks(container) && !is_good_profile(settings, profile_of(spec, container))) {
+                (void)snprintf(why, WHY,
+                               "container %.63s rents a GPU under another seccomp profile: leave seccompProfile unset",
+                               name);
+                return false;
+        }
+        if (!asks(container) && !is_good_neighbour(settings, profile_of(spec, container))) {
+                (void)snprintf(why, WHY,
+                               "container %.63s of a pod that rents a GPU is under another seccomp profile: leave "
+                               "seccompProfile unset",
+                               name);
+                return false;
+        }
+        json_array_foreach(json_object_get(container, "env"), i, variable)
+        {
+                const char *key = text_at(variable, "name");
+
+                if (key && is_our_variable(key) && !is_void(container, variable)) {
+                        (void)snprintf(why, WHY, "container %.63s sets %.100s, which is set for it", name, key);
+                        return false;
+                }
+        }
+        return true;
+}
+
+/* Of containers by name, also of one that is yet to come (kubectl debug). The pod's is a field of it by now: the API server
+ * sees to that when a pod is created. */
+static bool judge_annotations(const struct review_settings *settings, const json_t *pod, char why[static WHY])
+{
+        json_t *annotations = json_object_get(json_object_get(pod, "metadata"), "annotations"), *value;
+        const char *key;
+
+        json_object_foreach(annotations, key, value)
+        {
+                const char *text = json_string_value(value);
+                bool is_ours = settings->profile && text && begins(text, "localhost/") &&
+                               !strcmp(text + strlen("localhost/"), settings->profile);
+
+                if (!begins(key, SECCOMP_OF_CONTAINER) || is_ours ||
+                    (settings->runtime_class && text && !strcmp(text, "unconfined")))
+                        continue;
+                (void)snprintf(
+                        why, WHY,
+                        "annotation %.120s of a pod that rents a GPU names another seccomp profile: leave it out", key);
+                return false;
+        }
+        return true;
+}
+
+static bool judge_spec(const struct review_settings *settings, const json_t *pod, bool is_new, char why[static WHY])
+{
+        static const char *const lists[] = { "containers", "initContainers", "ephemeralContainers" };
+        const json_t *spec = json_object_get(pod, "spec"), *container;
+        const char *class = text_at(spec, "runtimeClassName"), *node = text_at(spec, "nodeName");
+        size_t i;
+
+        /* It would hold its memory on every device of the node (cluster.h C3), and never run. */
+        if (is_new && settings->scheduler && node && *node) {
+                (void)snprintf(why, WHY,
+                               "a pod that rents a GPU is placed by scheduler %.100s: leave nodeName unset, nothing "
+                               "would say on which device it is",
+                               settings->scheduler);
+                return false;
+        }
+        if (settings->runtime_class && (!class || strcmp(class, settings->runtime_class) != 0)) {
+                (void)snprintf(why, WHY, "a pod that rents a GPU runs in runtime class %.100s",
+                               settings->runtime_class);
+                return false;
+        }
+        for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
+                json_array_foreach(json_object_get(spec, lists[k]), i,
+                                   container) if (!judge_container(settings, spec, container, why)) return false;
+        return judge_annotations(settings, pod, why);
+}
+
+static bool is_trusted(const struct review_settings *settings, const json_t *request)
+{
+        const char *user = text_at(json_object_get(request, "userInfo"), "username"), *at = settings->trusted;
+        size_t n = user ? strlen(user) : 0;
+
+        while (n && at && *at) {
+                size_t one = strcspn(at, ",");
+
+                if (one == n && !strncmp(at, user, n))
+                        return true;
+                at += one + (at[one] == ',');
+        }
+        return false;
+}
+
+/* Annotations of both that are of a kind, compared. */
+static bool is_same_written(const json_t *old, const json_t *new, bool (*is_one)(const char *key))
+{
+        json_t *a = json_object_get(json_object_get(old, "metadata"), "annotations"),
+               *b = json_object_get(json_object_get(new, "metadata"), "annotations"), *value;
+        const char *key;
+
+        json_object_foreach(a, key, value) if (is_one(key) && !json_equal(value, json_object_get(b, key))) return false;
+        json_object_foreach(b, key, value) if (is_one(key) && !json_equal(value, json_object_get(a, key))) return false;
+        return true;
+}
+
+static bool judge_review(const struct review_settings *settings, const json_t *request, bool is_update,
+                         char why[static WHY])
+{
+        const json_t *pod = json_object_get(request, "object"), *old = json_object_get(request, "oldObject");
+        struct object_pod read;
+        json_t *named;
+        bool is_pod;
+
+        if (is_update && !is_trusted(settings, request) && !is_same_written(old, pod, is_our_annotation)) { /* R2 */
+                (void)snprintf(why, WHY, "where a pod's GPU memory is (%s) is not yours to change",
+                               ANNOTATION_ALLOCATION);
+                return false;
+        }
+        if (!rents(pod))
+                return true;
+        if (is_update && !is_same_written(old, pod, is_of_seccomp)) { /* R3 */
+                (void)snprintf(why, WHY, "the seccomp annotations of a pod that rents a GPU are not changed");
+                return false;
+        }
+        if (is_update && !text_at(request, "subResource"))
+                return true;                         /* resources and security of a pod that exists do not change */
+        named = json_copy((json_t *)(uintptr_t)pod); /* at creation it may have no name (generateName) and no uid yet */
+        (void)json_object_set_new(named, "metadata", json_copy(json_object_get(pod, "metadata")));
+        (void)json_object_update_new(json_object_get(named, "metadata"),
+                                     json_pack("{s:s,s:s}", "name", "new", "uid", "new"));
+        is_pod = object_pod_read(named, 1, &read) == 0;
+        json_decref(named);
+        if (!is_pod || read.problem) {
+                (void)snprintf(why, WHY, "%s", is_pod ? read.problem : "what was sent is not a pod");
+                return false;
+        }
+        return judge_spec(settings, pod, !is_update, why);
+}
+
+/* ---- answers ----------------------------------------------------------------------------------- */
+
+static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+static json_t *base64(const char *text)
+{
+        size_t n = strlen(text), at = 0;
+        _cleanup_(freep) char *to = malloc(n / 3 * 4 + 5);
+
+        if (!to)
+                return NULL;
+        for (size_t i = 0; i < n; i += 3) {
+                unsigned int left = (unsigned int)(n - i), a = (unsigned char)text[i],
+                             b = left > 1 ? (unsigned char)text[i + 1] : 0,
+                             c = left > 2 ? (unsigned char)text[i + 2] : 0;
+
+                to[at++] = digits[a >> 2];
+                to[at++] = digits[(a & 3) << 4 | b >> 4];
+                to[at++] = left > 1 ? digits[(b & 15) << 2 | c >> 6] : '=';
+                to[at++] = left > 2 ? digits[c & 63] : '=';
+        }
+        return json_stringn(to, at);
+}
+
+static json_t *wrap(const json_t *request, json_t *response)
+{
+        const char *uid = text_at(request, "uid");
+
+        (void)json_object_set_new(response, "uid", json_string(uid ? uid : ""));
+        return json_pack("{s:s,s:s,s:o}", "apiVersion", "admission.k8s.io/v1", "kind", "AdmissionReview", "response",
+                         response);
+}
+
+static json_t *response_refuse(const json_t *request, const char *why)
+{
+        return wrap(request, json_pack("{s:b,s:{s:s,s:i}}", "allowed", 0, "status", "message", why, "code", 403));
+}
+
+static json_t *response_allow(const json_t *request, json_t *patches)
+{
+        json_t *response = json_pack("{s:b}", "allowed", 1);
+        _cleanup_(freep) char *text = json_array_size(patches) ? json_dumps(patches, JSON_COMPACT) : NULL;
+
+        if (text) {
+                (void)json_object_set_new(response, "patchType", json_string("JSONPatch"));
+                (void)json_object_set_new(response, "patch", base64(text));
+        }
+        json_decref(patches);
+        return wrap(request, response);
+}
+
+json_t *review_answer(const struct review_settings *settings, const json_t *review, bool is_mutating)
+{
+        const json_t *request = json_object_get(review, "request"), *pod = json_object_get(request, "object");
+        const char *operation = text_at(request, "operation");
+        bool is_update = operation && !strcmp(operation, "UPDATE");
+        char why[WHY] = "";
+        json_t *patches;
+
+        if (!json_is_object(pod) || !json_is_object(json_object_get(pod, "metadata")))
+                return response_refuse(request, "the review has no pod");
+        if (!is_mutating)
+                return judge_review(settings, request, is_update, why) ? response_allow(request, NULL) :
+                                                                         response_refuse(request, why);
+        patches = json_array();
+        if (!is_update && !is_trusted(settings, request))
+                strip_annotations(pod, patches);
+        if (!is_update)
+                mutate(settings, pod, patches);
+        return response_allow(request, patches);
+}
