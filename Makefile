@@ -48,7 +48,7 @@ bench-time: all
 	@bench/time $(BUILD)
 
 bench-route: all
-	@bench/route $(BUILD)
+	@bench/route/all $(BUILD)
 
 lint: all
 	@tools/lint $(BUILD)

@@ -21,7 +21,7 @@ struct scan {
         const char *at; /* the text ends with a NUL, at which every step stops */
         const char *pod, *pod_end;
         bool has_names, has_nodes;
-        struct question_name *names;
+        struct node_name *names;
         size_t n_names, room;
 };
 
@@ -85,14 +85,14 @@ static bool take_name(struct scan *scan, const char *text, size_t size)
 {
         if (scan->n_names == scan->room) {
                 size_t room = scan->room ? scan->room * 2 : NAMES_FIRST;
-                struct question_name *names = reallocarray(scan->names, room, sizeof(*names));
+                struct node_name *names = reallocarray(scan->names, room, sizeof(*names));
 
                 if (!names)
                         return false;
                 scan->names = names;
                 scan->room = room;
         }
-        scan->names[scan->n_names++] = (struct question_name){ text, size };
+        scan->names[scan->n_names++] = (struct node_name){ text, size };
         return true;
 }
 
@@ -167,13 +167,13 @@ static bool scan_all(struct scan *scan, const char *end)
 
 /* ---- either way -------------------------------------------------------------------------------- */
 
-static void read_pod(const json_t *json, bytes unit, struct question *question)
+static void read_pod(const json_t *json, bytes unit, struct extender_args *args)
 {
-        question->has_pod = object_pod_read(json, unit, &question->pod) == 0;
+        args->has_pod = object_pod_read(json, unit, &args->pod) == 0;
 }
 
 /* false: not this way, and nothing is taken. */
-static bool read_short(const char *body, size_t size, bytes unit, struct question *question)
+static bool read_short(const char *body, size_t size, bytes unit, struct extender_args *args)
 {
         struct scan scan = { .at = body };
         json_t *pod = NULL;
@@ -184,10 +184,10 @@ static bool read_short(const char *body, size_t size, bytes unit, struct questio
                 free(scan.names);
                 return false;
         }
-        read_pod(pod, unit, question);
+        read_pod(pod, unit, args);
         json_decref(pod);
-        question->names = scan.names;
-        question->n_names = scan.n_names;
+        args->names = scan.names;
+        args->n_names = scan.n_names;
         return true;
 }
 
@@ -196,44 +196,43 @@ static const json_t *name_of(const json_t *one, bool is_whole)
         return is_whole ? json_object_get(json_object_get(one, "metadata"), "name") : one;
 }
 
-int question_read_whole(const char *body, size_t size, bytes unit, struct question *ret)
+int extender_args_read_whole(const char *body, size_t size, bytes unit, struct extender_args *ret)
 {
-        _cleanup_(question_done) struct question question = { .args = json_loadb(body, size, 0, NULL) };
-        const json_t *names = json_object_get(question.args, "NodeNames"), *one;
+        _cleanup_(extender_args_done) struct extender_args args = { .args = json_loadb(body, size, 0, NULL) };
+        const json_t *names = json_object_get(args.args, "NodeNames"), *one;
         size_t i;
 
-        if (!json_is_object(question.args))
+        if (!json_is_object(args.args))
                 return -EINVAL;
         if (!json_is_array(names))
-                names = question.items = json_object_get(json_object_get(question.args, "Nodes"), "items");
-        question.names = calloc(json_array_size(names) + 1, sizeof(*question.names));
-        if (!question.names)
+                names = args.items = json_object_get(json_object_get(args.args, "Nodes"), "items");
+        args.names = calloc(json_array_size(names) + 1, sizeof(*args.names));
+        if (!args.names)
                 return -ENOMEM;
         json_array_foreach(names, i, one)
         {
-                const json_t *name = name_of(one, question.items != NULL);
+                const json_t *name = name_of(one, args.items != NULL);
 
-                question.names[question.n_names++] =
-                        (struct question_name){ json_string_value(name), json_string_length(name) };
+                args.names[args.n_names++] = (struct node_name){ json_string_value(name), json_string_length(name) };
         }
-        read_pod(json_object_get(question.args, "Pod"), unit, &question);
-        *ret = TAKE(question);
+        read_pod(json_object_get(args.args, "Pod"), unit, &args);
+        *ret = TAKE(args);
         return 0;
 }
 
-int question_read(const char *body, size_t size, bytes unit, struct question *ret)
+int extender_args_read(const char *body, size_t size, bytes unit, struct extender_args *ret)
 {
-        struct question question = { 0 };
+        struct extender_args args = { 0 };
 
-        if (!read_short(body, size, unit, &question))
-                return question_read_whole(body, size, unit, ret);
-        *ret = question;
+        if (!read_short(body, size, unit, &args))
+                return extender_args_read_whole(body, size, unit, ret);
+        *ret = args;
         return 0;
 }
 
-void question_done(struct question *question)
+void extender_args_done(struct extender_args *args)
 {
-        free(question->names);
-        json_decref(question->args);
-        *question = (struct question){ 0 };
+        free(args->names);
+        json_decref(args->args);
+        *args = (struct extender_args){ 0 };
 }

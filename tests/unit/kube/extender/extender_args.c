@@ -10,7 +10,7 @@
         "{\"metadata\":{\"name\":\"p}{\",\"uid\":\"u\\\"\"},\"spec\":{\"containers\":[{\"name\":\"c\",\"resources\":{" \
         "\"limits\":{\"sublet.dev/gpu-mem\":\"8\"}}}]}}"
 
-static void assert_same(const struct question *a, const struct question *b)
+static void assert_same(const struct extender_args *a, const struct extender_args *b)
 {
         assert_int_equal(a->has_pod, b->has_pod);
         assert_memory_equal(&a->pod, &b->pod, sizeof(a->pod));
@@ -31,17 +31,17 @@ static void what_go_writes_is_read_without_a_value_for_each_name(void **state)
 
         (void)state;
         for (size_t i = 0; i < sizeof(bodies) / sizeof(*bodies); i++) {
-                struct question one = { 0 }, other = { 0 };
+                struct extender_args one = { 0 }, other = { 0 };
 
-                assert_int_equal(question_read(bodies[i], strlen(bodies[i]), GIB, &one), 0);
+                assert_int_equal(extender_args_read(bodies[i], strlen(bodies[i]), GIB, &one), 0);
                 assert_null(one.args); /* the short way */
-                assert_int_equal(question_read_whole(bodies[i], strlen(bodies[i]), GIB, &other), 0);
+                assert_int_equal(extender_args_read_whole(bodies[i], strlen(bodies[i]), GIB, &other), 0);
                 assert_non_null(other.args);
                 assert_int_equal(one.pod.wants[0].memory, 8 * GIB);
                 assert_string_equal(one.pod.name, "p}{");
                 assert_same(&one, &other);
-                question_done(&one);
-                question_done(&other);
+                extender_args_done(&one);
+                extender_args_done(&other);
         }
 }
 
@@ -70,12 +70,12 @@ static void what_is_odd_is_left_to_jansson(void **state)
 
         (void)state;
         for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-                struct question question = { 0 };
+                struct extender_args args = { 0 };
 
-                assert_int_equal(question_read(rows[i].body, strlen(rows[i].body), GIB, &question), rows[i].r);
-                assert_int_equal(question.n_names, rows[i].n_names);
-                assert_true(question.args || rows[i].r);
-                question_done(&question);
+                assert_int_equal(extender_args_read(rows[i].body, strlen(rows[i].body), GIB, &args), rows[i].r);
+                assert_int_equal(args.n_names, rows[i].n_names);
+                assert_true(args.args || rows[i].r);
+                extender_args_done(&args);
         }
 }
 
