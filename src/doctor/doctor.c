@@ -9,9 +9,9 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "gate/filter.h"
+#include "gate/policy/filter.h"
 #include "gate/gate.h"
-#include "gate/probe.h"
+#include "gate/state/probe.h"
 #include "gpu/backend.h"
 #include "doctor/offers.h"
 
@@ -65,7 +65,7 @@ static const char *file_head(const char *path, char *ret, size_t size)
 /* ---- the driver
  * ---------------------------------------------------------------------------------- */
 
-static void look_at_release(struct doctor *doctor)
+static void check_release(struct doctor *doctor)
 {
         struct findings *findings = &doctor->findings;
         char path[PATH_MAX], known[512];
@@ -106,7 +106,7 @@ static int node_open(const struct doctor *doctor, const char *node)
         return fd < 0 ? -errno : fd;
 }
 
-static void look_at_node(struct doctor *doctor, const char *node, const char *name, const char *next)
+static void check_node(struct doctor *doctor, const char *node, const char *name, const char *next)
 {
         struct findings *findings = &doctor->findings;
         _cleanup_(closep) int fd = node_open(doctor, node);
@@ -147,7 +147,7 @@ static void read_model(const struct doctor *doctor, uint32_t minor, char *ret, s
         globfree(&found);
 }
 
-static void look_at_cards(struct doctor *doctor)
+static void check_cards(struct doctor *doctor)
 {
         struct findings *findings = &doctor->findings;
         static struct lease lease; /* large */
@@ -179,32 +179,32 @@ static void look_at_cards(struct doctor *doctor)
                 findings_next(findings, "look at 'nvidia-smi' and the kernel's log (%s)", strerror(-r));
 }
 
-static void look_at_driver(struct doctor *doctor)
+static void check_driver(struct doctor *doctor)
 {
         struct err err = { 0 };
 
-        look_at_release(doctor);
+        check_release(doctor);
         if (!findings_can_run(&doctor->findings))
                 return;
         doctor->has_backend = gpu_backend_find(&doctor->backend, &err) == 0;
-        look_at_node(doctor, "nvidiactl", "nvidiactl", "make the node: nvidia-modprobe");
+        check_node(doctor, "nvidiactl", "nvidiactl", "make the node: nvidia-modprobe");
         /* A tenant cannot gain privileges, so libcuda in it cannot load the module either. */
-        look_at_node(doctor, "nvidia-uvm", "nvidia-uvm", "load it before any tenant: nvidia-modprobe -u -c 0");
+        check_node(doctor, "nvidia-uvm", "nvidia-uvm", "load it before any tenant: nvidia-modprobe -u -c 0");
         if (doctor->has_backend)
-                look_at_cards(doctor);
+                check_cards(doctor);
 }
 
 /* ---- the kernel
  * ---------------------------------------------------------------------------------- */
 
 /* What a child under a listener reports, and what may be done to it; errno values. */
-struct trial {
+struct child_trial {
         int listener, wake_up;
         int memory, descriptor, file;
 };
 
 /* In the child: a filter that lets everything through, for the sake of its listener. */
-static void be_tried(int socket)
+static void child_run(int socket)
 {
         struct sock_filter allow = { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW };
         struct sock_fprog program = { 1, &allow };
@@ -227,7 +227,7 @@ static int error_of(long r)
 }
 
 /* As the gate reads a tenant (process.c, files.c). */
-static void try_on(pid_t child, int fd, struct trial *ret)
+static void child_inspect(pid_t child, int fd, struct child_trial *ret)
 {
         static const char word[] = "sublet";
         char copy[sizeof(word)];
@@ -241,7 +241,7 @@ static void try_on(pid_t child, int fd, struct trial *ret)
         ret->file = error_of(syscall(SYS_kcmp, getpid(), child, 0 /* KCMP_FILE */, fd, fd));
 }
 
-static int try(struct trial *ret)
+static int child_try(struct child_trial *ret)
 {
         int sockets[2], errors[2];
         pid_t child;
@@ -252,13 +252,13 @@ static int try(struct trial *ret)
         child = fork();
         if (child == 0) {
                 (void)close(sockets[0]);
-                be_tried(sockets[1]);
+                child_run(sockets[1]);
         }
         has_come = child > 0 && close(sockets[1]) == 0 &&
                    recv(sockets[0], errors, sizeof(errors), MSG_WAITALL) == sizeof(errors);
         if (has_come) {
-                *ret = (struct trial){ .listener = errors[0], .wake_up = errors[1] };
-                try_on(child, sockets[1], ret); /* the number is open in the child */
+                *ret = (struct child_trial){ .listener = errors[0], .wake_up = errors[1] };
+                child_inspect(child, sockets[1], ret); /* the number is open in the child */
         }
         (void)close(sockets[0]);
         if (child > 0)
@@ -266,7 +266,7 @@ static int try(struct trial *ret)
         return has_come ? 0 : -ECHILD;
 }
 
-static void look_at_seccomp(struct findings *findings)
+static void check_seccomp(struct findings *findings)
 {
         struct err err = { 0 };
         int r = filter_check(&err);
@@ -289,29 +289,29 @@ static bool has_capability(unsigned int capability)
                data[CAP_TO_INDEX(capability)].effective & CAP_TO_MASK(capability);
 }
 
-static void look_at_kernel(struct doctor *doctor)
+static void check_kernel(struct doctor *doctor)
 {
         struct findings *findings = &doctor->findings;
-        struct trial trial = { 0 };
+        struct child_trial child_trial = { 0 };
         struct utsname name;
         char yama[16];
         int r;
 
-        look_at_seccomp(findings);
+        check_seccomp(findings);
         (void)file_head("/proc/sys/kernel/yama/ptrace_scope", yama, sizeof(yama));
         findings_judge_ptrace(findings, yama[0] ? atoi(yama) : -1, geteuid() == 0, has_capability(CAP_SYS_PTRACE));
-        r = try(&trial);
-        doctor->listener = r < 0 ? -1 : trial.listener;
+        r = child_try(&child_trial);
+        doctor->listener = r < 0 ? -1 : child_trial.listener;
         if (r < 0) {
                 findings_put(findings, "listener", FINDING_MISSING, "a child cannot be tried: %s", strerror(-r));
                 return;
         }
-        findings_judge_listener(findings, trial.listener);
-        if (!trial.listener)
-                findings_judge_wake_up(findings, trial.wake_up, uname(&name) ? "" : name.release);
-        findings_judge_call(findings, "memory", "process_vm_readv of a child", trial.memory);
-        findings_judge_call(findings, "descriptors", "pidfd_getfd of a child", trial.descriptor);
-        findings_judge_call(findings, "files", "kcmp with a child", trial.file);
+        findings_judge_listener(findings, child_trial.listener);
+        if (!child_trial.listener)
+                findings_judge_wake_up(findings, child_trial.wake_up, uname(&name) ? "" : name.release);
+        findings_judge_call(findings, "memory", "process_vm_readv of a child", child_trial.memory);
+        findings_judge_call(findings, "descriptors", "pidfd_getfd of a child", child_trial.descriptor);
+        findings_judge_call(findings, "files", "kcmp with a child", child_trial.file);
 }
 
 /* ---- what else is there
@@ -329,7 +329,7 @@ static bool is_of_others(const char *path)
         return text[0] && strcmp(text, "0x10de");
 }
 
-static void look_at_other_nodes(struct findings *findings)
+static void check_other_nodes(struct findings *findings)
 {
         static const char *const patterns[] = {
                 "/dev/nvidia-modeset",   "/dev/nvidia-uvm-tools", "/dev/dri/card*",
@@ -355,7 +355,7 @@ static void look_at_other_nodes(struct findings *findings)
         findings_judge_nodes(findings, nodes);
 }
 
-static void look_at_uvm(struct findings *findings)
+static void check_uvm(struct findings *findings)
 {
         char hmm[8], tests[8];
 
@@ -365,7 +365,7 @@ static void look_at_uvm(struct findings *findings)
 }
 
 /* The places where verb.c of src/sim looks, in a build tree and installed. */
-static void look_at_simulator(struct doctor *doctor)
+static void check_simulator(struct doctor *doctor)
 {
         static const char *const places[] = { "sim", "../lib/sublet/sim" };
         char self[PATH_MAX], path[2 * PATH_MAX];
@@ -386,16 +386,16 @@ static void look_at_simulator(struct doctor *doctor)
         findings_next(&doctor->findings, "build or install it as a whole: make install");
 }
 
-static void look_around(struct doctor *doctor)
+static void check_surroundings(struct doctor *doctor)
 {
         struct findings *findings = &doctor->findings;
 
         if (doctor->has_backend && !is_simulated(doctor)) {
-                look_at_uvm(findings);
-                look_at_other_nodes(findings);
+                check_uvm(findings);
+                check_other_nodes(findings);
         }
-        offers_look(findings, doctor->has_backend ? &doctor->backend : NULL, doctor->listener);
-        look_at_simulator(doctor);
+        offers_read(findings, doctor->has_backend ? &doctor->backend : NULL, doctor->listener);
+        check_simulator(doctor);
 }
 
 /* ---- the verb
@@ -412,7 +412,7 @@ static const char usage[] = "usage: sublet doctor [--json]\n"
                             "The exit code is 0 if a tenant can be run here, 1 if not, 2 for bad use.\n";
 
 /* 0; 1: help was asked for; -EINVAL. */
-static int parse(int argc, char **argv, bool *ret_json)
+static int doctor_parse(int argc, char **argv, bool *ret_json)
 {
         static const struct option options[] = {
                 { "json", no_argument, NULL, 'j' },
@@ -439,7 +439,7 @@ int doctor_main(int argc, char **argv)
         static struct doctor doctor; /* large */
         const char *sim = getenv("SUBLET_SIM");
         bool is_json;
-        int r = parse(argc, argv, &is_json);
+        int r = doctor_parse(argc, argv, &is_json);
 
         if (r == 1) {
                 (void)fputs(usage, stdout);
@@ -450,9 +450,9 @@ int doctor_main(int argc, char **argv)
                 return 2;
         }
         doctor.root = sim ? sim : "";
-        look_at_driver(&doctor);
-        look_at_kernel(&doctor);
-        look_around(&doctor);
+        check_driver(&doctor);
+        check_kernel(&doctor);
+        check_surroundings(&doctor);
         if (!is_json)
                 findings_text(stdout, &doctor.findings);
         else if (findings_json(stdout, &doctor.findings) < 0)

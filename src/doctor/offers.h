@@ -2,7 +2,7 @@
  * What this machine offers beyond a tenant in time: other ways to share, other ways to be supervised, and what
  * containers and requests come by. Nothing here is needed to run a tenant, so nothing of it is ever «missing».
  *
- * What was read comes in as plain values, the judgement goes out: these are pure. Reading is offers_look's.
+ * What was read comes in as plain values, the judgement goes out: these are pure. Reading is offers_read's.
  */
 #pragma once
 
@@ -49,4 +49,4 @@ void offers_judge_cdi(struct findings *findings, size_t n_files, size_t n_ours);
 void offers_judge_router(struct findings *findings, const char *nginx, const char *module);
 
 /* All of it; backend: NULL where no driver was found. listener: as offers_judge_attach has it; -1: could not be tried. */
-void offers_look(struct findings *findings, const struct gpu_backend *backend, int listener);
+void offers_read(struct findings *findings, const struct gpu_backend *backend, int listener);

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "gate/filter.h"
+#include "gate/policy/filter.h"
 #include "gpu/backend.h"
 #include "gpu/find.h"
 #include "shim/mps_server.h"
@@ -61,7 +61,7 @@ static size_t count_mps(void)
 }
 
 /* Processes and pipes of a simulated machine are the real one's: not told. */
-static void look_at_mps(struct findings *findings, const char *dir)
+static void check_mps(struct findings *findings, const char *dir)
 {
         const char *pipes = getenv("CUDA_MPS_PIPE_DIRECTORY");
         bool is_simulated = getenv("SUBLET_SIM");
@@ -81,7 +81,7 @@ static void look_at_mps(struct findings *findings, const char *dir)
 
 /* ---- devices ------------------------------------------------------------------------------------- */
 
-static void look_at_mig(struct findings *findings, const struct gpu_backend *backend)
+static void check_mig(struct findings *findings, const struct gpu_backend *backend)
 {
         static struct gpu_device devices[GPU_DEVICES_MAX];
         struct gpu_instance instances[GPU_INSTANCES_MAX];
@@ -97,7 +97,7 @@ static void look_at_mig(struct findings *findings, const struct gpu_backend *bac
         }
 }
 
-static void look_at_green(struct findings *findings, const struct gpu_backend *backend)
+static void check_green(struct findings *findings, const struct gpu_backend *backend)
 {
         void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
         bool has_call = library && dlsym(library, "cuGreenCtxCreate");
@@ -142,7 +142,7 @@ static void find_daemon(struct offers_daemon *ret)
 
 /* ---- what comes by other ways ---------------------------------------------------------------------- */
 
-static void look_at_cdi(struct findings *findings)
+static void check_cdi(struct findings *findings)
 {
         static const char files[] = "{/etc/cdi,/run/cdi}/*.{json,yaml,yml}";
 
@@ -150,7 +150,7 @@ static void look_at_cdi(struct findings *findings)
 }
 
 /* The places where the router's agent looks. */
-static void look_at_router(struct findings *findings)
+static void check_router(struct findings *findings)
 {
         static const char *const beside[] = { "/route/nginx/" MODULE, "/../lib/nginx/modules/" MODULE };
         char self[PATH_MAX] = "", nginx[PATH_MAX], module[PATH_MAX + 64] = "/usr/lib/nginx/modules/" MODULE;
@@ -168,22 +168,22 @@ static void look_at_router(struct findings *findings)
         offers_judge_router(findings, nginx, access(module, R_OK) == 0 ? module : "");
 }
 
-void offers_look(struct findings *findings, const struct gpu_backend *backend, int listener)
+void offers_read(struct findings *findings, const struct gpu_backend *backend, int listener)
 {
         struct offers_daemon daemon;
         int filter = filter_check(NULL);
 
         find_daemon(&daemon);
         if (backend) {
-                look_at_mps(findings, daemon.dir);
-                look_at_mig(findings, backend);
-                look_at_green(findings, backend);
+                check_mps(findings, daemon.dir);
+                check_mig(findings, backend);
+                check_green(findings, backend);
         }
         offers_judge_directory(findings, &daemon);
         offers_judge_daemon(findings, &daemon);
         if (listener >= 0)
                 offers_judge_attach(findings, -filter, listener, daemon.answers);
         offers_judge_containers(findings, &daemon);
-        look_at_cdi(findings);
-        look_at_router(findings);
+        check_cdi(findings);
+        check_router(findings);
 }

@@ -32,5 +32,5 @@ struct gpu_client *gpu_client_close(struct gpu_client *client); /* NULL is fine 
 /* Keeps the channels off the device (running work is preempted), or lets them on again. Channels that
  * do not exist any more make the driver refuse a whole call: those are then tried one by one.
  * 0; -ENODEV: the device is lost; -EIO with the driver's status in *ret_status (may be NULL). */
-int gpu_channels_set(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_off,
+int gpu_channels_set(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled,
                      uint32_t *ret_status);

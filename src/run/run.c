@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/when.h"
-#include "gate/filter.h"
+#include "gate/policy/filter.h"
 #include "gate/gate.h"
-#include "gate/probe.h"
+#include "gate/state/probe.h"
 #include "gpu/backend.h"
 #include "shim/report.h"
 #include "run/run.h"
@@ -138,7 +138,7 @@ static int parse_class(struct run *run, const char *value, struct err *err)
 }
 
 /* 0; 1: help was asked for; -EINVAL. */
-static int parse(struct run *run, int argc, char **argv, struct err *err)
+static int run_parse(struct run *run, int argc, char **argv, struct err *err)
 {
         int option;
 
@@ -201,7 +201,7 @@ static int parse(struct run *run, int argc, char **argv, struct err *err)
 }
 
 /* What matters is said when it happens, once; the rest is counted in the summary. */
-void run_print_event(struct run *run, enum event_kind event, pid_t process, const char *detail, uint64_t untold)
+void run_print_event(struct run *run, enum event_kind event, pid_t process, const char *detail, uint64_t n_unsent)
 {
         static const struct {
                 const char *level, *line;
@@ -211,18 +211,18 @@ void run_print_event(struct run *run, enum event_kind event, pid_t process, cons
 #undef EVENT
         };
         bool is_quiet =
-                run->is_quiet || !strcmp(texts[event].level, "INFO") || atomic_exchange(&run->is_told[event], true);
+                run->is_quiet || !strcmp(texts[event].level, "INFO") || atomic_exchange(&run->is_printed[event], true);
 
         if (!run->is_verbose && is_quiet)
                 return;
-        if (run->is_verbose && untold)
+        if (run->is_verbose && n_unsent)
                 (void)fprintf(stderr, "sublet: %s: %s: %llu more\n", run->lease.tenant, gate_event_name(event),
-                              (unsigned long long)untold);
+                              (unsigned long long)n_unsent);
         (void)fprintf(stderr, "sublet: %s: %s: process %d: %s: %s\n", run->lease.tenant, gate_event_name(event),
                       process, texts[event].line, detail);
 }
 
-static void on_event(void *context, enum event_kind event, pid_t process, const char *detail)
+static void on_gate_event(void *context, enum event_kind event, pid_t process, const char *detail)
 {
         run_print_event(context, event, process, detail, 0);
 }
@@ -283,7 +283,7 @@ int run_prepare_lease(struct run *run, struct err *err)
         return r < 0 ? r : grant_apply(&run->grant, &run->lease, err);
 }
 
-static int prepare(struct run *run, struct sock_fprog *filter, bool *ret_has_daemon, struct err *err)
+static int run_prepare(struct run *run, struct sock_fprog *filter, bool *ret_has_daemon, struct err *err)
 {
         int r;
 
@@ -351,14 +351,14 @@ void run_print_books(struct run *run, int code, nsec elapsed)
         json_decref(report);
 }
 
-static int supervise(struct run *run, const struct sock_fprog *filter, struct err *err)
+static int run_supervised(struct run *run, const struct sock_fprog *filter, struct err *err)
 {
         struct gate_options gate = { .lease = &run->lease,
                                      .layout = run->backend.layout,
                                      .driver = run->driver,
                                      .ipc_host = run->ipc_host,
                                      .audit_period = (nsec)run->audit_ms * NSEC_PER_MSEC,
-                                     .event = on_event,
+                                     .event = on_gate_event,
                                      .event_context = run };
         _cleanup_(closep) int signals = run_watch_signals();
         nsec start = clock_now();
@@ -402,20 +402,20 @@ int run_main(int argc, char **argv)
         bool has_daemon = false;
         int r;
 
-        r = parse(&run, argc, argv, &err);
+        r = run_parse(&run, argc, argv, &err);
         if (r == 1) {
                 (void)fputs(usage, stdout);
                 return 0;
         }
         if (r == 0)
-                r = prepare(&run, &filter, &has_daemon, &err);
+                r = run_prepare(&run, &filter, &has_daemon, &err);
         if (r < 0) {
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
                 return EXIT_USAGE;
         }
         r = run.is_preload ? run_preloaded(&run, has_daemon, &err) :
             has_daemon     ? run_with_daemon(&run, &filter, &err) :
-                             supervise(&run, &filter, &err);
+                             run_supervised(&run, &filter, &err);
         free(filter.filter);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);

@@ -39,11 +39,11 @@ struct run {
         unsigned int sms_given, sms_of; /* after the run; 0: no partition was made */
         struct gate *gate;
         pid_t child;
-        atomic_bool is_told[EVENT_N];
+        atomic_bool is_printed[EVENT_N];
 };
 
 /* An event, for people: what matters is said once, all of it with --verbose. untold: as many more of it. */
-void run_print_event(struct run *run, enum event_kind event, pid_t process, const char *detail, uint64_t untold);
+void run_print_event(struct run *run, enum event_kind event, pid_t process, const char *detail, uint64_t n_unsent);
 
 /* Into --report or onto stderr, as asked for; with exit code and time. */
 void run_print_report(struct run *run, json_t *report, int code, nsec elapsed);

@@ -53,7 +53,7 @@ static const char usage[] =
         "\n"
         "DIR must not exist yet, and be on a tmpfs. The exit code is 0; 2 for bad use; 1 if it failed.\n";
 
-struct want {
+struct lease_verb {
         struct run run; /* what is asked for; no command */
         const char *dir;
         char whole[PATH_MAX]; /* of a relative one */
@@ -61,9 +61,9 @@ struct want {
 };
 
 /* 0; 1: help was asked for; -EINVAL. */
-static int parse(struct want *want, int argc, char **argv, struct err *err)
+static int lease_parse(struct lease_verb *verb, int argc, char **argv, struct err *err)
 {
-        struct run *run = &want->run;
+        struct run *run = &verb->run;
         int option;
 
         opterr = 0;
@@ -71,13 +71,13 @@ static int parse(struct want *want, int argc, char **argv, struct err *err)
         while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
                 switch (option) {
                 case OPTION_DAEMON:
-                        want->needs_daemon = true;
+                        verb->needs_daemon = true;
                         break;
                 case OPTION_END:
-                        want->is_end = true;
+                        verb->is_end = true;
                         break;
                 case OPTION_JSON:
-                        want->is_json = true;
+                        verb->is_json = true;
                         break;
                 case 'h':
                         return 1;
@@ -88,12 +88,12 @@ static int parse(struct want *want, int argc, char **argv, struct err *err)
         }
         if (optind + 1 != argc || !*argv[optind])
                 return err_say(err, -EINVAL, "one directory is to be named ('sublet lease --help')");
-        want->dir = argv[optind];
-        run_fill_in(run, want->dir);
+        verb->dir = argv[optind];
+        run_fill_in(run, verb->dir);
         return 0;
 }
 
-static int print_json(const char *dir, const struct lease *lease)
+static int mounts_print_json(const char *dir, const struct lease *lease)
 {
         json_t *body = json_pack("{s:s, s:s, s:[{s:s, s:s, s:b}, {s:s+, s:s, s:b}, {s:s+, s:s, s:b}]}", "tenant",
                                  lease->tenant, "dir", dir, "mounts", "source", dir, "target",
@@ -108,10 +108,10 @@ static int print_json(const char *dir, const struct lease *lease)
         return puts(text) < 0 ? -EIO : 0;
 }
 
-static int print(const struct want *want, const char *dir)
+static int mounts_print(const struct lease_verb *verb, const char *dir)
 {
-        if (want->is_json)
-                return print_json(dir, &want->run.lease);
+        if (verb->is_json)
+                return mounts_print_json(dir, &verb->run.lease);
         return printf("-v %s:%s:ro -v %s/region:%s/region -v %s/ld.so.preload:/etc/ld.so.preload:ro\n", dir,
                       LEASE_DESCRIPTOR_MOUNT_DIR, dir, LEASE_DESCRIPTOR_MOUNT_DIR, dir) < 0 ?
                        -EIO :
@@ -119,74 +119,74 @@ static int print(const struct want *want, const char *dir)
 }
 
 /* A daemon makes the directory itself: it is its own lease, and lasts when we have gone. */
-static int make_by_daemon(struct want *want, struct err *err)
+static int lease_make_by_daemon(struct lease_verb *verb, struct err *err)
 {
-        struct run *run = &want->run;
+        struct run *run = &verb->run;
         _cleanup_(run_talk_done) struct run_talk talk = { .run = run, .socket = -1, .descriptor = -1, .segment = -1 };
         char *argv[] = { (char *)(uintptr_t)run->tenant, NULL };
 
-        if (*want->dir != '/') {
+        if (*verb->dir != '/') {
                 _cleanup_(freep) char *here = getcwd(NULL, 0);
 
-                if (!here || snprintf(want->whole, PATH_MAX, "%s/%s", here, want->dir) >= PATH_MAX)
-                        return err_set(err, -ENAMETOOLONG, "looking for %s", want->dir);
-                want->dir = want->whole;
+                if (!here || snprintf(verb->whole, PATH_MAX, "%s/%s", here, verb->dir) >= PATH_MAX)
+                        return err_set(err, -ENAMETOOLONG, "looking for %s", verb->dir);
+                verb->dir = verb->whole;
         }
-        run->directory = want->dir;
+        run->directory = verb->dir;
         run->is_preload = true;
         run->argv = argv;
         return run_ask(&talk, err);
 }
 
-static int make_alone(struct want *want, struct err *err)
+static int lease_make_alone(struct lease_verb *verb, struct err *err)
 {
         static struct lease_descriptor descriptor; /* large */
         int r;
 
-        if ((r = gpu_backend_find(&want->run.backend, err)) < 0 || (r = run_prepare_lease(&want->run, err)) < 0)
+        if ((r = gpu_backend_find(&verb->run.backend, err)) < 0 || (r = run_prepare_lease(&verb->run, err)) < 0)
                 return r;
-        r = run_check_sms(&want->run, err);
+        r = run_check_sms(&verb->run, err);
         if (r < 0)
                 return r;
-        lease_directory_describe(&want->run.backend, &want->run.lease, &descriptor);
-        descriptor.sms = want->run.sms;
-        return lease_directory_make(want->dir, &descriptor, err);
+        lease_directory_describe(&verb->run.backend, &verb->run.lease, &descriptor);
+        descriptor.sms = verb->run.sms;
+        return lease_directory_make(verb->dir, &descriptor, err);
 }
 
-static int make(struct want *want, struct err *err)
+static int lease_make(struct lease_verb *verb, struct err *err)
 {
         _cleanup_(freep) char *whole = NULL;
         bool has_daemon = false;
-        int r = lease_directory_check(want->dir, err); /* at first: a daemon would have a tenant that came to nothing */
+        int r = lease_directory_check(verb->dir, err); /* at first: a daemon would have a tenant that came to nothing */
 
         if (r == 0)
-                r = run_has_daemon(&want->run, &has_daemon, err);
+                r = run_has_daemon(&verb->run, &has_daemon, err);
 
-        if (r == 0 && !has_daemon && want->needs_daemon)
+        if (r == 0 && !has_daemon && verb->needs_daemon)
                 r = err_say(err, -ENOENT, "--daemon: none answers; start it with 'sublet daemon'");
-        if (r == 0 && !has_daemon && want->run.attach && !strcmp(want->run.attach, "required"))
+        if (r == 0 && !has_daemon && verb->run.attach && !strcmp(verb->run.attach, "required"))
                 r = err_say(err, -ENOENT, "--attach=required needs the daemon: start it with 'sublet daemon'");
         if (r == 0)
-                r = has_daemon ? make_by_daemon(want, err) : make_alone(want, err);
+                r = has_daemon ? lease_make_by_daemon(verb, err) : lease_make_alone(verb, err);
         if (r < 0)
                 return r;
-        whole = realpath(want->dir, NULL);
-        r = whole ? print(want, whole) : -errno;
+        whole = realpath(verb->dir, NULL);
+        r = whole ? mounts_print(verb, whole) : -errno;
         return r < 0 ? err_set(err, r, "saying what to mount") : 0;
 }
 
 int lease_main(int argc, char **argv)
 {
-        static struct want want; /* large */
+        static struct lease_verb verb; /* large */
         struct err err = { 0 };
-        int r = parse(&want, argc, argv, &err);
+        int r = lease_parse(&verb, argc, argv, &err);
 
         if (r == 1) {
                 (void)fputs(usage, stdout);
                 return 0;
         }
         if (r == 0)
-                r = want.is_end ? lease_directory_remove(want.dir, &err) : make(&want, &err);
+                r = verb.is_end ? lease_directory_remove(verb.dir, &err) : lease_make(&verb, &err);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
         return r == -EINVAL ? EXIT_USAGE : r < 0 ? EXIT_FAILED : 0;

@@ -86,12 +86,12 @@ static int reach(const struct run *run, struct err *err)
                        run->dir);
 }
 
-static bool copy(char *to, size_t room, const char *from)
+static bool text_copy(char *to, size_t room, const char *from)
 {
         return !from || (size_t)snprintf(to, room, "%s", from) < room;
 }
 
-static int ask(const struct run *run, int socket, struct err *err)
+static int request_send(const struct run *run, int socket, struct err *err)
 {
         struct message_request request = { .is_named = run->is_named,
                                            .share = run->share,
@@ -103,15 +103,15 @@ static int ask(const struct run *run, int socket, struct err *err)
 
         if (run->class)
                 (void)turns_class_parse(run->class, &request.class);
-        if (!copy(request.tenant, sizeof(request.tenant), run->tenant) ||
-            !copy(request.gpus, sizeof(request.gpus), run->grant.gpus) ||
-            !copy(request.mem, sizeof(request.mem), run->grant.memory) ||
-            !copy(request.host, sizeof(request.host), run->grant.host) ||
-            !copy(request.managed, sizeof(request.managed), run->grant.managed) ||
-            !copy(request.mode, sizeof(request.mode), run->mode) ||
-            !copy(request.attach, sizeof(request.attach), run->attach) ||
-            !copy(request.sms, sizeof(request.sms), run->sms_text) ||
-            !copy(request.directory, sizeof(request.directory), run->directory))
+        if (!text_copy(request.tenant, sizeof(request.tenant), run->tenant) ||
+            !text_copy(request.gpus, sizeof(request.gpus), run->grant.gpus) ||
+            !text_copy(request.mem, sizeof(request.mem), run->grant.memory) ||
+            !text_copy(request.host, sizeof(request.host), run->grant.host) ||
+            !text_copy(request.managed, sizeof(request.managed), run->grant.managed) ||
+            !text_copy(request.mode, sizeof(request.mode), run->mode) ||
+            !text_copy(request.attach, sizeof(request.attach), run->attach) ||
+            !text_copy(request.sms, sizeof(request.sms), run->sms_text) ||
+            !text_copy(request.directory, sizeof(request.directory), run->directory))
                 return err_say(err, -EINVAL, "an option is longer than the daemon takes (--name: 63 bytes)");
         (void)snprintf(request.command, sizeof(request.command), "%s", slash ? slash + 1 : run->argv[0]);
         if (message_send(socket, message_request_new(&request), NULL, 0) != MESSAGE_OK)
@@ -216,7 +216,7 @@ static void on_returned(struct run_talk *talk, const json_t *body)
                               talk->run->lease.tenant);
 }
 
-static void hear(struct run_talk *talk)
+static void talk_receive(struct run_talk *talk)
 {
         _cleanup_(message_done) struct message message = { 0 };
         int r = message_receive(talk->socket, &message);
@@ -239,7 +239,7 @@ static void hear(struct run_talk *talk)
                 on_failed(talk, message_text(message.body, "text", "the shim could not start"));
 }
 
-static void knock(struct run_talk *talk)
+static void return_send(struct run_talk *talk)
 {
         _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         const int fds[] = { talk->descriptor, talk->segment };
@@ -256,7 +256,7 @@ static void knock(struct run_talk *talk)
  * The next daemon knows the tenancy by its number, and its lease from its store. That our word was sent means nothing: a
  * daemon that is being killed may have let go of us, and still have its door, when we knock. Its answer counts.
  */
-static void come_back(struct run_talk *talk)
+static void daemon_return(struct run_talk *talk)
 {
         nsec now = clock_now();
 
@@ -264,14 +264,14 @@ static void come_back(struct run_talk *talk)
                 return;
         closep(&talk->socket);
         talk->tried_at = now;
-        knock(talk);
+        return_send(talk);
 }
 
 /* For the daemon as for the command; the socket may be another one each time. */
-static void wait_for_either(struct run_talk *talk, struct pollfd fds[static 2])
+static void talk_poll(struct run_talk *talk, struct pollfd fds[static 2])
 {
         if (talk->is_looking)
-                come_back(talk);
+                daemon_return(talk);
         fds[1].fd = talk->socket;
         if (poll(fds, 2, talk->is_looking ? RETURN_MS : -1) < 0)
                 fds[0].revents = fds[1].revents = 0;
@@ -284,9 +284,9 @@ int run_wait_for_command(struct run_talk *talk, int signals)
         for (;;) {
                 struct pollfd fds[] = { { .fd = signals, .events = POLLIN }, { .events = POLLIN } };
 
-                wait_for_either(talk, fds);
+                talk_poll(talk, fds);
                 if (fds[1].revents)
-                        hear(talk);
+                        talk_receive(talk);
                 if (fds[0].revents && run_take_signal(signals, talk->run->child, &code))
                         return code;
         }
@@ -300,7 +300,7 @@ void run_wait_for_report(struct run_talk *talk)
                 struct pollfd fd = { talk->socket, POLLIN, 0 };
 
                 if (poll(&fd, 1, (int)((deadline - now) / NSEC_PER_MSEC) + 1) > 0)
-                        hear(talk);
+                        talk_receive(talk);
         }
 }
 
@@ -322,7 +322,7 @@ int run_ask(struct run_talk *talk, struct err *err)
         int r = talk->socket = reach(talk->run, err);
 
         if (r >= 0)
-                r = ask(talk->run, talk->socket, err);
+                r = request_send(talk->run, talk->socket, err);
         if (r >= 0)
                 r = await_grant(talk, err);
         return r < 0 ? r : 0;

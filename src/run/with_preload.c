@@ -39,7 +39,7 @@ static int put_first(const char *library, struct err *err)
         return 0;
 }
 
-static int make_page(const struct run *run, uint64_t *ret_tenancy, int *ret_fd, struct err *err)
+static int descriptor_make(const struct run *run, uint64_t *ret_tenancy, int *ret_fd, struct err *err)
 {
         static struct lease_descriptor descriptor; /* large */
         int r;
@@ -110,7 +110,7 @@ int run_check_sms(const struct run *run, struct err *err)
         return 0;
 }
 
-static int start(struct run *run, int descriptor, int segment, bool may_attach, struct err *err)
+static int preloaded_start(struct run *run, int descriptor, int segment, bool may_attach, struct err *err)
 {
         if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
                 return err_set(err, -errno, "becoming the reaper of the tenant");
@@ -123,7 +123,7 @@ static int start(struct run *run, int descriptor, int segment, bool may_attach, 
 }
 
 /* The daemon's page says what it granted; the cards' own figures are not in it, and nobody needs them here. */
-static int make_or_ask(struct run_talk *talk, bool has_daemon, struct err *err)
+static int lease_obtain(struct run_talk *talk, bool has_daemon, struct err *err)
 {
         static struct lease_descriptor descriptor; /* large */
         int r;
@@ -132,7 +132,7 @@ static int make_or_ask(struct run_talk *talk, bool has_daemon, struct err *err)
                 r = run_check_sms(talk->run, err);
                 if (r < 0)
                         return r;
-                r = make_page(talk->run, &talk->tenancy, &talk->descriptor, err);
+                r = descriptor_make(talk->run, &talk->tenancy, &talk->descriptor, err);
                 if (r < 0)
                         return r;
                 r = usage_segment_new(talk->tenancy, &talk->segment);
@@ -165,8 +165,8 @@ int run_preloaded(struct run *run, bool has_daemon, struct err *err)
         if (signals < 0)
                 return err_set(err, signals, "watching signals");
         if ((r = lease_directory_library(library, err)) < 0 || (r = put_first(library, err)) < 0 ||
-            (r = make_or_ask(&talk, has_daemon, err)) < 0 ||
-            (r = start(run, talk.descriptor, talk.segment, has_daemon && !is_never(run), err)) < 0)
+            (r = lease_obtain(&talk, has_daemon, err)) < 0 ||
+            (r = preloaded_start(run, talk.descriptor, talk.segment, has_daemon && !is_never(run), err)) < 0)
                 return r;
         if (has_daemon)
                 (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);

@@ -44,7 +44,7 @@ struct sched_channels {
         bool is_known;
 };
 
-struct tenant {
+struct sched_entity {
         uint64_t id;
         struct control_block *control;
         struct control_device *device; /* on the control block */
@@ -52,32 +52,32 @@ struct tenant {
         enum turns_class class;
         struct sched_channels channels;
 
-        nsec closed;             /* metered, of intervals that are over */
-        nsec used;               /* with the open one, as of metered_until; never falls. What the turns go by */
-        nsec idle;               /* of that, on the device without work: sched_tally.c */
-        nsec trim;               /* thought idle at the end of the latest interval */
-        nsec trim_sign, came_at; /* the latest launch then; when it came on since, 0: not yet */
-        nsec billed;             /* used less idle; never falls. What everybody else goes by */
-        nsec owed;               /* what its share entitled it to, ever */
+        nsec closed;    /* metered, of intervals that are over */
+        nsec used;      /* with the open one, as of metered_until; never falls. What the turns go by */
+        nsec idle;      /* of that, on the device without work: sched_tally.c */
+        nsec idle_tail; /* thought idle at the end of the latest interval */
+        nsec idle_tail_launch, resumed_at; /* the latest launch then; when it came on since, 0: not yet */
+        nsec billed;                       /* used less idle; never falls. What everybody else goes by */
+        nsec entitled;                     /* what its share entitled it to, ever */
         nsec started_at;
         uint64_t n_turns;
         bool wants;
 
         struct turns_order order; /* the present one */
         nsec off_since;           /* when it was switched off; 0: it is on */
-        bool is_off;              /* so the device has been told */
+        bool is_disabled;         /* so the device has been told */
         bool must_kick;
         nsec kicked_at, kick_after;
         bool is_in_call; /* one that switches it is under way */
         bool has_failed, was_reenabled;
         nsec retry_at;
 
-        nsec billed_at[SCHED_TICKS], owed_at[SCHED_TICKS]; /* at pace->ticks */
+        nsec billed_at[SCHED_TICKS], entitled_at[SCHED_TICKS]; /* at pace->ticks */
 };
 
 /* Channels that a tenant left behind, to be let on. */
-struct farewell {
-        struct farewell *next;
+struct leftovers {
+        struct leftovers *next;
         size_t n;
         struct gpu_channel channels[];
 };
@@ -89,16 +89,16 @@ struct sched {
         bool has_new_settings, is_over;
         int wake; /* an eventfd: the thread is to look again */
 
-        struct tenant *tenants[TURNS_TENANTS_MAX];
+        struct sched_entity *tenants[TURNS_TENANTS_MAX];
         size_t n_tenants;
         struct map contexts; /* context -> tenant */
-        struct farewell *farewells;
+        struct leftovers *leftovers;
 
         /* who is on the device, as of metered_until */
-        bool is_taken;
-        struct tenant *resident; /* NULL, while taken: somebody that is not known */
+        bool is_occupied;
+        struct sched_entity *resident; /* NULL, while taken: somebody that is not known */
         uint32_t context;
-        nsec taken_at;
+        nsec occupied_since;
 
         struct sched_device state;
         nsec busy_used, ticked_at; /* somebody was on the device, ever */
@@ -125,20 +125,21 @@ struct sched {
 };
 
 /* pace.c */
-void sched_say(struct sched *sched, enum sched_event_kind kind, uint64_t tenant, int64_t detail);
-struct tenant *sched_find(struct sched *sched, uint64_t id); /* NULL: none */
-void sched_lost(struct sched *sched);                        /* the device is */
+void sched_event_put(struct sched *sched, enum sched_event_kind kind, uint64_t tenant, int64_t detail);
+struct sched_entity *sched_entity_find(struct sched *sched, uint64_t id); /* NULL: none */
+void sched_device_lost(struct sched *sched);                              /* the device is */
 
 /* sched_thread.c */
 void *sched_run(void *sched);
 
 /* sched_tally.c: under the lock */
 void tally_records(struct sched *sched, const struct meter_record *records, size_t n);
-void tally_until(struct sched *sched, nsec until);               /* the records up to then have been read */
-void tally_channels(struct sched *sched, struct tenant *tenant); /* if its control block has changed; uses pace->rows */
-void tally_forget(struct sched *sched, struct tenant *tenant);
+void tally_until(struct sched *sched, nsec until); /* the records up to then have been read */
+void tally_channels(struct sched *sched,
+                    struct sched_entity *tenant); /* if its control block has changed; uses pace->rows */
+void tally_forget(struct sched *sched, struct sched_entity *tenant);
 void tally_second(struct sched *sched, nsec now); /* notes the past second's figures */
-void tally_rates(const struct sched *sched, const struct tenant *tenant, struct sched_row *ret);
+void tally_rates(const struct sched *sched, const struct sched_entity *tenant, struct sched_row *ret);
 void tally_device(const struct sched *sched, struct sched_device *ret);
 
 /* sched_orders.c: by the thread, without the lock. False: the device is lost. */

@@ -13,18 +13,18 @@
 /* ---- a call ---------------------------------------------------------------------------------- */
 
 /* 0; -ENODEV; -EIO. */
-static int make_call(struct sched *sched, const struct gpu_channel *list, size_t n, bool is_off, uint64_t tenant,
+static int make_call(struct sched *sched, const struct gpu_channel *list, size_t n, bool is_disabled, uint64_t tenant,
                      uint32_t *ret_status)
 {
         struct trace_span span = { .kind = TRACE_CALL,
                                    .tenant = tenant,
-                                   .detail = is_off ? TRACE_CALL_KEEP_OFF : TRACE_CALL_LET_ON };
+                                   .detail = is_disabled ? TRACE_CALL_DISABLE : TRACE_CALL_ENABLE };
         int r;
 
         if (!n)
                 return 0;
         span.from = clock_now();
-        r = gpu_channels_set(sched->client, list, n, is_off, ret_status);
+        r = gpu_channels_set(sched->client, list, n, is_disabled, ret_status);
         span.until = clock_now();
         trace_put(sched->trace, &span);
         {
@@ -54,35 +54,35 @@ static bool list_add(struct sched *sched, size_t n, const struct gpu_channel *ch
 
 /* ---- what a call has done -------------------------------------------------------------------- */
 
-static void succeeded(struct sched *sched, struct tenant *tenant, bool is_off, nsec at)
+static void switch_succeeded(struct sched *sched, struct sched_entity *tenant, bool is_disabled, nsec at)
 {
-        if (tenant->is_off && !is_off && tenant->off_since) {
+        if (tenant->is_disabled && !is_disabled && tenant->off_since) {
                 struct trace_span span = {
                         .from = tenant->off_since, .until = at, .tenant = tenant->id, .kind = TRACE_OFF
                 };
 
                 trace_put(sched->trace, &span);
         }
-        tenant->off_since = is_off ? at : 0;
-        tenant->is_off = is_off;
+        tenant->off_since = is_disabled ? at : 0;
+        tenant->is_disabled = is_disabled;
         if (tenant->has_failed)
-                sched_say(sched, SCHED_SWITCHED, tenant->id, 0);
+                sched_event_put(sched, SCHED_SWITCHED, tenant->id, 0);
         tenant->has_failed = false;
 }
 
-static void failed(struct sched *sched, struct tenant *tenant, nsec at, uint32_t status)
+static void switch_failed(struct sched *sched, struct sched_entity *tenant, nsec at, uint32_t status)
 {
         if (!tenant->has_failed)
-                sched_say(sched, SCHED_NOT_SWITCHED, tenant->id, status);
+                sched_event_put(sched, SCHED_NOT_SWITCHED, tenant->id, status);
         tenant->has_failed = true;
         tenant->retry_at = at + RETRY;
 }
 
 /* Of those in the call the one that has not been tried alone yet; NULL: none. Its channels are in pace->list. */
-static struct tenant *take_one(struct sched *sched, size_t *ret_n)
+static struct sched_entity *next_in_call(struct sched *sched, size_t *ret_n)
 {
         for (size_t i = 0; i < sched->n_tenants; i++) {
-                struct tenant *tenant = sched->tenants[i];
+                struct sched_entity *tenant = sched->tenants[i];
 
                 if (!tenant->is_in_call)
                         continue;
@@ -96,7 +96,7 @@ static struct tenant *take_one(struct sched *sched, size_t *ret_n)
 }
 
 /* A call for several has failed: for whom? */
-static int one_by_one(struct sched *sched, bool is_off)
+static int switch_each(struct sched *sched, bool is_disabled)
 {
         uint32_t status = 0;
         uint64_t id;
@@ -106,28 +106,28 @@ static int one_by_one(struct sched *sched, bool is_off)
         for (;;) {
                 {
                         LOCKED(&sched->lock);
-                        struct tenant *tenant = take_one(sched, &n);
+                        struct sched_entity *tenant = next_in_call(sched, &n);
 
                         if (!tenant)
                                 return r;
                         id = tenant->id;
                 }
-                r = make_call(sched, sched->list, n, is_off, id, &status);
+                r = make_call(sched, sched->list, n, is_disabled, id, &status);
                 if (r == -ENODEV)
                         return r;
                 {
                         LOCKED(&sched->lock);
-                        struct tenant *tenant = sched_find(sched, id);
+                        struct sched_entity *tenant = sched_entity_find(sched, id);
 
                         if (tenant && r < 0)
-                                failed(sched, tenant, clock_now(), status);
+                                switch_failed(sched, tenant, clock_now(), status);
                         else if (tenant)
-                                succeeded(sched, tenant, is_off, clock_now());
+                                switch_succeeded(sched, tenant, is_disabled, clock_now());
                 }
         }
 }
 
-static void all_succeeded(struct sched *sched, bool is_off)
+static void switch_all_succeeded(struct sched *sched, bool is_disabled)
 {
         LOCKED(&sched->lock);
         nsec now = clock_now();
@@ -136,16 +136,16 @@ static void all_succeeded(struct sched *sched, bool is_off)
                 if (!sched->tenants[i]->is_in_call)
                         continue;
                 sched->tenants[i]->is_in_call = false;
-                succeeded(sched, sched->tenants[i], is_off, now);
+                switch_succeeded(sched, sched->tenants[i], is_disabled, now);
         }
 }
 
 /* ---- who is switched ------------------------------------------------------------------------- */
 
 /* The control block first, then its channels. */
-static size_t enlist(struct sched *sched, size_t n, struct tenant *tenant, bool is_off)
+static size_t list_tenant(struct sched *sched, size_t n, struct sched_entity *tenant, bool is_disabled)
 {
-        tenant->device->is_off = is_off;
+        tenant->device->is_disabled = is_disabled;
         tally_channels(sched, tenant);
         if (!list_add(sched, n, tenant->channels.compute, tenant->channels.n_compute))
                 return n; /* no memory: again at the next turn */
@@ -154,49 +154,50 @@ static size_t enlist(struct sched *sched, size_t n, struct tenant *tenant, bool 
 }
 
 /* Those who left while they were off. */
-static size_t enlist_farewells(struct sched *sched, size_t n)
+static size_t list_leftovers(struct sched *sched, size_t n)
 {
-        while (sched->farewells) {
-                struct farewell *farewell = sched->farewells;
+        while (sched->leftovers) {
+                struct leftovers *leftovers = sched->leftovers;
 
-                if (list_add(sched, n, farewell->channels, farewell->n))
-                        n += farewell->n;
-                sched->farewells = farewell->next;
-                free(farewell);
+                if (list_add(sched, n, leftovers->channels, leftovers->n))
+                        n += leftovers->n;
+                sched->leftovers = leftovers->next;
+                free(leftovers);
         }
         return n;
 }
 
-static size_t enlist_all(struct sched *sched, bool is_off, nsec now)
+static size_t list_tenants(struct sched *sched, bool is_disabled, nsec now)
 {
         LOCKED(&sched->lock);
-        size_t n = is_off ? 0 : enlist_farewells(sched, 0);
+        size_t n = is_disabled ? 0 : list_leftovers(sched, 0);
 
         for (size_t i = 0; i < sched->n_tenants; i++) {
-                struct tenant *tenant = sched->tenants[i];
+                struct sched_entity *tenant = sched->tenants[i];
 
-                if (tenant->order.is_off == is_off && tenant->is_off != is_off && now >= tenant->retry_at)
-                        n = enlist(sched, n, tenant, is_off);
+                if (tenant->order.is_disabled == is_disabled && tenant->is_disabled != is_disabled &&
+                    now >= tenant->retry_at)
+                        n = list_tenant(sched, n, tenant, is_disabled);
         }
         return n;
 }
 
-static bool switch_all(struct sched *sched, bool is_off, nsec now)
+static bool switch_all(struct sched *sched, bool is_disabled, nsec now)
 {
-        size_t n = enlist_all(sched, is_off, now);
+        size_t n = list_tenants(sched, is_disabled, now);
         uint32_t status = 0;
-        int r = make_call(sched, sched->list, n, is_off, 0, &status);
+        int r = make_call(sched, sched->list, n, is_disabled, 0, &status);
 
         if (r == -EIO)
-                r = one_by_one(sched, is_off);
+                r = switch_each(sched, is_disabled);
         else if (!r)
-                all_succeeded(sched, is_off);
+                switch_all_succeeded(sched, is_disabled);
         return r != -ENODEV;
 }
 
 /* ---- kicks ----------------------------------------------------------------------------------- */
 
-static bool has_been_quiet(const struct tenant *tenant, nsec span, nsec now)
+static bool has_been_quiet(const struct sched_entity *tenant, nsec span, nsec now)
 {
         if (!tenant->device->can_watch)
                 return true; /* it cannot be told */
@@ -206,26 +207,26 @@ static bool has_been_quiet(const struct tenant *tenant, nsec span, nsec now)
 static bool anybody_is_off(const struct sched *sched)
 {
         for (size_t i = 0; i < sched->n_tenants; i++)
-                if (sched->tenants[i]->is_off)
+                if (sched->tenants[i]->is_disabled)
                         return true;
         return false;
 }
 
-static struct tenant *whom_to_kick(const struct sched *sched, nsec now)
+static struct sched_entity *kick_candidate(const struct sched *sched, nsec now)
 {
-        struct tenant *tenant = sched->resident;
+        struct sched_entity *tenant = sched->resident;
 
         if (!sched->meter || anybody_is_off(sched))
                 return NULL;
-        for (size_t i = 0; i < sched->n_tenants && !sched->is_taken; i++)
+        for (size_t i = 0; i < sched->n_tenants && !sched->is_occupied; i++)
                 if (sched->tenants[i]->must_kick)
                         return sched->tenants[i];
-        if (!tenant || now - sched->taken_at < tenant->kick_after || now - tenant->kicked_at < tenant->kick_after)
+        if (!tenant || now - sched->occupied_since < tenant->kick_after || now - tenant->kicked_at < tenant->kick_after)
                 return NULL;
         return has_been_quiet(tenant, tenant->kick_after, now) ? tenant : NULL;
 }
 
-static bool kick(struct sched *sched, nsec now)
+static bool kick_resident(struct sched *sched, nsec now)
 {
         uint32_t status;
         size_t n = 0;
@@ -233,15 +234,15 @@ static bool kick(struct sched *sched, nsec now)
 
         {
                 LOCKED(&sched->lock);
-                struct tenant *tenant = whom_to_kick(sched, now);
+                struct sched_entity *tenant = kick_candidate(sched, now);
 
                 if (!tenant)
                         return true;
                 tenant->kicked_at = tenant->must_kick ? 0 : now;
                 tenant->must_kick = false;
-                n = enlist(sched, 0, tenant, true);
+                n = list_tenant(sched, 0, tenant, true);
                 tenant->is_in_call = false;
-                tenant->is_off = true; /* and its order says on */
+                tenant->is_disabled = true; /* and its order says on */
                 tenant->off_since = now;
         }
         r = make_call(sched, sched->list, n, true, 0, &status);
@@ -250,12 +251,12 @@ static bool kick(struct sched *sched, nsec now)
 
 /* ---- a turn's worth -------------------------------------------------------------------------- */
 
-static void tell_slices(struct sched *sched)
+static void slices_write(struct sched *sched)
 {
         LOCKED(&sched->lock);
 
         for (size_t i = 0; i < sched->n_tenants; i++) {
-                struct tenant *tenant = sched->tenants[i];
+                struct sched_entity *tenant = sched->tenants[i];
 
                 if (tenant->device->slice == tenant->order.slice)
                         continue;
@@ -266,8 +267,8 @@ static void tell_slices(struct sched *sched)
 
 bool orders_apply(struct sched *sched, nsec now)
 {
-        tell_slices(sched);
-        return switch_all(sched, false, now) && switch_all(sched, true, now) && kick(sched, now);
+        slices_write(sched);
+        return switch_all(sched, false, now) && switch_all(sched, true, now) && kick_resident(sched, now);
 }
 
 void orders_end(struct sched *sched)
@@ -275,11 +276,11 @@ void orders_end(struct sched *sched)
         {
                 LOCKED(&sched->lock);
                 for (size_t i = 0; i < sched->n_tenants; i++) {
-                        struct tenant *tenant = sched->tenants[i];
+                        struct sched_entity *tenant = sched->tenants[i];
 
                         tenant->order = (struct turns_order){ 0 };
                         tenant->retry_at = 0;
-                        tenant->device->is_off = 0;
+                        tenant->device->is_disabled = 0;
                         tenant->device->slice = 0;
                         tenant->device->watch = 0;
                         control_block_notify(tenant->control);

@@ -10,7 +10,7 @@
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-void sched_say(struct sched *sched, enum sched_event_kind kind, uint64_t tenant, int64_t detail)
+void sched_event_put(struct sched *sched, enum sched_event_kind kind, uint64_t tenant, int64_t detail)
 {
         uint64_t one = 1;
 
@@ -53,21 +53,21 @@ const char *sched_event_name(enum sched_event_kind kind)
         return kind < SCHED_N_EVENTS ? names[kind] : "?";
 }
 
-void sched_lost(struct sched *sched)
+void sched_device_lost(struct sched *sched)
 {
         LOCKED(&sched->lock);
 
         sched->state.is_lost = true;
-        sched->is_taken = false;
+        sched->is_occupied = false;
         sched->resident = NULL;
         for (size_t i = 0; i < sched->n_tenants; i++)
-                sched->tenants[i]->device->is_off = 0;
-        sched_say(sched, SCHED_DEVICE_LOST, 0, 0);
+                sched->tenants[i]->device->is_disabled = 0;
+        sched_event_put(sched, SCHED_DEVICE_LOST, 0, 0);
 }
 
 /* ---- tenants --------------------------------------------------------------------------------- */
 
-struct tenant *sched_find(struct sched *sched, uint64_t id)
+struct sched_entity *sched_entity_find(struct sched *sched, uint64_t id)
 {
         for (size_t i = 0; i < sched->n_tenants; i++)
                 if (sched->tenants[i]->id == id)
@@ -75,7 +75,7 @@ struct tenant *sched_find(struct sched *sched, uint64_t id)
         return NULL;
 }
 
-static struct tenant *tenant_free(struct tenant *tenant)
+static struct sched_entity *tenant_free(struct sched_entity *tenant)
 {
         if (tenant)
                 free(tenant->channels.compute);
@@ -83,41 +83,41 @@ static struct tenant *tenant_free(struct tenant *tenant)
         return NULL;
 }
 
-static void tenant_freep(struct tenant **tenant)
+static void tenant_freep(struct sched_entity **tenant)
 {
         (void)tenant_free(*tenant);
 }
 
-static struct tenant *tenant_new(const struct sched *sched, const struct sched_tenant *from)
+static struct sched_entity *tenant_new(const struct sched *sched, const struct sched_tenant *from)
 {
-        struct tenant *tenant = calloc(1, sizeof(*tenant));
+        struct sched_entity *tenant = calloc(1, sizeof(*tenant));
 
         if (!tenant)
                 return NULL;
-        *tenant = (struct tenant){ .id = from->id,
-                                   .control = from->control,
-                                   .device = &from->control->devices[sched->state.device],
-                                   .share = from->share,
-                                   .cap = from->cap,
-                                   .class = from->class,
-                                   .kick_after = KICK_FIRST };
+        *tenant = (struct sched_entity){ .id = from->id,
+                                         .control = from->control,
+                                         .device = &from->control->devices[sched->state.device],
+                                         .share = from->share,
+                                         .cap = from->cap,
+                                         .class = from->class,
+                                         .kick_after = KICK_FIRST };
         tenant->closed = tenant->used = tenant->billed = tenant->device->used;
         for (size_t i = 0; i < SCHED_TICKS; i++)
                 tenant->billed_at[i] = tenant->billed;
         /* Of a daemon that is no more: what it left off is off until we have said otherwise. */
-        tenant->is_off = tenant->device->is_off;
+        tenant->is_disabled = tenant->device->is_disabled;
         return tenant;
 }
 
 int sched_add(struct sched *sched, const struct sched_tenant *from)
 {
-        _cleanup_(tenant_freep) struct tenant *tenant = tenant_new(sched, from);
+        _cleanup_(tenant_freep) struct sched_entity *tenant = tenant_new(sched, from);
 
         if (!tenant)
                 return -ENOMEM;
         {
                 LOCKED(&sched->lock);
-                if (sched_find(sched, from->id))
+                if (sched_entity_find(sched, from->id))
                         return -EEXIST;
                 if (sched->n_tenants == TURNS_TENANTS_MAX)
                         return -ENOSPC;
@@ -131,36 +131,36 @@ int sched_add(struct sched *sched, const struct sched_tenant *from)
 }
 
 /* What was switched off is let on when the thread comes to it. */
-static void part(struct sched *sched, struct tenant *tenant)
+static void tenant_disconnect(struct sched *sched, struct sched_entity *tenant)
 {
-        struct farewell *farewell;
+        struct leftovers *leftovers;
         size_t n;
 
-        tenant->device->is_off = 0;
+        tenant->device->is_disabled = 0;
         tenant->device->slice = 0;
         tenant->device->watch = 0;
         control_block_notify(tenant->control);
         tally_channels(sched, tenant);
         n = tenant->channels.n_compute;
-        farewell = tenant->is_off || tenant->is_in_call ?
-                           malloc(sizeof(*farewell) + n * sizeof(farewell->channels[0])) :
-                           NULL;
-        if (!farewell)
+        leftovers = tenant->is_disabled || tenant->is_in_call ?
+                            malloc(sizeof(*leftovers) + n * sizeof(leftovers->channels[0])) :
+                            NULL;
+        if (!leftovers)
                 return;
-        *farewell = (struct farewell){ .next = sched->farewells, .n = n };
+        *leftovers = (struct leftovers){ .next = sched->leftovers, .n = n };
         if (n)
-                memcpy(farewell->channels, tenant->channels.compute, n * sizeof(farewell->channels[0]));
-        sched->farewells = farewell;
+                memcpy(leftovers->channels, tenant->channels.compute, n * sizeof(leftovers->channels[0]));
+        sched->leftovers = leftovers;
 }
 
-static void leave(struct sched *sched, struct tenant *tenant)
+static void tenant_unlink(struct sched *sched, struct sched_entity *tenant)
 {
         size_t i = 0;
 
         tally_forget(sched, tenant);
         if (sched->resident == tenant) {
                 sched->resident = NULL;
-                sched->is_taken = false;
+                sched->is_occupied = false;
         }
         while (sched->tenants[i] != tenant)
                 i++;
@@ -169,15 +169,15 @@ static void leave(struct sched *sched, struct tenant *tenant)
 
 int sched_remove(struct sched *sched, uint64_t id, nsec *ret_used)
 {
-        struct tenant *tenant;
+        struct sched_entity *tenant;
 
         {
                 LOCKED(&sched->lock);
-                tenant = sched_find(sched, id);
+                tenant = sched_entity_find(sched, id);
                 if (!tenant)
                         return -ENOENT;
-                part(sched, tenant);
-                leave(sched, tenant);
+                tenant_disconnect(sched, tenant);
+                tenant_unlink(sched, tenant);
         }
         if (ret_used)
                 *ret_used = tenant->billed;
@@ -190,7 +190,7 @@ int sched_change(struct sched *sched, uint64_t id, permille share, permille cap,
 {
         {
                 LOCKED(&sched->lock);
-                struct tenant *tenant = sched_find(sched, id);
+                struct sched_entity *tenant = sched_entity_find(sched, id);
 
                 if (!tenant)
                         return -ENOENT;
@@ -221,9 +221,9 @@ void sched_wake(struct sched *sched)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static void row_of(const struct sched *sched, const struct tenant *tenant, struct sched_row *ret)
+static void row_fill(const struct sched *sched, const struct sched_entity *tenant, struct sched_row *ret)
 {
-        bool is_resident = sched->is_taken && sched->resident == tenant;
+        bool is_resident = sched->is_occupied && sched->resident == tenant;
 
         *ret = (struct sched_row){ .id = tenant->id,
                                    .share = tenant->share,
@@ -234,7 +234,7 @@ static void row_of(const struct sched *sched, const struct tenant *tenant, struc
                                    .slice = tenant->device->slice,
                                    .n_turns = tenant->n_turns,
                                    .is_resident = is_resident,
-                                   .is_off = tenant->is_off,
+                                   .is_disabled = tenant->is_disabled,
                                    .wants = tenant->wants,
                                    .is_waiting = tenant->wants && !is_resident,
                                    .has_failed = tenant->has_failed };
@@ -252,7 +252,7 @@ size_t sched_read(struct sched *sched, struct sched_device *ret, struct sched_ro
                 tally_device(sched, ret);
         }
         for (; rows && n < n_room && n < sched->n_tenants; n++)
-                row_of(sched, sched->tenants[n], &rows[n]);
+                row_fill(sched, sched->tenants[n], &rows[n]);
         return n;
 }
 
@@ -260,10 +260,10 @@ bool sched_resident(struct sched *sched, uint64_t *ret_tenant, nsec *ret_since)
 {
         LOCKED(&sched->lock);
 
-        if (!sched->is_taken)
+        if (!sched->is_occupied)
                 return false;
         *ret_tenant = sched->resident ? sched->resident->id : 0;
-        *ret_since = sched->taken_at;
+        *ret_since = sched->occupied_since;
         return true;
 }
 
@@ -278,11 +278,11 @@ static struct sched *sched_free(struct sched *sched)
 {
         while (sched->n_tenants)
                 (void)tenant_free(sched->tenants[--sched->n_tenants]);
-        while (sched->farewells) {
-                struct farewell *farewell = sched->farewells;
+        while (sched->leftovers) {
+                struct leftovers *leftovers = sched->leftovers;
 
-                sched->farewells = farewell->next;
-                free(farewell);
+                sched->leftovers = leftovers->next;
+                free(leftovers);
         }
         (void)meter_close(sched->meter);
         (void)gpu_client_close(sched->client);
@@ -324,7 +324,7 @@ static int open_device(struct sched *sched, unsigned int device)
         r = meter_open(sched->client, &sched->meter);
         sched->state.has_meter = !r;
         if (r < 0) {
-                sched_say(sched, SCHED_NO_METER, 0, r);
+                sched_event_put(sched, SCHED_NO_METER, 0, r);
                 sched->settings.turns.policy = TURNS_POLICY_NONE;
                 turns_set(sched->turns, &sched->settings.turns);
         }

@@ -11,9 +11,9 @@
  *      sched_stop(pace);                everybody is let on, slices are the driver's own again
  *
  * P1  No function here but sched_start and sched_stop waits for the driver: LOCK_SCHED is never held across a call.
- * P2  Of a control block, only `is_off`, `slice`, `watch` and `used` of devices[device] are written here. The heartbeat, share,
+ * P2  Of a control block, only `is_disabled`, `slice`, `watch` and `used` of devices[device] are written here. The heartbeat, share,
  *     cap and class are the daemon's loop's.
- * P3  is_off is written on the control block before the call, and `used` after each reading of the meter: a daemon that
+ * P3  is_disabled is written on the control block before the call, and `used` after each reading of the meter: a daemon that
  *     dies leaves a control block that says what is, and the next one goes on counting from it.
  * P4  Only a tenant's compute channels are switched, a call for several tenants where that is possible.
  */
@@ -51,7 +51,7 @@ struct sched_row {
         nsec slice;        /* hardware timeslice that is wished; 0: the driver's own */
         uint64_t n_turns;  /* how often it has come onto the device */
         bool is_resident;  /* on the device, as of the meter */
-        bool is_off;       /* kept off now */
+        bool is_disabled;  /* kept off now */
         bool wants;        /* has work, as far as can be told */
         bool is_waiting;   /* has work, and is not on the device */
         bool has_failed;   /* the latest call to switch it failed */

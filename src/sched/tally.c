@@ -17,7 +17,7 @@
 
 /* ---- idle time ------------------------------------------------------------------------------- */
 
-static nsec quiet_part(const struct tenant *tenant, nsec since, nsec until)
+static nsec quiet_part(const struct sched_entity *tenant, nsec since, nsec until)
 {
         nsec sign = tenant->device->launched_at, checked_at = tenant->device->checked_at;
         nsec from = (sign > since ? sign : since) + QUIET;
@@ -29,23 +29,23 @@ static nsec quiet_part(const struct tenant *tenant, nsec since, nsec until)
 }
 
 /* `late`: it cannot wait for the next look. */
-static void judge_trim(struct tenant *tenant, bool is_late)
+static void idle_tail_settle(struct sched_entity *tenant, bool is_late)
 {
-        if (!tenant->trim || !tenant->came_at || (!is_late && tenant->device->checked_at <= tenant->came_at))
+        if (!tenant->idle_tail || !tenant->resumed_at || (!is_late && tenant->device->checked_at <= tenant->resumed_at))
                 return;
-        if (tenant->device->launched_at != tenant->trim_sign)
-                tenant->idle += tenant->trim;
-        tenant->trim = 0;
+        if (tenant->device->launched_at != tenant->idle_tail_launch)
+                tenant->idle += tenant->idle_tail;
+        tenant->idle_tail = 0;
 }
 
-static void bill(const struct sched *sched, struct tenant *tenant)
+static void tenant_bill(const struct sched *sched, struct sched_entity *tenant)
 {
         nsec billed;
 
-        judge_trim(tenant, false);
-        billed = tenant->used - tenant->idle - tenant->trim;
-        if (sched->is_taken && sched->resident == tenant)
-                billed -= quiet_part(tenant, sched->taken_at, sched->state.metered_until);
+        idle_tail_settle(tenant, false);
+        billed = tenant->used - tenant->idle - tenant->idle_tail;
+        if (sched->is_occupied && sched->resident == tenant)
+                billed -= quiet_part(tenant, sched->occupied_since, sched->state.metered_until);
         if (billed <= tenant->billed)
                 return;
         tenant->billed = billed;
@@ -54,7 +54,7 @@ static void bill(const struct sched *sched, struct tenant *tenant)
 
 /* ---- intervals ------------------------------------------------------------------------------- */
 
-static struct tenant *by_shim(const struct sched *sched, uint32_t pid)
+static struct sched_entity *tenant_of_shim(const struct sched *sched, uint32_t pid)
 {
         for (size_t i = 0; i < sched->n_tenants; i++)
                 if ((uint32_t)sched->tenants[i]->control->shim == pid)
@@ -62,38 +62,38 @@ static struct tenant *by_shim(const struct sched *sched, uint32_t pid)
         return NULL;
 }
 
-static struct tenant *whose(const struct sched *sched, const struct meter_record *record)
+static struct sched_entity *tenant_of_record(const struct sched *sched, const struct meter_record *record)
 {
-        struct tenant *tenant = map_get(&sched->contexts, record->context);
+        struct sched_entity *tenant = map_get(&sched->contexts, record->context);
 
-        return tenant ? tenant : by_shim(sched, record->pid);
+        return tenant ? tenant : tenant_of_shim(sched, record->pid);
 }
 
 static void close_interval(struct sched *sched, nsec at)
 {
-        struct tenant *tenant = sched->resident;
+        struct sched_entity *tenant = sched->resident;
         struct trace_span span = {
-                .from = sched->taken_at, .until = at, .tenant = tenant ? tenant->id : 0, .detail = sched->context
+                .from = sched->occupied_since, .until = at, .tenant = tenant ? tenant->id : 0, .detail = sched->context
         };
 
-        if (!sched->is_taken)
+        if (!sched->is_occupied)
                 return;
         if (tenant) {
-                tenant->closed += at - sched->taken_at;
-                judge_trim(tenant, true);
-                tenant->trim = quiet_part(tenant, sched->taken_at, at);
-                tenant->trim_sign = tenant->device->launched_at;
-                tenant->came_at = 0;
+                tenant->closed += at - sched->occupied_since;
+                idle_tail_settle(tenant, true);
+                tenant->idle_tail = quiet_part(tenant, sched->occupied_since, at);
+                tenant->idle_tail_launch = tenant->device->launched_at;
+                tenant->resumed_at = 0;
         } else
-                sched->state.foreign_used += at - sched->taken_at;
-        sched->busy_used += at - sched->taken_at;
-        sched->is_taken = false;
+                sched->state.foreign_used += at - sched->occupied_since;
+        sched->busy_used += at - sched->occupied_since;
+        sched->is_occupied = false;
         sched->resident = NULL;
         trace_put(sched->trace, &span);
 }
 
 /* It came on: by itself, or because a kick had put it off and it had work after all. */
-static void kick_heard(struct tenant *tenant, nsec at)
+static void kick_answered(struct sched_entity *tenant, nsec at)
 {
         bool is_answer = tenant->kicked_at && at >= tenant->kicked_at && at - tenant->kicked_at < KICK_ANSWER;
 
@@ -105,22 +105,22 @@ static void kick_heard(struct tenant *tenant, nsec at)
 
 static void open_interval(struct sched *sched, const struct meter_record *record)
 {
-        sched->is_taken = true;
-        sched->resident = whose(sched, record);
+        sched->is_occupied = true;
+        sched->resident = tenant_of_record(sched, record);
         sched->context = record->context;
-        sched->taken_at = record->at;
+        sched->occupied_since = record->at;
         sched->state.n_switches++;
         if (!sched->resident)
                 return;
-        sched->resident->started_at = sched->resident->came_at = record->at;
+        sched->resident->started_at = sched->resident->resumed_at = record->at;
         sched->resident->n_turns++;
-        kick_heard(sched->resident, record->at);
+        kick_answered(sched->resident, record->at);
 }
 
 void tally_records(struct sched *sched, const struct meter_record *records, size_t n)
 {
         for (size_t i = 0; i < n; i++) {
-                if (records[i].is_on || (sched->is_taken && sched->context == records[i].context))
+                if (records[i].is_on || (sched->is_occupied && sched->context == records[i].context))
                         close_interval(sched, records[i].at);
                 if (records[i].is_on)
                         open_interval(sched, &records[i]);
@@ -130,26 +130,26 @@ void tally_records(struct sched *sched, const struct meter_record *records, size
 /* An open interval counts, but a reading before it does not take back what an earlier one said. */
 void tally_until(struct sched *sched, nsec until)
 {
-        struct tenant *resident = sched->resident;
+        struct sched_entity *resident = sched->resident;
 
-        if (sched->is_taken && until < sched->taken_at)
-                until = sched->taken_at;
+        if (sched->is_occupied && until < sched->occupied_since)
+                until = sched->occupied_since;
         if (until > sched->state.metered_until)
                 sched->state.metered_until = until;
         for (size_t i = 0; i < sched->n_tenants; i++) {
-                struct tenant *tenant = sched->tenants[i];
+                struct sched_entity *tenant = sched->tenants[i];
                 nsec used = tenant->closed;
 
-                if (tenant == resident && sched->state.metered_until > sched->taken_at)
-                        used += sched->state.metered_until - sched->taken_at;
+                if (tenant == resident && sched->state.metered_until > sched->occupied_since)
+                        used += sched->state.metered_until - sched->occupied_since;
                 tenant->used = used > tenant->used ? used : tenant->used;
-                bill(sched, tenant);
+                tenant_bill(sched, tenant);
         }
 }
 
 /* ---- control blocks ---------------------------------------------------------------------------------- */
 
-void tally_forget(struct sched *sched, struct tenant *tenant)
+void tally_forget(struct sched *sched, struct sched_entity *tenant)
 {
         for (size_t i = 0; i < tenant->channels.n_contexts; i++)
                 if (map_get(&sched->contexts, tenant->channels.contexts[i]) == tenant)
@@ -167,7 +167,7 @@ static bool is_first(const struct control_channel *rows, size_t n, const struct 
 }
 
 /* A context's number may have been another tenant's before. */
-static void learn_context(struct sched *sched, struct tenant *tenant, uint32_t context)
+static void context_learn(struct sched *sched, struct sched_entity *tenant, uint32_t context)
 {
         if (tenant->channels.n_contexts == SCHED_CONTEXTS)
                 return;
@@ -175,11 +175,12 @@ static void learn_context(struct sched *sched, struct tenant *tenant, uint32_t c
         if (map_put(&sched->contexts, context, tenant) < 0)
                 return;
         tenant->channels.contexts[tenant->channels.n_contexts++] = context;
-        if (sched->is_taken && !sched->resident && sched->context == context)
+        if (sched->is_occupied && !sched->resident && sched->context == context)
                 sched->resident = tenant; /* its switch was seen before its channel */
 }
 
-static void learn(struct sched *sched, struct tenant *tenant, const struct control_channel *rows, size_t n)
+static void channels_learn(struct sched *sched, struct sched_entity *tenant, const struct control_channel *rows,
+                           size_t n)
 {
         struct gpu_channel *channels = realloc(tenant->channels.compute, (n ? n : 1) * sizeof(*channels));
 
@@ -193,11 +194,11 @@ static void learn(struct sched *sched, struct tenant *tenant, const struct contr
                         continue;
                 channels[tenant->channels.n_compute++] = (struct gpu_channel){ rows[i].client, rows[i].handle };
                 if (is_first(rows, n, &rows[i]))
-                        learn_context(sched, tenant, rows[i].cid);
+                        context_learn(sched, tenant, rows[i].cid);
         }
 }
 
-void tally_channels(struct sched *sched, struct tenant *tenant)
+void tally_channels(struct sched *sched, struct sched_entity *tenant)
 {
         uint32_t sequence = tenant->control->sequence;
         size_t n;
@@ -207,7 +208,7 @@ void tally_channels(struct sched *sched, struct tenant *tenant)
         n = control_block_channels(tenant->control, sched->rows, &sequence);
         if (sequence & 1)
                 return; /* its shim is in the middle of a change, or died there */
-        learn(sched, tenant, sched->rows, n);
+        channels_learn(sched, tenant, sched->rows, n);
         tenant->channels.sequence = sequence;
         tenant->channels.is_known = true;
 }
@@ -224,30 +225,30 @@ void tally_second(struct sched *sched, nsec now)
         sched->ticks[at] = sched->state.metered_until;
         sched->foreign_at[at] = sched->state.foreign_used;
         sched->busy_at[at] = sched->busy_used;
-        if (sched->is_taken && sched->state.metered_until > sched->taken_at)
-                sched->busy_at[at] += sched->state.metered_until - sched->taken_at;
+        if (sched->is_occupied && sched->state.metered_until > sched->occupied_since)
+                sched->busy_at[at] += sched->state.metered_until - sched->occupied_since;
         for (size_t i = 0; i < sched->n_tenants; i++) {
                 sched->tenants[i]->billed_at[at] = sched->tenants[i]->billed;
-                sched->tenants[i]->owed_at[at] = sched->tenants[i]->owed;
+                sched->tenants[i]->entitled_at[at] = sched->tenants[i]->entitled;
         }
         sched->n_ticks++;
 }
 
-static permille part(nsec some, nsec all)
+static permille permille_of(nsec some, nsec all)
 {
         if (all <= 0 || some <= 0)
                 return 0;
         return some >= all ? TURNS_WHOLE : (permille)((some * TURNS_WHOLE + all / 2) / all);
 }
 
-void tally_rates(const struct sched *sched, const struct tenant *tenant, struct sched_row *ret)
+void tally_rates(const struct sched *sched, const struct sched_entity *tenant, struct sched_row *ret)
 {
         size_t last = (sched->n_ticks + SCHED_TICKS - 1) % SCHED_TICKS;
         size_t first = sched->n_ticks < SCHED_TICKS ? 0 : sched->n_ticks % SCHED_TICKS;
         nsec span = sched->n_ticks ? sched->ticks[last] - sched->ticks[first] : 0;
 
-        ret->granted = part(tenant->billed_at[last] - tenant->billed_at[first], span);
-        ret->promised = part(tenant->owed_at[last] - tenant->owed_at[first], span);
+        ret->granted = permille_of(tenant->billed_at[last] - tenant->billed_at[first], span);
+        ret->promised = permille_of(tenant->entitled_at[last] - tenant->entitled_at[first], span);
 }
 
 void tally_device(const struct sched *sched, struct sched_device *ret)
@@ -256,6 +257,6 @@ void tally_device(const struct sched *sched, struct sched_device *ret)
         size_t first = sched->n_ticks < SCHED_TICKS ? 0 : sched->n_ticks % SCHED_TICKS;
         nsec span = sched->n_ticks ? sched->ticks[last] - sched->ticks[first] : 0;
 
-        ret->busy = part(sched->busy_at[last] - sched->busy_at[first], span);
-        ret->foreign = part(sched->foreign_at[last] - sched->foreign_at[first], span);
+        ret->busy = permille_of(sched->busy_at[last] - sched->busy_at[first], span);
+        ret->foreign = permille_of(sched->foreign_at[last] - sched->foreign_at[first], span);
 }

@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SHORTEST (100 * NSEC_PER_USEC)  /* a turn at most that often, whatever the policy says */
-#define WATCH_LEAST NSEC_PER_MSEC       /* between two looks at a tenant's rings: 8 us of a shim each */
+#define SLEEP_MIN (100 * NSEC_PER_USEC) /* a turn at most that often, whatever the policy says */
+#define WATCH_MIN NSEC_PER_MSEC         /* between two looks at a tenant's rings: 8 us of a shim each */
 #define WATCH_EACH (NSEC_PER_MSEC / 4)  /* more, for each tenant: all looks together stay below 4 % of a core */
 #define WATCH_ALONE (5 * NSEC_PER_MSEC) /* nobody waits for what it leaves, but idle time is not billed */
 
@@ -31,7 +31,7 @@ static void note_lost(struct sched *sched, uint64_t lost, nsec now)
                 return;
         sched->state.n_lost += lost;
         trace_put(sched->trace, &span);
-        sched_say(sched, SCHED_METER_LOST, 0, (int64_t)lost);
+        sched_event_put(sched, SCHED_METER_LOST, 0, (int64_t)lost);
 }
 
 /* FLUSH takes 4 us, and what the device wrote before it is there after it (docs/time.md). False: the device is lost. */
@@ -69,10 +69,10 @@ static nsec watch_for(const struct sched *sched)
         if (sched->n_tenants < 2)
                 return WATCH_ALONE;
         watch = (nsec)sched->n_tenants * WATCH_EACH;
-        return watch > WATCH_LEAST ? watch : WATCH_LEAST;
+        return watch > WATCH_MIN ? watch : WATCH_MIN;
 }
 
-static void ask_to_watch(struct tenant *tenant, nsec watch)
+static void ask_to_watch(struct sched_entity *tenant, nsec watch)
 {
         if (tenant->device->watch == watch)
                 return;
@@ -80,19 +80,19 @@ static void ask_to_watch(struct tenant *tenant, nsec watch)
         control_block_notify(tenant->control);
 }
 
-static enum turns_work work_of(const struct tenant *tenant)
+static enum turns_work work_of(const struct sched_entity *tenant)
 {
         if (!tenant->device->can_watch)
                 return TURNS_WORK_UNKNOWN;
         return tenant->device->n_pending ? TURNS_WORK_PENDING : TURNS_WORK_NONE;
 }
 
-static void look_at(struct sched *sched, struct tenant *tenant, struct turns_tenant *ret)
+static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct turns_tenant *ret)
 {
         struct control_device *device = tenant->device;
 
-        if (device->is_reenabled && !tenant->was_reenabled && tenant->is_off) { /* its shim took us for dead */
-                tenant->is_off = false;
+        if (device->is_reenabled && !tenant->was_reenabled && tenant->is_disabled) { /* its shim took us for dead */
+                tenant->is_disabled = false;
                 tenant->off_since = 0;
         }
         tenant->was_reenabled = device->is_reenabled;
@@ -104,64 +104,65 @@ static void look_at(struct sched *sched, struct tenant *tenant, struct turns_ten
                                       .used = tenant->used,
                                       .started_at = tenant->started_at,
                                       .n_starts = tenant->n_turns,
-                                      .is_resident = sched->is_taken && sched->resident == tenant,
+                                      .is_resident = sched->is_occupied && sched->resident == tenant,
                                       .n_groups = (unsigned int)tenant->channels.n_contexts,
                                       .work = work_of(tenant),
                                       .launched_at = device->launched_at };
 }
 
 /* For people, and for what was promised: the policy has its own, closer look. */
-static bool does_want(const struct turns_tenant *seen, const struct tenant *tenant, nsec now)
+static bool does_want(const struct turns_tenant *seen, const struct sched_entity *tenant, nsec now)
 {
         if (seen->is_resident || seen->work == TURNS_WORK_PENDING)
                 return true;
         if (now - seen->launched_at < SCHED_TICK && seen->launched_at)
                 return true;
-        return tenant->is_off && tenant->wants; /* nothing that it could show */
+        return tenant->is_disabled && tenant->wants; /* nothing that it could show */
 }
 
-/* What each of those has who were promised no share: an equal part of what is left, in millionths, and something. */
-static nsec part_of_rest(const struct sched *sched)
+/* What each tenant without a promised share is owed, in parts per million. */
+static nsec equal_part(const struct sched *sched)
 {
-        nsec left = 1000 * TURNS_WHOLE, n = 0;
+        permille promised = 0;
+        size_t n = 0;
 
         for (size_t i = 0; i < sched->n_tenants; i++) {
-                left -= 1000 * (nsec)sched->tenants[i]->share;
+                promised += sched->tenants[i]->share;
                 n += !sched->tenants[i]->share;
         }
-        return n ? (left > 10 * TURNS_WHOLE ? left : 10 * TURNS_WHOLE) / n : 0;
+        return turns_equal_part(promised, n);
 }
 
-static void owe(struct sched *sched, nsec span)
+static void entitle(struct sched *sched, nsec span)
 {
-        nsec sum = 0, rest = part_of_rest(sched);
+        nsec sum = 0, rest = equal_part(sched);
 
         for (size_t i = 0; i < sched->n_tenants; i++)
                 if (sched->tenants[i]->wants)
                         sum += sched->tenants[i]->share ? 1000 * (nsec)sched->tenants[i]->share : rest;
         for (size_t i = 0; i < sched->n_tenants && sum; i++) {
-                struct tenant *tenant = sched->tenants[i];
+                struct sched_entity *tenant = sched->tenants[i];
                 nsec due = span * (tenant->share ? 1000 * (nsec)tenant->share : rest) / sum;
                 nsec most = span * tenant->cap / TURNS_WHOLE;
 
                 if (tenant->wants)
-                        tenant->owed += due < most ? due : most;
+                        tenant->entitled += due < most ? due : most;
         }
 }
 
-static size_t look(struct sched *sched, nsec now)
+static size_t view_build(struct sched *sched, nsec now)
 {
         nsec watch = watch_for(sched);
 
         for (size_t i = 0; i < sched->n_tenants; i++) {
-                struct tenant *tenant = sched->tenants[i];
+                struct sched_entity *tenant = sched->tenants[i];
 
                 ask_to_watch(tenant, watch);
-                look_at(sched, tenant, &sched->view[i]);
+                view_tenant(sched, tenant, &sched->view[i]);
                 tenant->wants = does_want(&sched->view[i], tenant, now);
         }
         if (sched->turned_at)
-                owe(sched, now - sched->turned_at);
+                entitle(sched, now - sched->turned_at);
         sched->turned_at = now;
         return sched->n_tenants;
 }
@@ -169,7 +170,7 @@ static size_t look(struct sched *sched, nsec now)
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
 /* The orders from now on; when to look again. */
-static nsec decide(struct sched *sched, nsec now)
+static nsec orders_decide(struct sched *sched, nsec now)
 {
         LOCKED(&sched->lock);
         struct turns_view view = { .now = now, .metered_until = sched->state.metered_until, .tenants = sched->view };
@@ -178,7 +179,7 @@ static nsec decide(struct sched *sched, nsec now)
         if (sched->has_new_settings)
                 turns_set(sched->turns, &sched->settings.turns);
         sched->has_new_settings = false;
-        view.n_tenants = look(sched, now);
+        view.n_tenants = view_build(sched, now);
         until = turns_next(sched->turns, &view, sched->orders);
         for (size_t i = 0; i < sched->n_tenants; i++)
                 sched->tenants[i]->order = sched->orders[i];
@@ -203,7 +204,7 @@ static void sleep_until(const struct sched *sched, nsec until)
         struct timespec timeout;
         uint64_t ignored;
 
-        span = span < SHORTEST ? SHORTEST : span > SCHED_TICK ? SCHED_TICK : span;
+        span = span < SLEEP_MIN ? SLEEP_MIN : span > SCHED_TICK ? SCHED_TICK : span;
         timeout = (struct timespec){ span / NSEC_PER_SEC, span % NSEC_PER_SEC };
         if (ppoll(&poll, 1, &timeout, NULL) > 0)
                 (void)!read(sched->wake, &ignored, sizeof(ignored));
@@ -231,15 +232,15 @@ void *sched_run(void *context)
                         continue;
                 }
                 if (!read_meter(sched)) {
-                        sched_lost(sched);
+                        sched_device_lost(sched);
                         continue;
                 }
                 now = clock_now();
-                until = decide(sched, now);
+                until = orders_decide(sched, now);
                 if (orders_apply(sched, now))
                         sleep_until(sched, until);
                 else
-                        sched_lost(sched);
+                        sched_device_lost(sched);
         }
         orders_end(sched);
         return NULL;

@@ -96,9 +96,9 @@ size_t trace_read(struct trace *trace, uint64_t *cursor, struct trace_span *span
 const char *trace_call_name(enum trace_call call)
 {
         switch (call) {
-        case TRACE_CALL_LET_ON:
+        case TRACE_CALL_ENABLE:
                 return "let on";
-        case TRACE_CALL_KEEP_OFF:
+        case TRACE_CALL_DISABLE:
                 return "keep off";
         case TRACE_CALL_FLUSH:
                 return "flush";

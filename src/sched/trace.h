@@ -33,8 +33,8 @@ struct trace_span {
 };
 
 enum trace_call {
-        TRACE_CALL_LET_ON,
-        TRACE_CALL_KEEP_OFF,
+        TRACE_CALL_ENABLE,
+        TRACE_CALL_DISABLE,
         TRACE_CALL_FLUSH,
         TRACE_N_CALLS,
 };

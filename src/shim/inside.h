@@ -26,8 +26,8 @@ struct shim {
         struct lock talk_lock; /* LOCK_TALK: the sockets, and who was told what */
         int daemon, run;       /* -1: nobody is there */
         struct {
-                nsec told_at;
-                uint64_t n_untold;
+                nsec sent_at;
+                uint64_t n_unsent;
         } events[EVENT_N];
 };
 

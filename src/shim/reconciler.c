@@ -14,46 +14,47 @@ static bool is_alone(const struct reconciler *reconciler, nsec now)
 }
 
 /* A daemon that has just begun to beat is followed at once, also before this thread has noticed. */
-struct gate_desired reconciler_notify(const struct reconciler *reconciler, unsigned int device)
+struct gate_desired reconciler_desired(const struct reconciler *reconciler, unsigned int device)
 {
         const struct control_device *on = &reconciler->control->devices[device];
 
         if (on->is_reenabled && is_alone(reconciler, clock_now()))
                 return (struct gate_desired){ 0 };
-        return (struct gate_desired){ .is_off = on->is_off, .slice = on->slice };
+        return (struct gate_desired){ .is_disabled = on->is_disabled, .slice = on->slice };
 }
 
 /* ---- off and on ---------------------------------------------------------------------------------- */
 
 /* A daemon that died may have written «on» and not made the call: so the call is made whatever the control block says. */
-static void let_on(struct reconciler *reconciler, unsigned int device)
+static void desired_override(struct reconciler *reconciler, unsigned int device)
 {
         struct control_device *on = &reconciler->control->devices[device];
 
         on->is_reenabled = 1;
-        (void)gate_off(reconciler->gate, device, false);
+        (void)gate_channels_set(reconciler->gate, device, false);
 }
 
 /* The daemon heartbeats again: what it wished meanwhile holds. S4 */
-static void follow_again(struct reconciler *reconciler, unsigned int device)
+static void desired_resume(struct reconciler *reconciler, unsigned int device)
 {
         struct control_device *on = &reconciler->control->devices[device];
-        bool is_off;
+        bool is_disabled;
 
         on->is_reenabled = 0;
         do {
-                is_off = on->is_off;
-                if (is_off)
-                        (void)gate_off(reconciler->gate, device, true);
-        } while (is_off && !on->is_off && gate_off(reconciler->gate, device, false) == 0 && on->is_off);
+                is_disabled = on->is_disabled;
+                if (is_disabled)
+                        (void)gate_channels_set(reconciler->gate, device, true);
+        } while (is_disabled && !on->is_disabled && gate_channels_set(reconciler->gate, device, false) == 0 &&
+                 on->is_disabled);
 }
 
 static void set_slice(struct reconciler *reconciler, unsigned int device)
 {
         struct control_device *on = &reconciler->control->devices[device];
-        nsec slice = reconciler_notify(reconciler, device).slice;
+        nsec slice = reconciler_desired(reconciler, device).slice;
 
-        on->n_slice_failed = gate_slice(reconciler->gate, device, slice);
+        on->n_slice_failed = gate_timeslice_set(reconciler->gate, device, slice);
         on->slice_set = slice;
         reconciler->devices[device].retry_at = on->n_slice_failed ? clock_now() + ROUND : 0;
 }
@@ -68,12 +69,12 @@ static bool is_retry_due(const struct reconciler *reconciler, unsigned int devic
 
 /* ---- signs of work ------------------------------------------------------------------------------- */
 
-static void look(struct reconciler *reconciler, unsigned int device, nsec now)
+static void signs_poll(struct reconciler *reconciler, unsigned int device, nsec now)
 {
         struct control_device *on = &reconciler->control->devices[device];
         struct gate_signs signs;
 
-        gate_look(reconciler->gate, device, &signs);
+        gate_signs_read(reconciler->gate, device, &signs);
         on->can_watch = signs.can_watch;
         on->n_pending = signs.n_pending;
         if (signs.has_moved)
@@ -83,13 +84,13 @@ static void look(struct reconciler *reconciler, unsigned int device, nsec now)
 }
 
 /* When to look next; a device that nobody watches is looked at once more only to give back what was mapped. */
-static nsec look_if_due(struct reconciler *reconciler, unsigned int device, bool is_alone_now)
+static nsec signs_poll_if_due(struct reconciler *reconciler, unsigned int device, bool is_alone_now)
 {
         nsec now = clock_now(), period = is_alone_now ? 0 : (nsec)reconciler->control->devices[device].watch;
         nsec due = reconciler->devices[device].checked_at + period;
 
-        if (gate_look_is_stale(reconciler->gate) || (period > 0 && now >= due)) {
-                look(reconciler, device, now);
+        if (gate_signs_are_stale(reconciler->gate) || (period > 0 && now >= due)) {
+                signs_poll(reconciler, device, now);
                 due = now + period;
         }
         return period > 0 ? due : now + ROUND;
@@ -98,63 +99,63 @@ static nsec look_if_due(struct reconciler *reconciler, unsigned int device, bool
 /* ---- the thread ---------------------------------------------------------------------------------- */
 
 /* One device. When to be back. */
-static nsec attend(struct reconciler *reconciler, unsigned int device, bool is_alone_now, bool has_changed)
+static nsec device_reconcile(struct reconciler *reconciler, unsigned int device, bool is_alone_now, bool has_changed)
 {
         struct control_device *on = &reconciler->control->devices[device];
 
         if (is_alone_now && !on->is_reenabled)
-                let_on(reconciler, device);
+                desired_override(reconciler, device);
         else if (!is_alone_now && on->is_reenabled)
-                follow_again(reconciler, device);
+                desired_resume(reconciler, device);
         if (has_changed || is_retry_due(reconciler, device) ||
-            on->slice_set != reconciler_notify(reconciler, device).slice)
+            on->slice_set != reconciler_desired(reconciler, device).slice)
                 set_slice(reconciler, device);
-        return look_if_due(reconciler, device, is_alone_now);
+        return signs_poll_if_due(reconciler, device, is_alone_now);
 }
 
-/* S2. The control block is ours alone until another daemon has mapped it, and that waits for has_let_on. */
-static void forget_desired(struct reconciler *reconciler)
+/* S2. The control block is ours alone until another daemon has mapped it, and that waits for has_undone. */
+static void desired_undo(struct reconciler *reconciler)
 {
         struct control_block *control = reconciler->control;
 
         control->heartbeat = 0;
         for (unsigned int i = 0; i < control->n_devices; i++) {
-                control->devices[i].is_off = 0;
+                control->devices[i].is_disabled = 0;
                 control->devices[i].slice = 0;
                 control->devices[i].watch = 0;
         }
 }
 
-static nsec attend_all(struct reconciler *reconciler)
+static nsec devices_reconcile(struct reconciler *reconciler)
 {
         bool is_alone_now = is_alone(reconciler, clock_now()),
              has_changed = atomic_exchange(&reconciler->has_changed, false);
-        bool is_undoing = reconciler->is_orphan && !reconciler->has_let_on;
+        bool is_undoing = reconciler->is_orphan && !reconciler->has_undone;
         nsec back = clock_now() + ROUND, one;
 
         if (is_undoing)
-                forget_desired(reconciler);
+                desired_undo(reconciler);
         for (unsigned int i = 0; i < reconciler->lease->n_devices; i++) {
                 if (!reconciler->lease->devices[i].is_granted)
                         continue;
                 if (is_undoing)
                         reconciler->control->devices[i].is_reenabled = 0; /* let on anew, though it was silent before */
-                one = attend(reconciler, i, is_alone_now, has_changed);
+                one = device_reconcile(reconciler, i, is_alone_now, has_changed);
                 back = one < back ? one : back;
         }
         if (is_undoing)
-                reconciler->has_let_on = true;
+                reconciler->has_undone = true;
         return back;
 }
 
-static void *serve(void *context)
+static void *reconciler_run(void *context)
 {
         struct reconciler *reconciler = context;
 
         (void)prctl(PR_SET_NAME, "steward");
         while (!reconciler->is_ending) {
                 uint32_t seen = reconciler->control->desired;
-                nsec back = attend_all(reconciler), now = clock_now();
+                nsec back = devices_reconcile(reconciler), now = clock_now();
 
                 if (back > now)
                         (void)control_block_wait(reconciler->control, seen, back - now);
@@ -164,7 +165,7 @@ static void *serve(void *context)
 
 int reconciler_start(struct reconciler *reconciler)
 {
-        int r = pthread_create(&reconciler->thread, NULL, serve, reconciler);
+        int r = pthread_create(&reconciler->thread, NULL, reconciler_run, reconciler);
 
         if (r)
                 reconciler->thread = 0;

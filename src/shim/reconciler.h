@@ -25,7 +25,7 @@ struct reconciler {
         const struct lease *lease;
 
         atomic_bool is_orphan;   /* set by the shim: the daemon's socket has hung up */
-        atomic_bool has_let_on;  /* set here: what the dead daemon wished is undone */
+        atomic_bool has_undone;  /* set here: what the dead daemon wished is undone */
         atomic_bool has_changed; /* channels have come or gone */
         atomic_bool is_ending;
         pthread_t thread;
@@ -44,4 +44,4 @@ void reconciler_stop(struct reconciler *reconciler);
 void reconciler_wake(struct reconciler *reconciler);
 
 /* What holds for a device now; any thread. */
-struct gate_desired reconciler_notify(const struct reconciler *reconciler, unsigned int device);
+struct gate_desired reconciler_desired(const struct reconciler *reconciler, unsigned int device);

@@ -11,7 +11,7 @@ static bool holds_memory(const struct lease *lease)
 }
 
 /* The gate's watcher is at it, and two who look through /proc only keep each other from it. */
-static void let_watcher(const struct lease *lease)
+static void watcher_wait(const struct lease *lease)
 {
         for (int i = 0; i < 50 && holds_memory(lease); i++)
                 (void)poll(NULL, 0, 1);
@@ -22,7 +22,7 @@ void settle(struct gate *gate, const struct lease *lease)
 {
         nsec deadline = clock_now() + 5 * NSEC_PER_SEC;
 
-        let_watcher(lease);
+        watcher_wait(lease);
         while ((gate_settle(gate) || holds_memory(lease)) && clock_now() < deadline)
                 (void)poll(NULL, 0, 5);
         for (unsigned int i = 0; i < lease->n_devices; i++)

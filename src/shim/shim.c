@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "gate/probe.h"
+#include "gate/state/probe.h"
 #include "shim/mps_server.h"
 #include "shim/settle.h"
 
@@ -100,11 +100,11 @@ static struct gate_desired on_desired(void *context, unsigned int device)
 {
         const struct shim *shim = context;
 
-        return reconciler_notify(&shim->reconciler, device);
+        return reconciler_desired(&shim->reconciler, device);
 }
 
 /* What changes without a call of the tenant, or matters little. */
-static void refresh(struct shim *shim)
+static void control_block_refresh(struct shim *shim)
 {
         struct gate_stats stats;
 
@@ -225,7 +225,7 @@ static int start_gate(struct shim *shim, struct err *err)
                                         .channel = on_channel,
                                         .desired = on_desired,
                                         .lends = message_lease_is_spatial(&shim->terms) ? on_lends : NULL,
-                                        .books = on_books,
+                                        .usage_changed = on_books,
                                         .node_context = shim };
         int r = gate_new(&options, SHIM_FD_LISTENER, &shim->gate);
 
@@ -237,7 +237,7 @@ static int start_gate(struct shim *shim, struct err *err)
         return 0;
 }
 
-static int prepare(struct shim *shim, struct err *err)
+static int shim_prepare(struct shim *shim, struct err *err)
 {
         int r;
 
@@ -274,16 +274,16 @@ void shim_end_tenant(struct shim *shim)
 }
 
 /* A daemon is told all anew, once what the last one had wished is undone. */
-static void look_for_daemon(struct shim *shim)
+static void daemon_find(struct shim *shim)
 {
         if (shim->daemon >= 0)
                 return;
         if (!shim->reconciler.is_orphan) {
-                shim->reconciler.has_let_on = false;
+                shim->reconciler.has_undone = false;
                 shim->reconciler.is_orphan = true;
                 reconciler_wake(&shim->reconciler);
         }
-        if (!shim->reconciler.has_let_on)
+        if (!shim->reconciler.has_undone)
                 return;
         if (talk_reconnect(shim))
                 shim->reconciler.is_orphan = false;
@@ -294,12 +294,12 @@ static int wait_ms(const struct shim *shim)
         if (shim->is_ending)
                 return KILL_MS;
         if (shim->daemon < 0)
-                return shim->reconciler.has_let_on ? RECONNECT_MS : 1;
+                return shim->reconciler.has_undone ? RECONNECT_MS : 1;
         return REFRESH_MS;
 }
 
 /* Until no process is left that the filter covers. */
-static void serve(struct shim *shim)
+static void shim_serve(struct shim *shim)
 {
         for (;;) {
                 struct pollfd fds[] = { { gate_over(shim->gate), POLLIN, 0 },
@@ -313,28 +313,28 @@ static void serve(struct shim *shim)
                         talk_daemon(shim);
                 if (fds[2].revents)
                         talk_run(shim);
-                look_for_daemon(shim);
+                daemon_find(shim);
                 if (shim->is_ending)
                         gate_kill(shim->gate);
-                refresh(shim);
+                control_block_refresh(shim);
         }
 }
 
 /* Delivers the account, to the next daemon if need be. */
-static void finish(struct shim *shim, nsec elapsed)
+static void account_deliver(struct shim *shim, nsec elapsed)
 {
         nsec deadline = clock_now() + LINGER;
-        bool is_told;
+        bool is_sent;
 
         (void)gate_wait(shim->gate, NSEC_PER_SEC);
         settle(shim->gate, &shim->lease);
-        refresh(shim);
+        control_block_refresh(shim);
         shim->control->has_ended = 1;
-        is_told = talk_ended(shim, elapsed);
-        while (!is_told && clock_now() < deadline) {
+        is_sent = talk_ended(shim, elapsed);
+        while (!is_sent && clock_now() < deadline) {
                 shim->reconciler.is_orphan = false;
                 if (talk_reconnect(shim))
-                        is_told = talk_ended(shim, elapsed);
+                        is_sent = talk_ended(shim, elapsed);
                 else
                         (void)poll(NULL, 0, RECONNECT_MS);
         }
@@ -364,15 +364,15 @@ int shim_main(int argc, char **argv)
         shim.init = fcntl(SHIM_FD_INIT, F_GETFD) < 0 ? -1 : SHIM_FD_INIT;
         is_listener = shim_is_listener(SHIM_FD_LISTENER); /* later not even we may look at ourselves */
         harden();
-        r = is_listener ? prepare(&shim, &err) :
+        r = is_listener ? shim_prepare(&shim, &err) :
                           err_say(&err, -EBADF, "what was sent as the tenant's listener is none");
         if (r < 0) {
                 talk_failed(&shim, err.text);
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
                 return EXIT_FAILED;
         }
-        serve(&shim);
-        finish(&shim, clock_now() - start);
+        shim_serve(&shim);
+        account_deliver(&shim, clock_now() - start);
         reconciler_stop(&shim.reconciler);
         shim.gate = gate_free(shim.gate);
         return 0;

@@ -43,45 +43,45 @@ static int moved(int fd)
         return r < 0 ? -errno : r;
 }
 
-struct places {
+struct fd_slots {
         int fds[SHIM_N_FDS]; /* what is to be at that number; -1: nothing */
 };
 
-static void places_done(struct places *places)
+static void fd_slots_done(struct fd_slots *fd_slots)
 {
         for (int i = SHIM_FD_LISTENER; i < SHIM_N_FDS; i++)
-                closep(&places->fds[i]);
+                closep(&fd_slots->fds[i]);
 }
 
-static int places_init(struct places *places, const struct shim_start *start)
+static int fd_slots_init(struct fd_slots *fd_slots, const struct shim_start *start)
 {
         _cleanup_(closep) int lease = lease_file(start->lease);
         const int from[] = { start->listener, start->daemon, start->run, lease, start->init };
 
         for (int i = 0; i < SHIM_N_FDS; i++)
-                places->fds[i] = -1;
+                fd_slots->fds[i] = -1;
         if (lease < 0)
                 return lease;
         for (int i = 0; i < (int)ARRAY_SIZE(from); i++) {
                 if (from[i] < 0)
                         continue;
-                places->fds[SHIM_FD_LISTENER + i] = moved(from[i]);
-                if (places->fds[SHIM_FD_LISTENER + i] < 0)
-                        return places->fds[SHIM_FD_LISTENER + i];
+                fd_slots->fds[SHIM_FD_LISTENER + i] = moved(from[i]);
+                if (fd_slots->fds[SHIM_FD_LISTENER + i] < 0)
+                        return fd_slots->fds[SHIM_FD_LISTENER + i];
         }
         return 0;
 }
 
 /* 0, or an errno. */
-static int place(posix_spawn_file_actions_t *actions, const struct places *places)
+static int fd_slots_apply(posix_spawn_file_actions_t *actions, const struct fd_slots *fd_slots)
 {
         int r = posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
 
         if (!r)
                 r = posix_spawn_file_actions_addopen(actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
         for (int i = SHIM_FD_LISTENER; i < SHIM_N_FDS && !r; i++)
-                r = places->fds[i] < 0 ? posix_spawn_file_actions_addclose(actions, i) :
-                                         posix_spawn_file_actions_adddup2(actions, places->fds[i], i);
+                r = fd_slots->fds[i] < 0 ? posix_spawn_file_actions_addclose(actions, i) :
+                                           posix_spawn_file_actions_adddup2(actions, fd_slots->fds[i], i);
         return r ? r : posix_spawn_file_actions_addclosefrom_np(actions, SHIM_N_FDS);
 }
 
@@ -102,18 +102,18 @@ int shim_spawn_here(const struct shim_start *start, pid_t *ret_process, struct e
         char sublet[] = "sublet", verb[] = "keeper", option[] = "--dir";
         _cleanup_(freep) char *dir = strdup(start->dir);
         char *argv[] = { sublet, verb, option, dir, NULL };
-        _cleanup_(places_done) struct places places;
+        _cleanup_(fd_slots_done) struct fd_slots fd_slots;
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attributes;
         int r;
 
-        r = places_init(&places, start);
+        r = fd_slots_init(&fd_slots, start);
         if (r < 0 || !dir)
                 return err_set(err, r < 0 ? r : -ENOMEM, "starting the shim of '%s'", start->lease->tenant);
         (void)posix_spawn_file_actions_init(&actions);
         (void)posix_spawnattr_init(&attributes);
         set_attributes(&attributes);
-        r = place(&actions, &places);
+        r = fd_slots_apply(&actions, &fd_slots);
         if (!r)
                 r = posix_spawn(ret_process, "/proc/self/exe", &actions, &attributes, argv, environ);
         (void)posix_spawnattr_destroy(&attributes);

@@ -31,7 +31,7 @@ enum {
         PATIENCE_SEC = 2, /* for a request from who has connected: nobody else is served meanwhile */
 };
 
-struct home {
+struct spawner {
         const char *option;
         char dir[PATH_MAX];   /* the same, absolute */
         int listening_socket; /* -1: no more are started (H3) */
@@ -41,7 +41,7 @@ struct home {
 
 /* ---- a request --------------------------------------------------------------------------------- */
 
-static void answer(int socket, const char *type, pid_t process, const char *text)
+static void spawner_reply(int socket, const char *type, pid_t process, const char *text)
 {
         json_t *body = message_new(type);
 
@@ -50,11 +50,11 @@ static void answer(int socket, const char *type, pid_t process, const char *text
         (void)message_send(socket, body, NULL, 0);
 }
 
-static int start(struct home *home, const struct message *message, pid_t *ret, struct err *err)
+static int spawner_start(struct spawner *spawner, const struct message *message, pid_t *ret, struct err *err)
 {
         struct shim_request request;
         struct shim_start start = {
-                .lease = &request.lease, .dir = home->dir, .listener = -1, .daemon = -1, .run = -1, .init = -1
+                .lease = &request.lease, .dir = spawner->dir, .listener = -1, .daemon = -1, .run = -1, .init = -1
         };
         int *const to[SHIM_N_FDS] = { [SHIM_FD_LISTENER] = &start.listener,
                                       [SHIM_FD_DAEMON] = &start.daemon,
@@ -70,7 +70,7 @@ static int start(struct home *home, const struct message *message, pid_t *ret, s
 }
 
 /* H2 */
-static bool may_ask(int socket)
+static bool is_same_user(int socket)
 {
         struct ucred who = { 0 };
         socklen_t size = sizeof(who);
@@ -78,40 +78,40 @@ static bool may_ask(int socket)
         return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
 }
 
-static void serve(struct home *home)
+static void spawner_serve(struct spawner *spawner)
 {
-        _cleanup_(closep) int fd = accept4(home->listening_socket, NULL, NULL, SOCK_CLOEXEC);
+        _cleanup_(closep) int fd = accept4(spawner->listening_socket, NULL, NULL, SOCK_CLOEXEC);
         _cleanup_(message_done) struct message message = { 0 };
         const struct timeval patience = { .tv_sec = PATIENCE_SEC };
         struct err err = { 0 };
         pid_t process;
         int r;
 
-        if (fd < 0 || !may_ask(fd) || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0)
+        if (fd < 0 || !is_same_user(fd) || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0)
                 return;
         if (message_receive(fd, &message) != MESSAGE_OK)
                 return;
-        r = start(home, &message, &process, &err);
+        r = spawner_start(spawner, &message, &process, &err);
         if (r < 0) {
-                answer(fd, "failed", 0, err.text);
+                spawner_reply(fd, "failed", 0, err.text);
                 (void)fprintf(stderr, "sublet keepers: %s\n", err.text);
                 return;
         }
-        home->n_shims++;
-        answer(fd, "started", process, "");
+        spawner->n_shims++;
+        spawner_reply(fd, "started", process, "");
 }
 
 /* ---- until it is told to end ------------------------------------------------------------------- */
 
-static void on_signal(struct home *home)
+static void on_signal(struct spawner *spawner)
 {
         struct signalfd_siginfo info;
 
-        while (read(home->signals, &info, sizeof(info)) == sizeof(info))
+        while (read(spawner->signals, &info, sizeof(info)) == sizeof(info))
                 if (info.ssi_signo != SIGCHLD)
-                        closep(&home->listening_socket);
+                        closep(&spawner->listening_socket);
         while (waitpid(-1, NULL, WNOHANG) > 0)
-                home->n_shims--;
+                spawner->n_shims--;
 }
 
 static int open_signals(void)
@@ -128,23 +128,23 @@ static int open_signals(void)
 }
 
 /* In place of what was there before: an older home has its shims, and needs its door no more. */
-static int open_listening_socket(struct home *home, struct err *err)
+static int open_listening_socket(struct spawner *spawner, struct err *err)
 {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         mode_t mask;
         int r;
 
-        if (mkdir(home->option, 0755) < 0 && errno != EEXIST)
-                return err_set(err, -errno, "making %s", home->option);
-        if (!realpath(home->option, home->dir)) /* shims are told, and do not begin where we did */
-                return err_set(err, -errno, "looking for %s", home->option);
-        r = directory_check(home->dir, err);
+        if (mkdir(spawner->option, 0755) < 0 && errno != EEXIST)
+                return err_set(err, -errno, "making %s", spawner->option);
+        if (!realpath(spawner->option, spawner->dir)) /* shims are told, and do not begin where we did */
+                return err_set(err, -errno, "looking for %s", spawner->option);
+        r = directory_check(spawner->dir, err);
         if (r < 0)
                 return r;
-        r = snprintf(address.sun_path, sizeof(address.sun_path), "%s/keepers.sock", home->dir);
+        r = snprintf(address.sun_path, sizeof(address.sun_path), "%s/keepers.sock", spawner->dir);
         if (r < 0 || (size_t)r >= sizeof(address.sun_path))
-                return err_say(err, -ENAMETOOLONG, "--dir %s: too long for a socket's address", home->option);
+                return err_say(err, -ENAMETOOLONG, "--dir %s: too long for a socket's address", spawner->option);
         (void)unlink(address.sun_path);
         mask = umask(0177);
         r = fd < 0 ? -1 : bind(fd, (const struct sockaddr *)&address, sizeof(address));
@@ -154,20 +154,20 @@ static int open_listening_socket(struct home *home, struct err *err)
         return TAKE_FD(fd);
 }
 
-static int options(struct home *home, int argc, char **argv)
+static int options(struct spawner *spawner, int argc, char **argv)
 {
         const char *dir = getenv("SUBLET_DIR");
 
-        home->option = dir && *dir ? dir : "/run/sublet";
+        spawner->option = dir && *dir ? dir : "/run/sublet";
         for (int i = 1; i < argc; i++) {
                 if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h")) {
                         (void)fputs(usage, stdout);
                         return 1;
                 }
                 if (!strcmp(argv[i], "--dir") && i + 1 < argc)
-                        home->option = argv[++i];
+                        spawner->option = argv[++i];
                 else if (!strncmp(argv[i], "--dir=", 6))
-                        home->option = argv[i] + 6;
+                        spawner->option = argv[i] + 6;
                 else
                         return -EINVAL;
         }
@@ -176,31 +176,31 @@ static int options(struct home *home, int argc, char **argv)
 
 int shims_main(int argc, char **argv)
 {
-        struct home home = { .listening_socket = -1, .signals = -1 };
+        struct spawner spawner = { .listening_socket = -1, .signals = -1 };
         struct err err = { 0 };
-        int r = options(&home, argc, argv);
+        int r = options(&spawner, argc, argv);
 
         if (r != 0) {
                 if (r < 0)
                         (void)fprintf(stderr, "sublet keepers: which option is that? See 'sublet keepers --help'\n");
                 return r < 0 ? 2 : 0;
         }
-        home.signals = open_signals();
-        home.listening_socket = home.signals < 0 ? -1 : open_listening_socket(&home, &err);
-        if (home.listening_socket < 0) {
-                (void)fprintf(stderr, "sublet keepers: %s\n", err.text[0] ? err.text : strerror(-home.signals));
+        spawner.signals = open_signals();
+        spawner.listening_socket = spawner.signals < 0 ? -1 : open_listening_socket(&spawner, &err);
+        if (spawner.listening_socket < 0) {
+                (void)fprintf(stderr, "sublet keepers: %s\n", err.text[0] ? err.text : strerror(-spawner.signals));
                 return 1;
         }
-        (void)fprintf(stderr, "sublet keepers: at %s/keepers.sock\n", home.dir);
-        while (home.listening_socket >= 0 || home.n_shims) { /* H3 */
-                struct pollfd fds[] = { { home.signals, POLLIN, 0 }, { home.listening_socket, POLLIN, 0 } };
+        (void)fprintf(stderr, "sublet keepers: at %s/keepers.sock\n", spawner.dir);
+        while (spawner.listening_socket >= 0 || spawner.n_shims) { /* H3 */
+                struct pollfd fds[] = { { spawner.signals, POLLIN, 0 }, { spawner.listening_socket, POLLIN, 0 } };
 
                 if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
                         return 1;
                 if (fds[0].revents)
-                        on_signal(&home);
-                if (fds[1].revents && home.listening_socket >= 0)
-                        serve(&home);
+                        on_signal(&spawner);
+                if (fds[1].revents && spawner.listening_socket >= 0)
+                        spawner_serve(&spawner);
         }
         return 0;
 }

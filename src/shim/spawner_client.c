@@ -38,9 +38,9 @@ static int reach(const char *dir, struct err *err)
         return TAKE_FD(fd);
 }
 
-static int send_start(int socket, const struct shim_start *start)
+static int send_start(int socket, const struct shim_start *spawner_start)
 {
-        const int from[] = { start->listener, start->daemon, start->run, start->init },
+        const int from[] = { spawner_start->listener, spawner_start->daemon, spawner_start->run, spawner_start->init },
                   numbers[] = { SHIM_FD_LISTENER, SHIM_FD_DAEMON, SHIM_FD_RUN, SHIM_FD_INIT };
         json_t *body = message_new("start"), *list = json_array();
         int fds[ARRAY_SIZE(from)];
@@ -52,12 +52,12 @@ static int send_start(int socket, const struct shim_start *start)
                 fds[n++] = from[i];
                 (void)json_array_append_new(list, json_integer(numbers[i]));
         }
-        (void)json_object_set_new(body, "lease", message_lease_new(start->lease));
+        (void)json_object_set_new(body, "lease", message_lease_new(spawner_start->lease));
         (void)json_object_set_new(body, "numbers", list);
         return message_send(socket, body, fds, n);
 }
 
-static int hear(int socket, pid_t *ret_process, struct err *err)
+static int spawner_receive(int socket, pid_t *ret_process, struct err *err)
 {
         _cleanup_(message_done) struct message message = { 0 };
         int r = message_receive(socket, &message);
@@ -73,17 +73,17 @@ static int hear(int socket, pid_t *ret_process, struct err *err)
         return 0;
 }
 
-int spawner_ask(const struct shim_start *start, pid_t *ret_process, struct err *err)
+int spawner_ask(const struct shim_start *spawner_start, pid_t *ret_process, struct err *err)
 {
-        int r = reach(start->dir, err);
+        int r = reach(spawner_start->dir, err);
         _cleanup_(closep) int fd = r;
 
         if (r < 0)
                 return r == -ENOENT ? SPAWNER_E_NONE : r;
-        r = send_start(fd, start);
+        r = send_start(fd, spawner_start);
         if (r != MESSAGE_OK)
                 return err_say(err, r < 0 ? r : -EIO, "the shim spawner takes no request");
-        return hear(fd, ret_process, err);
+        return spawner_receive(fd, ret_process, err);
 }
 
 int shim_request_parse(const json_t *body, size_t n_fds, struct shim_request *ret)

@@ -24,7 +24,7 @@ static const struct {
 };
 
 /* The lock is held. A peer that has gone is noticed by the main thread. */
-static int say(int socket, json_t *body, const int *fds, size_t n_fds)
+static int peer_send(int socket, json_t *body, const int *fds, size_t n_fds)
 {
         if (socket < 0) {
                 json_decref(body);
@@ -34,10 +34,10 @@ static int say(int socket, json_t *body, const int *fds, size_t n_fds)
 }
 
 /* Both get a copy of their own. */
-static void say_both(struct shim *shim, json_t *body)
+static void peers_send(struct shim *shim, json_t *body)
 {
-        (void)say(shim->run, json_deep_copy(body), NULL, 0);
-        (void)say(shim->daemon, body, NULL, 0);
+        (void)peer_send(shim->run, json_deep_copy(body), NULL, 0);
+        (void)peer_send(shim->daemon, body, NULL, 0);
 }
 
 void talk_event(void *context, enum event_kind event, pid_t process, const char *detail)
@@ -47,8 +47,8 @@ void talk_event(void *context, enum event_kind event, pid_t process, const char 
         json_t *body;
         LOCKED(&shim->talk_lock);
 
-        if (shim->events[event].told_at && now - shim->events[event].told_at < EVENT_PERIOD) {
-                shim->events[event].n_untold++;
+        if (shim->events[event].sent_at && now - shim->events[event].sent_at < EVENT_PERIOD) {
+                shim->events[event].n_unsent++;
                 return;
         }
         body = message_new("event");
@@ -60,10 +60,10 @@ void talk_event(void *context, enum event_kind event, pid_t process, const char 
         (void)json_object_set_new(body, "tenant", json_string(shim->terms.tenant));
         (void)json_object_set_new(body, "process", json_integer(process));
         (void)json_object_set_new(body, "text", json_string(detail));
-        (void)json_object_set_new(body, "untold", json_integer((json_int_t)shim->events[event].n_untold));
-        shim->events[event].told_at = now;
-        shim->events[event].n_untold = 0;
-        say_both(shim, body);
+        (void)json_object_set_new(body, "untold", json_integer((json_int_t)shim->events[event].n_unsent));
+        shim->events[event].sent_at = now;
+        shim->events[event].n_unsent = 0;
+        peers_send(shim, body);
 }
 
 void talk_failed(struct shim *shim, const char *text)
@@ -73,26 +73,26 @@ void talk_failed(struct shim *shim, const char *text)
 
         (void)json_object_set_new(body, "tenant", json_string(shim->terms.tenant));
         (void)json_object_set_new(body, "text", json_string(text));
-        say_both(shim, body);
+        peers_send(shim, body);
 }
 
 /* ---- the daemon ---------------------------------------------------------------------------------- */
 
-static bool hello(struct shim *shim, int socket)
+static bool hello_send(struct shim *shim, int socket)
 {
         json_t *body = message_new("hello"), *lease = message_lease_new(&shim->terms);
 
         (void)json_object_set_new(body, "tenant", json_string(shim->terms.tenant));
         (void)json_object_set_new(body, "keeper", json_integer(getpid()));
         (void)json_object_set_new(body, "lease", lease);
-        return say(socket, body, &shim->control_block_fd, 1) == MESSAGE_OK;
+        return peer_send(socket, body, &shim->control_block_fd, 1) == MESSAGE_OK;
 }
 
 bool talk_hello(struct shim *shim)
 {
         LOCKED(&shim->talk_lock);
 
-        return hello(shim, shim->daemon);
+        return hello_send(shim, shim->daemon);
 }
 
 static int reach(const char *dir)
@@ -112,7 +112,7 @@ bool talk_reconnect(struct shim *shim)
         int fd = reach(shim->dir);
         LOCKED(&shim->talk_lock);
 
-        if (fd >= 0 && !hello(shim, fd))
+        if (fd >= 0 && !hello_send(shim, fd))
                 closep(&fd);
         shim->daemon = fd < 0 ? -1 : fd;
         return fd >= 0;
@@ -192,7 +192,7 @@ static void on_set(struct shim *shim, const json_t *body)
         (void)json_object_set_new(answer, "text", json_string(wrong ? wrong : ""));
         {
                 LOCKED(&shim->talk_lock);
-                (void)say(shim->daemon, answer, NULL, 0);
+                (void)peer_send(shim->daemon, answer, NULL, 0);
         }
 }
 
@@ -206,11 +206,11 @@ static void on_join(struct shim *shim, struct message *message)
 }
 
 /* What the daemon has to say to whoever waits for the tenant: its device is lost, say. */
-static void pass_on(struct shim *shim, json_t *body)
+static void event_pass_on(struct shim *shim, json_t *body)
 {
         LOCKED(&shim->talk_lock);
 
-        (void)say(shim->run, json_incref(body), NULL, 0);
+        (void)peer_send(shim->run, json_incref(body), NULL, 0);
 }
 
 void talk_daemon(struct shim *shim)
@@ -227,7 +227,7 @@ void talk_daemon(struct shim *shim)
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "end"))
                 shim_end_tenant(shim);
         else if (r == MESSAGE_OK && !strcmp(message_type(&message), "event"))
-                pass_on(shim, message.body);
+                event_pass_on(shim, message.body);
 }
 
 /* ---- `sublet run` -------------------------------------------------------------------------------- */
@@ -248,32 +248,32 @@ void talk_run(struct shim *shim)
 /* ---- the end ------------------------------------------------------------------------------------- */
 
 /* Last words; the lock is held. The daemon first: when run ends, who comes next finds the name and the memory free (shims_settle). */
-static bool say_ended(struct shim *shim, json_t *report)
+static bool ended_send(struct shim *shim, json_t *report)
 {
         json_t *ended = message_new("ended"), *body = message_new("report");
-        bool is_told;
+        bool is_sent;
 
         (void)json_object_set_new(ended, "tenant", json_string(shim->terms.tenant));
         (void)json_object_set(ended, "report", report);
         (void)json_object_update(body, report);
-        is_told = say(shim->daemon, ended, NULL, 0) == MESSAGE_OK;
-        (void)say(shim->run, body, NULL, 0);
+        is_sent = peer_send(shim->daemon, ended, NULL, 0) == MESSAGE_OK;
+        (void)peer_send(shim->run, body, NULL, 0);
         closep(&shim->run);
-        return is_told;
+        return is_sent;
 }
 
 bool talk_ended(struct shim *shim, nsec elapsed)
 {
         struct report what = { .tenant = shim->terms.tenant, .lease = &shim->lease, .elapsed = elapsed };
         json_t *report;
-        bool is_told;
+        bool is_sent;
 
         gate_stats(shim->gate, &what.stats);
         report = report_new(&what);
         {
                 LOCKED(&shim->talk_lock);
-                is_told = say_ended(shim, report);
+                is_sent = ended_send(shim, report);
         }
         json_decref(report);
-        return is_told;
+        return is_sent;
 }

@@ -8,28 +8,28 @@
 #include "turns/inside.h"
 
 /* Adds what holders had between `from` and now. */
-static void predict(struct turns *turns, nsec from)
+static void predict_use(struct turns *turns, nsec from)
 {
         nsec until = turns->now;
 
         for (unsigned int i = turns->n_holds; i-- > 0 && until > from;) {
                 const struct hold *hold = &turns->holds[i];
-                nsec since = most(hold->from, from);
+                nsec since = nsec_max(hold->from, from);
 
                 if (hold->entity != NOBODY && until > since)
                         turns->entities[hold->entity].used += until - since;
-                until = least(until, hold->from);
+                until = nsec_min(until, hold->from);
         }
 }
 
 static void note_starts(struct entity *entity, const struct turns_tenant *tenant)
 {
         if (tenant->n_starts > entity->n_starts)
-                entity->n_comings = (unsigned int)(tenant->n_starts - entity->n_starts);
+                entity->n_new_starts = (unsigned int)(tenant->n_starts - entity->n_starts);
         else
-                entity->n_comings = tenant->started_at > entity->started_at;
+                entity->n_new_starts = tenant->started_at > entity->started_at;
         entity->n_starts = tenant->n_starts;
-        entity->started_at = most(entity->started_at, tenant->started_at);
+        entity->started_at = nsec_max(entity->started_at, tenant->started_at);
 }
 
 /* Of one step. */
@@ -45,8 +45,8 @@ static nsec waited(const struct turns *turns, const struct entity *entity, const
 
         if (entity->is_time_sliced || sums->spent <= entity->spent)
                 return 0;
-        waited = entity->n_comings * (sums->slices - (entity->n_comings ? slices_of(entity) : 0) + SWITCH);
-        return least(waited, most(passed - entity->spent, 0));
+        waited = entity->n_new_starts * (sums->slices - (entity->n_new_starts ? slices_of(entity) : 0) + SWITCH);
+        return nsec_min(waited, nsec_max(passed - entity->spent, 0));
 }
 
 /* A always-on tenant pays for its use beyond its share, and for having waited: a tenant that the holder's slices hold back
@@ -56,11 +56,11 @@ static void account_debt(struct turns *turns, struct entity *entity, const struc
         nsec passed = turns->now - turns->before, wanted = entity->spent + waited(turns, entity, sums);
 
         if (sums->spent > entity->spent && wanted > passed / 10 * 9)
-                entity->eager += passed;
+                entity->saturated_for += passed;
         else if (passed > 0)
-                entity->eager = 0;
+                entity->saturated_for = 0;
         entity->debt += wanted - part(passed, entity->share);
-        entity->debt = least(most(entity->debt, 0), 2 * entity->allowance);
+        entity->debt = nsec_min(nsec_max(entity->debt, 0), 2 * entity->allowance);
 }
 
 /* Strict: owed is what is missing of the promise itself. What is not used is lost. */
@@ -70,7 +70,7 @@ static void account_promised(struct turns *turns)
                 struct entity *entity = &turns->entities[i];
 
                 entity->owed += part(turns->now - turns->before, entity->share) - entity->spent;
-                entity->owed = least(most(entity->owed, -turns->period), turns->period);
+                entity->owed = nsec_min(nsec_max(entity->owed, -turns->period), turns->period);
         }
 }
 
@@ -89,13 +89,13 @@ static void account_owed(struct turns *turns)
                 if (!entity->is_time_sliced || !weights)
                         continue;
                 entity->owed += spent * (nsec)entity->weight / weights - entity->spent;
-                entity->owed = least(most(entity->owed, -bound), bound);
+                entity->owed = nsec_min(nsec_max(entity->owed, -bound), bound);
         }
 }
 
 void account_update(struct turns *turns, const struct turns_view *view)
 {
-        nsec until = least(view->metered_until, turns->now);
+        nsec until = nsec_min(view->metered_until, turns->now);
         struct turn_sums sums = { 0 };
 
         turns->metered_until = until;
@@ -103,18 +103,18 @@ void account_update(struct turns *turns, const struct turns_view *view)
                 struct entity *entity = &turns->entities[i];
 
                 entity->spent = entity->used; /* of the call before */
-                entity->counted = most(view->tenants[i].used, entity->counted);
+                entity->counted = nsec_max(view->tenants[i].used, entity->counted);
                 entity->used = entity->counted;
                 note_starts(entity, &view->tenants[i]);
                 entity->n_groups = view->tenants[i].n_groups ? view->tenants[i].n_groups : 1;
         }
-        predict(turns, until);
+        predict_use(turns, until);
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
 
                 entity->spent = entity->used - entity->spent;
                 sums.spent += entity->spent;
-                if (entity->spent > 0 || entity->n_comings)
+                if (entity->spent > 0 || entity->n_new_starts)
                         sums.slices += slices_of(entity);
         }
         for (size_t i = 0; i < turns->n; i++)

@@ -8,8 +8,8 @@
 #include "turns/inside.h"
 
 #define PERIOD (100 * NSEC_PER_MSEC)
-#define PERIOD_LEAST (10 * NSEC_PER_MSEC)
-#define PERIOD_MOST (10 * NSEC_PER_SEC)
+#define PERIOD_MIN (10 * NSEC_PER_MSEC)
+#define PERIOD_MAX (10 * NSEC_PER_SEC)
 
 enum turns_policy auto_pick(const struct turns *turns)
 {
@@ -20,5 +20,5 @@ nsec auto_period(const struct turns *turns)
 {
         nsec period = turns->settings.period;
 
-        return period ? least(most(period, PERIOD_LEAST), PERIOD_MOST) : PERIOD;
+        return period ? nsec_min(nsec_max(period, PERIOD_MIN), PERIOD_MAX) : PERIOD;
 }

@@ -15,26 +15,26 @@
 #include "base/cleanup.h"
 
 #define SECOND NSEC_PER_SEC
-#define MARGIN NSEC_PER_MSEC            /* of a second: what may be had beyond what is thought */
-#define LEAD (700 * NSEC_PER_USEC)      /* from the order until the device has stopped (docs/time.md) */
-#define PULSE_LEAST (5 * NSEC_PER_MSEC) /* to be on, or off: a pulse costs 0.9 ms of calls */
-#define POINT_LEAST (4500 * NSEC_PER_USEC)
+#define MARGIN NSEC_PER_MSEC          /* of a second: what may be had beyond what is thought */
+#define LEAD (700 * NSEC_PER_USEC)    /* from the order until the device has stopped (docs/time.md) */
+#define PULSE_MIN (5 * NSEC_PER_MSEC) /* to be on, or off: a pulse costs 0.9 ms of calls */
+#define POINT_SPACING (4500 * NSEC_PER_USEC)
 #define BEND (50 * NSEC_PER_USEC)
 
 /* ---- the last second ------------------------------------------------------------------------- */
 
-static struct usage_point *point(struct usage *usage, unsigned int i)
+static struct usage_point *usage_point_at(struct usage *usage, unsigned int i)
 {
         return &usage->points[(usage->first + i) % N_SAMPLES];
 }
 
 /* Whether the curve bends at `b`: else it was off all the time, or on all the time. */
-static bool bends(const struct usage_point *a, const struct usage_point *b, const struct usage_point *c)
+static bool curve_bends(const struct usage_point *a, const struct usage_point *b, const struct usage_point *c)
 {
         nsec before = b->used - a->used, after = c->used - b->used;
-        bool is_off = before + after < BEND, is_on = c->at - a->at - before - after < BEND;
+        bool was_off = before + after < BEND, was_on = c->at - a->at - before - after < BEND;
 
-        return !is_off && !is_on;
+        return !was_off && !was_on;
 }
 
 /* Only bends are kept, and of many in a short time only some, so that N_SAMPLES hold a second. */
@@ -42,17 +42,18 @@ static void usage_put(struct usage *usage, nsec at, nsec used)
 {
         struct usage_point new = { at, used };
 
-        if (usage->n && at <= point(usage, usage->n - 1)->at)
+        if (usage->n && at <= usage_point_at(usage, usage->n - 1)->at)
                 return;
-        if (usage->n > 1 && (at - point(usage, usage->n - 2)->at < POINT_LEAST ||
-                             !bends(point(usage, usage->n - 2), point(usage, usage->n - 1), &new)))
+        if (usage->n > 1 &&
+            (at - usage_point_at(usage, usage->n - 2)->at < POINT_SPACING ||
+             !curve_bends(usage_point_at(usage, usage->n - 2), usage_point_at(usage, usage->n - 1), &new)))
                 usage->n--;
         if (usage->n == N_SAMPLES) {
                 usage->first = (usage->first + 1) % N_SAMPLES;
                 usage->n--;
                 usage->has_dropped = true;
         }
-        *point(usage, usage->n++) = new;
+        *usage_point_at(usage, usage->n++) = new;
 }
 
 /* The least that it can have used until `at`: between two points it was on all the time just before the later. */
@@ -60,17 +61,17 @@ static nsec usage_at(struct usage *usage, nsec at)
 {
         struct usage_point *first;
 
-        while (usage->n > 1 && point(usage, 1)->at <= at) {
+        while (usage->n > 1 && usage_point_at(usage, 1)->at <= at) {
                 usage->first = (usage->first + 1) % N_SAMPLES;
                 usage->n--;
                 usage->has_dropped = false;
         }
-        first = point(usage, 0);
+        first = usage_point_at(usage, 0);
         if (at < first->at)
                 return usage->has_dropped ? first->used - (first->at - at) : first->used;
         if (usage->n == 1)
                 return first->used;
-        return most(first->used, point(usage, 1)->used - (point(usage, 1)->at - at));
+        return nsec_max(first->used, usage_point_at(usage, 1)->used - (usage_point_at(usage, 1)->at - at));
 }
 
 /* ---- cycles ---------------------------------------------------------------------------------- */
@@ -89,12 +90,12 @@ static nsec cycle_of(const struct turns *turns, uint32_t rate)
         nsec cycle = turns->period;
 
         for (size_t i = 0; i < ARRAY_SIZE(longer); i++)
-                if (part(cycle, rate) < PULSE_LEAST)
-                        cycle = most(cycle, longer[i]);
+                if (part(cycle, rate) < PULSE_MIN)
+                        cycle = nsec_max(cycle, longer[i]);
         return cycle;
 }
 
-static void refill(const struct turns *turns, struct entity *entity, uint32_t rate)
+static void tokens_refill(const struct turns *turns, struct entity *entity, uint32_t rate)
 {
         nsec cycle = cycle_of(turns, rate), pulse = part(cycle, rate), n;
 
@@ -105,12 +106,12 @@ static void refill(const struct turns *turns, struct entity *entity, uint32_t ra
         }
         n = (turns->now - entity->cycle_at) / cycle;
         entity->cycle_at += n * cycle;
-        entity->tokens = least(entity->tokens - entity->spent + least(n, 10) * pulse, pulse + pulse / 10);
-        entity->tokens = most(entity->tokens, -part(SECOND, rate));
+        entity->tokens = nsec_min(entity->tokens - entity->spent + nsec_min(n, 10) * pulse, pulse + pulse / 10);
+        entity->tokens = nsec_max(entity->tokens, -part(SECOND, rate));
 }
 
 /* What it can have had at most until now. */
-static nsec worst(const struct turns *turns, const struct entity *entity, const struct turns_tenant *tenant)
+static nsec used_at_most(const struct turns *turns, const struct entity *entity, const struct turns_tenant *tenant)
 {
         nsec unseen = turns->now - turns->metered_until;
 
@@ -119,7 +120,7 @@ static nsec worst(const struct turns *turns, const struct entity *entity, const 
         if (!tenant->is_resident && unseen < LATE)
                 return entity->counted;
         if (entity->is_on)
-                unseen = least(unseen, turns->now - entity->on_since);
+                unseen = nsec_min(unseen, turns->now - entity->on_since);
         return entity->counted + unseen;
 }
 
@@ -129,18 +130,18 @@ static bool takes_turns(const struct turns *turns, const struct entity *entity)
         return entity->is_time_sliced && (turns->n_time_sliced > 1 || turns->policy == TURNS_POLICY_STRICT);
 }
 
-static void limit(struct turns *turns, struct entity *entity, const struct turns_tenant *tenant)
+static void cap_limit(struct turns *turns, struct entity *entity, const struct turns_tenant *tenant)
 {
         uint32_t rate = cap_rate(tenant);
         nsec second = part(SECOND, tenant->cap * (PPM / TURNS_WHOLE)) - MARGIN, left;
 
-        refill(turns, entity, rate);
+        tokens_refill(turns, entity, rate);
         usage_put(&entity->usage, turns->metered_until, entity->counted);
-        second -= worst(turns, entity, tenant) - usage_at(&entity->usage, turns->now - SECOND);
-        left = takes_turns(turns, entity) ? second : least(entity->tokens, second);
+        second -= used_at_most(turns, entity, tenant) - usage_at(&entity->usage, turns->now - SECOND);
+        left = takes_turns(turns, entity) ? second : nsec_min(entity->tokens, second);
 
         entity->is_blocked = left <= (entity->is_blocked ? 2 * LEAD : LEAD);
-        entity->burnt = most(part(cycle_of(turns, rate), rate) - entity->tokens, 0);
+        entity->burnt = nsec_max(part(cycle_of(turns, rate), rate) - entity->tokens, 0);
         entity->stops_at = turns->now + left - LEAD;
         if (entity->is_blocked)
                 wake_at(turns, entity->tokens > 2 * LEAD ? turns->now + NSEC_PER_MSEC :
@@ -152,11 +153,11 @@ void cap_update(struct turns *turns, const struct turns_view *view)
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
 
-                entity->most = view->tenants[i].cap < TURNS_WHOLE ? cap_rate(&view->tenants[i]) : PPM;
+                entity->rate_max = view->tenants[i].cap < TURNS_WHOLE ? cap_rate(&view->tenants[i]) : PPM;
                 if (!view->tenants[i].cap)
                         entity->is_blocked = true;
                 else if (view->tenants[i].cap < TURNS_WHOLE)
-                        limit(turns, entity, &view->tenants[i]);
+                        cap_limit(turns, entity, &view->tenants[i]);
                 else {
                         entity->is_blocked = false;
                         entity->stops_at = INT64_MAX;

@@ -12,15 +12,15 @@
 #include "turns/inside.h"
 
 /* Of class latency, and within its share. */
-static bool is_hasty(const struct turns_tenant *tenant, const struct entity *entity)
+static bool is_urgent(const struct turns_tenant *tenant, const struct entity *entity)
 {
         return tenant->class == TURNS_LATENCY && !entity->is_time_sliced && entity->debt <= entity->allowance;
 }
 
-static bool has_hasty(const struct turns *turns, const struct turns_view *view)
+static bool has_urgent(const struct turns *turns, const struct turns_view *view)
 {
         for (size_t i = 0; i < turns->n; i++)
-                if (is_hasty(&view->tenants[i], &turns->entities[i]))
+                if (is_urgent(&view->tenants[i], &turns->entities[i]))
                         return true;
         return false;
 }
@@ -35,27 +35,27 @@ static nsec own_slice(const struct entity *entity)
 /* Two of those that give way would cut each other into pieces shorter than a switch; one alone cannot. */
 static nsec tiny_slice(const struct turns *turns, const struct turns_view *view)
 {
-        size_t n_guests = 0;
+        size_t n_yielding = 0;
         bool has_time_sliced = false;
 
         for (size_t i = 0; i < turns->n; i++) {
                 if (turns->entities[i].is_time_sliced)
                         has_time_sliced = true; /* of whom one at a time is on */
-                else if (!is_hasty(&view->tenants[i], &turns->entities[i]))
-                        n_guests++;
+                else if (!is_urgent(&view->tenants[i], &turns->entities[i]))
+                        n_yielding++;
         }
-        return n_guests + has_time_sliced <= 1 ? SLICE_INSTANT : SLICE_TINY;
+        return n_yielding + has_time_sliced <= 1 ? SLICE_INSTANT : SLICE_TINY;
 }
 
 void class_set(const struct turns *turns, const struct turns_view *view, struct turns_order *orders)
 {
-        bool is_hurried = has_hasty(turns, view);
+        bool has_urgent_tenant = has_urgent(turns, view);
         nsec tiny = tiny_slice(turns, view);
 
         for (size_t i = 0; i < turns->n; i++) {
-                if (is_hasty(&view->tenants[i], &turns->entities[i]))
+                if (is_urgent(&view->tenants[i], &turns->entities[i]))
                         orders[i].slice = SLICE_LATENCY;
-                else if (is_hurried || view->tenants[i].class == TURNS_BATCH)
+                else if (has_urgent_tenant || view->tenants[i].class == TURNS_BATCH)
                         orders[i].slice = turns->entities[i].n_groups > 1 ? SLICE_SHARED_TINY : tiny;
                 else if (turns->policy != TURNS_POLICY_SLICES)
                         orders[i].slice = own_slice(&turns->entities[i]);

@@ -15,12 +15,12 @@
 #include "turns/inside.h"
 
 #define GAP (3 * NSEC_PER_MSEC)
-#define TRIAL_LOOK (6 * NSEC_PER_MSEC) /* some slices of both */
-#define TRIAL_MOST (60 * NSEC_PER_MSEC)
-#define EAGER (20 * NSEC_PER_MSEC) /* longer than that is no burst */
-#define TRIAL_EVERY (50 * NSEC_PER_MSEC)
-#define PAUSE_LEAST (200 * NSEC_PER_MSEC)
-#define PAUSE_MOST (3200 * NSEC_PER_MSEC)
+#define PROBE_SPAN (6 * NSEC_PER_MSEC) /* some slices of both */
+#define PROBE_MAX (60 * NSEC_PER_MSEC)
+#define BURST_MAX (20 * NSEC_PER_MSEC) /* longer than that is no burst */
+#define PROBE_EVERY (50 * NSEC_PER_MSEC)
+#define PROBE_PAUSE_MIN (200 * NSEC_PER_MSEC)
+#define PROBE_PAUSE_MAX (3200 * NSEC_PER_MSEC)
 
 /* ---- always-on tenants and time-sliced tenants ---------------------------------------------------------------------- */
 
@@ -30,20 +30,20 @@ void demand_allow(struct turns *turns, const struct turns_view *view)
                 struct entity *entity = &turns->entities[i];
 
                 if (view->tenants[i].class == TURNS_LATENCY)
-                        entity->allowance = most(part(100 * NSEC_PER_MSEC, entity->share), 2 * NSEC_PER_MSEC);
+                        entity->allowance = nsec_max(part(100 * NSEC_PER_MSEC, entity->share), 2 * NSEC_PER_MSEC);
                 else
-                        entity->allowance = most(part(turns->period, entity->share) / 2, NSEC_PER_MSEC);
+                        entity->allowance = nsec_max(part(turns->period, entity->share) / 2, NSEC_PER_MSEC);
         }
 }
 
-static void join(struct entity *entity, bool is_latency)
+static void time_slice_begin(struct entity *entity, bool is_latency)
 {
         entity->is_time_sliced = true;
         entity->has_turn = false;
-        entity->eager = 0;
+        entity->saturated_for = 0;
         if (is_latency) /* until as much of its share was not used */
                 entity->debt = 2 * entity->allowance;
-        entity->trial_at = entity->trial_pause = 0;
+        entity->probe_at = entity->probe_pause = 0;
 }
 
 void demand_leave(struct turns *turns, int entity)
@@ -51,7 +51,7 @@ void demand_leave(struct turns *turns, int entity)
         struct entity *leaves = &turns->entities[entity];
 
         leaves->is_time_sliced = leaves->has_turn = false;
-        leaves->debt = least(most(-leaves->owed, 0), leaves->allowance);
+        leaves->debt = nsec_min(nsec_max(-leaves->owed, 0), leaves->allowance);
         leaves->owed = 0;
         if (turns->holder == entity)
                 turns->holder = NOBODY;
@@ -59,12 +59,12 @@ void demand_leave(struct turns *turns, int entity)
 
 static bool is_busy(const struct entity *entity, const struct turns_tenant *tenant)
 {
-        return tenant->is_resident || entity->n_comings || entity->spent > 0;
+        return tenant->is_resident || entity->n_new_starts || entity->spent > 0;
 }
 
 static bool wants_more(const struct entity *entity, bool is_latency)
 {
-        return entity->debt > entity->allowance || (!is_latency && entity->eager > EAGER);
+        return entity->debt > entity->allowance || (!is_latency && entity->saturated_for > BURST_MAX);
 }
 
 void demand_join(struct turns *turns, const struct turns_view *view)
@@ -74,12 +74,12 @@ void demand_join(struct turns *turns, const struct turns_view *view)
                 bool is_latency = view->tenants[i].class == TURNS_LATENCY;
 
                 if (!entity->is_time_sliced && wants_more(entity, is_latency)) {
-                        entity->owed = most(-most(entity->debt, entity->burnt), -turns->period);
-                        join(entity, is_latency);
+                        entity->owed = nsec_max(-nsec_max(entity->debt, entity->burnt), -turns->period);
+                        time_slice_begin(entity, is_latency);
                 } else if (entity->is_time_sliced && is_latency && !entity->debt)
                         demand_leave(turns, (int)i);
                 else if (!entity->is_time_sliced && is_busy(entity, &view->tenants[i]))
-                        wake_at(turns, turns->now + most(entity->allowance - entity->debt, 2 * NSEC_PER_MSEC));
+                        wake_at(turns, turns->now + nsec_max(entity->allowance - entity->debt, 2 * NSEC_PER_MSEC));
         }
 }
 
@@ -97,15 +97,15 @@ static nsec slices_beside(const struct turns *turns, const struct turns_view *vi
 /* ---- the holder ------------------------------------------------------------------------------ */
 
 /* D2. True: it did, or it cannot be told yet. */
-static bool took_up(struct turns *turns, const struct turns_view *view)
+static bool was_taken_on(struct turns *turns, const struct turns_view *view)
 {
         const struct turns_tenant *tenant = &view->tenants[turns->holder];
-        nsec until = turns->hold_from + TAKE_UP + slices_beside(turns, view, turns->holder);
+        nsec until = turns->hold_from + TAKE_ON_MAX + slices_beside(turns, view, turns->holder);
 
-        if (turns->is_taken_up)
+        if (turns->is_taken_on)
                 return true;
         if (tenant->is_resident || tenant->started_at >= turns->hold_from || tenant->work == TURNS_WORK_PENDING) {
-                turns->is_taken_up = tenant->work != TURNS_WORK_PENDING;
+                turns->is_taken_on = tenant->work != TURNS_WORK_PENDING;
                 return true;
         }
         if (turns->metered_until >= until)
@@ -118,20 +118,20 @@ static bool took_up(struct turns *turns, const struct turns_view *view)
  * half of the trial is the next one's time anyway. */
 static bool is_quiet(struct turns *turns, const struct turns_tenant *tenant)
 {
-        nsec end = turns->hold_until - TRIAL_LOOK / 2 - NSEC_PER_MSEC / 2;
+        nsec end = turns->hold_until - PROBE_SPAN / 2 - NSEC_PER_MSEC / 2;
         bool is_known = tenant->work != TURNS_WORK_UNKNOWN;
 
         if (is_known && (tenant->work == TURNS_WORK_PENDING || turns->now - tenant->launched_at < GAP)) {
                 wake_at(turns, turns->now + GAP);
                 return false;
         }
-        if ((is_known && !turns->entities[turns->holder].trial_pause) || turns->now >= end)
+        if ((is_known && !turns->entities[turns->holder].probe_pause) || turns->now >= end)
                 return true;
         wake_at(turns, end);
         return false;
 }
 
-static void trial_begin(struct turns *turns, const struct turns_tenant *tenant)
+static void probe_begin(struct turns *turns, const struct turns_tenant *tenant)
 {
         const struct entity *entity = &turns->entities[turns->holder];
         int next = round_robin_after(turns, turns->holder);
@@ -139,10 +139,10 @@ static void trial_begin(struct turns *turns, const struct turns_tenant *tenant)
         if (next == NOBODY)
                 next = round_robin_other(turns, turns->holder);
         if (next == NOBODY ||
-            turns->now < most(turns->hold_from + TAKE_UP, most(entity->trial_at, turns->trial_after)) ||
+            turns->now < nsec_max(turns->hold_from + TAKE_ON_MAX, nsec_max(entity->probe_at, turns->probe_after)) ||
             turns->now - turns->metered_until > LATE || !is_quiet(turns, tenant))
                 return;
-        turns->trial = (struct trial){
+        turns->probe = (struct probe){
                 .is_on = true,
                 .next = next,
                 .from = turns->now,
@@ -155,51 +155,51 @@ static void trial_begin(struct turns *turns, const struct turns_tenant *tenant)
 }
 
 enum verdict {
-        NOT_YET,
-        BUSY,
-        IDLE,
-        NEXT_IS_IDLE,
+        PROBE_OPEN,
+        PROBE_BUSY,
+        PROBE_IDLE,
+        PROBE_NEXT_IDLE,
 };
 
-static enum verdict trial_verdict(const struct turns *turns, const struct turns_view *view)
+static enum verdict probe_verdict(const struct turns *turns, const struct turns_view *view)
 {
-        const struct turns_tenant *holder = &view->tenants[turns->holder], *next = &view->tenants[turns->trial.next];
-        nsec from = turns->trial.from, passed = turns->metered_until - from;
-        nsec had = holder->used - turns->trial.used;
-        nsec wait = turns->trial.wait + SWITCH;
-        nsec waited = (nsec)(turns->entities[turns->holder].n_starts - turns->trial.n_starts) * wait;
+        const struct turns_tenant *holder = &view->tenants[turns->holder], *next = &view->tenants[turns->probe.next];
+        nsec from = turns->probe.from, passed = turns->metered_until - from;
+        nsec had = holder->used - turns->probe.used;
+        nsec wait = turns->probe.wait + SWITCH;
+        nsec waited = (nsec)(turns->entities[turns->holder].n_starts - turns->probe.n_starts) * wait;
 
-        if (turns->now - from > TRIAL_MOST)
-                return BUSY;
-        if (passed < most(TRIAL_LOOK, 4 * wait))
-                return NOT_YET;
+        if (turns->now - from > PROBE_MAX)
+                return PROBE_BUSY;
+        if (passed < nsec_max(PROBE_SPAN, 4 * wait))
+                return PROBE_OPEN;
         if (next->started_at < from && !next->is_resident)
-                return NEXT_IS_IDLE;
-        return had + waited > passed / 3 * 2 ? BUSY : IDLE;
+                return PROBE_NEXT_IDLE;
+        return had + waited > passed / 3 * 2 ? PROBE_BUSY : PROBE_IDLE;
 }
 
-static void trial_end(struct turns *turns, enum verdict verdict)
+static void probe_end(struct turns *turns, enum verdict verdict)
 {
         struct entity *entity = &turns->entities[turns->holder];
-        int holder = turns->holder, next = turns->trial.next;
+        int holder = turns->holder, next = turns->probe.next;
 
-        turns->trial.is_on = false;
-        turns->trial_after = turns->now + TRIAL_EVERY;
-        if (verdict == NEXT_IS_IDLE) {
+        turns->probe.is_on = false;
+        turns->probe_after = turns->now + PROBE_EVERY;
+        if (verdict == PROBE_NEXT_IDLE) {
                 demand_leave(turns, next);
-        } else if (verdict == IDLE) {
+        } else if (verdict == PROBE_IDLE) {
                 demand_leave(turns, holder);
                 round_robin_give(turns, next, turns->now);
                 return;
         } else {
-                entity->trial_pause = least(most(2 * entity->trial_pause, PAUSE_LEAST), PAUSE_MOST);
-                entity->trial_at = turns->now + entity->trial_pause;
+                entity->probe_pause = nsec_min(nsec_max(2 * entity->probe_pause, PROBE_PAUSE_MIN), PROBE_PAUSE_MAX);
+                entity->probe_at = turns->now + entity->probe_pause;
         }
         if (turns->now >= turns->hold_until)
                 return;
         /* within its turn: what the next one has had is not from the holder's time, but from its own */
-        turns->hold_until += turns->entities[next].counted - turns->trial.lent;
-        turns->entities[next].turn -= turns->entities[next].counted - turns->trial.lent;
+        turns->hold_until += turns->entities[next].counted - turns->probe.lent;
+        turns->entities[next].turn -= turns->entities[next].counted - turns->probe.lent;
         account_hold(turns, holder);
 }
 
@@ -209,19 +209,19 @@ void demand_watch(struct turns *turns, const struct turns_view *view)
 
         if (turns->holder == NOBODY)
                 return;
-        if (turns->trial.is_on) {
-                turns->trial.wait = most(turns->trial.wait, slices_beside(turns, view, turns->holder));
-                verdict = trial_verdict(turns, view);
+        if (turns->probe.is_on) {
+                turns->probe.wait = nsec_max(turns->probe.wait, slices_beside(turns, view, turns->holder));
+                verdict = probe_verdict(turns, view);
                 wake_at(turns, turns->now + NSEC_PER_MSEC);
-                if (verdict != NOT_YET)
-                        trial_end(turns, verdict);
+                if (verdict != PROBE_OPEN)
+                        probe_end(turns, verdict);
                 return;
         }
-        if (!took_up(turns, view)) {
+        if (!was_taken_on(turns, view)) {
                 demand_leave(turns, turns->holder);
                 return;
         }
-        trial_begin(turns, &view->tenants[turns->holder]);
-        if (turns->trial.is_on)
+        probe_begin(turns, &view->tenants[turns->holder]);
+        if (turns->probe.is_on)
                 wake_at(turns, turns->now + NSEC_PER_MSEC);
 }

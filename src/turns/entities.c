@@ -30,7 +30,7 @@ static struct entity entity_new(const struct turns *turns, const struct turns_te
 }
 
 /* The index of an old entity; NOBODY. */
-static int find(const struct turns *turns, uint64_t id, size_t *hint)
+static int entity_find(const struct turns *turns, uint64_t id, size_t *hint)
 {
         for (size_t k = 0; k < turns->n; k++) {
                 size_t i = (*hint + k) % turns->n;
@@ -44,15 +44,15 @@ static int find(const struct turns *turns, uint64_t id, size_t *hint)
 }
 
 /* Indexes of old entities become those of new ones; where[old] is the new one, or NOBODY. */
-static void renumber(struct turns *turns, const int *where)
+static void entities_renumber(struct turns *turns, const int *where)
 {
         unsigned int n = 0;
 
-        if (turns->trial.is_on &&
-            (turns->holder == NOBODY || where[turns->holder] == NOBODY || where[turns->trial.next] == NOBODY))
-                turns->trial.is_on = false;
-        if (turns->trial.is_on)
-                turns->trial.next = where[turns->trial.next];
+        if (turns->probe.is_on &&
+            (turns->holder == NOBODY || where[turns->holder] == NOBODY || where[turns->probe.next] == NOBODY))
+                turns->probe.is_on = false;
+        if (turns->probe.is_on)
+                turns->probe.next = where[turns->probe.next];
         if (turns->holder != NOBODY)
                 turns->holder = where[turns->holder];
         if (turns->latest != NOBODY)
@@ -76,12 +76,12 @@ void entities_follow(struct turns *turns, const struct turns_view *view)
                 where[i] = NOBODY;
         }
         for (size_t i = 0; i < n; i++) {
-                int old = find(turns, view->tenants[i].id, &hint);
+                int old = entity_find(turns, view->tenants[i].id, &hint);
 
                 turns->entities[i] = old == NOBODY ? entity_new(turns, &view->tenants[i]) : turns->spare[old];
                 if (old != NOBODY)
                         where[old] = (int)i;
         }
-        renumber(turns, where);
+        entities_renumber(turns, where);
         turns->n = n;
 }

@@ -24,10 +24,11 @@ enum {
         N_SAMPLES = 256,
 };
 
-#define SWITCH (100 * NSEC_PER_USEC)   /* of a device from one tenant to another (docs/time.md) */
-#define TURN_LEAST (5 * NSEC_PER_MSEC) /* calls for a turn cost 0.9 ms; what is shorter waits until it is owed more */
-#define TAKE_UP (6 * NSEC_PER_MSEC) /* a holder with work is on the device by then: calls take 0.7 ms, or some more */
-#define LATE (5 * NSEC_PER_MSEC)    /* a meter further behind tells nothing about this moment */
+#define SWITCH (100 * NSEC_PER_USEC) /* of a device from one tenant to another (docs/time.md) */
+#define TURN_MIN (5 * NSEC_PER_MSEC) /* calls for a turn cost 0.9 ms; what is shorter waits until it is owed more */
+#define TAKE_ON_MAX                                                                                                    \
+        (6 * NSEC_PER_MSEC)      /* a holder with work is on the device by then: calls take 0.7 ms, or some more */
+#define LATE (5 * NSEC_PER_MSEC) /* a meter further behind tells nothing about this moment */
 
 #define SLICE_OWN 0                      /* the driver's */
 #define SLICE_SHARED (2 * NSEC_PER_MSEC) /* of a tenant with several groups: they share its turn by slices */
@@ -54,13 +55,13 @@ struct entity {
         uint32_t share;  /* ppm of the device, all entities together at most PPM */
         uint32_t weight; /* ppm of the time-sliced tenants' time; 0: a always-on tenant */
 
-        nsec counted;           /* the view's `used`, at the latest call */
-        nsec used;              /* the same, and what it is thought to have had since */
-        nsec spent;             /* of that, since the call before */
-        uint64_t n_starts;      /* at the latest call */
-        nsec started_at;        /* at the latest call */
-        unsigned int n_groups;  /* at least 1 */
-        unsigned int n_comings; /* starts since the call before */
+        nsec counted;              /* the view's `used`, at the latest call */
+        nsec used;                 /* the same, and what it is thought to have had since */
+        nsec spent;                /* of that, since the call before */
+        uint64_t n_starts;         /* at the latest call */
+        nsec started_at;           /* at the latest call */
+        unsigned int n_groups;     /* at least 1 */
+        unsigned int n_new_starts; /* starts since the call before */
 
         bool is_new;
         bool is_time_sliced;
@@ -68,19 +69,19 @@ struct entity {
         bool has_turn;  /* in this round, still to come */
         nsec turn;      /* its length */
         nsec owed, debt;
-        nsec allowance; /* of debt, for a always-on tenant */
-        nsec eager;     /* so long has a always-on tenant wanted all there is */
+        nsec allowance;     /* of debt, for a always-on tenant */
+        nsec saturated_for; /* so long has a always-on tenant wanted all there is */
 
-        nsec trial_at, trial_pause; /* demand.c: when to try next whether it wants, and the pause after that */
+        nsec probe_at, probe_pause; /* demand.c: when to try next whether it wants, and the pause after that */
 
         bool is_on;    /* by the latest orders */
         nsec on_since; /* of the latest change */
         nsec slice;    /* by the latest orders */
 
-        uint32_t most;   /* ppm that its cap leaves it; PPM: it has none */
-        bool is_blocked; /* has had its cap */
-        nsec stops_at;   /* will have had it, if on from now */
-        nsec tokens;     /* cap.c: what is left of the cycle that began at: */
+        uint32_t rate_max; /* ppm that its cap leaves it; PPM: it has none */
+        bool is_blocked;   /* has had its cap */
+        nsec stops_at;     /* will have had it, if on from now */
+        nsec tokens;       /* cap.c: what is left of the cycle that began at: */
         nsec cycle_at;
         nsec burnt; /* of it, so far */
         struct usage usage;
@@ -96,7 +97,7 @@ struct hold {
 };
 
 /* The holder and another time-sliced tenant are on together, to see whether the holder still wants. */
-struct trial {
+struct probe {
         bool is_on;
         int next;
         nsec from;
@@ -118,22 +119,22 @@ struct turns {
         nsec period;
         nsec round_at;
         int holder, latest; /* index; NOBODY. Who has the turn; who had it last */
-        bool is_taken_up;   /* the device was seen to take the holder on */
+        bool is_taken_on;   /* the device was seen to take the holder on */
         nsec hold_from, hold_until;
-        struct trial trial;
-        nsec trial_after;           /* no trial before: one at a time, and not often */
+        struct probe probe;
+        nsec probe_after;           /* no trial before: one at a time, and not often */
         struct hold holds[N_HOLDS]; /* a ring; the newest at n_holds - 1 */
         unsigned int n_holds;
 
         nsec wake_at; /* the earliest reason to be called again */
 };
 
-static inline nsec least(nsec a, nsec b)
+static inline nsec nsec_min(nsec a, nsec b)
 {
         return a < b ? a : b;
 }
 
-static inline nsec most(nsec a, nsec b)
+static inline nsec nsec_max(nsec a, nsec b)
 {
         return a > b ? a : b;
 }
@@ -151,7 +152,7 @@ static inline nsec slices_of(const struct entity *entity)
 
 static inline void wake_at(struct turns *turns, nsec at)
 {
-        turns->wake_at = least(turns->wake_at, at);
+        turns->wake_at = nsec_min(turns->wake_at, at);
 }
 
 /* entities.c: the entities are the view's tenants, with what was known of them. */

@@ -4,7 +4,7 @@
  *      R1  a round is one period, which divides 100 ms: any 100 ms hold whole rounds, so only the ends err;
  *      R2  a turn begins where the one before should have ended, so that late calls do not add up;
  *      R3  what is owed is reckoned from the meter, and goes into the next turn: errors do not add up either;
- *      R4  a turn shorter than TURN_LEAST waits for a round in which it is longer;
+ *      R4  a turn shorter than TURN_MIN waits for a round in which it is longer;
  *      R5  who joins within a round comes at its end;
  *      R6  who has had too much misses one round for it, never two: nobody waits for longer.
  *
@@ -44,7 +44,7 @@ int round_robin_other(const struct turns *turns, int entity)
 }
 
 /* What is owed sums to zero, so that a round is as long as a period. */
-static void balance(struct turns *turns)
+static void owed_balance(struct turns *turns)
 {
         nsec sum = 0, weights = 0;
 
@@ -62,7 +62,7 @@ static void balance(struct turns *turns)
  * came every other round made rounds of 86 and 104 ms, and nobody's share over 100 ms was right. */
 static bool is_worth(const struct turns *turns, const struct entity *entity, uint32_t weight)
 {
-        return entity->turn >= (part(turns->period, weight) > TURN_LEAST / 5 * 4 ? TURN_LEAST / 2 : TURN_LEAST);
+        return entity->turn >= (part(turns->period, weight) > TURN_MIN / 5 * 4 ? TURN_MIN / 2 : TURN_MIN);
 }
 
 static void round_begin(struct turns *turns)
@@ -70,13 +70,13 @@ static void round_begin(struct turns *turns)
         struct entity *first = NULL;
         bool has_any = false;
 
-        balance(turns);
+        owed_balance(turns);
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
 
-                entity->owed = most(entity->owed, -part(turns->period, entity->weight)); /* R6 */
+                entity->owed = nsec_max(entity->owed, -part(turns->period, entity->weight)); /* R6 */
                 if (entity->is_at_cap)
-                        entity->owed = least(entity->owed, CATCH_UP);
+                        entity->owed = nsec_min(entity->owed, CATCH_UP);
                 entity->turn = part(turns->period, entity->weight) + entity->owed;
                 entity->has_turn = entity->is_time_sliced && is_worth(turns, entity, entity->weight);
                 has_any |= entity->has_turn && is_ready(entity);
@@ -85,21 +85,21 @@ static void round_begin(struct turns *turns)
         }
         if (has_any || !first)
                 return;
-        first->turn = TURN_LEAST;
+        first->turn = TURN_MIN;
         first->has_turn = true;
 }
 
 void round_robin_give(struct turns *turns, int entity, nsec from)
 {
         turns->entities[entity].has_turn = false;
-        turns->hold_until = from + most(turns->entities[entity].turn, TURN_LEAST / 2);
+        turns->hold_until = from + nsec_max(turns->entities[entity].turn, TURN_MIN / 2);
         account_hold(turns, entity);
         if (turns->holder == entity)
                 return;
         turns->holder = turns->latest = entity;
         turns->hold_from = turns->now;
-        turns->is_taken_up = false;
-        wake_at(turns, turns->now + TAKE_UP);
+        turns->is_taken_on = false;
+        wake_at(turns, turns->now + TAKE_ON_MAX);
 }
 
 void round_robin_pass(struct turns *turns)
@@ -124,12 +124,12 @@ void round_robin_next(struct turns *turns, const struct turns_view *view)
 {
         if (turns->holder != NOBODY && !is_ready(&turns->entities[turns->holder]))
                 turns->holder = NOBODY;
-        if (turns->trial.is_on && (turns->holder == NOBODY || !is_ready(&turns->entities[turns->trial.next])))
-                turns->trial.is_on = false;
+        if (turns->probe.is_on && (turns->holder == NOBODY || !is_ready(&turns->entities[turns->probe.next])))
+                turns->probe.is_on = false;
         demand_watch(turns, view);
-        if (!turns->trial.is_on && (turns->holder == NOBODY || turns->now >= turns->hold_until))
+        if (!turns->probe.is_on && (turns->holder == NOBODY || turns->now >= turns->hold_until))
                 round_robin_pass(turns);
-        if (turns->holder != NOBODY && !turns->trial.is_on)
+        if (turns->holder != NOBODY && !turns->probe.is_on)
                 wake_at(turns, turns->hold_until);
 }
 /* ---- strict ---------------------------------------------------------------------------------- */
@@ -143,9 +143,9 @@ static void strict_round(struct turns *turns)
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
 
-                entity->turn = part(turns->period, entity->share < entity->most ? entity->share : entity->most);
-                entity->owed = least(most(entity->owed, -TURN_LEAST), TURN_LEAST);
-                if (entity->turn < TURN_LEAST) /* R4 */
+                entity->turn = part(turns->period, entity->share < entity->rate_max ? entity->share : entity->rate_max);
+                entity->owed = nsec_min(nsec_max(entity->owed, -TURN_MIN), TURN_MIN);
+                if (entity->turn < TURN_MIN) /* R4 */
                         entity->turn += entity->owed;
                 entity->has_turn = is_worth(turns, entity, entity->share);
         }
@@ -155,7 +155,7 @@ void strict_next(struct turns *turns)
 {
         int next;
 
-        turns->trial.is_on = false;
+        turns->probe.is_on = false;
         for (size_t i = 0; i < turns->n; i++)
                 turns->entities[i].is_time_sliced = true;
         if (turns->holder != NOBODY && turns->now < turns->hold_until && is_ready(&turns->entities[turns->holder])) {
@@ -170,11 +170,11 @@ void strict_next(struct turns *turns)
         if (next == NOBODY) {
                 turns->holder = NOBODY;
                 account_hold(turns, NOBODY);
-                wake_at(turns, most(turns->round_at + turns->period, turns->now + NSEC_PER_MSEC));
+                wake_at(turns, nsec_max(turns->round_at + turns->period, turns->now + NSEC_PER_MSEC));
                 return;
         }
         round_robin_give(turns, next,
-                         turns->now - turns->hold_until < ON_TIME ? most(turns->hold_until, turns->round_at) :
+                         turns->now - turns->hold_until < ON_TIME ? nsec_max(turns->hold_until, turns->round_at) :
                                                                     turns->now);
         wake_at(turns, turns->hold_until);
 }

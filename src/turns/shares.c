@@ -1,23 +1,17 @@
 /*
  * Shares of the device and weights among those who want.
  *
- * A share is promised: it counts as it is. Who was promised none gets an equal part of what is left, and all such
- * together at least a hundredth, so that nobody starves. Promises over the whole are scaled down.
+ * A promised share counts as it is. A tenant without one gets an equal part of the rest (turns_equal_part). Shares that add
+ * up to more than the device are scaled down.
  *
  * The weights of time-sliced tenants divide what always-on tenants leave: by shares, but nobody's is over its cap; what a cap
  * leaves goes to the others. If all are capped, the sum is less than the whole.
  */
 #include "turns/inside.h"
 
-#define PPM_PER_PERMILLE (PPM / TURNS_WHOLE)
-
-enum {
-        LEFT_LEAST = PPM / 100,
-};
-
-static uint32_t promised(const struct turns_tenant *tenant)
+static permille promised(const struct turns_tenant *tenant)
 {
-        return (tenant->share < TURNS_WHOLE ? tenant->share : TURNS_WHOLE) * PPM_PER_PERMILLE;
+        return tenant->share < TURNS_WHOLE ? tenant->share : TURNS_WHOLE;
 }
 
 static uint32_t cap_of(const struct turns_tenant *tenant)
@@ -25,34 +19,42 @@ static uint32_t cap_of(const struct turns_tenant *tenant)
         return tenant->cap < TURNS_WHOLE ? cap_rate(tenant) : PPM;
 }
 
-static uint32_t scaled(uint64_t value, uint64_t whole, uint64_t sum)
+static uint32_t scale(uint64_t value, uint64_t whole, uint64_t sum)
 {
         return (uint32_t)(value * whole / sum);
 }
 
+uint32_t turns_equal_part(permille promised, size_t n)
+{
+        size_t part = promised < TURNS_WHOLE && n ? (TURNS_WHOLE - promised) * TURNS_PPM / n : 0;
+
+        return part > TURNS_PPM ? (uint32_t)part : TURNS_PPM;
+}
+
 void shares_set(struct turns *turns, const struct turns_view *view)
 {
-        uint64_t sum = 0, left, n_free = 0, whole;
+        permille sum = 0;
+        size_t n_equal = 0;
+        uint64_t whole;
+        uint32_t part;
 
         for (size_t i = 0; i < turns->n; i++) {
                 sum += promised(&view->tenants[i]);
-                n_free += !view->tenants[i].share;
+                n_equal += !view->tenants[i].share;
         }
-        whole = n_free ? PPM - LEFT_LEAST : PPM; /* for promises, at most */
-        left = n_free ? PPM - (sum < whole ? sum : whole) : 0;
+        part = turns_equal_part(sum, n_equal);
+        whole = (uint64_t)sum * TURNS_PPM + n_equal * part;
         for (size_t i = 0; i < turns->n; i++) {
-                uint32_t share = promised(&view->tenants[i]);
+                const struct turns_tenant *tenant = &view->tenants[i];
+                uint32_t share = tenant->share ? promised(tenant) * TURNS_PPM : part;
 
-                if (!share)
-                        turns->entities[i].share = (uint32_t)(left / n_free);
-                else
-                        turns->entities[i].share = sum > whole ? scaled(share, whole, sum) : share;
+                turns->entities[i].share = whole > PPM ? scale(share, PPM, whole) : share;
         }
 }
 
 /* Divides `left` by shares among time-sliced tenants of weight 0. True: nobody's part is over its cap. Else those are given
  * their caps, and the rest is to be divided again. */
-static bool divide(struct turns *turns, const struct turns_view *view, uint64_t *left)
+static bool weights_divide(struct turns *turns, const struct turns_view *view, uint64_t *left)
 {
         uint64_t sum = 0, whole = *left;
         bool is_done = true;
@@ -64,7 +66,7 @@ static bool divide(struct turns *turns, const struct turns_view *view, uint64_t 
                 struct entity *entity = &turns->entities[i];
                 uint32_t cap = cap_of(&view->tenants[i]);
 
-                if (!entity->is_time_sliced || entity->weight || !sum || scaled(entity->share, whole, sum) <= cap)
+                if (!entity->is_time_sliced || entity->weight || !sum || scale(entity->share, whole, sum) <= cap)
                         continue;
                 entity->weight = cap ? cap : 1;
                 entity->is_at_cap = true;
@@ -75,7 +77,7 @@ static bool divide(struct turns *turns, const struct turns_view *view, uint64_t 
                 return false;
         for (size_t i = 0; i < turns->n && sum; i++)
                 if (turns->entities[i].is_time_sliced && !turns->entities[i].weight)
-                        turns->entities[i].weight = scaled(turns->entities[i].share, whole, sum);
+                        turns->entities[i].weight = scale(turns->entities[i].share, whole, sum);
         return true;
 }
 
@@ -91,5 +93,5 @@ void shares_weigh(struct turns *turns, const struct turns_view *view)
                 turns->n_time_sliced += turns->entities[i].is_time_sliced;
         }
         for (size_t i = 0; i <= turns->n && !is_done; i++)
-                is_done = divide(turns, view, &left);
+                is_done = weights_divide(turns, view, &left);
 }

@@ -12,20 +12,20 @@
 #define LOST (230 * NSEC_PER_USEC) /* of work, per switch (docs/time.md) */
 #define LOSS 50                    /* a round is so many times what it loses: 2 % */
 #define IN_SWITCH (85 * NSEC_PER_USEC)
-#define SLICE_LEAST (500 * NSEC_PER_USEC)
+#define SLICE_MIN (500 * NSEC_PER_USEC)
 
-static nsec round_of(const struct turns *turns)
+static nsec slices_round(const struct turns *turns)
 {
         nsec round = (nsec)turns->n * LOST * LOSS;
 
         if (turns->settings.period)
                 return turns->settings.period;
-        return least(most(round, 20 * NSEC_PER_MSEC), NSEC_PER_SEC);
+        return nsec_min(nsec_max(round, 20 * NSEC_PER_MSEC), NSEC_PER_SEC);
 }
 
 void slices_set(const struct turns *turns, struct turns_order *orders)
 {
-        nsec round = round_of(turns);
+        nsec round = slices_round(turns);
         uint64_t sum = 0;
 
         for (size_t i = 0; i < turns->n; i++)
@@ -33,6 +33,6 @@ void slices_set(const struct turns *turns, struct turns_order *orders)
         for (size_t i = 0; i < turns->n; i++) {
                 nsec slice = round * (nsec)turns->entities[i].share / (nsec)(sum ? sum : 1) - IN_SWITCH;
 
-                orders[i].slice = most(slice, SLICE_LEAST);
+                orders[i].slice = nsec_max(slice, SLICE_MIN);
         }
 }

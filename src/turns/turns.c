@@ -8,10 +8,10 @@
 
 #include <errno.h>
 
-#define LOOK (20 * NSEC_PER_MSEC)        /* nothing may go unseen for longer */
-#define PAUSE (200 * NSEC_PER_USEC)      /* between two calls, at least */
-#define SLICE_DRIVER (2 * NSEC_PER_MSEC) /* the driver's own, about */
-#define NOBODY_LOOK (NSEC_PER_SEC / 4)   /* without tenants */
+#define CALL_PERIOD (20 * NSEC_PER_MSEC)    /* nothing may go unseen for longer */
+#define CALL_SPACING (200 * NSEC_PER_USEC)  /* between two calls, at least */
+#define SLICE_DRIVER (2 * NSEC_PER_MSEC)    /* the driver's own, about */
+#define IDLE_CALL_PERIOD (NSEC_PER_SEC / 4) /* without tenants */
 
 int turns_new(const struct turns_settings *settings, struct turns **ret)
 {
@@ -37,7 +37,7 @@ void turns_set(struct turns *turns, const struct turns_settings *settings)
 }
 
 /* Another policy begins with everybody a always-on tenant, and what was owed under the one before is forgotten. */
-static void choose(struct turns *turns)
+static void policy_choose(struct turns *turns)
 {
         enum turns_policy policy = auto_pick(turns);
 
@@ -46,7 +46,7 @@ static void choose(struct turns *turns)
                 return;
         turns->policy = policy;
         turns->holder = turns->latest = NOBODY;
-        turns->trial.is_on = false;
+        turns->probe.is_on = false;
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
 
@@ -55,7 +55,7 @@ static void choose(struct turns *turns)
         }
 }
 
-static void sched(struct turns *turns, const struct turns_view *view)
+static void policy_apply(struct turns *turns, const struct turns_view *view)
 {
         switch (turns->policy) {
         case TURNS_POLICY_TURNS:
@@ -78,10 +78,10 @@ static bool is_on(const struct turns *turns, size_t i)
         if (entity->is_blocked)
                 return false;
         return !entity->is_time_sliced || (int)i == turns->holder ||
-               (turns->trial.is_on && (int)i == turns->trial.next);
+               (turns->probe.is_on && (int)i == turns->probe.next);
 }
 
-static void order(struct turns *turns, const struct turns_view *view, struct turns_order *ret)
+static void orders_write(struct turns *turns, const struct turns_view *view, struct turns_order *ret)
 {
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
@@ -93,7 +93,7 @@ static void order(struct turns *turns, const struct turns_view *view, struct tur
                 if (on)
                         wake_at(turns, entity->stops_at);
                 entity->is_new = false;
-                ret[i] = (struct turns_order){ .is_off = !on, .slice = SLICE_OWN };
+                ret[i] = (struct turns_order){ .is_disabled = !on, .slice = SLICE_OWN };
         }
         if (turns->policy == TURNS_POLICY_SLICES)
                 slices_set(turns, ret);
@@ -105,9 +105,9 @@ static void order(struct turns *turns, const struct turns_view *view, struct tur
 
 nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns_order *ret_orders)
 {
-        turns->now = most(view->now, turns->now);
-        turns->wake_at = turns->now + (view->n_tenants ? LOOK : NOBODY_LOOK);
-        choose(turns);
+        turns->now = nsec_max(view->now, turns->now);
+        turns->wake_at = turns->now + (view->n_tenants ? CALL_PERIOD : IDLE_CALL_PERIOD);
+        policy_choose(turns);
         entities_follow(turns, view);
         if (!turns->before)
                 turns->before = turns->now;
@@ -115,8 +115,8 @@ nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns
         demand_allow(turns, view);
         account_update(turns, view);
         cap_update(turns, view);
-        sched(turns, view);
-        order(turns, view, ret_orders);
+        policy_apply(turns, view);
+        orders_write(turns, view, ret_orders);
         turns->before = turns->now;
-        return most(turns->wake_at, turns->now + PAUSE);
+        return nsec_max(turns->wake_at, turns->now + CALL_SPACING);
 }

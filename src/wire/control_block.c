@@ -34,7 +34,7 @@ static_assert(offsetof(struct control_block, heartbeat) == 144, "layout of the b
 static_assert(offsetof(struct control_block, devices) == 160, "layout of the board");
 static_assert(offsetof(struct control_device, launched_at) == 32, "layout of the board");
 static_assert(offsetof(struct control_device, slice_set) == 56, "layout of the board");
-static_assert(offsetof(struct control_device, is_off) == 72, "layout of the board");
+static_assert(offsetof(struct control_device, is_disabled) == 72, "layout of the board");
 static_assert(offsetof(struct control_device, used) == 112, "layout of the board");
 static_assert(sizeof(struct control_device) == 120, "layout of the board");
 static_assert(sizeof(struct control_channel) == 24, "layout of the board");

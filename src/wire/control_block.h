@@ -61,8 +61,8 @@ struct control_device {
         _Atomic uint32_t n_slice_failed; /* groups whose slice could not be set, at the last attempt */
         _Atomic uint32_t is_reenabled;   /* 1: the daemon was silent, and the shim has switched all on again */
 
-        /* D: the desired state. When the daemon has died, K takes its desired states back: is_off, slice, watch and the heartbeat are 0. */
-        _Atomic uint32_t is_off;
+        /* D: the desired state. When the daemon has died, K takes its desired states back: is_disabled, slice, watch and the heartbeat are 0. */
+        _Atomic uint32_t is_disabled;
         _Atomic nsec slice;                 /* 0: the driver's default */
         _Atomic nsec watch;                 /* period at which signs of work are wanted; 0: not at all */
         _Atomic uint32_t share, cap, class; /* permille, permille, enum turns_class: for those who only look */

@@ -457,10 +457,10 @@ static int race_all(unsigned int device, unsigned int n_processes, uint64_t n_ro
         return n_bad || race->n_other || race->n_ok != race->n_freed ? 3 : 0;
 }
 
-static struct outcome switch_channel(uint32_t owner, uint32_t channel, bool is_off)
+static struct outcome switch_channel(uint32_t owner, uint32_t channel, bool is_disabled)
 {
         memset(params, 0, 536);
-        params[0] = is_off;
+        params[0] = is_disabled;
         put32(params, 4, 1);
         put32(params, 24, owner);
         put32(params, 280, channel);

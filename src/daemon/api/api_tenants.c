@@ -12,16 +12,16 @@ static json_t *device_json(const struct tenant *tenant, const struct device *dev
         const struct control_device *control = tenant->control ? &tenant->control->devices[device->index] : NULL;
         const struct sched_row *row = device_row(device, tenant);
 
-        return json_pack("{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?}", "index",
-                         (int)device->index, "quota_bytes", (json_int_t)tenant->lease.devices[device->index].quota,
-                         "held_bytes", (json_int_t)(control ? control->held : 0), "peak_bytes",
-                         (json_int_t)(control ? control->peak : 0), "refused",
-                         (json_int_t)(control ? control->n_refused : 0), "share_permille", (int)tenant->share,
-                         "cap_permille", (int)tenant->lease.cap, "used_ns", (json_int_t)(control ? control->used : 0),
-                         "granted_permille", row ? (int)row->granted : 0, "promised_permille",
-                         row ? (int)row->promised : 0, "waiting", row ? (int)row->is_waiting : 0, "is_off",
-                         control ? (int)control->is_off : 0, "slice_ns", (json_int_t)(control ? control->slice_set : 0),
-                         "instance", tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL);
+        return json_pack(
+                "{s:i, s:I, s:I, s:I, s:I, s:i, s:i, s:I, s:i, s:i, s:b, s:b, s:I, s:s?}", "index", (int)device->index,
+                "quota_bytes", (json_int_t)tenant->lease.devices[device->index].quota, "held_bytes",
+                (json_int_t)(control ? control->held : 0), "peak_bytes", (json_int_t)(control ? control->peak : 0),
+                "refused", (json_int_t)(control ? control->n_refused : 0), "share_permille", (int)tenant->share,
+                "cap_permille", (int)tenant->lease.cap, "used_ns", (json_int_t)(control ? control->used : 0),
+                "granted_permille", row ? (int)row->granted : 0, "promised_permille", row ? (int)row->promised : 0,
+                "waiting", row ? (int)row->is_waiting : 0, "is_off", control ? (int)control->is_disabled : 0,
+                "slice_ns", (json_int_t)(control ? control->slice_set : 0), "instance",
+                tenant->lease.mig.uuid[0] ? tenant->lease.mig.uuid : NULL);
 }
 
 json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)

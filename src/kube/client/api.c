@@ -122,7 +122,7 @@ static void read_token(struct api *api, bool is_doubted)
         api->token_at = now;
 }
 
-static int keep(struct reply *reply, const char *data, size_t size)
+static int reply_keep(struct reply *reply, const char *data, size_t size)
 {
         if (size > reply->most - reply->size)
                 return -EMSGSIZE;
@@ -167,7 +167,7 @@ static size_t on_data(char *data, size_t one, size_t size, void *context)
         long status = 0;
 
         (void)one; /* is 1 */
-        reply->taken = keep(reply, data, size);
+        reply->taken = reply_keep(reply, data, size);
         (void)curl_easy_getinfo(reply->api->curl, CURLINFO_RESPONSE_CODE, &status);
         if (reply->taken == 0 && reply->take && status == 200)
                 reply->taken = hand_lines(reply);
@@ -258,7 +258,7 @@ static nsec asked_to_wait(const struct api *api)
         return (seconds > 0 ? (nsec)seconds : WAIT_SEC) * NSEC_PER_SEC;
 }
 
-static void rest(nsec span)
+static void sleep_for(nsec span)
 {
         const struct timespec time = { span / NSEC_PER_SEC, span % NSEC_PER_SEC };
 
@@ -290,7 +290,7 @@ int api_call(struct api *api, const char *method, const char *path, const char *
                 else if (status != 429 || clock_now() + wait + NSEC_PER_SEC / 2 > until)
                         break;
                 is_renewed |= status == 401;
-                rest(wait);
+                sleep_for(wait);
         }
         *ret_status = status;
         *ret = reply.text ? json_loadb(reply.text, reply.size, 0, NULL) : NULL;

@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 
-struct mirror {
+struct informer {
         const char *path;   /* "/api/v1/pods" */
         const char *select; /* "&fieldSelector=...": which of them; NULL: all */
         struct api_settings api;
@@ -31,11 +31,11 @@ struct mirror {
         char version[64];
 };
 
-int mirror_start(struct mirror *mirror); /* 0; -errno */
-void mirror_end(struct mirror *mirror);  /* after api.is_ending is true */
+int informer_start(struct informer *informer); /* 0; -errno */
+void informer_end(struct informer *informer);  /* after api.is_ending is true */
 
 /* A new list is made, at once; there is none (is_synced) until it is whole. Any thread. */
-void mirror_renew(struct mirror *mirror);
+void informer_renew(struct informer *informer);
 
 /* One line of a stream, for tests and fuzzers too. 0; -ESTALE: list again; -EPROTO: not an event. */
-int mirror_take(struct mirror *mirror, const char *line, size_t size);
+int informer_take_event(struct informer *informer, const char *line, size_t size);

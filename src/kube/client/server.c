@@ -209,7 +209,7 @@ static bool is_same(const struct timespec *a, const struct timespec *b)
 
 /* ---- opening ----------------------------------------------------------------------------------- */
 
-static int begin(struct server *server, char *cert, char *key, struct err *err)
+static int start_daemon(struct server *server, char *cert, char *key, struct err *err)
 {
         unsigned int flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
                              MHD_USE_ITC | (cert ? (unsigned int)MHD_USE_TLS : 0);
@@ -230,14 +230,14 @@ static int begin(struct server *server, char *cert, char *key, struct err *err)
 }
 
 /* libmicrohttpd closes the socket that it is given: it gets a duplicate, and ours lives on. */
-static int start(struct server *server, struct err *err)
+static int start_on_duplicate(struct server *server, struct err *err)
 {
         int fd = fcntl(server->fd, F_DUPFD_CLOEXEC, 3), ours = server->fd, r;
 
         if (fd < 0)
                 return err_set(err, -errno, "the HTTP server");
         server->fd = fd;
-        r = begin(server, server->tls.cert, server->tls.key, err);
+        r = start_daemon(server, server->tls.cert, server->tls.key, err);
         server->fd = ours;
         if (r < 0)
                 (void)close(fd);
@@ -323,7 +323,7 @@ int server_new(const struct server_settings *settings, struct server **ret, unsi
         else if (r == 0)
                 r = server->fd = listen_tcp(settings->listen, ret_port, err);
         if (r >= 0)
-                r = start(server, err);
+                r = start_on_duplicate(server, err);
         if (r < 0) {
                 (void)server_free(server);
                 return r;
@@ -359,7 +359,7 @@ int server_refresh(struct server *server, struct err *err)
         server->tls = (struct certificate){ 0 };
         r = load(server, err);
         if (r == 0)
-                r = start(server, err);
+                r = start_on_duplicate(server, err);
         if (r < 0) { /* half of a pair is there: the next look finds the other */
                 certificate_free(&server->tls);
                 server->tls = tls;

@@ -13,7 +13,7 @@ enum {
         FIRST = 256, /* getopt's value of the first row */
 };
 
-static int set(const struct option_row *row, const char *value)
+static int option_set(const struct option_row *row, const char *value)
 {
         switch (row->kind) {
         case OPTION_IS:
@@ -31,7 +31,7 @@ static int set(const struct option_row *row, const char *value)
         return -1;
 }
 
-static void help(const struct option_row *rows, size_t n_rows, const char *usage)
+static void print_help(const struct option_row *rows, size_t n_rows, const char *usage)
 {
         (void)fputs(usage, stdout);
         for (size_t i = 0; i < n_rows; i++) {
@@ -48,7 +48,7 @@ static int read_environment(const struct option_row *rows, size_t n_rows)
         for (size_t i = 0; i < n_rows; i++) {
                 const char *value = rows[i].environment ? getenv(rows[i].environment) : NULL;
 
-                if (value && *value && set(&rows[i], value) < 0)
+                if (value && *value && option_set(&rows[i], value) < 0)
                         return -1;
         }
         return 0;
@@ -70,7 +70,7 @@ int options_read(int argc, char **argv, const struct option_row *rows, size_t n_
         optind = 0; /* glibc's: begin anew */
         while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
                 if (option == 'h') {
-                        help(rows, n_rows, usage);
+                        print_help(rows, n_rows, usage);
                         *ret_code = 0;
                         return -1;
                 }
@@ -79,7 +79,7 @@ int options_read(int argc, char **argv, const struct option_row *rows, size_t n_
                 else if (option < FIRST)
                         (void)fprintf(stderr, "sublet: unknown option %s ('sublet %s --help')\n", argv[optind - 1],
                                       argv[0]);
-                if (option < FIRST || set(&rows[option - FIRST], optarg) < 0)
+                if (option < FIRST || option_set(&rows[option - FIRST], optarg) < 0)
                         return -1;
         }
         return optind;

@@ -28,7 +28,7 @@ struct job {
 
 /* ---- clients ----------------------------------------------------------------------------------- */
 
-static struct bind_api *borrow(struct binder *binder)
+static struct bind_api *client_borrow(struct binder *binder)
 {
         struct bind_api *client;
 
@@ -47,7 +47,7 @@ static struct bind_api *borrow(struct binder *binder)
         return client;
 }
 
-static void give_back(struct binder *binder, struct bind_api *client)
+static void client_return(struct binder *binder, struct bind_api *client)
 {
         lock_take(binder->lock);
         client->next = binder->idle;
@@ -69,8 +69,8 @@ void binder_done(struct binder *binder)
 /* ---- calls ------------------------------------------------------------------------------------- */
 
 /* The status; or negative: not known what became of it. */
-static long call(struct job *job, const char *method, const char *tail, const char *type, const json_t *body,
-                 json_t **ret)
+static long job_call(struct job *job, const char *method, const char *tail, const char *type, const json_t *body,
+                     json_t **ret)
 {
         json_t *answer = NULL;
         char path[PATH];
@@ -79,8 +79,8 @@ static long call(struct job *job, const char *method, const char *tail, const ch
 
         if (!elect_is_holder(job->binder->elect)) /* B3 */
                 return err_say(job->err, -EPERM, "another extender decides now");
-        (void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s%s", job->request->space, job->request->name,
-                       tail);
+        (void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s%s", job->request->namespace,
+                       job->request->name, tail);
         r = api_call(job->client->api, method, path, type, body, &status, &answer, job->err);
         if (r == 0 && status >= 300 && status != 404) {
                 const char *message = json_string_value(json_object_get(answer, "message"));
@@ -95,10 +95,10 @@ static long call(struct job *job, const char *method, const char *tail, const ch
 }
 
 /* The pod as it is. 1: bound where it was to be; 0: not bound; -ENOENT: gone; -EBUSY: bound elsewhere; else not known. */
-static int look(struct job *job, struct object_pod *ret)
+static int job_get_pod(struct job *job, struct object_pod *ret)
 {
         json_t *json = NULL;
-        long status = call(job, "GET", "", NULL, NULL, &json);
+        long status = job_call(job, "GET", "", NULL, NULL, &json);
         int r = status < 0 ? (int)status : status == 404 ? -ENOENT : status != 200 ? -EIO : 0;
 
         if (r == 0 && object_pod_read(json, job->binder->extend->cluster.unit, ret) < 0)
@@ -121,42 +121,43 @@ static struct cluster_pod *pod_of(struct job *job)
         return (struct cluster_pod *)(uintptr_t)cluster_pod(&job->binder->extend->cluster, job->request->uid);
 }
 
-static int annotate(struct job *job, const struct object_pod *pod, const struct place *place)
+static int job_annotate(struct job *job, const struct object_pod *pod, const struct placement *placement)
 {
         const struct cluster *cluster = &job->binder->extend->cluster;
         const struct cluster_node *node = cluster_node(cluster, job->request->node);
 
-        job->annotations = object_annotations(pod, node->name, place, (const char(*)[OBJECT_UUID])node->uuids,
-                                              cluster->unit, node->devices[place->device[0]].total, clock_realtime());
+        job->annotations =
+                object_annotations(pod, node->name, placement, (const char(*)[OBJECT_UUID])node->uuids, cluster->unit,
+                                   node->devices[placement->device[0]].total, clock_realtime());
         return job->annotations ? 0 : err_set(job->err, -ENOMEM, "writing the decision down");
 }
 
 /* Under the lock: a place, counted from now on. */
-static int decide(struct job *job, const struct cluster_pod *known)
+static int job_decide(struct job *job, const struct cluster_pod *known)
 {
         struct extend *extend = job->binder->extend;
         struct object_pod pod;
-        struct place place;
+        struct placement placement;
         char why[EXTEND_WHY];
         int r;
 
         cluster_pod_get(known, &pod);
         if (known->node && cluster_node(&extend->cluster, job->request->node)) { /* decided before: as before (B2) */
-                memcpy(place.device, known->devices, sizeof(place.device));
+                memcpy(placement.device, known->devices, sizeof(placement.device));
                 job->is_assumed = true;
-                return annotate(job, &pod, &place);
+                return job_annotate(job, &pod, &placement);
         }
-        if (extend_pick(extend, job->request->node, &pod, &place, why) != PLACE_OK)
+        if (extend_pick(extend, job->request->node, &pod, &placement, why) != PLACEMENT_OK)
                 return err_say(job->err, -ENOSPC, "node %.100s: %s", job->request->node, why);
-        r = cluster_assume(&extend->cluster, job->request->uid, job->request->node, &place);
+        r = cluster_assume(&extend->cluster, job->request->uid, job->request->node, &placement);
         if (r < 0)
                 return err_set(job->err, r, "deciding");
         job->is_assumed = true;
-        return annotate(job, &pod, &place);
+        return job_annotate(job, &pod, &placement);
 }
 
 /* Under the lock. 1: it is done already; 0: decided; -EAGAIN: the pod must be looked at first. */
-static int begin(struct job *job)
+static int job_prepare(struct job *job)
 {
         struct cluster_pod *pod = pod_of(job);
         bool is_here = pod && pod->node && !strcmp(pod->node->name, job->request->node);
@@ -170,20 +171,20 @@ static int begin(struct job *job)
                 return is_here ? 1 : err_say(job->err, -EBUSY, "the pod is on %.100s already", pod->node->name);
         if (pod->node && !is_here)
                 return -EAGAIN;
-        r = decide(job, pod);
+        r = job_decide(job, pod);
         pod->is_binding = r == 0;
         return r;
 }
 
-static int begin_locked(struct job *job)
+static int job_prepare_locked(struct job *job)
 {
         LOCKED(job->binder->lock);
 
-        return begin(job);
+        return job_prepare(job);
 }
 
 /* What was looked at becomes known, and begins again. */
-static int begin_seen(struct job *job, const struct object_pod *seen)
+static int job_prepare_with(struct job *job, const struct object_pod *seen)
 {
         LOCKED(job->binder->lock);
         const struct cluster_pod *pod = pod_of(job);
@@ -194,55 +195,55 @@ static int begin_seen(struct job *job, const struct object_pod *seen)
                 cluster_forget(&job->binder->extend->cluster, job->request->uid);
         if (cluster_put_pod(&job->binder->extend->cluster, seen) < 0)
                 return err_set(job->err, -ENOMEM, "the pod");
-        return seen->n_wants ? begin(job) : 0;
+        return seen->n_wants ? job_prepare(job) : 0;
 }
 
 /* ---- telling ----------------------------------------------------------------------------------- */
 
-static long patch(struct job *job)
+static long job_patch_pod(struct job *job)
 {
         json_t *body =
                 json_pack("{s:{s:s,s:O}}", "metadata", "uid", job->request->uid, "annotations", job->annotations);
-        long status = call(job, "PATCH", "", "application/strategic-merge-patch+json", body, NULL);
+        long status = job_call(job, "PATCH", "", "application/strategic-merge-patch+json", body, NULL);
 
         json_decref(body);
         return status;
 }
 
-static long post(struct job *job)
+static long job_post_binding(struct job *job)
 {
         json_t *body =
                 json_pack("{s:s,s:s,s:{s:s,s:s,s:s},s:{s:s,s:s,s:s}}", "apiVersion", "v1", "kind", "Binding",
-                          "metadata", "name", job->request->name, "namespace", job->request->space, "uid",
+                          "metadata", "name", job->request->name, "namespace", job->request->namespace, "uid",
                           job->request->uid, "target", "apiVersion", "v1", "kind", "Node", "name", job->request->node);
-        long status = call(job, "POST", "/binding", NULL, body, NULL);
+        long status = job_call(job, "POST", "/binding", NULL, body, NULL);
 
         json_decref(body);
         return status;
 }
 
 /* 0: bound; -EAGAIN: the decision stays counted, nobody knows (B1); else it is taken back. */
-static int tell(struct job *job)
+static int job_perform(struct job *job)
 {
-        long status = job->annotations ? patch(job) : 200;
+        long status = job->annotations ? job_patch_pod(job) : 200;
         struct object_pod seen;
         int r;
 
         if (status == 200)
-                status = post(job);
+                status = job_post_binding(job);
         if (status == 200 || status == 201)
                 return 0;
         if (status == 404)
                 return err_say(job->err, -ENOENT, "the pod is gone");
         if (status > 0 && status != 409 && status < 500)
                 return -EIO;
-        r = look(job, &seen);
+        r = job_get_pod(job, &seen);
         if (r == 1)
                 return 0;
         return r == 0 || r == -ENOENT || r == -EBUSY ? -EIO : -EAGAIN;
 }
 
-static void finish(struct job *job, int outcome)
+static void job_commit(struct job *job, int outcome)
 {
         struct cluster_pod *pod;
 
@@ -271,22 +272,22 @@ int bind_pod(struct binder *binder, const struct bind_request *request, struct e
         struct object_pod seen;
         int r;
 
-        if (!is_name(request->name, OBJECT_NAME) || !is_name(request->space, OBJECT_LABEL) ||
+        if (!is_name(request->name, OBJECT_NAME) || !is_name(request->namespace, OBJECT_LABEL) ||
             !is_name(request->uid, OBJECT_LABEL) || !is_name(request->node, OBJECT_NAME))
                 return err_say(err, -EINVAL, "the request has no PodName, PodNamespace, PodUID and Node");
-        job.client = borrow(binder);
+        job.client = client_borrow(binder);
         if (!job.client)
                 return err_set(err, -ENOMEM, "binding");
-        r = begin_locked(&job);
+        r = job_prepare_locked(&job);
         if (r == -EAGAIN) {
-                r = look(&job, &seen);
-                r = r < 0 ? r : begin_seen(&job, &seen);
+                r = job_get_pod(&job, &seen);
+                r = r < 0 ? r : job_prepare_with(&job, &seen);
         }
         if (r == 0) {
-                r = tell(&job);
-                finish(&job, r);
+                r = job_perform(&job);
+                job_commit(&job, r);
         } else if (r < 0 && job.is_assumed)
-                finish(&job, r);
-        give_back(binder, job.client);
+                job_commit(&job, r);
+        client_return(binder, job.client);
         return r < 0 ? r : 0;
 }

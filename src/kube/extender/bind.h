@@ -29,7 +29,7 @@ struct binder {
 };
 
 struct bind_request {
-        const char *name, *space, *uid, *node;
+        const char *name, *namespace, *uid, *node;
 };
 
 /* 0: it is bound there; else why not, in err. */

@@ -10,23 +10,18 @@
 #include <errno.h>
 #include <string.h>
 
-static uint64_t hash_sized(const char *text, size_t size)
+static uint64_t hash(const char *text)
 {
         uint64_t h = 14695981039346656037u; /* FNV-1a */
 
-        for (size_t i = 0; i < size; i++)
-                h = (h ^ (unsigned char)text[i]) * 1099511628211u;
+        for (; *text; text++)
+                h = (h ^ (unsigned char)*text) * 1099511628211u;
         return h;
-}
-
-static uint64_t hash(const char *text)
-{
-        return hash_sized(text, strlen(text));
 }
 
 /* ---- counting ---------------------------------------------------------------------------------- */
 
-static void add(struct place_device *device, const struct place_want *want)
+static void device_charge(struct placement_device *device, const struct placement_want *want)
 {
         if (__builtin_add_overflow(device->used, want->memory, &device->used))
                 device->used = UINT64_MAX;
@@ -34,16 +29,16 @@ static void add(struct place_device *device, const struct place_want *want)
                 device->share_used = UINT32_MAX;
 }
 
-static void count_pod(const struct cluster_pod *pod, struct place_device *devices, size_t n_devices)
+static void count_pod(const struct cluster_pod *pod, struct placement_device *devices, size_t n_devices)
 {
         for (size_t i = 0; i < pod->n_wants; i++) {
                 if (pod->is_placed) {
                         if (pod->devices[i] < n_devices)
-                                add(&devices[pod->devices[i]], &pod->wants[i]);
+                                device_charge(&devices[pod->devices[i]], &pod->wants[i]);
                         continue;
                 }
                 for (size_t k = 0; k < n_devices; k++) /* C3 */
-                        add(&devices[k], &pod->wants[i]);
+                        device_charge(&devices[k], &pod->wants[i]);
         }
 }
 
@@ -56,7 +51,7 @@ static bool is_among(const char *uid, const char *const *uids, size_t n)
 }
 
 size_t cluster_devices_without(const struct cluster_node *node, const char *const *without, size_t n_without,
-                               struct place_device *to)
+                               struct placement_device *to)
 {
         for (size_t i = 0; i < node->n_devices; i++) {
                 to[i] = node->devices[i];
@@ -69,9 +64,9 @@ size_t cluster_devices_without(const struct cluster_node *node, const char *cons
         return node->n_devices;
 }
 
-static void recount(struct cluster_node *node)
+static void node_recount(struct cluster_node *node)
 {
-        struct place_device devices[PLACE_DEVICES];
+        struct placement_device devices[PLACEMENT_DEVICES];
 
         (void)cluster_devices_without(node, NULL, 0, devices);
         if (node->n_devices)
@@ -81,23 +76,18 @@ static void recount(struct cluster_node *node)
 
 /* ---- nodes ------------------------------------------------------------------------------------- */
 
-static struct cluster_node *find_sized(const struct cluster *cluster, const char *name, size_t size)
+static struct cluster_node *node_find(const struct cluster *cluster, const char *name)
 {
-        struct cluster_node *node = map_get(&cluster->nodes, hash_sized(name, size));
+        struct cluster_node *node = map_get(&cluster->nodes, hash(name));
 
-        while (node && (strncmp(node->name, name, size) != 0 || node->name[size]))
+        while (node && strcmp(node->name, name) != 0)
                 node = node->next;
         return node;
 }
 
-static struct cluster_node *find_node(const struct cluster *cluster, const char *name)
+static struct cluster_node *node_find_or_add(struct cluster *cluster, const char *name)
 {
-        return find_sized(cluster, name, strlen(name));
-}
-
-static struct cluster_node *need_node(struct cluster *cluster, const char *name)
-{
-        struct cluster_node *node = find_node(cluster, name);
+        struct cluster_node *node = node_find(cluster, name);
         uint64_t key = hash(name);
 
         if (node)
@@ -115,7 +105,7 @@ static struct cluster_node *need_node(struct cluster *cluster, const char *name)
 }
 
 /* A chain loses one; `at` is its link there, and the map has its first. */
-static void unchain_node(struct cluster *cluster, struct cluster_node *node)
+static void node_remove(struct cluster *cluster, struct cluster_node *node)
 {
         uint64_t key = hash(node->name);
         struct cluster_node *first = map_take(&cluster->nodes, key), **at = &first;
@@ -131,18 +121,18 @@ static void unchain_node(struct cluster *cluster, struct cluster_node *node)
         free(node);
 }
 
-static void release_node(struct cluster *cluster, struct cluster_node *node)
+static void node_release(struct cluster *cluster, struct cluster_node *node)
 {
         if (!node->is_known && !node->pods)
-                unchain_node(cluster, node);
+                node_remove(cluster, node);
 }
 
 int cluster_put_node(struct cluster *cluster, const struct object_node *from)
 {
         size_t n = from->n_devices;
-        _cleanup_(freep) struct place_device *devices = calloc(n ? n : 1, sizeof(*devices));
+        _cleanup_(freep) struct placement_device *devices = calloc(n ? n : 1, sizeof(*devices));
         _cleanup_(freep) char(*uuids)[OBJECT_UUID] = calloc(n ? n : 1, sizeof(*uuids));
-        struct cluster_node *node = devices && uuids ? need_node(cluster, from->name) : NULL;
+        struct cluster_node *node = devices && uuids ? node_find_or_add(cluster, from->name) : NULL;
 
         if (!node)
                 return -ENOMEM;
@@ -156,41 +146,36 @@ int cluster_put_node(struct cluster *cluster, const struct object_node *from)
         node->problem = from->problem;
         node->is_known = true;
         node->round = cluster->node_round;
-        recount(node);
+        node_recount(node);
         return 0;
 }
 
-static void lose_node(struct cluster *cluster, struct cluster_node *node)
+static void node_lose(struct cluster *cluster, struct cluster_node *node)
 {
         node->is_known = false;
         node->n_devices = 0;
         node->memo.shape = 0;
-        release_node(cluster, node);
+        node_release(cluster, node);
 }
 
 void cluster_drop_node(struct cluster *cluster, const char *name)
 {
-        struct cluster_node *node = find_node(cluster, name);
+        struct cluster_node *node = node_find(cluster, name);
 
         if (node)
-                lose_node(cluster, node);
+                node_lose(cluster, node);
 }
 
-const struct cluster_node *cluster_node(const struct cluster *cluster, const char *name)
+struct cluster_node *cluster_node(const struct cluster *cluster, const char *name)
 {
-        return cluster_node_sized(cluster, name, strlen(name));
-}
-
-struct cluster_node *cluster_node_sized(const struct cluster *cluster, const char *name, size_t size)
-{
-        struct cluster_node *node = find_sized(cluster, name, size);
+        struct cluster_node *node = node_find(cluster, name);
 
         return node && node->is_known ? node : NULL;
 }
 
 /* ---- pods -------------------------------------------------------------------------------------- */
 
-static struct cluster_pod *find_pod(const struct cluster *cluster, const char *uid)
+static struct cluster_pod *pod_find(const struct cluster *cluster, const char *uid)
 {
         struct cluster_pod *pod = map_get(&cluster->pods, hash(uid));
 
@@ -201,10 +186,10 @@ static struct cluster_pod *find_pod(const struct cluster *cluster, const char *u
 
 const struct cluster_pod *cluster_pod(const struct cluster *cluster, const char *uid)
 {
-        return find_pod(cluster, uid);
+        return pod_find(cluster, uid);
 }
 
-static void leave_node(struct cluster *cluster, struct cluster_pod *pod)
+static void pod_leave_node(struct cluster *cluster, struct cluster_pod *pod)
 {
         struct cluster_node *node = pod->node;
         struct cluster_pod **at;
@@ -215,24 +200,24 @@ static void leave_node(struct cluster *cluster, struct cluster_pod *pod)
                 ;
         *at = pod->next_here;
         pod->node = NULL;
-        recount(node);
-        release_node(cluster, node);
+        node_recount(node);
+        node_release(cluster, node);
 }
 
-static void join_node(struct cluster_pod *pod, struct cluster_node *node)
+static void pod_join_node(struct cluster_pod *pod, struct cluster_node *node)
 {
         pod->node = node;
         pod->next_here = node->pods;
         node->pods = pod;
-        recount(node);
+        node_recount(node);
 }
 
-static void drop_pod(struct cluster *cluster, struct cluster_pod *pod)
+static void pod_remove(struct cluster *cluster, struct cluster_pod *pod)
 {
         uint64_t key = hash(pod->uid);
         struct cluster_pod *first = map_take(&cluster->pods, key), **at = &first;
 
-        leave_node(cluster, pod);
+        pod_leave_node(cluster, pod);
         while (*at != pod)
                 at = &(*at)->next;
         *at = pod->next;
@@ -245,10 +230,10 @@ static void drop_pod(struct cluster *cluster, struct cluster_pod *pod)
 
 void cluster_drop_pod(struct cluster *cluster, const char *uid)
 {
-        struct cluster_pod *pod = find_pod(cluster, uid);
+        struct cluster_pod *pod = pod_find(cluster, uid);
 
         if (pod)
-                drop_pod(cluster, pod);
+                pod_remove(cluster, pod);
 }
 
 static char *append(char **at, const char *text)
@@ -262,8 +247,8 @@ static char *append(char **at, const char *text)
 /* One block: the pod, its wants, its texts. A pod's wants never change: resources of a container are immutable. */
 static struct cluster_pod *pod_new(const struct object_pod *from)
 {
-        size_t size = sizeof(struct cluster_pod) + from->n_wants * sizeof(struct place_want) + strlen(from->uid) +
-                      strlen(from->space) + strlen(from->name) + 3;
+        size_t size = sizeof(struct cluster_pod) + from->n_wants * sizeof(struct placement_want) + strlen(from->uid) +
+                      strlen(from->namespace) + strlen(from->name) + 3;
         struct cluster_pod *pod;
         char *text;
 
@@ -274,7 +259,7 @@ static struct cluster_pod *pod_new(const struct object_pod *from)
                 return NULL;
         text = (char *)&pod->wants[from->n_wants];
         pod->uid = append(&text, from->uid);
-        pod->space = append(&text, from->space);
+        pod->namespace = append(&text, from->namespace);
         pod->name = append(&text, from->name);
         pod->containers = text;
         for (size_t i = 0; i < from->n_wants; i++)
@@ -286,9 +271,9 @@ static struct cluster_pod *pod_new(const struct object_pod *from)
         return pod;
 }
 
-static struct cluster_pod *need_pod(struct cluster *cluster, const struct object_pod *from)
+static struct cluster_pod *pod_find_or_add(struct cluster *cluster, const struct object_pod *from)
 {
-        struct cluster_pod *pod = find_pod(cluster, from->uid);
+        struct cluster_pod *pod = pod_find(cluster, from->uid);
         uint64_t key = hash(from->uid);
 
         if (pod)
@@ -300,15 +285,15 @@ static struct cluster_pod *need_pod(struct cluster *cluster, const struct object
         (void)map_put(&cluster->pods, key, pod);
         cluster->n_pods++;
         for (size_t i = 0; i < from->n_wants; i++)
-                place_mix_count(&cluster->mix, from->wants[i].memory);
+                placement_mix_count(&cluster->mix, from->wants[i].memory);
         cluster->n_counted += from->n_wants;
         return pod;
 }
 
 /* A pod that the API server shows on a node. */
-static int settle(struct cluster *cluster, struct cluster_pod *pod, const struct object_pod *from)
+static int pod_bind(struct cluster *cluster, struct cluster_pod *pod, const struct object_pod *from)
 {
-        struct cluster_node *node = need_node(cluster, from->node);
+        struct cluster_node *node = node_find_or_add(cluster, from->node);
 
         if (!node)
                 return -ENOMEM;
@@ -321,11 +306,12 @@ static int settle(struct cluster *cluster, struct cluster_pod *pod, const struct
         pod->is_assumed = false;
         pod->is_bound = true;
         if (pod->node == node) {
-                recount(node);
+                node_recount(node);
                 return 0;
         }
-        leave_node(cluster, pod);
-        join_node(pod, need_node(cluster, from->node)); /* leaving may have freed it, if nobody else was there */
+        pod_leave_node(cluster, pod);
+        pod_join_node(pod,
+                      node_find_or_add(cluster, from->node)); /* leaving may have freed it, if nobody else was there */
         return 0;
 }
 
@@ -337,39 +323,39 @@ int cluster_put_pod(struct cluster *cluster, const struct object_pod *from)
                 cluster_drop_pod(cluster, from->uid);
                 return 0;
         }
-        pod = need_pod(cluster, from);
+        pod = pod_find_or_add(cluster, from);
         if (!pod)
                 return -ENOMEM;
         pod->round = cluster->pod_round;
         pod->priority = from->priority;
-        return from->node[0] ? settle(cluster, pod, from) : 0; /* C2: not bound yet says nothing about a decision */
+        return from->node[0] ? pod_bind(cluster, pod, from) : 0; /* C2: not bound yet says nothing about a decision */
 }
 
-int cluster_assume(struct cluster *cluster, const char *uid, const char *name, const struct place *place)
+int cluster_assume(struct cluster *cluster, const char *uid, const char *name, const struct placement *placement)
 {
-        struct cluster_pod *pod = find_pod(cluster, uid);
-        struct cluster_node *node = find_node(cluster, name);
+        struct cluster_pod *pod = pod_find(cluster, uid);
+        struct cluster_node *node = node_find(cluster, name);
 
         if (!pod || !node || !node->is_known)
                 return -ENOENT;
         if (pod->node)
                 return -EBUSY;
-        memcpy(pod->devices, place->device, sizeof(pod->devices));
+        memcpy(pod->devices, placement->device, sizeof(pod->devices));
         pod->is_placed = pod->is_assumed = true;
         cluster->n_assumed++;
-        join_node(pod, node);
+        pod_join_node(pod, node);
         return 0;
 }
 
 void cluster_forget(struct cluster *cluster, const char *uid)
 {
-        struct cluster_pod *pod = find_pod(cluster, uid);
+        struct cluster_pod *pod = pod_find(cluster, uid);
 
         if (!pod || !pod->is_assumed)
                 return;
         cluster->n_assumed--;
         pod->is_assumed = pod->is_placed = false;
-        leave_node(cluster, pod);
+        pod_leave_node(cluster, pod);
 }
 
 void cluster_pod_get(const struct cluster_pod *pod, struct object_pod *ret)
@@ -381,7 +367,7 @@ void cluster_pod_get(const struct cluster_pod *pod, struct object_pod *ret)
         const char *name = pod->containers;
 
         (void)stpncpy(to.uid, pod->uid, sizeof(to.uid) - 1);
-        (void)stpncpy(to.space, pod->space, sizeof(to.space) - 1);
+        (void)stpncpy(to.namespace, pod->namespace, sizeof(to.namespace) - 1);
         (void)stpncpy(to.name, pod->name, sizeof(to.name) - 1);
         memcpy(to.wants, pod->wants, pod->n_wants * sizeof(*to.wants));
         for (size_t i = 0; i < pod->n_wants; i++, name += strlen(name) + 1)
@@ -407,7 +393,7 @@ static bool sweep_pod(struct cluster *cluster)
         for (size_t i = 0; (pod = map_next(&cluster->pods, &i)) != NULL;)
                 for (; pod; pod = pod->next)
                         if (pod->round != cluster->pod_round) {
-                                drop_pod(cluster, pod);
+                                pod_remove(cluster, pod);
                                 return true;
                         }
         return false;
@@ -420,7 +406,7 @@ static bool sweep_node(struct cluster *cluster)
         for (size_t i = 0; (node = map_next(&cluster->nodes, &i)) != NULL;)
                 for (; node; node = node->next)
                         if (node->is_known && node->round != cluster->node_round) {
-                                lose_node(cluster, node);
+                                node_lose(cluster, node);
                                 return true;
                         }
         return false;
@@ -439,9 +425,9 @@ void cluster_done(struct cluster *cluster)
         size_t i;
 
         while ((i = 0, pod = map_next(&cluster->pods, &i)) != NULL)
-                drop_pod(cluster, pod);
+                pod_remove(cluster, pod);
         while ((i = 0, node = map_next(&cluster->nodes, &i)) != NULL)
-                unchain_node(cluster, node);
+                node_remove(cluster, node);
         map_done(&cluster->pods);
         map_done(&cluster->nodes);
 }

@@ -20,7 +20,7 @@ struct cluster_pod {
         struct cluster_pod *next;      /* of the same hash */
         struct cluster_pod *next_here; /* on the same node */
         struct cluster_node *node;     /* where it is counted; or NULL */
-        char *name, *space, *uid;      /* one block with the pod */
+        char *name, *namespace, *uid;  /* one block with the pod */
         char *containers;              /* n_wants names, each with its NUL */
         int priority;
         unsigned int round; /* of the last list that had it */
@@ -31,8 +31,8 @@ struct cluster_pod {
         bool is_together;
         const char *problem;
         unsigned char n_wants;
-        unsigned char devices[PLACE_WANTS];
-        struct place_want wants[]; /* n_wants */
+        unsigned char devices[PLACEMENT_WANTS];
+        struct placement_want wants[]; /* n_wants */
 };
 
 /* What a question found out about a node, kept for the next of the same shape (extend.c). Counting anew voids it. */
@@ -48,7 +48,7 @@ struct cluster_node {
         bool is_known; /* the API server has told us of it; else only pods have named it */
         const char *problem;
         size_t n_devices;
-        struct place_device *devices;
+        struct placement_device *devices;
         char (*uuids)[OBJECT_UUID];
         struct cluster_memo memo;
         char name[]; /* its last, with a NUL */
@@ -58,8 +58,8 @@ struct cluster {
         struct map nodes, pods; /* by hash */
         size_t n_nodes, n_pods, n_assumed;
         unsigned int node_round, pod_round;
-        struct place_mix mix; /* of what pods ask for */
-        uint64_t n_counted;   /* sizes that went into it */
+        struct placement_mix mix; /* of what pods ask for */
+        uint64_t n_counted;       /* sizes that went into it */
         bytes unit;
 };
 
@@ -78,18 +78,17 @@ void cluster_drop_pod(struct cluster *cluster, const char *uid);
 void cluster_list_begin(struct cluster *cluster, bool is_pods);
 void cluster_list_end(struct cluster *cluster, bool is_pods);
 
-const struct cluster_node *cluster_node(const struct cluster *cluster, const char *name);
-struct cluster_node *cluster_node_sized(const struct cluster *cluster, const char *name,
-                                        size_t size); /* for its memo */
+/* A node that the API server has shown, or NULL. Callers change nothing but its memo. */
+struct cluster_node *cluster_node(const struct cluster *cluster, const char *name);
 const struct cluster_pod *cluster_pod(const struct cluster *cluster, const char *uid);
 
 /* A decision, counted at once. 0; -EBUSY: the pod is counted somewhere already; -ENOENT: no such pod or node. */
-int cluster_assume(struct cluster *cluster, const char *uid, const char *node, const struct place *place);
+int cluster_assume(struct cluster *cluster, const char *uid, const char *node, const struct placement *placement);
 void cluster_forget(struct cluster *cluster, const char *uid); /* no harm if the API server has said it meanwhile */
 
 /* The pod as it was read, for what is written about it. */
 void cluster_pod_get(const struct cluster_pod *pod, struct object_pod *ret);
 
-/* Copies of the node's devices without what `without` (UIDs) hold there. `to` has PLACE_DEVICES. */
+/* Copies of the node's devices without what `without` (UIDs) hold there. `to` has PLACEMENT_DEVICES. */
 size_t cluster_devices_without(const struct cluster_node *node, const char *const *without, size_t n_without,
-                               struct place_device *to);
+                               struct placement_device *to);

@@ -36,7 +36,7 @@ enum elect_step elect_step(struct elect *elect, const json_t *lease, nsec now)
         return now - elect->seen_at > ELECT_LEASE ? ELECT_TAKE : ELECT_WAIT;
 }
 
-static void moment(char *to, size_t size)
+static void format_time(char *to, size_t size)
 {
         nsec now = clock_realtime();
         time_t seconds = now / NSEC_PER_SEC;
@@ -49,7 +49,7 @@ static void moment(char *to, size_t size)
 }
 
 /* The lease as we want it; `old` gives the version that it must still have. */
-static json_t *wanted(const struct elect *elect, const json_t *old, const char *name, const char *holder)
+static json_t *lease_json(const struct elect *elect, const json_t *old, const char *name, const char *holder)
 {
         char now[48];
         json_t *lease = json_pack("{s:s,s:s,s:{s:s},s:{s:s,s:i}}", "apiVersion", "coordination.k8s.io/v1", "kind",
@@ -58,7 +58,7 @@ static json_t *wanted(const struct elect *elect, const json_t *old, const char *
         json_t *version = json_object_get(json_object_get(old, "metadata"), "resourceVersion");
 
         (void)elect;
-        moment(now, sizeof(now));
+        format_time(now, sizeof(now));
         if (version)
                 (void)json_object_set(json_object_get(lease, "metadata"), "resourceVersion", version);
         (void)json_object_set_new(json_object_get(lease, "spec"), "renewTime", json_string(now));
@@ -66,11 +66,11 @@ static json_t *wanted(const struct elect *elect, const json_t *old, const char *
 }
 
 /* Writes the lease; true: it is ours (or nobody's, with holder ""). */
-static bool put(struct elect *elect, struct api *api, const json_t *old, const char *holder)
+static bool lease_write(struct elect *elect, struct api *api, const json_t *old, const char *holder)
 {
         char path[PATH];
         const char *slash = strchr(elect->lease, '/');
-        json_t *lease = wanted(elect, old, slash + 1, holder), *answer = NULL;
+        json_t *lease = lease_json(elect, old, slash + 1, holder), *answer = NULL;
         long status = 0;
         int r;
 
@@ -82,7 +82,7 @@ static bool put(struct elect *elect, struct api *api, const json_t *old, const c
         return r == 0 && (status == 200 || status == 201);
 }
 
-static json_t *get(struct elect *elect, struct api *api, long *ret_status)
+static json_t *lease_read(struct elect *elect, struct api *api, long *ret_status)
 {
         char path[PATH];
         const char *slash = strchr(elect->lease, '/');
@@ -95,15 +95,15 @@ static json_t *get(struct elect *elect, struct api *api, long *ret_status)
         return answer;
 }
 
-static void round_(struct elect *elect, struct api *api)
+static void elect_round(struct elect *elect, struct api *api)
 {
         nsec now = clock_now();
         long status;
-        json_t *lease = get(elect, api, &status);
+        json_t *lease = lease_read(elect, api, &status);
         bool was = elect_is_holder(elect);
 
         if (status == 404 || (status == 200 && elect_step(elect, lease, now) != ELECT_WAIT)) {
-                if (put(elect, api, status == 404 ? NULL : lease, elect->self)) {
+                if (lease_write(elect, api, status == 404 ? NULL : lease, elect->self)) {
                         if (!was) {
                                 atomic_fetch_add(&elect->n_won, 1);
                                 elect->won(elect->context);
@@ -120,7 +120,7 @@ static bool is_ending(const struct elect *elect)
         return elect->api.is_ending && atomic_load(elect->api.is_ending);
 }
 
-static void *run(void *context)
+static void *elect_run(void *context)
 {
         struct elect *elect = context;
         _cleanup_(api_freep) struct api *api = NULL;
@@ -131,7 +131,7 @@ static void *run(void *context)
         while (!is_ending(elect)) {
                 nsec next = clock_now() + ELECT_RENEW;
 
-                round_(elect, api);
+                elect_round(elect, api);
                 while (clock_now() < next && !is_ending(elect))
                         (void)nanosleep(&while_, NULL);
         }
@@ -150,9 +150,9 @@ static void give_up(struct elect *elect)
         if (!elect_is_holder(elect) || api_new(&last, &api) < 0)
                 return;
         atomic_store(&elect->held_until, 0);
-        lease = get(elect, api, &status);
+        lease = lease_read(elect, api, &status);
         if (status == 200 && elect_step(elect, lease, clock_now()) == ELECT_RENEW_IT)
-                (void)put(elect, api, lease, "");
+                (void)lease_write(elect, api, lease, "");
         json_decref(lease);
 }
 
@@ -164,7 +164,7 @@ int elect_start(struct elect *elect)
                 return 0;
         if (!strchr(elect->lease, '/') || strlen(elect->lease) > PATH / 4)
                 return -EINVAL;
-        r = pthread_create(&elect->thread, NULL, run, elect);
+        r = pthread_create(&elect->thread, NULL, elect_run, elect);
         elect->is_started = r == 0;
         return -r;
 }

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct place_request request_of(const struct object_pod *pod)
+static struct placement_request request_of(const struct object_pod *pod)
 {
-        return (struct place_request){ pod->wants, pod->n_wants, pod->is_together };
+        return (struct placement_request){ pod->wants, pod->n_wants, pod->is_together };
 }
 
 /* ---- why not ----------------------------------------------------------------------------------- */
@@ -22,9 +22,9 @@ static void largest(const struct cluster_node *node, bytes *ret_total, bytes *re
         *ret_total = *ret_free = 0;
         *ret_at = 0;
         for (size_t i = 0; i < node->n_devices; i++) {
-                bytes free = place_free(&node->devices[i]);
+                bytes free = placement_free(&node->devices[i]);
 
-                if (!node->devices[i].is_sick && node->devices[i].total > *ret_total)
+                if (!node->devices[i].is_unhealthy && node->devices[i].total > *ret_total)
                         *ret_total = node->devices[i].total;
                 if (free > *ret_free) {
                         *ret_free = free;
@@ -48,8 +48,8 @@ static void wanted(const struct object_pod *pod, bytes *ret_most, unsigned int *
 }
 
 /* node: NULL if it is not known. */
-static void say_why(const struct cluster_node *node, const struct object_pod *pod, int outcome,
-                    char why[static EXTEND_WHY])
+static void format_reason(const struct cluster_node *node, const struct object_pod *pod, int outcome,
+                          char why[static EXTEND_WHY])
 {
         char a[BYTES_TEXT], b[BYTES_TEXT];
         bytes most, total, free;
@@ -63,22 +63,22 @@ static void say_why(const struct cluster_node *node, const struct object_pod *po
         wanted(pod, &most, &share);
         largest(node, &total, &free, &at);
         switch (outcome) {
-        case PLACE_E_NONE:
+        case PLACEMENT_E_NONE:
                 (void)snprintf(why, EXTEND_WHY, "%s", node->problem ? node->problem : "it has no GPU memory to rent");
                 break;
-        case PLACE_E_LARGE:
+        case PLACEMENT_E_LARGE:
                 (void)snprintf(why, EXTEND_WHY,
                                "%s of GPU memory asked for on one device, its largest healthy one has %s",
                                bytes_format(most, a), bytes_format(total, b));
                 break;
-        case PLACE_E_FULL:
+        case PLACEMENT_E_FULL:
                 (void)snprintf(why, EXTEND_WHY,
                                "%s of GPU memory asked for on one device, the most free is %s (device %zu)",
                                bytes_format(most, a), bytes_format(free, b), at);
                 break;
-        case PLACE_E_SHARE:
+        case PLACEMENT_E_SHARE:
                 (void)snprintf(why, EXTEND_WHY, "no device has both %s of GPU memory and %u %% of its time free",
-                               bytes_format(most, a), share / (PLACE_WHOLE / 100));
+                               bytes_format(most, a), share / (PLACEMENT_WHOLE / 100));
                 break;
         default:
                 (void)snprintf(why, EXTEND_WHY, "each of its %zu GPU containers would fit, all of them do not",
@@ -87,23 +87,23 @@ static void say_why(const struct cluster_node *node, const struct object_pod *po
         }
 }
 
-int extend_pick(const struct extend *extend, const char *name, const struct object_pod *pod, struct place *ret,
+int extend_pick(const struct extend *extend, const char *name, const struct object_pod *pod, struct placement *ret,
                 char why[static EXTEND_WHY])
 {
-        const struct place_request request = request_of(pod);
+        const struct placement_request request = request_of(pod);
         const struct cluster_node *node = cluster_node(&extend->cluster, name);
-        int outcome = PLACE_E_NONE;
+        int outcome = PLACEMENT_E_NONE;
 
         why[0] = '\0';
         if (!pod->problem && !pod->n_wants) {
-                *ret = (struct place){ 0 };
-                return PLACE_OK;
+                *ret = (struct placement){ 0 };
+                return PLACEMENT_OK;
         }
         if (node && !pod->problem)
-                outcome = place_pick(&(struct place_node){ node->devices, node->n_devices }, &request, extend->policy,
-                                     &extend->cluster.mix, ret);
-        if (outcome != PLACE_OK)
-                say_why(node, pod, outcome, why);
+                outcome = placement_pick(&(struct placement_node){ node->devices, node->n_devices }, &request,
+                                         extend->policy, &extend->cluster.mix, ret);
+        if (outcome != PLACEMENT_OK)
+                format_reason(node, pod, outcome, why);
         return outcome;
 }
 
@@ -113,7 +113,7 @@ static bool is_same_shape(const struct extend *extend, const struct object_pod *
 {
         return extend->shape && extend->n_wants == pod->n_wants && extend->is_together == pod->is_together &&
                !memcmp(extend->wants, pod->wants, pod->n_wants * sizeof(*pod->wants)) &&
-               (extend->policy != PLACE_FRAGMENT || extend->n_counted == extend->cluster.n_counted);
+               (extend->policy != PLACEMENT_FRAGMENT || extend->n_counted == extend->cluster.n_counted);
 }
 
 static void begin_shape(struct extend *extend, const struct object_pod *pod)
@@ -128,37 +128,34 @@ static void begin_shape(struct extend *extend, const struct object_pod *pod)
         extend->n_counted = extend->cluster.n_counted;
 }
 
-static struct cluster_memo find_out(const struct extend *extend, const struct cluster_node *node)
+static struct cluster_memo evaluate_node(const struct extend *extend, const struct cluster_node *node)
 {
-        const struct place_request request = { extend->wants, extend->n_wants, extend->is_together };
-        const struct place_node view = { node->devices, node->n_devices };
+        const struct placement_request request = { extend->wants, extend->n_wants, extend->is_together };
+        const struct placement_node view = { node->devices, node->n_devices };
         struct cluster_memo memo = { .shape = extend->shape };
-        struct place place;
+        struct placement placement;
 
-        memo.outcome = (unsigned char)place_pick(&view, &request, extend->policy, &extend->cluster.mix, &place);
-        if (memo.outcome == PLACE_OK)
-                memo.score = (unsigned char)place_score(&view, &request, extend->policy, &extend->cluster.mix, &place);
+        memo.outcome = (unsigned char)placement_pick(&view, &request, extend->policy, &extend->cluster.mix, &placement);
+        if (memo.outcome == PLACEMENT_OK)
+                memo.score = (unsigned char)placement_score(&view, &request, extend->policy, &extend->cluster.mix,
+                                                            &placement);
         return memo;
 }
 
 /* Of a node that may not be known, for a pod that may be impossible. */
-static struct cluster_memo look(const struct extend *extend, const struct object_pod *pod, struct cluster_node *node)
+static struct cluster_memo node_memo(const struct extend *extend, const struct object_pod *pod,
+                                     struct cluster_node *node)
 {
         if (!pod->problem && !pod->n_wants)
                 return (struct cluster_memo){ 0 };
         if (pod->problem || !node)
-                return (struct cluster_memo){ .outcome = PLACE_E_NONE };
+                return (struct cluster_memo){ .outcome = PLACEMENT_E_NONE };
         if (node->memo.shape != extend->shape)
-                node->memo = find_out(extend, node);
+                node->memo = evaluate_node(extend, node);
         return node->memo;
 }
 
 /* ---- filter, prioritize ------------------------------------------------------------------------ */
-
-static struct cluster_node *node_of(const struct extend *extend, const struct question_name *name)
-{
-        return cluster_node_sized(&extend->cluster, name->text, name->size);
-}
 
 static const char no_pod[] =
         "{\"Nodes\":null,\"NodeNames\":[],\"FailedNodes\":{},\"Error\":\"the request has no Pod\"}";
@@ -168,47 +165,47 @@ struct verdict {
         struct writer passed, items, failed, final;
 };
 
-static void say_failed(struct writer *to, const struct question_name *name, const char *why)
+static void append_failed(struct writer *to, const char *name, const char *why)
 {
         writer_say(to, to->size ? "," : "{");
-        writer_string(to, name->text, name->size);
+        writer_string(to, name);
         writer_say(to, ":\"");
         writer_say(to, why);
         writer_say(to, "\"");
 }
 
-static void say_passed(const struct question *question, size_t i, struct verdict *to)
+static void append_passed(const struct extender_args *args, size_t i, struct verdict *to)
 {
         _cleanup_(freep) char *item = NULL;
 
         writer_say(&to->passed, to->passed.size ? "," : "[");
-        writer_string(&to->passed, question->names[i].text, question->names[i].size);
-        if (!question->items)
+        writer_string(&to->passed, extender_args_name(args, i));
+        if (!args->has_whole_nodes)
                 return;
-        item = json_dumps(json_array_get(question->items, i), JSON_COMPACT);
+        item = json_dumps(json_array_get(args->nodes, i), JSON_COMPACT);
         writer_say(&to->items, to->items.size ? "," : "{\"items\":[");
         writer_say(&to->items, item ? item : "null");
         to->items.is_broken |= !item;
 }
 
 /* What is final is in both maps: older schedulers read only one, newer ones let the other win. */
-static void judge(const struct extend *extend, const struct question *question, size_t i, struct verdict *to)
+static void filter_node(const struct extend *extend, const struct extender_args *args, size_t i, struct verdict *to)
 {
-        const struct question_name *name = &question->names[i];
-        struct cluster_node *node = name->text ? node_of(extend, name) : NULL;
-        const struct cluster_memo memo = look(extend, &question->pod, node);
+        const char *name = extender_args_name(args, i);
+        struct cluster_node *node = name ? cluster_node(&extend->cluster, name) : NULL;
+        const struct cluster_memo memo = node_memo(extend, &args->pod, node);
         char why[EXTEND_WHY];
 
-        if (!name->text)
+        if (!name)
                 return;
-        if (memo.outcome == PLACE_OK) {
-                say_passed(question, i, to);
+        if (memo.outcome == PLACEMENT_OK) {
+                append_passed(args, i, to);
                 return;
         }
-        say_why(node, &question->pod, memo.outcome, why);
-        say_failed(&to->failed, name, why);
-        if (memo.outcome == PLACE_E_NONE || memo.outcome == PLACE_E_LARGE)
-                say_failed(&to->final, name, why);
+        format_reason(node, &args->pod, memo.outcome, why);
+        append_failed(&to->failed, name, why);
+        if (memo.outcome == PLACEMENT_E_NONE || memo.outcome == PLACEMENT_E_LARGE)
+                append_failed(&to->final, name, why);
 }
 
 static char *verdict_take(struct verdict *verdict, bool is_whole, size_t *ret_size)
@@ -229,19 +226,19 @@ static char *verdict_take(struct verdict *verdict, bool is_whole, size_t *ret_si
         return writer_take(&all, ret_size);
 }
 
-char *extend_filter(struct extend *extend, const struct question *question, size_t *ret_size)
+char *extend_filter(struct extend *extend, const struct extender_args *args, size_t *ret_size)
 {
         struct verdict verdict = { 0 };
         char *text;
 
-        if (!question->has_pod) {
+        if (!args->has_pod) {
                 *ret_size = sizeof(no_pod) - 1;
                 return strdup(no_pod);
         }
-        begin_shape(extend, &question->pod);
-        for (size_t i = 0; i < question->n_names; i++)
-                judge(extend, question, i, &verdict);
-        text = verdict_take(&verdict, question->items != NULL, ret_size);
+        begin_shape(extend, &args->pod);
+        for (size_t i = 0; i < json_array_size(args->nodes); i++)
+                filter_node(extend, args, i, &verdict);
+        text = verdict_take(&verdict, args->has_whole_nodes, ret_size);
         writer_done(&verdict.passed);
         writer_done(&verdict.items);
         writer_done(&verdict.failed);
@@ -249,23 +246,23 @@ char *extend_filter(struct extend *extend, const struct question *question, size
         return text;
 }
 
-char *extend_prioritize(struct extend *extend, const struct question *question, size_t *ret_size)
+char *extend_prioritize(struct extend *extend, const struct extender_args *args, size_t *ret_size)
 {
         _cleanup_(writer_done) struct writer to = { 0 };
         bool is_first = true;
 
-        if (question->has_pod)
-                begin_shape(extend, &question->pod);
+        if (args->has_pod)
+                begin_shape(extend, &args->pod);
         writer_say(&to, "[");
-        for (size_t i = 0; question->has_pod && i < question->n_names; i++) {
-                const struct question_name *name = &question->names[i];
+        for (size_t i = 0; args->has_pod && i < json_array_size(args->nodes); i++) {
+                const char *name = extender_args_name(args, i);
 
-                if (!name->text)
+                if (!name)
                         continue;
                 writer_say(&to, is_first ? "{\"Host\":" : ",{\"Host\":");
-                writer_string(&to, name->text, name->size);
+                writer_string(&to, name);
                 writer_say(&to, ",\"Score\":");
-                writer_number(&to, look(extend, &question->pod, node_of(extend, name)).score);
+                writer_number(&to, node_memo(extend, &args->pod, cluster_node(&extend->cluster, name)).score);
                 writer_say(&to, "}");
                 is_first = false;
         }

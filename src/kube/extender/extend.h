@@ -11,10 +11,10 @@
 
 struct extend {
         struct cluster cluster;
-        enum place_policy policy;
+        enum placement_policy policy;
         /* What was asked for last; nodes remember what it found out about them. */
         uint32_t shape;
-        struct place_want wants[PLACE_WANTS];
+        struct placement_want wants[PLACEMENT_WANTS];
         size_t n_wants;
         bool is_together;
         uint64_t n_counted;
@@ -22,9 +22,9 @@ struct extend {
 
 /* ExtenderFilterResult, HostPriorityList, ExtenderPreemptionResult. A question without a Pod: an Error (filter), or an empty
  * answer. preempt: of a question that was read whole. */
-char *extend_filter(struct extend *extend, const struct question *question, size_t *ret_size);
-char *extend_prioritize(struct extend *extend, const struct question *question, size_t *ret_size);
-json_t *extend_preempt(const struct extend *extend, const struct question *question);
+char *extend_filter(struct extend *extend, const struct extender_args *args, size_t *ret_size);
+char *extend_prioritize(struct extend *extend, const struct extender_args *args, size_t *ret_size);
+json_t *extend_preempt(const struct extend *extend, const struct extender_args *args);
 
 /* gpushare's inspect: of one node, or of all (NULL), in units of memory. */
 json_t *extend_inspect(const struct extend *extend, const char *node);
@@ -33,6 +33,6 @@ enum {
         EXTEND_WHY = 256,
 };
 
-/* A place on this node: PLACE_OK, and *ret; else why not, for people. */
-int extend_pick(const struct extend *extend, const char *node, const struct object_pod *pod, struct place *ret,
+/* A place on this node: PLACEMENT_OK, and *ret; else why not, for people. */
+int extend_pick(const struct extend *extend, const char *node, const struct object_pod *pod, struct placement *ret,
                 char why[static EXTEND_WHY]);

@@ -35,7 +35,7 @@ struct extender {
         struct extend extend;
         struct binder binder;
         struct elect elect;
-        struct mirror nodes, pods;
+        struct informer nodes, pods;
         struct stats stats;
         struct server *server;
         struct api_settings api;
@@ -120,7 +120,7 @@ static void end_pods(void *context)
         cluster_list_end(&e->extend.cluster, true);
 }
 
-static void say(void *context, const char *text)
+static void log_line(void *context, const char *text)
 {
         (void)context;
         (void)fprintf(stderr, "sublet extender: %s\n", text);
@@ -131,9 +131,9 @@ static void on_won(void *context)
 {
         struct extender *e = context;
 
-        say(NULL, "this one decides now");
-        mirror_renew(&e->nodes);
-        mirror_renew(&e->pods);
+        log_line(NULL, "this one decides now");
+        informer_renew(&e->nodes);
+        informer_renew(&e->pods);
 }
 
 static bool is_ready(struct extender *e)
@@ -153,9 +153,9 @@ static void answer_json(struct server_answer *answer, unsigned int status, json_
         json_decref(json);
 }
 
-static char *preempt(struct extend *extend, const struct question *question, size_t *ret_size)
+static char *preempt(struct extend *extend, const struct extender_args *args, size_t *ret_size)
 {
-        json_t *said = extend_preempt(extend, question);
+        json_t *said = extend_preempt(extend, args);
         char *text = said ? json_dumps(said, JSON_COMPACT) : NULL;
 
         json_decref(said);
@@ -166,29 +166,29 @@ static char *preempt(struct extend *extend, const struct question *question, siz
 static const struct {
         const char *path;
         enum stats_verb verb;
-        int (*read)(const char *body, size_t size, bytes unit, struct question *ret);
-        char *(*answer)(struct extend *extend, const struct question *question, size_t *ret_size);
-} questions[] = {
-        { "/filter", STATS_FILTER, question_read, extend_filter },
-        { "/prioritize", STATS_PRIORITIZE, question_read, extend_prioritize },
-        { "/preempt", STATS_PREEMPT, question_read_whole, preempt },
+        char *(*answer)(struct extend *extend, const struct extender_args *args, size_t *ret_size);
+} routes[] = {
+        { "/filter", STATS_FILTER, extend_filter },
+        { "/prioritize", STATS_PRIORITIZE, extend_prioritize },
+        { "/preempt", STATS_PREEMPT, preempt },
 };
 
-static void ask(struct extender *e, const struct server_call *call, size_t which, struct server_answer *answer)
+static void answer_scheduler(struct extender *e, const struct server_call *call, size_t which,
+                             struct server_answer *answer)
 {
-        _cleanup_(question_done) struct question question = { 0 };
+        _cleanup_(extender_args_done) struct extender_args args = { 0 };
         nsec began = clock_now();
-        int r = questions[which].read(call->body, call->size, e->extend.cluster.unit, &question);
+        int r = extender_args_read(call->body, call->size, e->extend.cluster.unit, &args);
 
         if (r == 0 && is_ready(e)) {
                 LOCKED(&e->lock);
-                answer->body = questions[which].answer(&e->extend, &question, &answer->size);
+                answer->body = routes[which].answer(&e->extend, &args, &answer->size);
         }
         if (!answer->body)
                 server_say(answer, r == -EINVAL ? 400 : 503, NULL,
                            r == -EINVAL ? "{\"Error\":\"the request is not a JSON object\"}" :
                                           "{\"Error\":\"not ready, or another extender decides\"}");
-        stats_count(&e->stats, questions[which].verb, clock_now() - began, answer->status > 200);
+        stats_count(&e->stats, routes[which].verb, clock_now() - began, answer->status > 200);
 }
 
 static int bind_args(struct extender *e, const json_t *args, struct err *err)
@@ -212,7 +212,8 @@ static const char *shown(const json_t *args, const char *key)
 }
 
 /* gpushare's callers expect a failure as a status, the scheduler's as a text in a success. */
-static void bind_(struct extender *e, const struct server_call *call, bool is_gpushare, struct server_answer *answer)
+static void answer_bind(struct extender *e, const struct server_call *call, bool is_gpushare,
+                        struct server_answer *answer)
 {
         nsec began = clock_now();
         json_t *args = json_loadb(call->body, call->size, 0, NULL);
@@ -227,7 +228,7 @@ static void bind_(struct extender *e, const struct server_call *call, bool is_gp
         stats_count(&e->stats, STATS_BIND, clock_now() - began, r < 0);
 }
 
-static void inspect(struct extender *e, const char *node, struct server_answer *answer)
+static void answer_inspect(struct extender *e, const char *node, struct server_answer *answer)
 {
         nsec began = clock_now();
         json_t *said;
@@ -277,9 +278,9 @@ static void write_state(struct extender *e, FILE *to)
                       e->extend.cluster.n_assumed, unplaced, (unsigned long long)total, (unsigned long long)used);
 }
 
-static void metrics(struct extender *e, struct server_answer *answer)
+static void answer_metrics(struct extender *e, struct server_answer *answer)
 {
-        const struct mirror *mirrors[] = { &e->nodes, &e->pods };
+        const struct informer *informers[] = { &e->nodes, &e->pods };
         FILE *to = open_memstream(&answer->body, &answer->size);
 
         if (!to) {
@@ -291,24 +292,25 @@ static void metrics(struct extender *e, struct server_answer *answer)
         write_state(e, to);
         (void)fprintf(to, "# TYPE sublet_extender_lists_total counter\n# TYPE sublet_extender_streams_total counter\n"
                           "# TYPE sublet_extender_events_total counter\n");
-        for (size_t i = 0; i < ARRAY_SIZE(mirrors); i++)
+        for (size_t i = 0; i < ARRAY_SIZE(informers); i++)
                 (void)fprintf(
                         to,
                         "sublet_extender_lists_total{path=\"%s\"} %u\nsublet_extender_streams_total{path=\"%s\"} %u\n"
                         "sublet_extender_events_total{path=\"%s\"} %u\n",
-                        mirrors[i]->path, atomic_load(&mirrors[i]->n_lists), mirrors[i]->path,
-                        atomic_load(&mirrors[i]->n_streams), mirrors[i]->path, atomic_load(&mirrors[i]->n_events));
+                        informers[i]->path, atomic_load(&informers[i]->n_lists), informers[i]->path,
+                        atomic_load(&informers[i]->n_streams), informers[i]->path,
+                        atomic_load(&informers[i]->n_events));
         (void)fclose(to);
 }
 
-static bool get(struct extender *e, const char *path, struct server_answer *answer)
+static bool handle_get(struct extender *e, const char *path, struct server_answer *answer)
 {
         if (!strcmp(path, "/inspect"))
-                inspect(e, NULL, answer);
+                answer_inspect(e, NULL, answer);
         else if (!strncmp(path, "/inspect/", 9))
-                inspect(e, path + 9, answer);
+                answer_inspect(e, path + 9, answer);
         else if (!strcmp(path, "/metrics"))
-                metrics(e, answer);
+                answer_metrics(e, answer);
         else if (!strcmp(path, "/healthz"))
                 server_say(answer, 200, "text/plain", "ok\n");
         else if (!strcmp(path, "/readyz"))
@@ -321,43 +323,43 @@ static bool get(struct extender *e, const char *path, struct server_answer *answ
         return true;
 }
 
-static bool post(struct extender *e, const struct server_call *call, const char *path, bool is_gpushare,
-                 struct server_answer *answer)
+static bool handle_post(struct extender *e, const struct server_call *call, const char *path, bool is_gpushare,
+                        struct server_answer *answer)
 {
-        for (size_t i = 0; i < ARRAY_SIZE(questions); i++)
-                if (!strcmp(path, questions[i].path)) {
-                        ask(e, call, i, answer);
+        for (size_t i = 0; i < ARRAY_SIZE(routes); i++)
+                if (!strcmp(path, routes[i].path)) {
+                        answer_scheduler(e, call, i, answer);
                         return true;
                 }
         if (strcmp(path, "/bind") != 0)
                 return false;
-        bind_(e, call, is_gpushare, answer);
+        answer_bind(e, call, is_gpushare, answer);
         return true;
 }
 
-static void handle(void *context, const struct server_call *call, struct server_answer *answer)
+static void extender_handle(void *context, const struct server_call *call, struct server_answer *answer)
 {
         struct extender *e = context;
         bool is_gpushare = !strncmp(call->path, GPUSHARE "/", sizeof(GPUSHARE)), is_answered = false;
         const char *path = call->path + (is_gpushare ? sizeof(GPUSHARE) - 1 : 0);
 
         if (!strcmp(call->method, "GET"))
-                is_answered = get(e, path, answer);
+                is_answered = handle_get(e, path, answer);
         else if (!strcmp(call->method, "POST"))
-                is_answered = post(e, call, path, is_gpushare, answer);
+                is_answered = handle_post(e, call, path, is_gpushare, answer);
         if (!is_answered)
                 server_say(answer, 404, NULL, "{\"error\":\"there is no such thing to ask\"}\n");
 }
 
 /* ---- start and end ----------------------------------------------------------------------------- */
 
-static int start(struct extender *e, struct err *err)
+static int extender_start(struct extender *e, struct err *err)
 {
         const struct server_settings settings = { .listen = e->listen,
                                                   .cert_file = e->cert,
                                                   .key_file = e->key,
                                                   .bodies = BODIES,
-                                                  .handle = handle,
+                                                  .handle = extender_handle,
                                                   .context = e };
         unsigned int port;
         int r;
@@ -370,37 +372,37 @@ static int start(struct extender *e, struct err *err)
                 return r;
         (void)fprintf(stderr, "sublet extender: listening on %s (port %u), asking %s\n", e->listen, port,
                       e->api.server);
-        r = mirror_start(&e->nodes);
-        r = r < 0 ? r : mirror_start(&e->pods);
+        r = informer_start(&e->nodes);
+        r = r < 0 ? r : informer_start(&e->pods);
         r = r < 0 ? r : elect_start(&e->elect);
         return r < 0 ? err_set(err, r, "starting") : 0;
 }
 
-static void each(void *context)
+static void extender_refresh(void *context)
 {
         struct extender *e = context;
         struct err err = { 0 };
         int r = server_refresh(e->server, &err);
 
         if (r)
-                say(NULL, r < 0 ? err.text : "took the new certificate");
+                log_line(NULL, r < 0 ? err.text : "took the new certificate");
 }
 
-static void end(struct extender *e)
+static void extender_stop(struct extender *e)
 {
         atomic_store(&e->is_ending, true);
         (void)server_free(e->server);
-        mirror_end(&e->nodes);
-        mirror_end(&e->pods);
+        informer_end(&e->nodes);
+        informer_end(&e->pods);
         elect_end(&e->elect);
         binder_done(&e->binder);
         cluster_done(&e->extend.cluster);
         lock_done(&e->lock);
 }
 
-static int check(struct extender *e, struct err *err)
+static int extender_check(struct extender *e, struct err *err)
 {
-        if (place_policy_parse(e->policy, &e->extend.policy) < 0)
+        if (placement_policy_parse(e->policy, &e->extend.policy) < 0)
                 return err_say(err, -EINVAL, "--policy %s: one of binpack, spread, fragment", e->policy);
         if (!e->cert != !e->key)
                 return err_say(err, -EINVAL, "--cert and --key go together");
@@ -423,38 +425,38 @@ static struct extender *extender_new(void)
         e->elect.context = e;
         e->elect.won = on_won;
         e->binder = (struct binder){ .lock = &e->lock, .extend = &e->extend, .elect = &e->elect };
-        e->nodes = (struct mirror){ .path = "/api/v1/nodes",
-                                    .context = e,
-                                    .begin = begin_nodes,
-                                    .put = put_node,
-                                    .drop = drop_node,
-                                    .end = end_nodes,
-                                    .fail = say };
-        e->pods = (struct mirror){ .path = "/api/v1/pods",
-                                   .context = e,
-                                   .begin = begin_pods,
-                                   .put = put_pod,
-                                   .drop = drop_pod,
-                                   .end = end_pods,
-                                   .fail = say };
+        e->nodes = (struct informer){ .path = "/api/v1/nodes",
+                                      .context = e,
+                                      .begin = begin_nodes,
+                                      .put = put_node,
+                                      .drop = drop_node,
+                                      .end = end_nodes,
+                                      .fail = log_line };
+        e->pods = (struct informer){ .path = "/api/v1/pods",
+                                     .context = e,
+                                     .begin = begin_pods,
+                                     .put = put_pod,
+                                     .drop = drop_pod,
+                                     .end = end_pods,
+                                     .fail = log_line };
         return e;
 }
 
-static int run(struct extender *e)
+static int extender_run(struct extender *e)
 {
         char url[API_URL];
         struct err err = { 0 };
         int r;
 
         server_block_signals();
-        r = check(e, &err);
+        r = extender_check(e, &err);
         r = r < 0 ? r : api_find(&e->api, url, &err);
-        r = r < 0 ? r : start(e, &err);
+        r = r < 0 ? r : extender_start(e, &err);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
         else
-                server_wait(each, e, 5 * NSEC_PER_SEC);
-        end(e);
+                server_wait(extender_refresh, e, 5 * NSEC_PER_SEC);
+        extender_stop(e);
         return r == -EINVAL ? 2 : r < 0;
 }
 
@@ -494,5 +496,5 @@ int extender_main(int argc, char **argv)
                 (void)fprintf(stderr, "sublet: '%s' is one too many ('sublet extender --help')\n", argv[operand]);
                 return 2;
         }
-        return run(e);
+        return extender_run(e);
 }

@@ -20,14 +20,15 @@ static json_t *device_json(const struct extend *extend, const struct cluster_nod
                 bytes held = held_on(pod, i);
 
                 if (held)
-                        (void)json_array_append_new(pods, json_pack("{s:s,s:s,s:I}", "name", pod->name, "namespace",
-                                                                    pod->space, "usedGPU", (json_int_t)(held / unit)));
+                        (void)json_array_append_new(pods,
+                                                    json_pack("{s:s,s:s,s:I}", "name", pod->name, "namespace",
+                                                              pod->namespace, "usedGPU", (json_int_t)(held / unit)));
         }
         return json_pack("{s:i,s:s,s:I,s:I,s:i,s:b,s:o}", "id", (int)i, "uuid", node->uuids[i], "totalGPU",
                          (json_int_t)(node->devices[i].total / unit), "usedGPU",
                          (json_int_t)(node->devices[i].used / unit), "usedShare",
-                         (int)(node->devices[i].share_used / (PLACE_WHOLE / 100)), "healthy",
-                         (int)!node->devices[i].is_sick, "pods", pods);
+                         (int)(node->devices[i].share_used / (PLACEMENT_WHOLE / 100)), "healthy",
+                         (int)!node->devices[i].is_unhealthy, "pods", pods);
 }
 
 static json_t *node_json(const struct extend *extend, const struct cluster_node *node)

@@ -93,13 +93,13 @@ static const char *read_container(const json_t *container, bytes unit, struct ob
                 return has_share ? "a container asks for " NAME_SHARE " without " NAME_MEMORY : NULL;
         if (share > 100)
                 return "a container asks for more than 100 % of a device's time";
-        if (pod->n_wants == PLACE_WANTS)
+        if (pod->n_wants == PLACEMENT_WANTS)
                 return "more than 16 containers ask for GPU memory";
         if (!text_of(json_object_get(container, "name"), pod->containers[pod->n_wants], OBJECT_LABEL))
                 return "a container has no name";
         pod->is_together |= has_aliyun > 0;
         pod->wants[pod->n_wants++] =
-                (struct place_want){ (memory + aliyun) * unit, (unsigned int)share * (PLACE_WHOLE / 100) };
+                (struct placement_want){ (memory + aliyun) * unit, (unsigned int)share * (PLACEMENT_WHOLE / 100) };
         return NULL;
 }
 
@@ -132,7 +132,7 @@ static bool read_allocation(const char *text, struct object_pod *pod)
                 const json_t *device = json_object_get(at(root, "containers", pod->containers[i]), "device");
 
                 is_whole = json_is_integer(device) && json_integer_value(device) >= 0 &&
-                           json_integer_value(device) < PLACE_DEVICES;
+                           json_integer_value(device) < PLACEMENT_DEVICES;
                 pod->devices[i] = (unsigned char)json_integer_value(device);
         }
         json_decref(root);
@@ -144,13 +144,13 @@ static bool read_index(const char *text, struct object_pod *pod)
 {
         uint64_t index;
 
-        if (number_parse(text, &index) < 0 || index >= PLACE_DEVICES)
+        if (number_parse(text, &index) < 0 || index >= PLACEMENT_DEVICES)
                 return false;
         memset(pod->devices, (int)index, sizeof(pod->devices));
         return true;
 }
 
-static void read_places(const json_t *annotations, struct object_pod *pod)
+static void read_placement(const json_t *annotations, struct object_pod *pod)
 {
         const char *ours = json_string_value(json_object_get(annotations, ANNOTATION_ALLOCATION)),
                    *theirs = json_string_value(json_object_get(annotations, ANNOTATION_ALIYUN_INDEX));
@@ -169,13 +169,13 @@ int object_pod_read(const json_t *json, bytes unit, struct object_pod *ret)
         if (!text_of(json_object_get(metadata, "name"), pod.name, sizeof(pod.name)) ||
             !text_of(json_object_get(metadata, "uid"), pod.uid, sizeof(pod.uid)))
                 return -EINVAL;
-        if (!text_of(json_object_get(metadata, "namespace"), pod.space, sizeof(pod.space)))
-                (void)snprintf(pod.space, sizeof(pod.space), "default");
+        if (!text_of(json_object_get(metadata, "namespace"), pod.namespace, sizeof(pod.namespace)))
+                (void)snprintf(pod.namespace, sizeof(pod.namespace), "default");
         (void)text_of(json_object_get(spec, "nodeName"), pod.node, sizeof(pod.node));
         pod.priority = priority > INT32_MAX ? INT32_MAX : priority < INT32_MIN ? INT32_MIN : (int)priority;
         pod.is_over = phase && (!strcmp(phase, "Succeeded") || !strcmp(phase, "Failed"));
         pod.problem = read_containers(spec, unit, &pod);
-        read_places(json_object_get(metadata, "annotations"), &pod);
+        read_placement(json_object_get(metadata, "annotations"), &pod);
         *ret = pod;
         return 0;
 }
@@ -194,14 +194,14 @@ static const char *read_devices(const char *text, bytes unit, struct object_node
                            memory = json_integer_value(json_object_get(device, "mem_bytes")),
                            numa = json_integer_value(json_object_get(device, "numa"));
 
-                if (index < 0 || index >= PLACE_DEVICES || memory < 0)
+                if (index < 0 || index >= PLACEMENT_DEVICES || memory < 0)
                         continue;
                 while (node->n_devices <= (size_t)index) /* gaps are devices that nobody gets */
-                        node->devices[node->n_devices++] = (struct place_device){ .is_sick = true };
-                node->devices[index] = (struct place_device){
+                        node->devices[node->n_devices++] = (struct placement_device){ .is_unhealthy = true };
+                node->devices[index] = (struct placement_device){
                         .total = (bytes)memory / unit * unit,
                         .numa = numa < 0 ? 0 : (unsigned int)numa,
-                        .is_sick = json_is_false(json_object_get(device, "healthy")),
+                        .is_unhealthy = json_is_false(json_object_get(device, "healthy")),
                 };
                 (void)text_of(json_object_get(device, "uuid"), node->uuids[index], OBJECT_UUID);
         }
@@ -216,10 +216,10 @@ static const char *divide(const json_t *status, const char *memory_name, const c
 
         if (object_quantity(json_object_get(status, memory_name), &memory) < 0 || !memory)
                 return NULL;
-        if (object_quantity(json_object_get(status, count_name), &count) < 0 || !count || count > PLACE_DEVICES)
+        if (object_quantity(json_object_get(status, count_name), &count) < 0 || !count || count > PLACEMENT_DEVICES)
                 return "it does not say how many devices its GPU memory is on";
         for (size_t i = 0; i < count; i++)
-                node->devices[i] = (struct place_device){ .total = memory / count * unit };
+                node->devices[i] = (struct placement_device){ .total = memory / count * unit };
         node->n_devices = count;
         return NULL;
 }
@@ -244,7 +244,7 @@ int object_node_read(const json_t *json, bytes unit, struct object_node *ret)
 
 /* ---- what is written --------------------------------------------------------------------------- */
 
-static json_t *allocation(const struct object_pod *pod, const char *node, const struct place *place,
+static json_t *allocation(const struct object_pod *pod, const char *node, const struct placement *placement,
                           const char (*uuids)[OBJECT_UUID])
 {
         json_t *containers = json_object(), *root;
@@ -252,8 +252,8 @@ static json_t *allocation(const struct object_pod *pod, const char *node, const 
 
         for (size_t i = 0; i < pod->n_wants; i++)
                 (void)json_object_set_new(containers, pod->containers[i],
-                                          json_pack("{s:i,s:s,s:I,s:i}", "device", (int)place->device[i], "uuid",
-                                                    uuids[place->device[i]], "mem_bytes",
+                                          json_pack("{s:i,s:s,s:I,s:i}", "device", (int)placement->device[i], "uuid",
+                                                    uuids[placement->device[i]], "mem_bytes",
                                                     (json_int_t)pod->wants[i].memory, "share_permille",
                                                     (int)pod->wants[i].share));
         root = json_pack("{s:s,s:o}", "node", node, "containers", containers);
@@ -270,10 +270,10 @@ static void set_number(json_t *to, const char *name, int64_t value)
         (void)json_object_set_new(to, name, json_string(text));
 }
 
-json_t *object_annotations(const struct object_pod *pod, const char *node, const struct place *place,
+json_t *object_annotations(const struct object_pod *pod, const char *node, const struct placement *placement,
                            const char (*uuids)[OBJECT_UUID], bytes unit, bytes device_total, int64_t now)
 {
-        json_t *annotations = json_object(), *ours = allocation(pod, node, place, uuids);
+        json_t *annotations = json_object(), *ours = allocation(pod, node, placement, uuids);
         bytes sum = 0;
 
         if (!annotations || !ours || json_object_set_new(annotations, ANNOTATION_ALLOCATION, ours) < 0) {
@@ -284,7 +284,7 @@ json_t *object_annotations(const struct object_pod *pod, const char *node, const
                 sum += pod->wants[i].memory;
         if (!pod->is_together)
                 return annotations;
-        set_number(annotations, ANNOTATION_ALIYUN_INDEX, place->device[0]);
+        set_number(annotations, ANNOTATION_ALIYUN_INDEX, placement->device[0]);
         set_number(annotations, ANNOTATION_ALIYUN_POD, (int64_t)(sum / unit));
         set_number(annotations, ANNOTATION_ALIYUN_DEVICE, (int64_t)(device_total / unit));
         set_number(annotations, ANNOTATION_ALIYUN_TIME, now);

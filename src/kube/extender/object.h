@@ -18,23 +18,23 @@ enum {
 };
 
 struct object_pod {
-        char uid[OBJECT_LABEL], space[OBJECT_LABEL], name[OBJECT_NAME], node[OBJECT_NAME]; /* node: "" not bound */
+        char uid[OBJECT_LABEL], namespace[OBJECT_LABEL], name[OBJECT_NAME], node[OBJECT_NAME]; /* node: "" not bound */
         int priority;
         bool is_over; /* succeeded or failed: holds nothing */
         size_t n_wants;
-        struct place_want wants[PLACE_WANTS];
-        char containers[PLACE_WANTS][OBJECT_LABEL]; /* of each want */
-        bool is_together;                           /* speaks gpushare's words */
-        bool is_placed;                             /* an annotation says on which devices it is */
-        unsigned char devices[PLACE_WANTS];
+        struct placement_want wants[PLACEMENT_WANTS];
+        char containers[PLACEMENT_WANTS][OBJECT_LABEL]; /* of each want */
+        bool is_together;                               /* speaks gpushare's words */
+        bool is_placed;                                 /* an annotation says on which devices it is */
+        unsigned char devices[PLACEMENT_WANTS];
         const char *problem; /* static: why no node can take it; or NULL */
 };
 
 struct object_node {
         char name[OBJECT_NAME];
         size_t n_devices;
-        struct place_device devices[PLACE_DEVICES];
-        char uuids[PLACE_DEVICES][OBJECT_UUID];
+        struct placement_device devices[PLACEMENT_DEVICES];
+        char uuids[PLACEMENT_DEVICES][OBJECT_UUID];
         const char *problem; /* static: it has memory to rent, but which devices it is on is not known */
 };
 
@@ -47,5 +47,5 @@ int object_quantity(const json_t *json, uint64_t *ret);
 
 /* The annotations that say where a pod is: what the extender writes. now: nanoseconds since the epoch. NULL: no memory.
  * The caller's (json_decref). */
-json_t *object_annotations(const struct object_pod *pod, const char *node, const struct place *place,
+json_t *object_annotations(const struct object_pod *pod, const char *node, const struct placement *placement,
                            const char (*uuids)[OBJECT_UUID], bytes unit, bytes device_total, int64_t now);

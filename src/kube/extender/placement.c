@@ -16,28 +16,28 @@ enum {
 };
 
 struct search {
-        struct place_device devices[PLACE_DEVICES]; /* a copy that is filled */
+        struct placement_device devices[PLACEMENT_DEVICES]; /* a copy that is filled */
         size_t n_devices;
-        struct place_want wants[PLACE_WANTS];
-        unsigned char order[PLACE_WANTS]; /* of wants, the largest first */
+        struct placement_want wants[PLACEMENT_WANTS];
+        unsigned char order[PLACEMENT_WANTS]; /* of wants, the largest first */
         size_t n_wants;
-        enum place_policy policy;
-        const struct place_mix *mix;
+        enum placement_policy policy;
+        const struct placement_mix *mix;
         unsigned int steps;
-        struct place place;
+        struct placement placement;
 };
 
-bytes place_free(const struct place_device *device)
+bytes placement_free(const struct placement_device *device)
 {
-        return device->is_sick || device->used >= device->total ? 0 : device->total - device->used;
+        return device->is_unhealthy || device->used >= device->total ? 0 : device->total - device->used;
 }
 
-unsigned int place_free_share(const struct place_device *device)
+unsigned int placement_free_share(const struct placement_device *device)
 {
-        return device->share_used >= PLACE_WHOLE ? 0 : PLACE_WHOLE - device->share_used;
+        return device->share_used >= PLACEMENT_WHOLE ? 0 : PLACEMENT_WHOLE - device->share_used;
 }
 
-bytes place_fragment(const struct place_mix *mix, bytes free)
+bytes placement_fragment(const struct placement_mix *mix, bytes free)
 {
         unsigned int weight = 0;
 
@@ -49,7 +49,7 @@ bytes place_fragment(const struct place_mix *mix, bytes free)
         return (bytes)((unsigned __int128)free * weight / mix->weight);
 }
 
-static void mix_halve(struct place_mix *mix)
+static void mix_halve(struct placement_mix *mix)
 {
         size_t n = 0;
 
@@ -66,7 +66,7 @@ static void mix_halve(struct place_mix *mix)
         mix->n_sizes = n;
 }
 
-void place_mix_count(struct place_mix *mix, bytes size)
+void placement_mix_count(struct placement_mix *mix, bytes size)
 {
         size_t i = 0;
 
@@ -74,7 +74,7 @@ void place_mix_count(struct place_mix *mix, bytes size)
                 mix_halve(mix);
         while (i < mix->n_sizes && mix->sizes[i].size != size)
                 i++;
-        if (i == PLACE_SIZES)
+        if (i == PLACEMENT_SIZES)
                 return; /* rare sizes wait until a halving makes room */
         if (i == mix->n_sizes) {
                 mix->n_sizes++;
@@ -85,24 +85,24 @@ void place_mix_count(struct place_mix *mix, bytes size)
         mix->weight++;
 }
 
-static bool fits(const struct place_device *device, const struct place_want *want)
+static bool fits(const struct placement_device *device, const struct placement_want *want)
 {
-        return place_free(device) >= want->memory && place_free_share(device) >= want->share;
+        return placement_free(device) >= want->memory && placement_free_share(device) >= want->share;
 }
 
 /* Lower is better. */
-static int64_t cost(const struct place_device *device, const struct place_want *want, enum place_policy policy,
-                    const struct place_mix *mix)
+static int64_t cost(const struct placement_device *device, const struct placement_want *want,
+                    enum placement_policy policy, const struct placement_mix *mix)
 {
-        bytes before = place_free(device), after = before - want->memory;
+        bytes before = placement_free(device), after = before - want->memory;
 
         switch (policy) {
-        case PLACE_BINPACK:
+        case PLACEMENT_BINPACK:
                 return (int64_t)after;
-        case PLACE_SPREAD:
+        case PLACEMENT_SPREAD:
                 return -(int64_t)after;
-        case PLACE_FRAGMENT:
-                return (int64_t)place_fragment(mix, after) - (int64_t)place_fragment(mix, before);
+        case PLACEMENT_FRAGMENT:
+                return (int64_t)placement_fragment(mix, after) - (int64_t)placement_fragment(mix, before);
         }
         return 0;
 }
@@ -113,7 +113,7 @@ static unsigned int distance(const struct search *search, size_t depth, size_t d
         unsigned int least = depth ? 2 : 1;
 
         for (size_t i = 0; i < depth; i++) {
-                size_t other = search->place.device[search->order[i]];
+                size_t other = search->placement.device[search->order[i]];
 
                 if (other == device)
                         return 0;
@@ -141,7 +141,7 @@ static bool is_better(const struct candidate *a, const struct candidate *b)
 /* The devices that fit, best first. */
 static size_t candidates(const struct search *search, size_t depth, struct candidate *to)
 {
-        const struct place_want *want = &search->wants[search->order[depth]];
+        const struct placement_want *want = &search->wants[search->order[depth]];
         size_t n = 0;
 
         for (size_t i = 0; i < search->n_devices; i++) {
@@ -162,20 +162,20 @@ static size_t candidates(const struct search *search, size_t depth, struct candi
 
 static bool descend(struct search *search, size_t depth) /* as deep as a pod has GPU containers */
 {
-        struct candidate found[PLACE_DEVICES];
-        const struct place_want *want;
+        struct candidate found[PLACEMENT_DEVICES];
+        const struct placement_want *want;
         size_t n;
 
         if (depth == search->n_wants)
                 return true;
         n = candidates(search, depth, found);
         want = &search->wants[search->order[depth]];
-        for (size_t i = 0; i < n && search->steps++ < PLACE_STEPS; i++) {
-                struct place_device *device = &search->devices[found[i].device];
+        for (size_t i = 0; i < n && search->steps++ < PLACEMENT_STEPS; i++) {
+                struct placement_device *device = &search->devices[found[i].device];
 
                 device->used += want->memory;
                 device->share_used += want->share;
-                search->place.device[search->order[depth]] = found[i].device;
+                search->placement.device[search->order[depth]] = found[i].device;
                 if (descend(search, depth + 1))
                         return true;
                 device->used -= want->memory;
@@ -196,9 +196,9 @@ static void sort_wants(struct search *search)
 }
 
 /* All wants as one, for one device. A sum that overflows is larger than any device. */
-static struct place_want together(const struct place_request *request)
+static struct placement_want together(const struct placement_request *request)
 {
-        struct place_want sum = { 0 };
+        struct placement_want sum = { 0 };
 
         for (size_t i = 0; i < request->n_wants; i++) {
                 if (__builtin_add_overflow(sum.memory, request->wants[i].memory, &sum.memory))
@@ -209,22 +209,24 @@ static struct place_want together(const struct place_request *request)
 }
 
 /* Why one want has no device, as the node is now. */
-static int why_not(const struct place_node *node, const struct place_want *want)
+static int why_not(const struct placement_node *node, const struct placement_want *want)
 {
         bool is_large = true, is_full = true;
 
         for (size_t i = 0; i < node->n_devices; i++) {
-                const struct place_device *device = &node->devices[i];
+                const struct placement_device *device = &node->devices[i];
 
-                is_large &= device->is_sick || device->total < want->memory;
-                is_full &= place_free(device) < want->memory;
+                is_large &= device->is_unhealthy || device->total < want->memory;
+                is_full &= placement_free(device) < want->memory;
         }
-        return is_large || want->share > PLACE_WHOLE ? PLACE_E_LARGE : is_full ? PLACE_E_FULL : PLACE_E_SHARE;
+        return is_large || want->share > PLACEMENT_WHOLE ? PLACEMENT_E_LARGE :
+               is_full                                   ? PLACEMENT_E_FULL :
+                                                           PLACEMENT_E_SHARE;
 }
 
-static int why(const struct place_node *node, const struct place_request *request)
+static int why_no_placement(const struct placement_node *node, const struct placement_request *request)
 {
-        int worst = PLACE_OUTCOMES;
+        int worst = PLACEMENT_OUTCOMES;
 
         for (size_t i = 0; i < request->n_wants; i++) {
                 bool has_room = false;
@@ -232,63 +234,63 @@ static int why(const struct place_node *node, const struct place_request *reques
 
                 for (size_t k = 0; k < node->n_devices; k++)
                         has_room |= fits(&node->devices[k], &request->wants[i]);
-                one = has_room ? PLACE_E_TOGETHER : why_not(node, &request->wants[i]);
+                one = has_room ? PLACEMENT_E_TOGETHER : why_not(node, &request->wants[i]);
                 worst = one < worst ? one : worst; /* the outcomes are ordered: the most final first */
         }
         return worst;
 }
 
 /* One device, and so no search: what the search would answer, in one pass without a copy. */
-static int pick_one(const struct place_node *node, const struct place_want *want, enum place_policy policy,
-                    const struct place_mix *mix, struct place *ret)
+static int pick_one(const struct placement_node *node, const struct placement_want *want, enum placement_policy policy,
+                    const struct placement_mix *mix, struct placement *ret)
 {
         int64_t best = 0;
-        size_t at = PLACE_DEVICES;
+        size_t at = PLACEMENT_DEVICES;
 
-        for (size_t i = 0; i < node->n_devices && i < PLACE_DEVICES; i++) {
+        for (size_t i = 0; i < node->n_devices && i < PLACEMENT_DEVICES; i++) {
                 int64_t one;
 
                 if (!fits(&node->devices[i], want))
                         continue;
                 one = cost(&node->devices[i], want, policy, mix);
-                if (at < PLACE_DEVICES && one >= best)
+                if (at < PLACEMENT_DEVICES && one >= best)
                         continue;
                 best = one;
                 at = i;
         }
-        if (at == PLACE_DEVICES)
+        if (at == PLACEMENT_DEVICES)
                 return why_not(node, want);
         memset(ret, (int)at, sizeof(*ret));
-        return PLACE_OK;
+        return PLACEMENT_OK;
 }
 
-static int pick_several(const struct place_node *node, const struct place_request *request, enum place_policy policy,
-                        const struct place_mix *mix, struct place *ret)
+static int pick_several(const struct placement_node *node, const struct placement_request *request,
+                        enum placement_policy policy, const struct placement_mix *mix, struct placement *ret)
 {
         struct search search; /* 2 KiB, of which little is used: not zeroed whole, for 10,000 times a question */
 
         search.policy = policy;
         search.mix = mix;
         search.steps = 0;
-        memset(&search.place, 0, sizeof(search.place));
-        search.n_devices = node->n_devices < PLACE_DEVICES ? node->n_devices : PLACE_DEVICES;
+        memset(&search.placement, 0, sizeof(search.placement));
+        search.n_devices = node->n_devices < PLACEMENT_DEVICES ? node->n_devices : PLACEMENT_DEVICES;
         memcpy(search.devices, node->devices, search.n_devices * sizeof(*search.devices));
         search.n_wants = request->n_wants;
         memcpy(search.wants, request->wants, request->n_wants * sizeof(*request->wants));
         sort_wants(&search);
         if (!descend(&search, 0))
-                return why(node, request);
-        *ret = search.place;
-        return PLACE_OK;
+                return why_no_placement(node, request);
+        *ret = search.placement;
+        return PLACEMENT_OK;
 }
 
-int place_pick(const struct place_node *node, const struct place_request *request, enum place_policy policy,
-               const struct place_mix *mix, struct place *ret)
+int placement_pick(const struct placement_node *node, const struct placement_request *request,
+                   enum placement_policy policy, const struct placement_mix *mix, struct placement *ret)
 {
-        struct place_want sum;
+        struct placement_want sum;
 
         if (!node->n_devices)
-                return PLACE_E_NONE;
+                return PLACEMENT_E_NONE;
         if (!request->is_together && request->n_wants > 1)
                 return pick_several(node, request, policy, mix, ret);
         sum = together(request);
@@ -315,32 +317,33 @@ static unsigned int score_fragment(int64_t worse, bytes total)
         return steps < 8 ? 8 - steps : 0;
 }
 
-static unsigned int score_device(const struct place_device *device, bytes memory, enum place_policy policy,
-                                 const struct place_mix *mix)
+static unsigned int score_device(const struct placement_device *device, bytes memory, enum placement_policy policy,
+                                 const struct placement_mix *mix)
 {
-        bytes before = place_free(device), after = before - memory, total = device->total;
+        bytes before = placement_free(device), after = before - memory, total = device->total;
 
         switch (policy) {
-        case PLACE_BINPACK:
-                return (unsigned int)((unsigned __int128)(total - after) * PLACE_SCORE_MAX / total);
-        case PLACE_SPREAD:
-                return (unsigned int)((unsigned __int128)after * PLACE_SCORE_MAX / total);
-        case PLACE_FRAGMENT:
-                return score_fragment((int64_t)place_fragment(mix, after) - (int64_t)place_fragment(mix, before),
-                                      total);
+        case PLACEMENT_BINPACK:
+                return (unsigned int)((unsigned __int128)(total - after) * PLACEMENT_SCORE_MAX / total);
+        case PLACEMENT_SPREAD:
+                return (unsigned int)((unsigned __int128)after * PLACEMENT_SCORE_MAX / total);
+        case PLACEMENT_FRAGMENT:
+                return score_fragment(
+                        (int64_t)placement_fragment(mix, after) - (int64_t)placement_fragment(mix, before), total);
         }
         return 0;
 }
 
-unsigned int place_score(const struct place_node *node, const struct place_request *request, enum place_policy policy,
-                         const struct place_mix *mix, const struct place *place)
+unsigned int placement_score(const struct placement_node *node, const struct placement_request *request,
+                             enum placement_policy policy, const struct placement_mix *mix,
+                             const struct placement *placement)
 {
-        bytes memory[PLACE_DEVICES] = { 0 };
+        bytes memory[PLACEMENT_DEVICES] = { 0 };
         unsigned int sum = 0, n = 0;
 
         for (size_t i = 0; i < request->n_wants; i++)
-                memory[place->device[i]] += request->wants[i].memory;
-        for (size_t i = 0; i < node->n_devices && i < PLACE_DEVICES; i++) {
+                memory[placement->device[i]] += request->wants[i].memory;
+        for (size_t i = 0; i < node->n_devices && i < PLACEMENT_DEVICES; i++) {
                 if (!memory[i])
                         continue;
                 sum += score_device(&node->devices[i], memory[i], policy, mix);
@@ -349,13 +352,13 @@ unsigned int place_score(const struct place_node *node, const struct place_reque
         return n ? sum / n : 0;
 }
 
-int place_policy_parse(const char *text, enum place_policy *ret)
+int placement_policy_parse(const char *text, enum placement_policy *ret)
 {
         static const char *const names[] = { "binpack", "spread", "fragment" };
 
         for (size_t i = 0; i < ARRAY_SIZE(names); i++)
                 if (!strcmp(text, names[i])) {
-                        *ret = (enum place_policy)i;
+                        *ret = (enum placement_policy)i;
                         return 0;
                 }
         return -EINVAL;

@@ -31,21 +31,21 @@ static void take_victims(const json_t *node, struct victims *victims)
         }
 }
 
-static struct place_request request_of(const struct object_pod *pod)
+static struct placement_request request_of(const struct object_pod *pod)
 {
-        return (struct place_request){ pod->wants, pod->n_wants, pod->is_together };
+        return (struct placement_request){ pod->wants, pod->n_wants, pod->is_together };
 }
 
 static bool fits_without(const struct extend *extend, const struct cluster_node *node, const struct object_pod *pod,
                          const struct victims *victims)
 {
-        const struct place_request request = request_of(pod);
-        struct place_device devices[PLACE_DEVICES];
-        struct place_node view = { devices, cluster_devices_without(node, victims->uids, victims->n, devices) };
-        struct place place;
+        const struct placement_request request = request_of(pod);
+        struct placement_device devices[PLACEMENT_DEVICES];
+        struct placement_node view = { devices, cluster_devices_without(node, victims->uids, victims->n, devices) };
+        struct placement placement;
 
-        return !pod->problem &&
-               (!pod->n_wants || place_pick(&view, &request, extend->policy, &extend->cluster.mix, &place) == PLACE_OK);
+        return !pod->problem && (!pod->n_wants || placement_pick(&view, &request, extend->policy, &extend->cluster.mix,
+                                                                 &placement) == PLACEMENT_OK);
 }
 
 static bool is_victim(const struct victims *victims, const struct cluster_pod *pod)
@@ -106,15 +106,15 @@ static json_t *victims_json(const struct victims *victims, const json_t *given)
                          json_integer_value(json_object_get(given, "NumPDBViolations")));
 }
 
-json_t *extend_preempt(const struct extend *extend, const struct question *question)
+json_t *extend_preempt(const struct extend *extend, const struct extender_args *args)
 {
-        json_t *given = json_object_get(question->args, "NodeNameToMetaVictims"), *kept = json_object(), *one;
-        const struct object_pod *pod = &question->pod;
+        json_t *given = json_object_get(args->root, "NodeNameToMetaVictims"), *kept = json_object(), *one;
+        const struct object_pod *pod = &args->pod;
         const char *name;
 
         if (!json_object_size(given))
-                given = json_object_get(question->args, "NodeNameToVictims");
-        if (!question->has_pod)
+                given = json_object_get(args->root, "NodeNameToVictims");
+        if (!args->has_pod)
                 return json_pack("{s:o}", "NodeNameToMetaVictims", kept);
         json_object_foreach(given, name, one)
         {

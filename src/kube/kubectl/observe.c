@@ -14,28 +14,28 @@ enum {
 };
 
 struct daemon_pod {
-        const char *node, *space, *name; /* borrowed of the list */
+        const char *node, *namespace, *name; /* borrowed of the list */
         struct kubectl_call call;
         bool is_asked;
 };
 
-static const char *text(const json_t *json, const char *a, const char *b)
+static const char *text_at(const json_t *json, const char *a, const char *b)
 {
         return json_string_value(json_object_get(json_object_get(json, a), b));
 }
 
 /* A running pod of the namespace that only the operator writes to: anybody may call a pod of his own a daemon. */
-static bool is_daemon(const json_t *pod, const char *space, struct daemon_pod *ret)
+static bool is_daemon(const json_t *pod, const char *namespace, struct daemon_pod *ret)
 {
         const json_t *labels = json_object_get(json_object_get(pod, "metadata"), "labels");
         const char *component = json_string_value(json_object_get(labels, COMPONENT)),
-                   *phase = text(pod, "status", "phase");
+                   *phase = text_at(pod, "status", "phase");
 
-        *ret = (struct daemon_pod){ .node = text(pod, "spec", "nodeName"),
-                                    .space = text(pod, "metadata", "namespace"),
-                                    .name = text(pod, "metadata", "name") };
+        *ret = (struct daemon_pod){ .node = text_at(pod, "spec", "nodeName"),
+                                    .namespace = text_at(pod, "metadata", "namespace"),
+                                    .name = text_at(pod, "metadata", "name") };
         return component && !strcmp(component, "daemon") && phase && !strcmp(phase, "Running") && ret->node &&
-               ret->name && ret->space && !strcmp(ret->space, space);
+               ret->name && ret->namespace && !strcmp(ret->namespace, namespace);
 }
 
 static int begin_raw(const struct kubectl *kubectl, struct daemon_pod *pod)
@@ -43,14 +43,14 @@ static int begin_raw(const struct kubectl *kubectl, struct daemon_pod *pod)
         char path[PATH];
         const char *head[] = { "get", "--raw", path, "--request-timeout=3s", NULL };
 
-        (void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s:9180/proxy/v1/tenants", pod->space,
+        (void)snprintf(path, sizeof(path), "/api/v1/namespaces/%s/pods/%s:9180/proxy/v1/tenants", pod->namespace,
                        pod->name);
         return kubectl_begin(kubectl, head, NULL, true, &pod->call);
 }
 
 static int begin_exec(const struct kubectl *kubectl, struct daemon_pod *pod)
 {
-        const char *head[] = { "exec", "-n", pod->space, pod->name, "-c", "daemon", "--request-timeout=5s", NULL },
+        const char *head[] = { "exec", "-n", pod->namespace, pod->name, "-c", "daemon", "--request-timeout=5s", NULL },
                    *tail[] = { "sublet", "ps", "--json", NULL };
 
         return kubectl_begin(kubectl, head, tail, true, &pod->call);
@@ -71,7 +71,7 @@ static void ask_group(const struct kubectl *kubectl, struct daemon_pod *pods, si
         }
 }
 
-int observe_ask(const struct kubectl *kubectl, const json_t *list, const char *space, struct observe *ret)
+int observe_ask(const struct kubectl *kubectl, const json_t *list, const char *namespace, struct observe *ret)
 {
         json_t *tenants = json_object();
         const json_t *item;
@@ -82,7 +82,7 @@ int observe_ask(const struct kubectl *kubectl, const json_t *list, const char *s
                 return -ENOMEM;
         json_array_foreach(json_object_get(list, "items"), i, item)
         {
-                n += is_daemon(item, space, &group[n]);
+                n += is_daemon(item, namespace, &group[n]);
                 if (n < AT_ONCE && i + 1 < n_items)
                         continue;
                 ask_group(kubectl, group, n, tenants, begin_raw);
@@ -101,7 +101,7 @@ void observe_done(struct observe *observe)
 
 static bool is_of(const json_t *tenant, const char *pod, const char *container)
 {
-        const char *its_pod = text(tenant, "container", "pod"), *its = text(tenant, "container", "container");
+        const char *its_pod = text_at(tenant, "container", "pod"), *its = text_at(tenant, "container", "container");
 
         return !pod || (its_pod && its && !strcmp(its_pod, pod) && !strcmp(its, container));
 }

@@ -14,7 +14,7 @@ struct observe {
 };
 
 /* pods: the PodList in which the daemons are, in the namespace `space`. Nodes that do not answer are missing. 0; -ENOMEM. */
-int observe_ask(const struct kubectl *kubectl, const json_t *pods, const char *space, struct observe *ret);
+int observe_ask(const struct kubectl *kubectl, const json_t *pods, const char *namespace, struct observe *ret);
 void observe_done(struct observe *observe);
 
 struct observe_sum {

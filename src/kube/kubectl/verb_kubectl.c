@@ -25,7 +25,7 @@ static const char usage[] = "usage: kubectl sublet [--json] [OPTION-OF-KUBECTL..
                             "are in the namespace\n"
                             "sublet, or $SUBLET_NAMESPACE.\n";
 
-static int get(const struct kubectl *kubectl, const char *kind, json_t **ret, struct err *err)
+static int kubectl_get(const struct kubectl *kubectl, const char *kind, json_t **ret, struct err *err)
 {
         const char *head[] = { "get", kind, "-o", "json", !strcmp(kind, "nodes") ? NULL : "--all-namespaces", NULL };
         struct kubectl_call call;
@@ -71,7 +71,7 @@ static void for_each(const struct cluster_node *node, size_t device, each_contai
         }
 }
 
-struct place_of {
+struct device_view {
         const struct observe *observe;
         const struct cluster_node *node;
         size_t device;
@@ -79,7 +79,7 @@ struct place_of {
         const char *between; /* of text */
 };
 
-static bool seen_of(const struct place_of *at, const struct cluster_pod *pod, const char *container,
+static bool seen_of(const struct device_view *at, const struct cluster_pod *pod, const char *container,
                     struct observe_sum *ret)
 {
         return observe_sum(at->observe, at->node->name, at->device, pod ? pod->uid : NULL, container, ret) &&
@@ -90,14 +90,14 @@ static bool seen_of(const struct place_of *at, const struct cluster_pod *pod, co
 
 static void print_container(void *context, const struct cluster_pod *pod, size_t i, const char *container)
 {
-        struct place_of *at = context;
+        struct device_view *at = context;
         struct observe_sum seen;
         char size[BYTES_TEXT];
 
-        (void)printf("%s%s/%s:%s %s", at->between, pod->space, pod->name, container,
+        (void)printf("%s%s/%s:%s %s", at->between, pod->namespace, pod->name, container,
                      bytes_format(pod->wants[i].memory, size));
         if (pod->wants[i].share)
-                (void)printf(" %u%%", pod->wants[i].share / (PLACE_WHOLE / 100));
+                (void)printf(" %u%%", pod->wants[i].share / (PLACEMENT_WHOLE / 100));
         if (seen_of(at, pod, container, &seen))
                 (void)printf(" (uses %s, %u%%)", bytes_format(seen.held, size), (seen.busy + 5) / 10);
         (void)printf("%s", pod->is_placed ? "" : " (device not known)");
@@ -106,8 +106,8 @@ static void print_container(void *context, const struct cluster_pod *pod, size_t
 
 static void print_device(const struct observe *observe, const struct cluster_node *node, size_t i)
 {
-        const struct place_device *device = &node->devices[i];
-        struct place_of at = { .observe = observe, .node = node, .device = i, .between = "" };
+        const struct placement_device *device = &node->devices[i];
+        struct device_view at = { .observe = observe, .node = node, .device = i, .between = "" };
         char rented[BYTES_TEXT], total[BYTES_TEXT], used[BYTES_TEXT] = "-", busy[8] = "-";
         struct observe_sum seen;
 
@@ -117,7 +117,8 @@ static void print_device(const struct observe *observe, const struct cluster_nod
         }
         (void)printf("%-32s %6zu %10s / %-10s %4u%%  %10s %5s  %-7s ", node->name, i,
                      bytes_format(device->used, rented), bytes_format(device->total, total),
-                     device->share_used / (PLACE_WHOLE / 100), used, busy, device->is_sick ? "sick" : "healthy");
+                     device->share_used / (PLACEMENT_WHOLE / 100), used, busy,
+                     device->is_unhealthy ? "sick" : "healthy");
         for_each(node, i, print_container, &at);
         (void)printf("\n");
 }
@@ -140,10 +141,10 @@ static void set_seen(json_t *to, bool is_known, const struct observe_sum *seen)
 
 static void add_container(void *context, const struct cluster_pod *pod, size_t i, const char *container)
 {
-        const struct place_of *at = context;
+        const struct device_view *at = context;
         struct observe_sum seen;
         bool is_known = seen_of(at, pod, container, &seen);
-        json_t *one = json_pack("{s:s,s:s,s:s,s:s,s:I,s:i,s:b}", "namespace", pod->space, "pod", pod->name, "uid",
+        json_t *one = json_pack("{s:s,s:s,s:s,s:s,s:I,s:i,s:b}", "namespace", pod->namespace, "pod", pod->name, "uid",
                                 pod->uid, "container", container, "rented_bytes", (json_int_t)pod->wants[i].memory,
                                 "share_permille", (int)pod->wants[i].share, "placed", (int)pod->is_placed);
 
@@ -156,14 +157,14 @@ static json_t *node_json(const struct observe *observe, const struct cluster_nod
         json_t *devices = json_array();
 
         for (size_t i = 0; i < node->n_devices; i++) {
-                const struct place_device *device = &node->devices[i];
-                struct place_of at = { .observe = observe, .node = node, .device = i, .list = json_array() };
+                const struct placement_device *device = &node->devices[i];
+                struct device_view at = { .observe = observe, .node = node, .device = i, .list = json_array() };
                 struct observe_sum seen;
                 bool is_known = seen_of(&at, NULL, NULL, &seen);
                 json_t *one =
                         json_pack("{s:i,s:s,s:I,s:I,s:i,s:b}", "device", (int)i, "uuid", node->uuids[i], "memory_bytes",
                                   (json_int_t)device->total, "rented_bytes", (json_int_t)device->used, "share_permille",
-                                  (int)device->share_used, "healthy", (int)!device->is_sick);
+                                  (int)device->share_used, "healthy", (int)!device->is_unhealthy);
 
                 set_seen(one, is_known, &seen);
                 for_each(node, i, add_container, &at);
@@ -194,7 +195,7 @@ static size_t sorted(const struct cluster *cluster, const struct cluster_node **
         return n;
 }
 
-static int print(const struct cluster *cluster, const struct observe *observe, bool is_json)
+static int print_cluster(const struct cluster *cluster, const struct observe *observe, bool is_json)
 {
         _cleanup_(freep) const struct cluster_node **nodes =
                 calloc(cluster->n_nodes + 1, sizeof(struct cluster_node *));
@@ -217,22 +218,22 @@ static int print(const struct cluster *cluster, const struct observe *observe, b
         return 0;
 }
 
-static int show(const struct kubectl *kubectl, bytes unit, bool is_json, struct err *err)
+static int show_cluster(const struct kubectl *kubectl, bytes unit, bool is_json, struct err *err)
 {
         struct cluster cluster = { .unit = unit };
         struct observe observe = { 0 };
-        const char *space = getenv("SUBLET_NAMESPACE");
+        const char *namespace = getenv("SUBLET_NAMESPACE");
         json_t *nodes = NULL, *pods = NULL;
-        int r = get(kubectl, "nodes", &nodes, err);
+        int r = kubectl_get(kubectl, "nodes", &nodes, err);
 
         if (r == 0)
-                r = get(kubectl, "pods", &pods, err);
-        if (r == 0 && (r = observe_ask(kubectl, pods, space && *space ? space : "sublet", &observe)) < 0)
+                r = kubectl_get(kubectl, "pods", &pods, err);
+        if (r == 0 && (r = observe_ask(kubectl, pods, namespace && *namespace ? namespace : "sublet", &observe)) < 0)
                 r = err_set(err, r, "asking the daemons");
         if (r == 0) {
                 take_nodes(&cluster, nodes);
                 take_pods(&cluster, pods);
-                r = print(&cluster, &observe, is_json);
+                r = print_cluster(&cluster, &observe, is_json);
         }
         json_decref(nodes);
         json_decref(pods);
@@ -273,7 +274,7 @@ int kubectl_main(int argc, char **argv)
                 (void)fprintf(stderr, "sublet: SUBLET_UNIT=%s: not a size such as 1G\n", unit_text);
                 return 2;
         }
-        r = show(&kubectl, unit, is_json, &err);
+        r = show_cluster(&kubectl, unit, is_json, &err);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
         return r < 0;

@@ -19,8 +19,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct teller {
-        /* Set before teller_begin; borrowed. */
+struct allocation_reporter {
+        /* Set before reporter_start; borrowed. */
         const char *dir, *kubelet; /* the daemon's directory, or NULL; kubelet's folder for plugins */
         const char *node;          /* our name; NULL without has_api */
         const struct plugin_resource *resources;
@@ -33,17 +33,17 @@ struct teller {
         struct plugin_node devices;
         struct pods pods;
         int wake; /* eventfd */
-        struct mirror mirror;
+        struct informer informer;
         char select[320];
         pthread_t thread;
-        atomic_bool is_ending, is_again;
+        atomic_bool is_ending, is_resend_due;
 };
 
 /* 0; -errno with err. */
-int teller_begin(struct teller *teller, struct err *err);
-void teller_end(struct teller *teller); /* also of one that was never begun */
+int reporter_start(struct allocation_reporter *reporter, struct err *err);
+void reporter_stop(struct allocation_reporter *reporter); /* also of one that was never begun */
 
 /* Any thread: the devices, as last heard of; kubelet's checkpoint is new; the daemon is there again, and may have forgotten. */
-void teller_devices(struct teller *teller, const struct plugin_node *node);
-void teller_look(struct teller *teller);
-void teller_again(struct teller *teller);
+void reporter_set_devices(struct allocation_reporter *reporter, const struct plugin_node *node);
+void reporter_wake(struct allocation_reporter *reporter);
+void reporter_resend(struct allocation_reporter *reporter);

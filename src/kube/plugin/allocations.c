@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* What one container has, as its rows of the checkpoint are added up. */
-struct allocation {
+struct container_allocation {
         const char *pod, *container;
         bytes memory;
         unsigned int share; /* permille; 0: not asked for */
@@ -19,12 +19,12 @@ struct allocation {
 
 struct work {
         const struct allocations_view *view;
-        struct allocation *list;
+        struct container_allocation *list;
         size_t n;
         struct allocations said;
 };
 
-__attribute__((format(printf, 3, 4))) static void note(struct work *work, const struct allocation *it,
+__attribute__((format(printf, 3, 4))) static void note(struct work *work, const struct container_allocation *it,
                                                        const char *format, ...)
 {
         char text[ALLOCATIONS_WHY / 2];
@@ -37,12 +37,13 @@ __attribute__((format(printf, 3, 4))) static void note(struct work *work, const 
                        text);
 }
 
-static struct allocation *allocation_of(struct work *work, const struct checkpoint_row *row)
+static struct container_allocation *allocation_of(struct work *work, const struct checkpoint_row *row)
 {
         for (size_t i = 0; i < work->n; i++)
                 if (!strcmp(work->list[i].pod, row->pod) && !strcmp(work->list[i].container, row->container))
                         return &work->list[i];
-        work->list[work->n] = (struct allocation){ .pod = row->pod, .container = row->container, .is_sound = true };
+        work->list[work->n] =
+                (struct container_allocation){ .pod = row->pod, .container = row->container, .is_sound = true };
         return &work->list[work->n++];
 }
 
@@ -56,7 +57,7 @@ static const struct plugin_resource *resource_of(const struct allocations_view *
 
 /* The ids of memory: all of this node, and of one device unless somebody else says of which. */
 static void add_memory(struct work *work, const struct plugin_resource *resource, const struct checkpoint_row *row,
-                       struct allocation *it)
+                       struct container_allocation *it)
 {
         const struct plugin_device *device = NULL;
         unsigned int number;
@@ -101,7 +102,7 @@ static const struct plugin_device *device_of(const struct plugin_node *node, con
 }
 
 /* What stands on the pod (A1, A2). */
-static void place(struct work *work, const struct pods_pod *pod, struct allocation *it)
+static void apply_annotation(struct work *work, const struct pods_pod *pod, struct container_allocation *it)
 {
         const json_t *given = pod ? json_object_get(pod->containers, it->container) : NULL,
                      *index = json_object_get(given, "device");
@@ -132,17 +133,17 @@ static void place(struct work *work, const struct pods_pod *pod, struct allocati
                 it->share = (unsigned int)share;
 }
 
-static int emit(json_t *list, const struct pods_pod *pod, const struct allocation *it)
+static int emit(json_t *list, const struct pods_pod *pod, const struct container_allocation *it)
 {
         return json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:i}", "pod", it->pod, "namespace",
-                                                     pod ? pod->space : "", "name", pod ? pod->name : "", "container",
-                                                     it->container, "uuid", it->device->uuid, "mem_bytes",
+                                                     pod ? pod->namespace : "", "name", pod ? pod->name : "",
+                                                     "container", it->container, "uuid", it->device->uuid, "mem_bytes",
                                                      (json_int_t)it->memory, "share_permille", (int)it->share));
 }
 
 int allocations_make(const struct allocations_view *view, struct allocations *ret)
 {
-        _cleanup_(freep) struct allocation *list = calloc(view->checkpoint->n_rows + 1, sizeof(*list));
+        _cleanup_(freep) struct container_allocation *list = calloc(view->checkpoint->n_rows + 1, sizeof(*list));
         struct work work = { .view = view, .list = list };
         json_t *rows = json_array();
         int r = list && rows ? 0 : -ENOMEM;
@@ -153,7 +154,7 @@ int allocations_make(const struct allocations_view *view, struct allocations *re
                 const struct pods_pod *pod = view->pods ? pods_find(view->pods, list[i].pod) : NULL;
 
                 if (list[i].memory && list[i].is_sound && view->is_placed)
-                        place(&work, pod, &list[i]);
+                        apply_annotation(&work, pod, &list[i]);
                 if (list[i].memory && list[i].is_sound && emit(rows, pod, &list[i]) < 0)
                         r = -ENOMEM;
                 work.said.n += list[i].memory && list[i].is_sound;

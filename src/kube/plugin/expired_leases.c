@@ -52,7 +52,7 @@ int leases_name_parse(const char *text, struct leases_name *ret)
         return 0;
 }
 
-static bool has_any(const struct checkpoint_row *row, const struct plugin_asked *asked)
+static bool has_any(const struct checkpoint_row *row, const struct plugin_lease_request *asked)
 {
         for (size_t i = 0; i < row->n_ids; i++)
                 for (size_t k = 0; k < asked->n_ids; k++)
@@ -62,7 +62,7 @@ static bool has_any(const struct checkpoint_row *row, const struct plugin_asked 
 }
 
 bool leases_is_over(const struct leases_name *list, size_t at, const struct checkpoint *checkpoint,
-                    const struct plugin_asked *asked, nsec now)
+                    const struct plugin_lease_request *asked, nsec now)
 {
         nsec age = now > list[at].since ? now - list[at].since : 0;
         size_t n_newer = 0, n_rows = 0;

@@ -34,7 +34,7 @@ int channel_callbacks(nghttp2_session_callbacks **ret)
         return 0;
 }
 
-static void watch(struct channel *channel, uint32_t events)
+static void channel_watch(struct channel *channel, uint32_t events)
 {
         if (events == channel->events)
                 return;
@@ -51,14 +51,15 @@ bool channel_pump(struct channel *channel)
         if (!nghttp2_session_want_read(channel->session) && !nghttp2_session_want_write(channel->session))
                 channel->is_over = true;
         if (!channel->is_over)
-                watch(channel, EPOLLIN | (nghttp2_session_want_write(channel->session) ? (uint32_t)EPOLLOUT : 0));
+                channel_watch(channel,
+                              EPOLLIN | (nghttp2_session_want_write(channel->session) ? (uint32_t)EPOLLOUT : 0));
         if (!channel->is_over)
                 return true;
         channel->over(channel);
         return false;
 }
 
-static void ready(struct loop_source *source, uint32_t events)
+static void on_ready(struct loop_source *source, uint32_t events)
 {
         struct channel *channel = source->context;
         uint8_t data[READ_SIZE];
@@ -78,7 +79,7 @@ static void ready(struct loop_source *source, uint32_t events)
 int channel_init(struct channel *channel, struct loop *loop, int fd, nghttp2_session *session, uint32_t events)
 {
         channel->loop = loop;
-        channel->source = (struct loop_source){ .fd = fd, .ready = ready, .context = channel };
+        channel->source = (struct loop_source){ .fd = fd, .ready = on_ready, .context = channel };
         channel->events = events;
         channel->session = session;
         return loop_add(loop, &channel->source, events);

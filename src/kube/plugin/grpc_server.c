@@ -92,19 +92,19 @@ static int end_with(struct call *call, enum grpc_status status, const char *text
 /* Asks the method; `out` is its message. 0; -errno with err. */
 static int make_message(struct call *call, struct err *err)
 {
-        _cleanup_(grpc_message_done) struct grpc_message answer = { 0 };
+        _cleanup_(grpc_message_done) struct grpc_message call_answer = { 0 };
         struct grpc_message request;
         int r;
 
         (void)grpc_body_message(&call->in, &request); /* was looked at */
-        r = call->method->call(call->connection->server->context, &request, &answer, err);
+        r = call->method->call(call->connection->server->context, &request, &call_answer, err);
         if (r < 0)
                 return r;
         grpc_body_done(&call->out);
         call->n_out = 0;
-        r = grpc_body_frame(&answer, &call->out);
+        r = grpc_body_frame(&call_answer, &call->out);
         if (r < 0)
-                return err_say(err, r, "the answer has %zu bytes, and a message at most %d", answer.size,
+                return err_say(err, r, "the answer has %zu bytes, and a message at most %d", call_answer.size,
                                GRPC_MESSAGE_MAX);
         return 0;
 }
@@ -150,7 +150,7 @@ static int answer_messages(struct call *call)
 }
 
 /* The body has ended, or need not be read on: the answer. */
-static int answer(struct call *call)
+static int call_answer(struct call *call)
 {
         struct grpc_message request;
         struct err err = { 0 };
@@ -272,7 +272,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         if (!(frame->hd.flags & NGHTTP2_FLAG_END_STREAM) || call->method)
                 return 0;
         choose_method(call);
-        return answer(call) < 0 ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+        return call_answer(call) < 0 ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
 static void call_free(struct call *call)

@@ -61,7 +61,7 @@ struct plugin_resource {
 };
 
 /* What a container is to have a lease of. */
-struct plugin_asked {
+struct plugin_lease_request {
         const char *resource;
         char *const *ids;
         size_t n_ids;
@@ -83,8 +83,8 @@ struct plugin_ways {
         const char *mps;     /* directory of MPS's pipes */
 
         /* Makes a lease that the container mounts, where no supervisor can be; or NULL. The number of mounts; -errno with err. */
-        int (*lease)(void *context, const struct plugin_asked *asked, struct plugin_mount ret[static PLUGIN_MOUNTS],
-                     struct err *err);
+        int (*lease)(void *context, const struct plugin_lease_request *asked,
+                     struct plugin_mount ret[static PLUGIN_MOUNTS], struct err *err);
         void *context;
 };
 

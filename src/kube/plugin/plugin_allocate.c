@@ -39,7 +39,7 @@ struct grant {
         char name_texts[PLUGIN_DEVICES][TEXT];
 };
 
-static int compare(const void *a, const void *b)
+static int compare_keys(const void *a, const void *b)
 {
         uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -69,7 +69,7 @@ int plugin_count_ids(const struct plugin_resource *resource, const struct plugin
                 keys[i] = (uint64_t)device << 32 | number;
                 counted[device].n++;
         }
-        qsort(keys, n_ids, sizeof(*keys), compare);
+        qsort(keys, n_ids, sizeof(*keys), compare_keys);
         for (size_t i = 1; i < n_ids; i++)
                 if (keys[i] == keys[i - 1])
                         return err_say(err, -EINVAL, "%s: an id is there twice", resource->name);
@@ -202,7 +202,7 @@ static const struct plugin_device *only_device(const struct plugin_node *node, c
 }
 
 /* The quota inside the programs: /etc/ld.so.preload is among the mounts, so no variable is needed. */
-static int grant_lease(struct grant *grant, const struct plugin_ways *ways, const struct plugin_asked *asked,
+static int grant_lease(struct grant *grant, const struct plugin_ways *ways, const struct plugin_lease_request *asked,
                        struct err *err)
 {
         int r = ways->lease(ways->context, asked, grant->leased, err);
@@ -238,7 +238,8 @@ static int grant_memory(struct grant *grant, const struct plugin_resource *resou
         put_devices(grant, node, ways, ways->is_placed ? NULL : amounts);
         if (!ways->lease || !device)
                 return 0;
-        return grant_lease(grant, ways, &(struct plugin_asked){ resource->name, asked->ids, n, memory, device }, err);
+        return grant_lease(grant, ways, &(struct plugin_lease_request){ resource->name, asked->ids, n, memory, device },
+                           err);
 }
 
 static int grant_seats(struct grant *grant, const struct plugin_resource *resource, const struct plugin_node *node,

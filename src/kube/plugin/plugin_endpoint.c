@@ -64,7 +64,7 @@ static const struct grpc_method methods[] = {
         { "/v1beta1.DevicePlugin/PreStartContainer", false, on_pre_start },
 };
 
-void endpoint_look(struct endpoint *endpoint, nsec delay)
+void endpoint_schedule(struct endpoint *endpoint, nsec delay)
 {
         loop_timer_set(endpoint->plugin->loop, &endpoint->timer, delay, 0);
 }
@@ -79,7 +79,7 @@ static void on_registered(void *context, int status, const char *text)
         else
                 endpoint->plugin->say("%s: kubelet refused (%d): %s", endpoint->resource.name, status, text);
         endpoint->ask = grpc_ask_free(endpoint->ask); /* and the text with it */
-        endpoint_look(endpoint, LOOK_EVERY);
+        endpoint_schedule(endpoint, LOOK_EVERY);
 }
 
 static int begin_register(struct endpoint *endpoint, struct err *err)
@@ -96,7 +96,7 @@ static int begin_register(struct endpoint *endpoint, struct err *err)
 }
 
 /* Serves, if it does not or its socket is gone. */
-static int serve(struct endpoint *endpoint, struct err *err)
+static int endpoint_serve(struct endpoint *endpoint, struct err *err)
 {
         if (endpoint->server && access(endpoint->path, F_OK) == 0)
                 return 0;
@@ -106,27 +106,27 @@ static int serve(struct endpoint *endpoint, struct err *err)
                                &endpoint->server, err);
 }
 
-static void on_look(struct loop_timer *timer)
+static void on_due(struct loop_timer *timer)
 {
         struct endpoint *endpoint = timer->context;
         struct err err = { 0 };
         int r;
 
-        endpoint_look(endpoint, LOOK_EVERY);
-        r = serve(endpoint, &err);
+        endpoint_schedule(endpoint, LOOK_EVERY);
+        r = endpoint_serve(endpoint, &err);
         if (r == 0 && !(endpoint->is_registered && grpc_server_streams(endpoint->server)) && !endpoint->ask)
                 r = begin_register(endpoint, &err);
         if (r == 0)
                 return;
         if (r != -ECONNREFUSED && r != -ENOENT) /* kubelet is not there, or not yet */
                 endpoint->plugin->say("%s", err.text);
-        endpoint_look(endpoint, RETRY_AFTER);
+        endpoint_schedule(endpoint, RETRY_AFTER);
 }
 
 void endpoint_begin(struct endpoint *endpoint)
 {
-        endpoint->timer = (struct loop_timer){ .due = on_look, .context = endpoint };
-        endpoint_look(endpoint, 0);
+        endpoint->timer = (struct loop_timer){ .due = on_due, .context = endpoint };
+        endpoint_schedule(endpoint, 0);
 }
 
 void endpoint_end(struct endpoint *endpoint)

@@ -144,7 +144,7 @@ static size_t list_all(const struct plugin_leases *leases, struct leases_name re
 }
 
 /* How many were ended. */
-static size_t end_over(const struct plugin_leases *leases, const struct plugin_asked *asked)
+static size_t end_over(const struct plugin_leases *leases, const struct plugin_lease_request *asked)
 {
         _cleanup_(checkpoint_done) struct checkpoint checkpoint = { 0 };
         _cleanup_(freep) struct leases_name *list = calloc(LEASES_MAX, sizeof(*list));
@@ -222,7 +222,7 @@ static int read_mounts(const char *text, struct plugin_mount ret[static PLUGIN_M
         return r;
 }
 
-int leases_lease(void *context, const struct plugin_asked *asked, struct plugin_mount ret[static PLUGIN_MOUNTS],
+int leases_lease(void *context, const struct plugin_lease_request *asked, struct plugin_mount ret[static PLUGIN_MOUNTS],
                  struct err *err)
 {
         const struct plugin_leases *leases = context;

@@ -44,7 +44,7 @@ void leases_end(struct plugin_leases *leases);   /* the directories stay: their 
 void leases_sweep(struct plugin_leases *leases); /* kubelet's checkpoint is new */
 
 /* The `lease` of plugin_ways; context is a plugin_leases. Takes at most 5 s. */
-int leases_lease(void *context, const struct plugin_asked *asked, struct plugin_mount ret[static PLUGIN_MOUNTS],
+int leases_lease(void *context, const struct plugin_lease_request *asked, struct plugin_mount ret[static PLUGIN_MOUNTS],
                  struct err *err);
 
 /* Pure. The order of ids does not matter. */
@@ -54,4 +54,4 @@ int leases_name_parse(const char *text, struct leases_name *ret); /* 0; -EINVAL 
 
 /* L2, L3: whether list[at] is over; the list has the newest first. asked NULL: nothing is allocated now. */
 bool leases_is_over(const struct leases_name *list, size_t at, const struct checkpoint *checkpoint,
-                    const struct plugin_asked *asked, nsec now);
+                    const struct plugin_lease_request *asked, nsec now);

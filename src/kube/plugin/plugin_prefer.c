@@ -28,7 +28,7 @@ struct choice {
         size_t n_ids, size;
 };
 
-static int compare(const void *a, const void *b)
+static int compare_offers(const void *a, const void *b)
 {
         const struct offer *x = a, *y = b;
 
@@ -37,7 +37,7 @@ static int compare(const void *a, const void *b)
         return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static void take(struct choice *choice, struct offer *offer)
+static void take_offer(struct choice *choice, struct offer *offer)
 {
         offer->is_taken = true;
         choice->left[offer->device]--;
@@ -83,7 +83,7 @@ static void take_from(struct choice *choice, size_t device)
         for (size_t i = 0; i < choice->n_offers && choice->n_ids < choice->size; i++) {
                 if (choice->offers[i].is_taken || choice->offers[i].device != device)
                         continue;
-                take(choice, &choice->offers[i]);
+                take_offer(choice, &choice->offers[i]);
                 if (is_one)
                         return;
         }
@@ -96,10 +96,10 @@ static int take_musts(struct choice *choice, const struct plugin_node *node, con
 
                 if (plugin_id_parse(choice->resource, node, asked->must_include[i], &wanted.device, &wanted.number) < 0)
                         return -ENOENT;
-                offer = bsearch(&wanted, choice->offers, choice->n_offers, sizeof(*offer), compare);
+                offer = bsearch(&wanted, choice->offers, choice->n_offers, sizeof(*offer), compare_offers);
                 if (!offer || offer->is_taken)
                         return -EINVAL;
-                take(choice, offer);
+                take_offer(choice, offer);
         }
         return 0;
 }
@@ -114,16 +114,16 @@ static int read_offers(struct choice *choice, const struct plugin_node *node, co
                         return -ENOENT;
                 choice->left[offer->device]++;
         }
-        qsort(choice->offers, choice->n_offers, sizeof(*choice->offers), compare);
+        qsort(choice->offers, choice->n_offers, sizeof(*choice->offers), compare_offers);
         for (size_t i = 1; i < choice->n_offers; i++)
-                if (compare(&choice->offers[i - 1], &choice->offers[i]) == 0)
+                if (compare_offers(&choice->offers[i - 1], &choice->offers[i]) == 0)
                         return -EINVAL;
         return 0;
 }
 
 /* For one container; ids is the caller's (free), its texts are the message's. */
-static int choose(const struct plugin_resource *resource, const struct plugin_node *node,
-                  const Plugin__ContainerChoice *asked, Plugin__ContainerIds *ret)
+static int choose_ids(const struct plugin_resource *resource, const struct plugin_node *node,
+                      const Plugin__ContainerChoice *asked, Plugin__ContainerIds *ret)
 {
         _cleanup_(freep) struct offer *offers = calloc(asked->n_available + 1, sizeof(*offers));
         _cleanup_(freep) char **ids = NULL;
@@ -168,7 +168,7 @@ int plugin_prefer(const struct plugin_resource *resource, const struct plugin_no
         for (size_t i = 0; i < asked->n_containers && r == 0; i++) {
                 list[i] = &answers[i];
                 plugin__container_ids__init(&answers[i]);
-                r = choose(resource, node, asked->containers[i], &answers[i]);
+                r = choose_ids(resource, node, asked->containers[i], &answers[i]);
         }
         message.containers = list;
         message.n_containers = asked->n_containers;

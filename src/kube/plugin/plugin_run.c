@@ -39,16 +39,16 @@ static bool all_fit(struct plugin *plugin)
 static void on_heard(struct loop_source *source, uint32_t events)
 {
         struct plugin *plugin = source->context;
-        size_t n_sick = 0;
+        size_t n_unhealthy = 0;
 
         (void)events;
         if (read(source->fd, &plugin->node, sizeof(plugin->node)) != sizeof(plugin->node) || !all_fit(plugin))
                 return;
-        teller_devices(&plugin->teller, &plugin->node);
+        reporter_set_devices(&plugin->reporter, &plugin->node);
         for (size_t i = 0; i < plugin->node.n_devices; i++)
-                n_sick += !plugin->node.devices[i].is_healthy;
+                n_unhealthy += !plugin->node.devices[i].is_healthy;
         if (plugin->node.is_heard)
-                plugin->say("%zu GPUs, %zu of them lost", plugin->node.n_devices, n_sick);
+                plugin->say("%zu GPUs, %zu of them lost", plugin->node.n_devices, n_unhealthy);
         else
                 plugin->say("the daemon does not answer: its GPUs are unhealthy until it does");
         for (size_t i = 0; i < plugin->n_endpoints; i++)
@@ -61,7 +61,7 @@ static void on_heard(struct loop_source *source, uint32_t events)
 
 static void on_checkpoint(struct plugin *plugin)
 {
-        teller_look(&plugin->teller);
+        reporter_wake(&plugin->reporter);
         if (plugin->leases.loop)
                 leases_sweep(&plugin->leases);
 }
@@ -89,7 +89,7 @@ static void on_folder(struct loop_source *source, uint32_t events)
                         if (is_new) /* it knows nobody */
                                 plugin->endpoints[i].is_registered = false;
                         if (is_new || !strcmp(event->name, plugin->endpoints[i].name))
-                                endpoint_look(&plugin->endpoints[i], SETTLE);
+                                endpoint_schedule(&plugin->endpoints[i], SETTLE);
                 }
         }
 }
@@ -132,19 +132,19 @@ static int take_signals(struct plugin *plugin, struct err *err)
         return 0;
 }
 
-static int begin_teller(struct plugin *plugin, struct err *err)
+static int start_reporter(struct plugin *plugin, struct err *err)
 {
-        struct teller *teller = &plugin->teller;
+        struct allocation_reporter *reporter = &plugin->reporter;
 
         for (size_t i = 0; i < plugin->n_endpoints; i++)
                 plugin->resources[i] = plugin->endpoints[i].resource;
-        teller->resources = plugin->resources;
-        teller->n_resources = plugin->n_endpoints;
-        teller->dir = plugin->dir;
-        teller->kubelet = plugin->kubelet;
-        teller->is_placed = plugin->ways.is_placed;
-        teller->say = plugin->say;
-        return teller_begin(teller, err);
+        reporter->resources = plugin->resources;
+        reporter->n_resources = plugin->n_endpoints;
+        reporter->dir = plugin->dir;
+        reporter->kubelet = plugin->kubelet;
+        reporter->is_placed = plugin->ways.is_placed;
+        reporter->say = plugin->say;
+        return reporter_start(reporter, err);
 }
 
 static int begin_leases(struct plugin *plugin, struct err *err)
@@ -160,7 +160,7 @@ static int begin_leases(struct plugin *plugin, struct err *err)
         return leases_begin(leases, plugin->loop, err);
 }
 
-static int run(struct plugin *plugin, struct err *err)
+static int plugin_loop(struct plugin *plugin, struct err *err)
 {
         int r = take_signals(plugin, err); /* before the thread */
 
@@ -169,12 +169,12 @@ static int run(struct plugin *plugin, struct err *err)
         if (r == 0)
                 r = begin_leases(plugin, err);
         if (r == 0)
-                r = begin_teller(plugin, err);
+                r = start_reporter(plugin, err);
         if (r < 0)
                 return r;
         r = plugin_watch_begin(plugin, err);
         if (r < 0) {
-                teller_end(&plugin->teller);
+                reporter_stop(&plugin->reporter);
                 return r;
         }
         plugin->heard.ready = on_heard;
@@ -183,7 +183,7 @@ static int run(struct plugin *plugin, struct err *err)
         if (r == 0)
                 r = loop_run(plugin->loop);
         plugin_watch_end(plugin);
-        teller_end(&plugin->teller);
+        reporter_stop(&plugin->reporter);
         for (size_t i = 0; i < plugin->n_endpoints; i++)
                 endpoint_end(&plugin->endpoints[i]);
         return r < 0 ? err_set(err, r, "the loop") : 0;
@@ -196,7 +196,7 @@ int plugin_run(struct plugin *plugin, struct err *err)
         if (r < 0)
                 return err_set(err, r, "a loop");
         plugin->inotify.fd = plugin->signals.fd = -1;
-        r = run(plugin, err);
+        r = plugin_loop(plugin, err);
         leases_end(&plugin->leases);
         closep(&plugin->inotify.fd);
         closep(&plugin->signals.fd);

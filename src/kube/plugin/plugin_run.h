@@ -38,7 +38,7 @@ struct plugin {
         struct plugin_node node;
         struct endpoint endpoints[PLUGIN_RESOURCES];
         struct plugin_resource resources[PLUGIN_RESOURCES]; /* the endpoints', for the teller */
-        struct teller teller;
+        struct allocation_reporter reporter;
         struct plugin_leases leases; /* with ways.lease */
         size_t n_endpoints;
         bool is_begun; /* the daemon has answered once */
@@ -54,7 +54,7 @@ struct plugin {
 
 /* Serves its endpoint and registers it, now and whenever kubelet begins anew. */
 void endpoint_begin(struct endpoint *endpoint);
-void endpoint_look(struct endpoint *endpoint, nsec delay);
+void endpoint_schedule(struct endpoint *endpoint, nsec delay);
 void endpoint_end(struct endpoint *endpoint);
 
 /* Asks the daemon once a second; what has changed comes out of plugin->heard. 0; -errno with err. */

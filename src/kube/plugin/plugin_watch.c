@@ -35,7 +35,7 @@ static void meet(struct plugin *plugin, bool was_heard)
 {
         if (was_heard)
                 plugin->say("a new connection to the daemon: it is told everything again");
-        teller_again(&plugin->teller);
+        reporter_resend(&plugin->reporter);
 }
 
 static void *watch(void *context)

@@ -16,13 +16,13 @@ static const char *text_at(const json_t *json, const char *key)
 static void pod_free(struct pods_pod *pod)
 {
         free(pod->uid);
-        free(pod->space);
+        free(pod->namespace);
         free(pod->name);
         json_decref(pod->containers);
         free(pod);
 }
 
-static struct pods_pod **place_of(struct pods *pods, const char *uid)
+static struct pods_pod **link_of(struct pods *pods, const char *uid)
 {
         struct pods_pod **at = &pods->first;
 
@@ -33,7 +33,7 @@ static struct pods_pod **place_of(struct pods *pods, const char *uid)
 
 void pods_drop(struct pods *pods, const char *uid)
 {
-        struct pods_pod **at = place_of(pods, uid), *pod = *at;
+        struct pods_pod **at = link_of(pods, uid), *pod = *at;
 
         if (!pod)
                 return;
@@ -94,17 +94,17 @@ static int read_index(const char *text)
 static struct pods_pod *pod_new(const json_t *metadata, const char *uid, const char *node)
 {
         const json_t *annotations = json_object_get(metadata, "annotations");
-        const char *space = text_at(metadata, "namespace"), *name = text_at(metadata, "name");
+        const char *namespace = text_at(metadata, "namespace"), *name = text_at(metadata, "name");
         struct pods_pod *pod = calloc(1, sizeof(*pod));
 
         if (!pod)
                 return NULL;
         pod->uid = strdup(uid);
-        pod->space = strdup(space ? space : "");
+        pod->namespace = strdup(namespace ? namespace : "");
         pod->name = strdup(name ? name : "");
         pod->containers = read_allocation(text_at(annotations, ANNOTATION_ALLOCATION), node);
         pod->index = read_index(text_at(annotations, ANNOTATION_ALIYUN_INDEX));
-        if (pod->uid && pod->space && pod->name)
+        if (pod->uid && pod->namespace && pod->name)
                 return pod;
         pod_free(pod);
         return NULL;
@@ -127,7 +127,7 @@ int pods_put(struct pods *pods, const char *node, const json_t *json)
         if (!pod)
                 return -ENOMEM;
         pods_drop(pods, uid);
-        at = place_of(pods, uid);
+        at = link_of(pods, uid);
         pod->round = pods->round;
         *at = pod;
         return 0;

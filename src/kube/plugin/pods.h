@@ -10,7 +10,7 @@
 
 struct pods_pod {
         struct pods_pod *next;
-        char *uid, *space, *name;
+        char *uid, *namespace, *name;
         json_t *containers; /* of the extender's annotation: what each was given; NULL: none */
         int index;          /* gpushare's: one device for all; -1: none */
         unsigned int round; /* of the last list that had it */

@@ -42,7 +42,7 @@ static const char usage[] =
 
 #define NODE_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-."
 
-struct told {
+struct options {
         const char *unit, *inject, *seats_name;
         unsigned int seats;
         bool is_aliyun, is_preload;
@@ -84,7 +84,7 @@ static int parse_inject(const char *words, struct plugin_ways *ways, struct err 
         return 0;
 }
 
-static int add(struct plugin *plugin, struct plugin_resource resource, struct err *err)
+static int endpoint_add(struct plugin *plugin, struct plugin_resource resource, struct err *err)
 {
         struct endpoint *endpoint = &plugin->endpoints[plugin->n_endpoints++];
         char path[PLUGIN_PATH];
@@ -104,64 +104,64 @@ static int add(struct plugin *plugin, struct plugin_resource resource, struct er
         return 0;
 }
 
-static int add_all(struct plugin *plugin, const struct told *told, struct err *err)
+static int add_endpoints(struct plugin *plugin, const struct options *options, struct err *err)
 {
         bool has_mps = plugin->ways.mps != NULL;
         bytes unit = GIB;
         int r;
 
-        if (told->is_preload &&
-            (told->seats || plugin->ways.is_placed)) /* a lease is of a quota, and of a known device */
+        if (options->is_preload &&
+            (options->seats || plugin->ways.is_placed)) /* a lease is of a quota, and of a known device */
                 return err_say(err, -EINVAL, "--preload goes with neither --placed nor --seats");
         if (*plugin->leases.path != '/' || strlen(plugin->leases.path) > PLUGIN_MOUNT_PATH - 64)
                 return err_say(err, -EINVAL, "--lease-dir %s: a whole path, and a short one", plugin->leases.path);
-        if (told->is_preload)
+        if (options->is_preload)
                 plugin->ways.lease = leases_lease;
-        if (has_mps && !told->seats)
+        if (has_mps && !options->seats)
                 return err_say(err, -EINVAL, "--mps needs --seats");
-        if (told->seats)
-                return add(
-                        plugin,
-                        (struct plugin_resource){ .name = told->seats_name ? told->seats_name : "nvidia.com/gpu.shared",
-                                                  .kind = has_mps ? PLUGIN_MPS : PLUGIN_SEATS,
-                                                  .seats = told->seats },
-                        err);
-        if (told->unit && (bytes_parse(told->unit, 0, &unit) < 0 || unit % MIB))
-                return err_say(err, -EINVAL, "--unit %s: a size of whole MiB", told->unit);
-        r = add(plugin,
-                (struct plugin_resource){ .name = told->is_aliyun ? NAME_ALIYUN_MEMORY : NAME_MEMORY,
-                                          .kind = PLUGIN_MEMORY,
-                                          .is_aliyun = told->is_aliyun,
-                                          .unit = unit },
-                err);
+        if (options->seats)
+                return endpoint_add(plugin,
+                                    (struct plugin_resource){ .name = options->seats_name ? options->seats_name :
+                                                                                            "nvidia.com/gpu.shared",
+                                                              .kind = has_mps ? PLUGIN_MPS : PLUGIN_SEATS,
+                                                              .seats = options->seats },
+                                    err);
+        if (options->unit && (bytes_parse(options->unit, 0, &unit) < 0 || unit % MIB))
+                return err_say(err, -EINVAL, "--unit %s: a size of whole MiB", options->unit);
+        r = endpoint_add(plugin,
+                         (struct plugin_resource){ .name = options->is_aliyun ? NAME_ALIYUN_MEMORY : NAME_MEMORY,
+                                                   .kind = PLUGIN_MEMORY,
+                                                   .is_aliyun = options->is_aliyun,
+                                                   .unit = unit },
+                         err);
         if (r == 0)
-                r = add(plugin,
-                        (struct plugin_resource){ .name = told->is_aliyun ? NAME_ALIYUN_COUNT : NAME_COUNT,
-                                                  .kind = PLUGIN_COUNT },
-                        err);
-        if (r == 0 && !told->is_aliyun && !told->is_preload)
-                r = add(plugin, (struct plugin_resource){ .name = NAME_SHARE, .kind = PLUGIN_SHARE }, err);
+                r = endpoint_add(plugin,
+                                 (struct plugin_resource){ .name = options->is_aliyun ? NAME_ALIYUN_COUNT : NAME_COUNT,
+                                                           .kind = PLUGIN_COUNT },
+                                 err);
+        if (r == 0 && !options->is_aliyun && !options->is_preload)
+                r = endpoint_add(plugin, (struct plugin_resource){ .name = NAME_SHARE, .kind = PLUGIN_SHARE }, err);
         return r;
 }
 
 /* Without --placed the API server is only told, and names pods: where a pod has no account, all else works without. */
 static int find_api(struct plugin *plugin, char url[static API_URL], struct err *err)
 {
-        struct teller *teller = &plugin->teller;
-        bool is_wanted = plugin->ways.is_placed || teller->api.server || access(API_ACCOUNT "/token", R_OK) == 0;
+        struct allocation_reporter *reporter = &plugin->reporter;
+        bool is_wanted = plugin->ways.is_placed || reporter->api.server || access(API_ACCOUNT "/token", R_OK) == 0;
         int r;
 
-        if (!teller->node)
-                teller->node = getenv("NODE_NAME");
+        if (!reporter->node)
+                reporter->node = getenv("NODE_NAME");
         if (!is_wanted)
                 return 0;
-        r = api_find(&teller->api, url, err);
+        r = api_find(&reporter->api, url, err);
         if (r < 0)
                 return plugin->ways.is_placed ? err_while(err, "--placed") : r;
-        if (!teller->node || !*teller->node || strspn(teller->node, NODE_LETTERS) != strlen(teller->node) ||
-            strlen(teller->node) > 253)
+        if (!reporter->node || !*reporter->node || strspn(reporter->node, NODE_LETTERS) != strlen(reporter->node) ||
+            strlen(reporter->node) > 253)
                 return err_say(err, -EINVAL, "which node is this? Give --node NAME, or $NODE_NAME");
-        teller->has_api = true;
+        reporter->has_api = true;
         return 0;
 }
 
@@ -170,23 +170,23 @@ int device_plugin_main(int argc, char **argv)
         struct plugin plugin = { .kubelet = "/var/lib/kubelet/device-plugins",
                                  .leases = { .path = "/run/sublet/leases" },
                                  .say = say };
-        struct told told = { 0 };
+        struct options options = { 0 };
         const struct flag flags[] = {
                 { "dir", 0, FLAG_TEXT, &plugin.dir },
                 { "kubelet", 0, FLAG_TEXT, &plugin.kubelet },
-                { "unit", 0, FLAG_TEXT, &told.unit },
+                { "unit", 0, FLAG_TEXT, &options.unit },
                 { "placed", 0, FLAG_IS, &plugin.ways.is_placed },
-                { "node", 0, FLAG_TEXT, &plugin.teller.node },
-                { "server", 0, FLAG_TEXT, &plugin.teller.api.server },
-                { "token-file", 0, FLAG_TEXT, &plugin.teller.api.token_file },
-                { "ca-file", 0, FLAG_TEXT, &plugin.teller.api.ca_file },
-                { "aliyun", 0, FLAG_IS, &told.is_aliyun },
-                { "inject", 0, FLAG_TEXT, &told.inject },
-                { "preload", 0, FLAG_IS, &told.is_preload },
+                { "node", 0, FLAG_TEXT, &plugin.reporter.node },
+                { "server", 0, FLAG_TEXT, &plugin.reporter.api.server },
+                { "token-file", 0, FLAG_TEXT, &plugin.reporter.api.token_file },
+                { "ca-file", 0, FLAG_TEXT, &plugin.reporter.api.ca_file },
+                { "aliyun", 0, FLAG_IS, &options.is_aliyun },
+                { "inject", 0, FLAG_TEXT, &options.inject },
+                { "preload", 0, FLAG_IS, &options.is_preload },
                 { "lease-dir", 0, FLAG_TEXT, &plugin.leases.path },
-                { "seats", 0, FLAG_COUNT, &told.seats },
+                { "seats", 0, FLAG_COUNT, &options.seats },
                 { "mps", 0, FLAG_TEXT, &plugin.ways.mps },
-                { "seats-name", 0, FLAG_TEXT, &told.seats_name },
+                { "seats-name", 0, FLAG_TEXT, &options.seats_name },
         };
         struct err err = { 0 };
         char url[API_URL];
@@ -196,7 +196,7 @@ int device_plugin_main(int argc, char **argv)
                 return code;
         if (operand < argc)
                 return flags_surplus("device-plugin", argv[operand]);
-        if (parse_inject(told.inject, &plugin.ways, &err) < 0 || add_all(&plugin, &told, &err) < 0 ||
+        if (parse_inject(options.inject, &plugin.ways, &err) < 0 || add_endpoints(&plugin, &options, &err) < 0 ||
             find_api(&plugin, url, &err) < 0) {
                 (void)flags_failed(&err);
                 return VERB_USAGE;

@@ -65,7 +65,7 @@ static bool asks(const json_t *container)
 
 /* ---- patches ----------------------------------------------------------------------------------- */
 
-static void patch(json_t *patches, const char *op, const char *path, json_t *value)
+static void add_patch(json_t *patches, const char *op, const char *path, json_t *value)
 {
         json_t *one = json_pack("{s:s,s:s}", "op", op, "path", path);
 
@@ -101,7 +101,7 @@ static void strip_annotations(const json_t *pod, json_t *patches)
                         continue;
                 escape(key, part, sizeof(part));
                 (void)snprintf(path, sizeof(path), "/metadata/annotations/%s", part);
-                patch(patches, "remove", path, NULL);
+                add_patch(patches, "remove", path, NULL);
         }
 }
 
@@ -113,7 +113,7 @@ static void put_void(const json_t *container, const char *at, json_t *patches)
         char path[PATH];
 
         (void)snprintf(path, sizeof(path), has_list ? "%s/env/-" : "%s/env", at);
-        patch(patches, "add", path, has_list ? variable : json_pack("[o]", variable));
+        add_patch(patches, "add", path, has_list ? variable : json_pack("[o]", variable));
 }
 
 /* From the end: what is removed moves nothing that is still to be named. */
@@ -128,7 +128,7 @@ static void strip_environment(const json_t *container, const char *at, json_t *p
                 if (!name || !is_our_variable(name))
                         continue;
                 (void)snprintf(path, sizeof(path), "%s/env/%zu", at, i);
-                patch(patches, "remove", path, NULL);
+                add_patch(patches, "remove", path, NULL);
         }
 }
 
@@ -141,11 +141,11 @@ static void set_profile(const struct review_settings *settings, const json_t *co
 
         if (json_object_get(container, "securityContext")) {
                 (void)snprintf(path, sizeof(path), "%s/securityContext/seccompProfile", at);
-                patch(patches, "add", path, profile);
+                add_patch(patches, "add", path, profile);
                 return;
         }
         (void)snprintf(path, sizeof(path), "%s/securityContext", at);
-        patch(patches, "add", path, json_pack("{s:o}", "seccompProfile", profile));
+        add_patch(patches, "add", path, json_pack("{s:o}", "seccompProfile", profile));
 }
 
 /* All of them, for what one has open it can hand to another. */
@@ -188,9 +188,9 @@ static void mutate(const struct review_settings *settings, const json_t *pod, js
         if (!rents(pod))
                 return;
         if (settings->scheduler && (!scheduler || !*scheduler || !strcmp(scheduler, "default-scheduler")))
-                patch(patches, "add", "/spec/schedulerName", json_string(settings->scheduler));
+                add_patch(patches, "add", "/spec/schedulerName", json_string(settings->scheduler));
         if (settings->runtime_class && !text_at(spec, "runtimeClassName"))
-                patch(patches, "add", "/spec/runtimeClassName", json_string(settings->runtime_class));
+                add_patch(patches, "add", "/spec/runtimeClassName", json_string(settings->runtime_class));
         mutate_containers(settings, spec, patches);
 }
 
@@ -348,7 +348,8 @@ static bool is_same_written(const json_t *old, const json_t *new, bool (*is_one)
         return true;
 }
 
-static bool judge(const struct review_settings *settings, const json_t *request, bool is_update, char why[static WHY])
+static bool judge_review(const struct review_settings *settings, const json_t *request, bool is_update,
+                         char why[static WHY])
 {
         const json_t *pod = json_object_get(request, "object"), *old = json_object_get(request, "oldObject");
         struct object_pod read;
@@ -414,12 +415,12 @@ static json_t *wrap(const json_t *request, json_t *response)
                          response);
 }
 
-static json_t *refuse(const json_t *request, const char *why)
+static json_t *response_refuse(const json_t *request, const char *why)
 {
         return wrap(request, json_pack("{s:b,s:{s:s,s:i}}", "allowed", 0, "status", "message", why, "code", 403));
 }
 
-static json_t *allow(const json_t *request, json_t *patches)
+static json_t *response_allow(const json_t *request, json_t *patches)
 {
         json_t *response = json_pack("{s:b}", "allowed", 1);
         _cleanup_(freep) char *text = json_array_size(patches) ? json_dumps(patches, JSON_COMPACT) : NULL;
@@ -441,13 +442,14 @@ json_t *review_answer(const struct review_settings *settings, const json_t *revi
         json_t *patches;
 
         if (!json_is_object(pod) || !json_is_object(json_object_get(pod, "metadata")))
-                return refuse(request, "the review has no pod");
+                return response_refuse(request, "the review has no pod");
         if (!is_mutating)
-                return judge(settings, request, is_update, why) ? allow(request, NULL) : refuse(request, why);
+                return judge_review(settings, request, is_update, why) ? response_allow(request, NULL) :
+                                                                         response_refuse(request, why);
         patches = json_array();
         if (!is_update && !is_trusted(settings, request))
                 strip_annotations(pod, patches);
         if (!is_update)
                 mutate(settings, pod, patches);
-        return allow(request, patches);
+        return response_allow(request, patches);
 }

@@ -26,7 +26,7 @@ struct webhook {
         bool is_plain;
 };
 
-static void handle(void *context, const struct server_call *call, struct server_answer *answer)
+static void webhook_handle(void *context, const struct server_call *call, struct server_answer *answer)
 {
         struct webhook *webhook = context;
         bool is_mutating = !strcmp(call->path, "/mutate");
@@ -49,7 +49,7 @@ static void handle(void *context, const struct server_call *call, struct server_
         json_decref(said);
 }
 
-static void each(void *context)
+static void webhook_refresh(void *context)
 {
         struct webhook *webhook = context;
         struct err err = { 0 };
@@ -59,13 +59,13 @@ static void each(void *context)
                 (void)fprintf(stderr, "sublet webhook: %s\n", r < 0 ? err.text : "took the new certificate");
 }
 
-static int run(struct webhook *webhook)
+static int webhook_run(struct webhook *webhook)
 {
         const struct server_settings settings = { .listen = webhook->listen,
                                                   .cert_file = webhook->cert,
                                                   .key_file = webhook->key,
                                                   .bodies = BODIES,
-                                                  .handle = handle,
+                                                  .handle = webhook_handle,
                                                   .context = webhook };
         struct err err = { 0 };
         unsigned int port;
@@ -81,7 +81,7 @@ static int run(struct webhook *webhook)
                 return r == -EINVAL ? 2 : 1;
         }
         (void)fprintf(stderr, "sublet webhook: listening on %s (port %u)\n", webhook->listen, port);
-        server_wait(each, webhook, 2 * NSEC_PER_SEC);
+        server_wait(webhook_refresh, webhook, 2 * NSEC_PER_SEC);
         (void)server_free(webhook->server);
         return 0;
 }
@@ -111,5 +111,5 @@ int webhook_main(int argc, char **argv)
                 (void)fprintf(stderr, "sublet: '%s' is one too many ('sublet webhook --help')\n", argv[operand]);
                 return 2;
         }
-        return run(&webhook);
+        return webhook_run(&webhook);
 }

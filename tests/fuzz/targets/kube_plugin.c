@@ -25,7 +25,7 @@ static const struct plugin_resource resources[] = {
         { .name = "nvidia.com/gpu.shared", .kind = PLUGIN_MPS, .seats = 4 },
 };
 
-static int lease(void *context, const struct plugin_asked *asked, struct plugin_mount ret[static PLUGIN_MOUNTS],
+static int lease(void *context, const struct plugin_lease_request *asked, struct plugin_mount ret[static PLUGIN_MOUNTS],
                  struct err *err)
 {
         (void)context;

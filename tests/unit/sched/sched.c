@@ -2,7 +2,7 @@
  * The scheduler against a simulated device, with a policy that does what the test says: what is under test is that the
  * device is made to follow, and that what it did is told to the right tenant.
  */
-#include "guests.h"
+#include "fake_tenants.h"
 
 #include <pthread.h>
 
@@ -58,12 +58,12 @@ nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns
         return view->now + script.every;
 }
 
-static void say(struct sched *sched, uint64_t id, bool is_off)
+static void say(struct sched *sched, uint64_t id, bool is_disabled)
 {
         _Atomic uint64_t n;
 
         pthread_mutex_lock(&script_lock);
-        script.orders[id].is_off = is_off;
+        script.orders[id].is_disabled = is_disabled;
         n = script.n;
         pthread_mutex_unlock(&script_lock);
         sched_wake(sched);
@@ -85,7 +85,7 @@ static struct sched *start(const struct rig *rig)
 {
         memset(&script, 0, sizeof(script));
         script.every = NSEC_PER_MSEC;
-        return guests_sched(rig, TURNS_POLICY_TURNS);
+        return fake_sched(rig, TURNS_POLICY_TURNS);
 }
 
 /* ---- what it promises ------------------------------------------------------------------------ */
@@ -94,12 +94,12 @@ static void time_is_told_to_whom_it_belongs(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
-        struct guest a, b;
+        struct fake_tenant a, b;
         struct sched_device device;
         nsec used;
 
-        guest_begin(&a, rig, 1);
-        guest_begin(&b, rig, 2);
+        fake_tenant_begin(&a, rig, 1);
+        fake_tenant_begin(&b, rig, 2);
         join(sched, &a);
         join(sched, &b);
         launch(&a, 60000);
@@ -116,38 +116,38 @@ static void time_is_told_to_whom_it_belongs(void **state)
         assert_true(sched_read(sched, &device, NULL, 0) == 0 && device.n_switches > 10 && device.n_lost == 0);
         assert_true(device.has_meter && !device.foreign);
         assert_null(sched_stop(sched));
-        guest_end(&a);
-        guest_end(&b);
+        fake_tenant_end(&a);
+        fake_tenant_end(&b);
 }
 
 static void who_is_off_does_not_run_and_its_control_block_says_so(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
-        struct guest a;
+        struct fake_tenant a;
 
-        guest_begin(&a, rig, 1);
+        fake_tenant_begin(&a, rig, 1);
         join(sched, &a);
         say(sched, 1, true);
-        assert_int_equal(a.control->devices[0].is_off, 1);
+        assert_int_equal(a.control->devices[0].is_disabled, 1);
         launch(&a, 1000);
         assert_int_equal(finish(&a, 50), -ETIMEDOUT);
-        assert_true(row_of(sched, 1).is_off);
+        assert_true(row_of(sched, 1).is_disabled);
         say(sched, 1, false);
         assert_int_equal(finish(&a, 1000), 0);
-        assert_int_equal(a.control->devices[0].is_off, 0);
+        assert_int_equal(a.control->devices[0].is_disabled, 0);
         assert_null(sched_stop(sched));
-        guest_end(&a);
+        fake_tenant_end(&a);
 }
 
 static void what_runs_is_preempted(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
-        struct guest a, b;
+        struct fake_tenant a, b;
 
-        guest_begin(&a, rig, 1);
-        guest_begin(&b, rig, 2);
+        fake_tenant_begin(&a, rig, 1);
+        fake_tenant_begin(&b, rig, 2);
         join(sched, &a);
         join(sched, &b);
         launch(&a, 10000000); /* ten seconds */
@@ -157,19 +157,19 @@ static void what_runs_is_preempted(void **state)
         assert_int_equal(finish(&b, 1000), 0);
         assert_false(row_of(sched, 1).is_resident);
         assert_null(sched_stop(sched));
-        guest_end(&a);
-        guest_end(&b);
+        fake_tenant_end(&a);
+        fake_tenant_end(&b);
 }
 
 static void who_leaves_is_let_on_and_so_are_all_in_the_end(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
-        struct guest a, b;
+        struct fake_tenant a, b;
         nsec used = -1;
 
-        guest_begin(&a, rig, 1);
-        guest_begin(&b, rig, 2);
+        fake_tenant_begin(&a, rig, 1);
+        fake_tenant_begin(&b, rig, 2);
         join(sched, &a);
         join(sched, &b);
         say(sched, 1, true);
@@ -183,9 +183,9 @@ static void who_leaves_is_let_on_and_so_are_all_in_the_end(void **state)
         assert_int_equal(finish(&b, 20), -ETIMEDOUT);
         assert_null(sched_stop(sched));
         assert_int_equal(finish(&b, 1000), 0);
-        assert_int_equal(b.control->devices[0].is_off, 0);
-        guest_end(&a);
-        guest_end(&b);
+        assert_int_equal(b.control->devices[0].is_disabled, 0);
+        fake_tenant_end(&a);
+        fake_tenant_end(&b);
 }
 
 /* A daemon that died had it off, and had counted an hour. */
@@ -193,15 +193,15 @@ static void the_control_block_of_a_dead_daemon_is_taken_up(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
-        struct guest a;
+        struct fake_tenant a;
 
-        guest_begin(&a, rig, 1);
+        fake_tenant_begin(&a, rig, 1);
         a.control->devices[0].used = 3600 * NSEC_PER_SEC;
         say(sched, 1, true);
         join(sched, &a);
         say(sched, 1, true);
         assert_null(sched_stop(sched));
-        a.control->devices[0].is_off = 1;
+        a.control->devices[0].is_disabled = 1;
 
         sched = start(rig);
         join(sched, &a);
@@ -211,17 +211,17 @@ static void the_control_block_of_a_dead_daemon_is_taken_up(void **state)
         assert_in_range(row_of(sched, 1).used, 3600 * NSEC_PER_SEC + 4 * NSEC_PER_MSEC, 3601 * NSEC_PER_SEC);
         assert_true(row_of(sched, 1).granted < 200);
         assert_null(sched_stop(sched));
-        guest_end(&a);
+        fake_tenant_end(&a);
 }
 
 static void an_idle_tenant_that_is_alone_is_not_charged_for_ever(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
-        struct guest a;
+        struct fake_tenant a;
         nsec used;
 
-        guest_begin(&a, rig, 1);
+        fake_tenant_begin(&a, rig, 1);
         join(sched, &a);
         launch(&a, 1000);
         assert_int_equal(finish(&a, 1000), 0);
@@ -237,7 +237,7 @@ static void an_idle_tenant_that_is_alone_is_not_charged_for_ever(void **state)
         (void)usleep(10000);
         assert_true(row_of(sched, 1).used - used >= 598 * NSEC_PER_MSEC);
         assert_null(sched_stop(sched));
-        guest_end(&a);
+        fake_tenant_end(&a);
 }
 
 /* Where launches are seen, idle time is not charged for at all; a long kernel is, to its end. */
@@ -246,9 +246,9 @@ static void idle_time_is_told_from_a_long_kernel(void **state)
         struct rig *rig = *state;
         struct sched *sched = start(rig);
         struct control_device *device;
-        struct guest a;
+        struct fake_tenant a;
 
-        guest_begin(&a, rig, 1);
+        fake_tenant_begin(&a, rig, 1);
         device = &a.control->devices[0];
         device->can_watch = 1;
         join(sched, &a);
@@ -270,16 +270,16 @@ static void idle_time_is_told_from_a_long_kernel(void **state)
         }
         assert_true(row_of(sched, 1).used > 250 * NSEC_PER_MSEC);
         assert_null(sched_stop(sched));
-        guest_end(&a);
+        fake_tenant_end(&a);
 }
 
 static void a_tenant_on_the_device_when_we_start_is_noticed(void **state)
 {
         struct rig *rig = *state;
-        struct guest a;
+        struct fake_tenant a;
         struct sched *sched;
 
-        guest_begin(&a, rig, 1);
+        fake_tenant_begin(&a, rig, 1);
         launch(&a, 500000);
         (void)usleep(10000);
         sched = start(rig);
@@ -288,16 +288,16 @@ static void a_tenant_on_the_device_when_we_start_is_noticed(void **state)
         assert_true(row_of(sched, 1).is_resident);
         assert_in_range(row_of(sched, 1).used, 50 * NSEC_PER_MSEC, 150 * NSEC_PER_MSEC);
         assert_null(sched_stop(sched));
-        guest_end(&a);
+        fake_tenant_end(&a);
 }
 
 static void signs_of_work_reach_the_policy(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
-        struct guest a;
+        struct fake_tenant a;
 
-        guest_begin(&a, rig, 1);
+        fake_tenant_begin(&a, rig, 1);
         join(sched, &a);
         say(sched, 1, true);
         assert_int_equal(seen(1).work, TURNS_WORK_UNKNOWN);
@@ -316,7 +316,7 @@ static void signs_of_work_reach_the_policy(void **state)
         say(sched, 1, true);
         assert_true(seen(1).share == 300 && seen(1).cap == 400 && seen(1).class == TURNS_LATENCY);
         assert_null(sched_stop(sched));
-        guest_end(&a);
+        fake_tenant_end(&a);
 }
 
 static void a_lost_device_is_told_once_and_nothing_hangs(void **state)
@@ -326,9 +326,9 @@ static void a_lost_device_is_told_once_and_nothing_hangs(void **state)
         struct sched_device device;
         struct sched_event events[4];
         struct pollfd poll_fd = { .fd = sched_fd(sched), .events = POLLIN };
-        struct guest a;
+        struct fake_tenant a;
 
-        guest_begin(&a, rig, 1);
+        fake_tenant_begin(&a, rig, 1);
         join(sched, &a);
         say(sched, 1, true);
         rig_order(rig, "lost-gpu=0");
@@ -338,10 +338,10 @@ static void a_lost_device_is_told_once_and_nothing_hangs(void **state)
         assert_int_equal(poll(&poll_fd, 1, 100), 0);
         (void)sched_read(sched, &device, NULL, 0);
         assert_true(device.is_lost);
-        assert_int_equal(a.control->devices[0].is_off, 0);
+        assert_int_equal(a.control->devices[0].is_disabled, 0);
         assert_int_equal(sched_remove(sched, 1, NULL), 0);
         assert_null(sched_stop(sched));
-        guest_end(&a);
+        fake_tenant_end(&a);
 }
 
 static void records_that_are_lost_are_told(void **state)
@@ -349,10 +349,10 @@ static void records_that_are_lost_are_told(void **state)
         struct rig *rig = *state;
         struct sched *sched = start(rig);
         struct sched_event event = { .kind = SCHED_N_EVENTS };
-        struct guest a, b;
+        struct fake_tenant a, b;
 
-        guest_begin(&a, rig, 1);
-        guest_begin(&b, rig, 2);
+        fake_tenant_begin(&a, rig, 1);
+        fake_tenant_begin(&b, rig, 2);
         join(sched, &a);
         join(sched, &b);
         rig_order(rig, "records-ring=1");
@@ -364,8 +364,8 @@ static void records_that_are_lost_are_told(void **state)
         assert_int_equal(event.kind, SCHED_METER_LOST);
         assert_true(event.detail > 0);
         assert_null(sched_stop(sched));
-        guest_end(&a);
-        guest_end(&b);
+        fake_tenant_end(&a);
+        fake_tenant_end(&b);
 }
 
 /* One call for all of them, not one each; and little time of ours. */
@@ -373,7 +373,7 @@ static void two_hundred_tenants_are_cheap(void **state)
 {
         struct rig large, *rig = &large;
         struct sched *sched;
-        static struct guest guests[TENANTS];
+        static struct fake_tenant guests[TENANTS];
         struct sched_device before, after;
 
         (void)state;
@@ -381,9 +381,9 @@ static void two_hundred_tenants_are_cheap(void **state)
         rig_begin(rig, 0);
         sched = start(rig);
         for (uint32_t i = 0; i < TENANTS; i++) {
-                guests[i] = (struct guest){ .rig = *rig, .id = i + 1 };
+                guests[i] = (struct fake_tenant){ .rig = *rig, .id = i + 1 };
                 guests[i].cid = rig_channel(rig, GROUP + 0x1000 + i, CHANNEL + 0x2000 + i);
-                guest_control_block(&guests[i], rig->client);
+                fake_tenant_control_block(&guests[i], rig->client);
                 control_block_channel_drop(guests[i].control, rig->client, CHANNEL);
                 assert_int_equal(control_block_channel_put(guests[i].control,
                                                            &(struct control_channel){ .client = rig->client,
@@ -399,7 +399,7 @@ static void two_hundred_tenants_are_cheap(void **state)
         (void)sched_read(sched, &before, NULL, 0);
         pthread_mutex_lock(&script_lock);
         for (uint64_t i = 2; i <= TENANTS; i++)
-                script.orders[i].is_off = true;
+                script.orders[i].is_disabled = true;
         pthread_mutex_unlock(&script_lock);
         say(sched, 1, false);
         (void)sched_read(sched, &after, NULL, 0);

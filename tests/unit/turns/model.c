@@ -42,7 +42,7 @@ static struct model_tenant *owner(struct model *model, int context)
 
 static bool lives(const struct model *model, const struct model_tenant *tenant)
 {
-        return tenant->comes <= model->now && (!tenant->goes || model->now < tenant->goes);
+        return tenant->begins_at <= model->now && (!tenant->ends_at || model->now < tenant->ends_at);
 }
 
 /* ---- the meter ------------------------------------------------------------------------------- */
@@ -213,10 +213,10 @@ static nsec next_event(struct model *model, nsec until, bool is_contended)
         for (int i = 0; i < model->n_contexts; i++)
                 at = earlier(at, later(model->contexts[i].next, model->now));
         for (int i = 0; i < model->n_tenants; i++) {
-                if (model->tenants[i].comes > model->now)
-                        at = earlier(at, model->tenants[i].comes);
-                if (model->tenants[i].goes > model->now)
-                        at = earlier(at, model->tenants[i].goes);
+                if (model->tenants[i].begins_at > model->now)
+                        at = earlier(at, model->tenants[i].begins_at);
+                if (model->tenants[i].ends_at > model->now)
+                        at = earlier(at, model->tenants[i].ends_at);
         }
         if (model->incoming >= 0)
                 return earlier(at, model->switch_until);
@@ -316,30 +316,30 @@ static struct turns_tenant look_at(struct model *model, int i, nsec until)
         return view;
 }
 
-static void switch_tenant(struct model *model, int tenant, bool is_off)
+static void switch_tenant(struct model *model, int tenant, bool is_disabled)
 {
-        model->tenants[tenant].is_off = is_off;
+        model->tenants[tenant].is_disabled = is_disabled;
         for (int i = 0; i < model->n_contexts; i++)
                 if (model->contexts[i].tenant == tenant)
-                        model->contexts[i].is_on = !is_off;
+                        model->contexts[i].is_on = !is_disabled;
 }
 
 /* One call for all that change in this direction. */
-static void switch_all(struct model *model, const int *who, const struct turns_order *orders, int n, bool is_off)
+static void switch_all(struct model *model, const int *who, const struct turns_order *orders, int n, bool is_disabled)
 {
-        nsec cost = is_off ? OFF_CALL : ON_CALL, n_changed = 0;
+        nsec cost = is_disabled ? OFF_CALL : ON_CALL, n_changed = 0;
 
         for (int i = 0; i < n; i++)
-                n_changed += orders[i].is_off == is_off && model->tenants[who[i]].is_off != is_off;
+                n_changed += orders[i].is_disabled == is_disabled && model->tenants[who[i]].is_disabled != is_disabled;
         if (!n_changed)
                 return;
         model->n_calls++;
         cost = call_cost(model, cost + (n_changed - 1) * CALL_MORE);
-        advance(model, model->now + (is_off ? cost - (OFF_CALL - OFF_EFFECT) : cost));
+        advance(model, model->now + (is_disabled ? cost - (OFF_CALL - OFF_EFFECT) : cost));
         for (int i = 0; i < n; i++)
-                if (orders[i].is_off == is_off && model->tenants[who[i]].is_off != is_off)
-                        switch_tenant(model, who[i], is_off);
-        if (is_off)
+                if (orders[i].is_disabled == is_disabled && model->tenants[who[i]].is_disabled != is_disabled)
+                        switch_tenant(model, who[i], is_disabled);
+        if (is_disabled)
                 advance(model, model->now + (OFF_CALL - OFF_EFFECT));
 }
 
@@ -369,8 +369,8 @@ static nsec decide(struct model *model)
                         model->tenants[who[i]].slice = orders[i].slice;
                         model->slices_set++;
                 }
-        switch_all(model, who, orders, n, model->options.is_off_first);
-        switch_all(model, who, orders, n, !model->options.is_off_first);
+        switch_all(model, who, orders, n, model->options.disables_first);
+        switch_all(model, who, orders, n, !model->options.disables_first);
         return wake;
 }
 
@@ -383,10 +383,10 @@ void model_run(struct model *model)
                 if (model->options.is_rough && !model_below(model, 10))
                         wake = model->now + (wake - model->now) * model_below(model, 1000) / 1000;
                 for (int i = 0; i < model->n_tenants; i++) /* who comes or goes wakes the scheduler */
-                        if (model->tenants[i].comes > model->now)
-                                wake = earlier(wake, model->tenants[i].comes);
-                        else if (model->tenants[i].goes > model->now)
-                                wake = earlier(wake, model->tenants[i].goes);
+                        if (model->tenants[i].begins_at > model->now)
+                                wake = earlier(wake, model->tenants[i].begins_at);
+                        else if (model->tenants[i].ends_at > model->now)
+                                wake = earlier(wake, model->tenants[i].ends_at);
                 advance(model, earlier(later(wake, model->now + 50 * USEC), model->options.length));
         }
 }
@@ -422,7 +422,7 @@ int model_add(struct model *model, struct model_tenant tenant)
                 model->contexts[model->n_contexts++] = (struct model_context){
                         .tenant = i,
                         .is_on = true,
-                        .next = later(tenant.comes, model->now) + model_below(model, 3000) * USEC,
+                        .next = later(tenant.begins_at, model->now) + model_below(model, 3000) * USEC,
                 };
         return i;
 }

@@ -36,8 +36,8 @@ struct model_tenant {
         permille share, cap; /* a cap of 0 means none here */
         enum turns_class class;
         nsec work, gap;
-        nsec comes, goes; /* 0: from the beginning, to the end */
-        int n_contexts;   /* processes; 0: one */
+        nsec begins_at, ends_at; /* 0: from the beginning, to the end */
+        int n_contexts;          /* processes; 0: one */
 
         /* results */
         nsec done;                    /* work */
@@ -52,7 +52,7 @@ struct model_tenant {
         int n_resident;
         nsec started_at, launched_at;
         uint64_t n_starts;
-        bool is_off;
+        bool is_disabled;
         nsec slice;
 };
 
@@ -76,10 +76,10 @@ struct model_options {
         uint64_t seed;
         enum turns_policy policy;
         nsec period, length;
-        nsec meter_delay;  /* how far the records are behind; 0: 0.3 ms */
-        bool has_signal;   /* launches can be seen */
-        bool is_rough;     /* calls take up to a half longer, and one in fifty some milliseconds; calls out of turn */
-        bool is_off_first; /* the next is let on when the one before is off */
+        nsec meter_delay;    /* how far the records are behind; 0: 0.3 ms */
+        bool has_signal;     /* launches can be seen */
+        bool is_rough;       /* calls take up to a half longer, and one in fifty some milliseconds; calls out of turn */
+        bool disables_first; /* the next is let on when the one before is off */
 };
 
 struct model {

@@ -199,7 +199,7 @@ static void a_lent_share_is_back_within_a_period(void **state)
         for (nsec at = 2000; at < 2100; at += 7) {
                 model_init(&model, &turns_seen);
                 deep(400), deep(300);
-                ADD(.kind = DEEP, .share = 300, .comes = at * MSEC);
+                ADD(.kind = DEEP, .share = 300, .begins_at = at * MSEC);
                 model_run(&model);
                 assert_true(model_had(&model, 2, (int)at, 100) > 0);
                 assert_true(model_had(&model, 2, (int)at, 1000) > 285000);
@@ -254,7 +254,7 @@ static void a_cap_of_zero_is_never_on(void **state)
         assert_int_equal(turns_new(&settings, &turns), 0);
         for (; view.now < 3 * SEC; view.now += 10 * MSEC) {
                 turns_next(turns, &view, &order);
-                assert_true(order.is_off);
+                assert_true(order.is_disabled);
         }
         turns_free(turns);
 }
@@ -364,7 +364,7 @@ struct pair {
 /* A millisecond on a device that takes on whoever is on and wants; both in turns if both are. */
 static void tick(struct pair *pair, bool first_wants, bool second_wants)
 {
-        bool can[2] = { first_wants && !pair->orders[0].is_off, second_wants && !pair->orders[1].is_off };
+        bool can[2] = { first_wants && !pair->orders[0].is_disabled, second_wants && !pair->orders[1].is_disabled };
         int who = can[0] && can[1] ? (int)(pair->now / MSEC % 2) : can[0] ? 0 : can[1] ? 1 : -1;
 
         for (int i = 0; i < 2; i++) {
@@ -397,14 +397,14 @@ static void who_is_not_taken_on_in_its_turn_gives_it_back(void **state)
         assert_int_equal(turns_new(&settings, &pair.turns), 0);
         for (int i = 0; i < 2000; i++)
                 tick(&pair, true, true);
-        while (!pair.orders[1].is_off) /* it ceases to want while it is off */
+        while (!pair.orders[1].is_disabled) /* it ceases to want while it is off */
                 tick(&pair, true, true);
         for (int i = 0; i < 1000; i++) {
                 tick(&pair, true, false);
-                n_off += pair.orders[0].is_off;
+                n_off += pair.orders[0].is_disabled;
         }
         assert_in_range(n_off, 0, 15);
-        assert_false(pair.orders[1].is_off);
+        assert_false(pair.orders[1].is_disabled);
         turns_free(pair.turns);
 }
 

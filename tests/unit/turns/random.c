@@ -44,9 +44,9 @@ static void add_random(permille *left)
         if (tenant.kind == ON_OFF)
                 tenant.work += 20 * MSEC;
         if (!model_below(&model, 3))
-                tenant.comes = (1 + model_below(&model, 1500)) * MSEC;
+                tenant.begins_at = (1 + model_below(&model, 1500)) * MSEC;
         if (!model_below(&model, 3))
-                tenant.goes = tenant.comes + (300 + model_below(&model, 2500)) * MSEC;
+                tenant.ends_at = tenant.begins_at + (300 + model_below(&model, 2500)) * MSEC;
         tenant.n_contexts = model_below(&model, 6) ? 1 : 2;
         model_add(&model, tenant);
 }
@@ -74,9 +74,10 @@ static void random_scenario(uint64_t seed, bool is_rough)
 static bool is_calm(int at)
 {
         for (int i = 0; i < model.n_tenants; i++) {
-                int comes = (int)(model.tenants[i].comes / MSEC), goes = (int)(model.tenants[i].goes / MSEC);
+                int begins_at = (int)(model.tenants[i].begins_at / MSEC),
+                    ends_at = (int)(model.tenants[i].ends_at / MSEC);
 
-                if ((comes > at - 400 && comes < at + 1000) || (goes > at - 400 && goes < at + 1000))
+                if ((begins_at > at - 400 && begins_at < at + 1000) || (ends_at > at - 400 && ends_at < at + 1000))
                         return false;
         }
         return at > 400;
@@ -87,10 +88,10 @@ static nsec worst_lack(int tenant, bool in_calm)
 {
         const struct model_tenant *t = &model.tenants[tenant];
         nsec due = (t->cap && t->cap < t->share ? t->cap : t->share) * 1000, worst = 0;
-        int from = (int)(t->comes / MSEC) + 3, to = length_ms();
+        int from = (int)(t->begins_at / MSEC) + 3, to = length_ms();
 
-        if (t->goes && t->goes < model.options.length)
-                to = (int)(t->goes / MSEC);
+        if (t->ends_at && t->ends_at < model.options.length)
+                to = (int)(t->ends_at / MSEC);
         for (int at = from; at + 1000 <= to; at += 5) {
                 nsec lack = due - model_had(&model, tenant, at, 1000);
 
@@ -260,7 +261,7 @@ static void somebody_is_always_on_unless_capped(void **state)
                 }
                 turns_next(turns, &view, orders);
                 for (size_t k = 0; k < view.n_tenants; k++)
-                        n_on += !orders[k].is_off;
+                        n_on += !orders[k].is_disabled;
                 assert_true(n_on > 0);
         }
         turns_free(turns);

@@ -2,7 +2,7 @@
  * Pace and turns together on a simulated device whose steering takes as long as on the real one: shares, caps, and
  * what is lent. What is judged is the work that was done, not what the meter says; so the meter is judged, too.
  */
-#include "guests.h"
+#include "fake_tenants.h"
 
 #include <pthread.h>
 
@@ -16,7 +16,7 @@ enum {
 /* ---- a program that works ---------------------------------------------------------------------- */
 
 struct worker {
-        struct guest guest;
+        struct fake_tenant fake_tenant;
         pthread_t thread;
         size_t depth; /* launches in flight; 1: synchronous */
         uint64_t usec;
@@ -29,13 +29,13 @@ struct worker {
 static void *work(void *context)
 {
         struct worker *worker = context;
-        struct guest *guest = &worker->guest;
+        struct fake_tenant *fake = &worker->fake_tenant;
         uint64_t reached = 0;
 
         while (!worker->is_over) {
-                while (guest->value < reached + worker->depth)
-                        launch(guest, worker->usec);
-                if (sim_gpu_wait(guest->rig.ctl, guest->rig.client, CHANNEL, reached + 1, 20000000, &reached) == 0)
+                while (fake->value < reached + worker->depth)
+                        launch(fake, worker->usec);
+                if (sim_gpu_wait(fake->rig.ctl, fake->rig.client, CHANNEL, reached + 1, 20000000, &reached) == 0)
                         worker->n_done = reached;
         }
         return NULL;
@@ -61,30 +61,30 @@ enum {
 };
 
 /* As rig_channel, and with a ring whose positions can be read. */
-static void guest_begin_with_ring(struct worker *worker, const struct rig *rig, uint64_t id)
+static void fake_tenant_begin_with_ring(struct worker *worker, const struct rig *rig, uint64_t id)
 {
-        struct guest *guest = &worker->guest;
+        struct fake_tenant *fake = &worker->fake_tenant;
         unsigned char params[368] = { 0 }, schedule[3] = { 1 };
 
-        *guest = (struct guest){ .rig = *rig, .id = id };
-        rig_begin(&guest->rig, 0);
-        assert_int_equal(rig_memory(&guest->rig, MEMORY, 2 * MIB), RM_STATUS_OK);
+        *fake = (struct fake_tenant){ .rig = *rig, .id = id };
+        rig_begin(&fake->rig, 0);
+        assert_int_equal(rig_memory(&fake->rig, MEMORY, 2 * MIB), RM_STATUS_OK);
         rm_put32(params, 20, 12, 1);
-        assert_int_equal(rig_alloc(&guest->rig, DEVICE, GROUP, RM_CLASS_GROUP, params), RM_STATUS_OK);
+        assert_int_equal(rig_alloc(&fake->rig, DEVICE, GROUP, RM_CLASS_GROUP, params), RM_STATUS_OK);
         memset(params, 0, sizeof(params));
         rm_put32(params, sizeof(params), 16, RING);
         rm_put32(params, sizeof(params), 32, MEMORY);
         rm_put64(params, sizeof(params), 64, RING_AT);
-        assert_int_equal(rig_alloc(&guest->rig, GROUP, CHANNEL, 0xc86f, params), RM_STATUS_OK);
-        assert_int_equal(rig_control(&guest->rig, GROUP, 0xa06c0101, schedule, sizeof(schedule)), RM_STATUS_OK);
-        guest->cid = rm_get32(params, sizeof(params), 132);
-        worker->ring = (const uint8_t *)rig_map(&guest->rig, MEMORY, 2 * MIB) + RING_AT;
-        guest_control_block(guest, guest->rig.client);
+        assert_int_equal(rig_alloc(&fake->rig, GROUP, CHANNEL, 0xc86f, params), RM_STATUS_OK);
+        assert_int_equal(rig_control(&fake->rig, GROUP, 0xa06c0101, schedule, sizeof(schedule)), RM_STATUS_OK);
+        fake->cid = rm_get32(params, sizeof(params), 132);
+        worker->ring = (const uint8_t *)rig_map(&fake->rig, MEMORY, 2 * MIB) + RING_AT;
+        fake_tenant_control_block(fake, fake->rig.client);
 }
 
 static void look(struct worker *worker)
 {
-        struct control_device *device = &worker->guest.control->devices[0];
+        struct control_device *device = &worker->fake_tenant.control->devices[0];
         uint32_t put = rm_get32(worker->ring, 512, RING_PUT), get = rm_get32(worker->ring, 512, RING_GET);
         nsec now = clock_now();
 
@@ -98,14 +98,14 @@ static void look(struct worker *worker)
 
 static void set_slice(struct worker *worker)
 {
-        struct control_device *device = &worker->guest.control->devices[0];
+        struct control_device *device = &worker->fake_tenant.control->devices[0];
         nsec desired = device->slice;
         uint8_t params[8] = { 0 };
 
         if (device->slice_set == desired)
                 return;
         rm_put64(params, sizeof(params), 0, (uint64_t)(desired ? desired / NSEC_PER_USEC : 2048));
-        (void)rig_control(&worker->guest.rig, GROUP, RM_SET_TIMESLICE, params, sizeof(params));
+        (void)rig_control(&worker->fake_tenant.rig, GROUP, RM_SET_TIMESLICE, params, sizeof(params));
         device->slice_set = desired;
 }
 
@@ -135,7 +135,7 @@ static struct bench *bench_start(struct rig *rig, bool is_watched)
         bench->rig = rig;
         bench->is_watched = is_watched;
         rig_order(rig, "real-time=1");
-        bench->sched = guests_sched(rig, TURNS_POLICY_AUTO);
+        bench->sched = fake_sched(rig, TURNS_POLICY_AUTO);
         assert_int_equal(pthread_create(&bench->shim, NULL, keep, bench), 0);
         return bench;
 }
@@ -147,9 +147,9 @@ static struct worker *bench_join(struct bench *bench, permille share, permille c
 
         worker->depth = depth;
         worker->usec = usec;
-        guest_begin_with_ring(worker, bench->rig, tenant.id);
+        fake_tenant_begin_with_ring(worker, bench->rig, tenant.id);
         bench->n++;
-        tenant.control = worker->guest.control;
+        tenant.control = worker->fake_tenant.control;
         assert_int_equal(sched_add(bench->sched, &tenant), 0);
         if (depth)
                 assert_int_equal(pthread_create(&worker->thread, NULL, work, worker), 0);
@@ -168,7 +168,7 @@ static void bench_stop(struct bench *bench)
         assert_null(sched_stop(bench->sched));
         for (size_t i = 0; i < bench->n; i++) {
                 (void)munmap((void *)(uintptr_t)(bench->workers[i].ring - RING_AT), 2 * MIB);
-                guest_end(&bench->workers[i].guest);
+                fake_tenant_end(&bench->workers[i].fake_tenant);
         }
         free(bench);
 }

@@ -26,11 +26,13 @@ static struct object_pod pod_of(const char *uid, bytes memory)
 
 static char *scores(struct extend *extend, const struct object_pod *pod)
 {
-        static struct question_name names[] = { { "n1", 2 }, { "n2", 2 }, { "n3", 2 } };
-        const struct question question = { .has_pod = true, .pod = *pod, .names = names, .n_names = 3 };
+        json_t *names = json_pack("[s,s,s]", "n1", "n2", "n3");
+        const struct extender_args args = { .has_pod = true, .pod = *pod, .nodes = names };
         size_t size;
+        char *text = extend_prioritize(extend, &args, &size);
 
-        return extend_prioritize(extend, &question, &size);
+        json_decref(names);
+        return text;
 }
 
 static void assert_scores(struct extend *extend, const struct object_pod *pod, int n1, int n2)
@@ -48,7 +50,7 @@ static void what_changes_on_a_node_is_seen_by_the_next_question(void **state)
 {
         struct extend extend = { .cluster.unit = 1 };
         const struct object_pod a = pod_of("a", 20), b = pod_of("b", 40);
-        const struct place place = { 0 };
+        const struct placement placement = { 0 };
 
         (void)state;
         put_node(&extend, "n1", 100);
@@ -57,7 +59,7 @@ static void what_changes_on_a_node_is_seen_by_the_next_question(void **state)
         assert_scores(&extend, &a, 2, 1);
         assert_scores(&extend, &b, 4, 2); /* another shape */
         assert_scores(&extend, &a, 2, 1);
-        assert_int_equal(cluster_assume(&extend.cluster, "a", "n2", &place), 0);
+        assert_int_equal(cluster_assume(&extend.cluster, "a", "n2", &placement), 0);
         assert_scores(&extend, &a, 2, 2); /* a decision */
         assert_scores(&extend, &b, 4, 3);
         cluster_forget(&extend.cluster, "a");
@@ -74,7 +76,7 @@ static void what_changes_on_a_node_is_seen_by_the_next_question(void **state)
 /* FRAGMENT asks what is usually asked for, so a pod that is new changes the scores of nodes where nothing changed. */
 static void the_mix_is_part_of_the_question(void **state)
 {
-        struct extend extend = { .cluster.unit = 1, .policy = PLACE_FRAGMENT };
+        struct extend extend = { .cluster.unit = 1, .policy = PLACEMENT_FRAGMENT };
         const struct object_pod a = pod_of("a", 20), large = pod_of("large", 90);
         char *before, *after;
 

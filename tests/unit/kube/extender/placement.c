@@ -1,4 +1,4 @@
-/* Packing, fragmentation, and that nothing is promised twice: place_pick on literals and on random nodes. */
+/* Packing, fragmentation, and that nothing is promised twice: placement_pick on literals and on random nodes. */
 #include "unit.h"
 
 #include "base/cleanup.h"
@@ -8,141 +8,141 @@
 
 #define NODE(...)                                                                                                      \
         {                                                                                                              \
-                (const struct place_device[]){ __VA_ARGS__ },                                                          \
-                        sizeof((const struct place_device[]){ __VA_ARGS__ }) / sizeof(struct place_device)             \
+                (const struct placement_device[]){ __VA_ARGS__ },                                                      \
+                        sizeof((const struct placement_device[]){ __VA_ARGS__ }) / sizeof(struct placement_device)     \
         }
 #define WANTS(...)                                                                                                     \
         {                                                                                                              \
-                (const struct place_want[]){ __VA_ARGS__ },                                                            \
-                        sizeof((const struct place_want[]){ __VA_ARGS__ }) / sizeof(struct place_want), false          \
+                (const struct placement_want[]){ __VA_ARGS__ },                                                        \
+                        sizeof((const struct placement_want[]){ __VA_ARGS__ }) / sizeof(struct placement_want), false  \
         }
 
 static void the_fullest_device_that_fits_is_taken(void **state)
 {
-        const struct place_node node = NODE({ .total = 80, .used = 0 }, { .total = 80, .used = 60 },
-                                            { .total = 80, .used = 75 }, { .total = 80, .used = 40 });
-        const struct place_request ten = WANTS({ 10, 0 });
-        struct place place;
+        const struct placement_node node = NODE({ .total = 80, .used = 0 }, { .total = 80, .used = 60 },
+                                                { .total = 80, .used = 75 }, { .total = 80, .used = 40 });
+        const struct placement_request ten = WANTS({ 10, 0 });
+        struct placement placement;
 
         (void)state;
-        assert_int_equal(place_pick(&node, &ten, PLACE_BINPACK, NULL, &place), PLACE_OK);
-        assert_int_equal(place.device[0], 1);
-        assert_int_equal(place_pick(&node, &ten, PLACE_SPREAD, NULL, &place), PLACE_OK);
-        assert_int_equal(place.device[0], 0);
+        assert_int_equal(placement_pick(&node, &ten, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 1);
+        assert_int_equal(placement_pick(&node, &ten, PLACEMENT_SPREAD, NULL, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 0);
 }
 
 static void a_sick_device_gets_nothing(void **state)
 {
-        const struct place_node node = NODE({ .total = 80, .is_sick = true }, { .total = 80, .used = 75 });
-        const struct place_request five = WANTS({ 5, 0 }), six = WANTS({ 6, 0 });
-        struct place place;
+        const struct placement_node node = NODE({ .total = 80, .is_unhealthy = true }, { .total = 80, .used = 75 });
+        const struct placement_request five = WANTS({ 5, 0 }), six = WANTS({ 6, 0 });
+        struct placement placement;
 
         (void)state;
-        assert_int_equal(place_pick(&node, &five, PLACE_SPREAD, NULL, &place), PLACE_OK);
-        assert_int_equal(place.device[0], 1);
-        assert_int_equal(place_pick(&node, &six, PLACE_SPREAD, NULL, &place), PLACE_E_FULL);
+        assert_int_equal(placement_pick(&node, &five, PLACEMENT_SPREAD, NULL, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 1);
+        assert_int_equal(placement_pick(&node, &six, PLACEMENT_SPREAD, NULL, &placement), PLACEMENT_E_FULL);
 }
 
 static void a_refusal_says_what_would_help(void **state)
 {
-        const struct place_node none = { NULL, 0 }, node = NODE({ .total = 80, .used = 50, .share_used = 900 },
-                                                                { .total = 80, .used = 70, .share_used = 100 });
-        const struct place_request large = WANTS({ 81, 0 }), full = WANTS({ 31, 0 }), share = WANTS({ 30, 200 }),
-                                   two = WANTS({ 20, 0 }, { 20, 0 }), whole = WANTS({ 1, 1001 });
-        struct place place;
+        const struct placement_node none = { NULL, 0 }, node = NODE({ .total = 80, .used = 50, .share_used = 900 },
+                                                                    { .total = 80, .used = 70, .share_used = 100 });
+        const struct placement_request large = WANTS({ 81, 0 }), full = WANTS({ 31, 0 }), share = WANTS({ 30, 200 }),
+                                       two = WANTS({ 20, 0 }, { 20, 0 }), whole = WANTS({ 1, 1001 });
+        struct placement placement;
 
         (void)state;
-        assert_int_equal(place_pick(&none, &full, PLACE_BINPACK, NULL, &place), PLACE_E_NONE);
-        assert_int_equal(place_pick(&node, &large, PLACE_BINPACK, NULL, &place), PLACE_E_LARGE);
-        assert_int_equal(place_pick(&node, &full, PLACE_BINPACK, NULL, &place), PLACE_E_FULL);
-        assert_int_equal(place_pick(&node, &share, PLACE_BINPACK, NULL, &place), PLACE_E_SHARE);
-        assert_int_equal(place_pick(&node, &two, PLACE_BINPACK, NULL, &place), PLACE_E_TOGETHER);
-        assert_int_equal(place_pick(&node, &whole, PLACE_BINPACK, NULL, &place), PLACE_E_LARGE);
+        assert_int_equal(placement_pick(&none, &full, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_E_NONE);
+        assert_int_equal(placement_pick(&node, &large, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_E_LARGE);
+        assert_int_equal(placement_pick(&node, &full, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_E_FULL);
+        assert_int_equal(placement_pick(&node, &share, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_E_SHARE);
+        assert_int_equal(placement_pick(&node, &two, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_E_TOGETHER);
+        assert_int_equal(placement_pick(&node, &whole, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_E_LARGE);
 }
 
 static void memory_and_time_are_both_promised_whole(void **state)
 {
-        const struct place_node node = NODE({ .total = 80, .share_used = 800 }, { .total = 80, .share_used = 500 });
-        const struct place_request request = WANTS({ 10, 300 });
-        struct place place;
+        const struct placement_node node = NODE({ .total = 80, .share_used = 800 }, { .total = 80, .share_used = 500 });
+        const struct placement_request request = WANTS({ 10, 300 });
+        struct placement placement;
 
         (void)state;
-        assert_int_equal(place_pick(&node, &request, PLACE_BINPACK, NULL, &place), PLACE_OK);
-        assert_int_equal(place.device[0], 1);
+        assert_int_equal(placement_pick(&node, &request, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 1);
 }
 
 /* Greedy best fit puts 30 next to the 50 that is used and then has no 50 left: the search must go back. */
 static void two_containers_are_placed_if_there_is_a_way(void **state)
 {
-        const struct place_node node =
+        const struct placement_node node =
                 NODE({ .total = 80, .used = 30, .share_used = 900 }, { .total = 80, .used = 20, .share_used = 0 });
-        const struct place_request request = WANTS({ 40, 0 }, { 40, 500 });
-        struct place place;
+        const struct placement_request request = WANTS({ 40, 0 }, { 40, 500 });
+        struct placement placement;
 
         (void)state;
-        assert_int_equal(place_pick(&node, &request, PLACE_SPREAD, NULL, &place), PLACE_OK);
-        assert_int_equal(place.device[0], 0);
-        assert_int_equal(place.device[1], 1);
+        assert_int_equal(placement_pick(&node, &request, PLACEMENT_SPREAD, NULL, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 0);
+        assert_int_equal(placement.device[1], 1);
 }
 
 static void gpushare_pods_are_on_one_device(void **state)
 {
-        const struct place_node node = NODE({ .total = 16, .used = 10 }, { .total = 16, .used = 6 });
-        struct place_request request = WANTS({ 5, 0 }, { 5, 0 });
-        struct place place;
+        const struct placement_node node = NODE({ .total = 16, .used = 10 }, { .total = 16, .used = 6 });
+        struct placement_request request = WANTS({ 5, 0 }, { 5, 0 });
+        struct placement placement;
 
         (void)state;
         request.is_together = true;
-        assert_int_equal(place_pick(&node, &request, PLACE_BINPACK, NULL, &place), PLACE_OK);
-        assert_int_equal(place.device[0], 1);
-        assert_int_equal(place.device[1], 1);
-        request = (struct place_request)WANTS({ UINT64_MAX - 1, 0 }, { 5, 0 });
+        assert_int_equal(placement_pick(&node, &request, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 1);
+        assert_int_equal(placement.device[1], 1);
+        request = (struct placement_request)WANTS({ UINT64_MAX - 1, 0 }, { 5, 0 });
         request.is_together = true;
-        assert_int_equal(place_pick(&node, &request, PLACE_BINPACK, NULL, &place), PLACE_E_LARGE);
+        assert_int_equal(placement_pick(&node, &request, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_E_LARGE);
 }
 
 static void containers_of_a_pod_stay_near_each_other(void **state)
 {
-        const struct place_node node =
+        const struct placement_node node =
                 NODE({ .total = 80, .used = 40, .numa = 0 }, { .total = 80, .used = 40, .numa = 1 },
                      { .total = 80, .used = 40, .numa = 0 });
-        const struct place_request request = WANTS({ 40, 0 }, { 40, 0 });
-        struct place place;
+        const struct placement_request request = WANTS({ 40, 0 }, { 40, 0 });
+        struct placement placement;
 
         (void)state;
-        assert_int_equal(place_pick(&node, &request, PLACE_BINPACK, NULL, &place), PLACE_OK);
-        assert_int_equal(place.device[0], 0);
-        assert_int_equal(place.device[1], 2);
+        assert_int_equal(placement_pick(&node, &request, PLACEMENT_BINPACK, NULL, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 0);
+        assert_int_equal(placement.device[1], 2);
 }
 
 /* 24 asked of gaps of 40 and 64, where 40s are usual: 40 would lose its 40, 64 keeps one. */
 static void what_is_usually_asked_for_stays_possible(void **state)
 {
-        const struct place_node node = NODE({ .total = 80, .used = 40 }, { .total = 80, .used = 16 });
-        const struct place_request request = WANTS({ 24, 0 });
-        struct place_mix mix = { 0 };
-        struct place place;
+        const struct placement_node node = NODE({ .total = 80, .used = 40 }, { .total = 80, .used = 16 });
+        const struct placement_request request = WANTS({ 24, 0 });
+        struct placement_mix mix = { 0 };
+        struct placement placement;
 
         (void)state;
         for (int i = 0; i < 8; i++)
-                place_mix_count(&mix, 40);
-        place_mix_count(&mix, 24);
-        assert_int_equal(place_fragment(&mix, 16), 16);
-        assert_int_equal(place_fragment(&mix, 40), 0);
-        assert_int_equal(place_pick(&node, &request, PLACE_FRAGMENT, &mix, &place), PLACE_OK);
-        assert_int_equal(place.device[0], 1);
-        assert_int_equal(place_pick(&node, &request, PLACE_BINPACK, &mix, &place), PLACE_OK);
-        assert_int_equal(place.device[0], 0);
+                placement_mix_count(&mix, 40);
+        placement_mix_count(&mix, 24);
+        assert_int_equal(placement_fragment(&mix, 16), 16);
+        assert_int_equal(placement_fragment(&mix, 40), 0);
+        assert_int_equal(placement_pick(&node, &request, PLACEMENT_FRAGMENT, &mix, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 1);
+        assert_int_equal(placement_pick(&node, &request, PLACEMENT_BINPACK, &mix, &placement), PLACEMENT_OK);
+        assert_int_equal(placement.device[0], 0);
 }
 
 static void a_mix_forgets_and_stays_bounded(void **state)
 {
-        struct place_mix mix = { 0 };
+        struct placement_mix mix = { 0 };
 
         (void)state;
         for (bytes i = 0; i < 100000; i++)
-                place_mix_count(&mix, i < 50000 ? 8 : 9 + i % 64);
-        assert_true(mix.n_sizes <= PLACE_SIZES);
+                placement_mix_count(&mix, i < 50000 ? 8 : 9 + i % 64);
+        assert_true(mix.n_sizes <= PLACEMENT_SIZES);
         assert_true(mix.weight <= 4096);
         for (size_t i = 0; i < mix.n_sizes; i++)
                 assert_true(mix.sizes[i].size != 8 || mix.sizes[i].weight < mix.weight / 2);
@@ -150,21 +150,24 @@ static void a_mix_forgets_and_stays_bounded(void **state)
 
 static void scores_follow_the_policy(void **state)
 {
-        const struct place_node empty = NODE({ .total = 80 }), half = NODE({ .total = 80, .used = 40 });
-        const struct place_node rest = NODE({ .total = 80, .used = 56 });
-        const struct place_request request = WANTS({ 40, 0 }), small = WANTS({ 24, 0 });
-        struct place_mix mix = { 0 };
-        struct place place = { 0 };
+        const struct placement_node empty = NODE({ .total = 80 }), half = NODE({ .total = 80, .used = 40 });
+        const struct placement_node rest = NODE({ .total = 80, .used = 56 });
+        const struct placement_request request = WANTS({ 40, 0 }), small = WANTS({ 24, 0 });
+        struct placement_mix mix = { 0 };
+        struct placement placement = { 0 };
 
         (void)state;
-        assert_int_equal(place_score(&half, &request, PLACE_BINPACK, NULL, &place), 10);
-        assert_int_equal(place_score(&empty, &request, PLACE_BINPACK, NULL, &place), 5);
-        assert_int_equal(place_score(&half, &request, PLACE_SPREAD, NULL, &place), 0);
-        assert_int_equal(place_score(&empty, &request, PLACE_SPREAD, NULL, &place), 5);
-        place_mix_count(&mix, 40);
-        assert_int_equal(place_score(&empty, &request, PLACE_FRAGMENT, &mix, &place), 8); /* loses nothing */
-        assert_int_equal(place_score(&half, &small, PLACE_FRAGMENT, &mix, &place), 4);    /* 16 of 80 become useless */
-        assert_int_equal(place_score(&rest, &small, PLACE_FRAGMENT, &mix, &place), 10);   /* what was useless is used */
+        assert_int_equal(placement_score(&half, &request, PLACEMENT_BINPACK, NULL, &placement), 10);
+        assert_int_equal(placement_score(&empty, &request, PLACEMENT_BINPACK, NULL, &placement), 5);
+        assert_int_equal(placement_score(&half, &request, PLACEMENT_SPREAD, NULL, &placement), 0);
+        assert_int_equal(placement_score(&empty, &request, PLACEMENT_SPREAD, NULL, &placement), 5);
+        placement_mix_count(&mix, 40);
+        assert_int_equal(placement_score(&empty, &request, PLACEMENT_FRAGMENT, &mix, &placement),
+                         8); /* loses nothing */
+        assert_int_equal(placement_score(&half, &small, PLACEMENT_FRAGMENT, &mix, &placement),
+                         4); /* 16 of 80 become useless */
+        assert_int_equal(placement_score(&rest, &small, PLACEMENT_FRAGMENT, &mix, &placement),
+                         10); /* what was useless is used */
 }
 
 static uint64_t dice(uint64_t *seed, uint64_t sides)
@@ -181,33 +184,33 @@ static void nothing_is_promised_twice(void **state)
 
         (void)state;
         for (int round = 0; round < 20000; round++) {
-                struct place_device devices[4], after[4];
-                struct place_want wants[4];
-                struct place_node node = { devices, dice(&seed, 5) };
-                struct place_request request = { wants, 1 + dice(&seed, 4), dice(&seed, 4) == 0 };
-                struct place_mix mix = { 0 };
-                enum place_policy policy = (enum place_policy)dice(&seed, 3);
-                struct place place;
+                struct placement_device devices[4], after[4];
+                struct placement_want wants[4];
+                struct placement_node node = { devices, dice(&seed, 5) };
+                struct placement_request request = { wants, 1 + dice(&seed, 4), dice(&seed, 4) == 0 };
+                struct placement_mix mix = { 0 };
+                enum placement_policy policy = (enum placement_policy)dice(&seed, 3);
+                struct placement placement;
 
                 for (size_t i = 0; i < 4; i++) {
-                        devices[i] = (struct place_device){ 1 + dice(&seed, 40), dice(&seed, 30),
-                                                            (unsigned int)dice(&seed, 1100),
-                                                            (unsigned int)dice(&seed, 2), dice(&seed, 8) == 0 };
-                        wants[i] = (struct place_want){ 1 + dice(&seed, 30), (unsigned int)dice(&seed, 500) };
-                        place_mix_count(&mix, wants[i].memory);
+                        devices[i] = (struct placement_device){ 1 + dice(&seed, 40), dice(&seed, 30),
+                                                                (unsigned int)dice(&seed, 1100),
+                                                                (unsigned int)dice(&seed, 2), dice(&seed, 8) == 0 };
+                        wants[i] = (struct placement_want){ 1 + dice(&seed, 30), (unsigned int)dice(&seed, 500) };
+                        placement_mix_count(&mix, wants[i].memory);
                 }
                 memcpy(after, devices, sizeof(after));
-                if (place_pick(&node, &request, policy, &mix, &place) != PLACE_OK)
+                if (placement_pick(&node, &request, policy, &mix, &placement) != PLACEMENT_OK)
                         continue;
                 placed++;
-                assert_true(place_score(&node, &request, policy, &mix, &place) <= PLACE_SCORE_MAX);
+                assert_true(placement_score(&node, &request, policy, &mix, &placement) <= PLACEMENT_SCORE_MAX);
                 for (size_t i = 0; i < request.n_wants; i++) {
-                        assert_true(place.device[i] < node.n_devices);
-                        after[place.device[i]].used += wants[i].memory;
-                        after[place.device[i]].share_used += wants[i].share;
-                        assert_false(devices[place.device[i]].is_sick);
-                        assert_true(after[place.device[i]].used <= after[place.device[i]].total);
-                        assert_true(after[place.device[i]].share_used <= PLACE_WHOLE || !wants[i].share);
+                        assert_true(placement.device[i] < node.n_devices);
+                        after[placement.device[i]].used += wants[i].memory;
+                        after[placement.device[i]].share_used += wants[i].share;
+                        assert_false(devices[placement.device[i]].is_unhealthy);
+                        assert_true(after[placement.device[i]].used <= after[placement.device[i]].total);
+                        assert_true(after[placement.device[i]].share_used <= PLACEMENT_WHOLE || !wants[i].share);
                 }
         }
         assert_true(placed > 2000);

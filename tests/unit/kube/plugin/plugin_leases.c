@@ -18,7 +18,7 @@ static const char *over(const struct leases_name *list, size_t n, size_t n_rows,
 {
         struct checkpoint_row rows[4];
         struct checkpoint checkpoint = { .rows = rows, .n_rows = n_rows };
-        struct plugin_asked asked = { .resource = MEMORY, .ids = &now, .n_ids = 1 };
+        struct plugin_lease_request asked = { .resource = MEMORY, .ids = &now, .n_ids = 1 };
         static char said[8];
 
         for (size_t i = 0; i < n_rows; i++)
