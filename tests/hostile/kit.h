@@ -38,12 +38,30 @@ uint64_t kit_quota_mib(void); /* QUOTA_MIB; 1024 without it */
 /* "holding mib=N", and waits for a line, the end of stdin, or 60 s. Then the program goes on. */
 void kit_hold(uint64_t mib);
 
+/* In a forked child, however deep: waits until the attack itself has ended, then ends this process. */
+_Noreturn void kit_wait_for_end(void);
+
 /* Prints why, and ends the program: status 3. */
 _Noreturn void kit_cannot(const char *why);
 
 /* Allocates pieces until the first refusal or `most_mib`. What it got, in MiB. The memory is never freed. */
 uint64_t kit_take_device(uint64_t piece_mib, uint64_t most_mib);
 uint64_t kit_take_managed(uint64_t piece_mib, uint64_t most_mib);
+
+/* A descriptor that alone keeps `mib` of video memory: made, exported and released. -1: refused. */
+int kit_export(uint64_t mib);
+
+/* Exports piece after piece; `hide` puts the descriptor where no table of descriptors shows it and returns whether it could, the
+ * descriptor itself is closed. Settles between the pieces. What is hidden in the end, in MiB, at most four quotas. */
+uint64_t kit_hide_exports(bool (*hide)(int fd));
+
+/* The descriptor of UVM that libcuda uses; ends the program if there is none. */
+int kit_uvm(void);
+
+/* Managed ranges by mmap of a descriptor of UVM, moved to the device by a driver call, without libcuda. Also in a forked child. Where
+ * the first one goes is kit_map_at, which moves on. What was mapped, in MiB. */
+extern uint64_t kit_map_at;
+uint64_t kit_map_managed(int uvm, uint64_t piece_mib, uint64_t most_mib);
 
 /* Long enough for the gate's periodic settling to have been done (once a second). */
 void kit_let_it_settle(void);

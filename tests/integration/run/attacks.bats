@@ -65,3 +65,63 @@ stops() {
 @test "managed memory that a child mapped before it executed another program stays charged" {
         stops managed-exec-child
 }
+
+@test "exported memory in flight in a socket stays charged" {
+        stops export-in-socket
+}
+
+@test "exported memory that a poll in progress keeps stays charged" {
+        stops export-in-poll
+}
+
+@test "exported memory that an aio request keeps stays charged" {
+        stops export-in-aio
+}
+
+@test "exported memory registered with an io_uring stays charged" {
+        stops export-in-uring
+}
+
+@test "exported memory that a request of an io_uring keeps stays charged" {
+        stops export-in-uring-poll
+}
+
+@test "exported memory under a number that keeps changing stays charged" {
+        stops export-moving
+}
+
+@test "exported memory of a process that may not be looked at stays charged" {
+        stops export-undumpable
+}
+
+@test "exported memory in a thread's own table stays charged" {
+        stops export-own-table
+}
+
+@test "exported memory in a connection that nobody accepted stays charged" {
+        stops export-unaccepted
+}
+
+@test "exported memory of a child without driver calls stays charged" {
+        stops export-in-child
+}
+
+@test "managed memory of a child that has ended stays charged while the driver keeps it" {
+        stops managed-zombie
+}
+
+@test "managed memory mapped through a thread's own table is charged" {
+        stops managed-own-table
+}
+
+@test "managed memory mapped through a number that changes is charged" {
+        stops managed-swapped
+}
+
+@test "managed memory that is unmapped in part stays charged" {
+        stops managed-partial
+}
+
+@test "managed memory of an ended parent stays charged while the driver keeps it" {
+        stops managed-forked
+}
