@@ -14,7 +14,7 @@
 
 struct device {
         struct start_device start;
-        struct nv_card card;
+        struct nv_device_info info;
         CUcontext primary; /* NULL: not active */
         unsigned int n_retained;
         CUmemoryPool default_pool, graph_pool; /* made on first use */
@@ -45,7 +45,7 @@ void library_wait(pthread_cond_t *condition);
 CUresult library_check(void);
 
 /* library_check, and the thread's context, which must be alive and without a sticky error. */
-CUresult enter(CUcontext *ret);
+CUresult context_enter(CUcontext *ret);
 
 /* NULL: there is no such device. */
 struct device *device_of(CUdevice ordinal);

@@ -26,7 +26,7 @@ static void group_stop(struct group *group, int error)
                 struct channel *channel = channel_of_queue(queue);
 
                 channel->error = error;
-                runlist_set_off(queue, true, now);
+                runlist_set_disabled(queue, true, now);
                 waiters_wake(channel, now);
         }
 }
@@ -36,7 +36,7 @@ static void events_fire(struct gpu *gpu, uint32_t xid)
         struct file *file;
 
         for (size_t i = 0; (file = map_next(&gpu->machine->files, &i)) != NULL;)
-                if (file->hears && file->node == RM_NODE_DEVICE && file->minor == gpu->index)
+                if (file->is_listening && file->node == RM_NODE_DEVICE && file->minor == gpu->index)
                         file_event(file, xid);
 }
 

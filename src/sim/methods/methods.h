@@ -6,7 +6,7 @@
 
 struct method_call {
         struct machine *machine;
-        struct ask *ask;
+        struct request *request;
         struct object *object; /* whose method it is; perhaps the client's top */
         struct gpu *gpu;       /* of the object; NULL: none */
         struct part *params;
@@ -26,7 +26,7 @@ uint32_t method_pci_info(struct method_call *call);
 uint32_t method_active_ids(struct method_call *call);
 uint32_t method_n_subdevices(struct method_call *call);
 uint32_t method_class_list(struct method_call *call);
-uint32_t method_card_info(struct method_call *call);
+uint32_t method_device_info(struct method_call *call);
 uint32_t method_name(struct method_call *call);
 uint32_t method_short_name(struct method_call *call);
 uint32_t method_gpu_id(struct method_call *call);

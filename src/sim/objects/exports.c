@@ -55,7 +55,7 @@ void exports_free(struct exports *exports)
 }
 
 /* handle 0 takes away what is there. */
-static uint32_t put(struct exports *exports, struct client *client, size_t at, uint32_t handle)
+static uint32_t export_put(struct exports *exports, struct client *client, size_t at, uint32_t handle)
 {
         const struct object *object = handle ? handles_get(client, handle) : NULL;
 
@@ -68,7 +68,7 @@ static uint32_t put(struct exports *exports, struct client *client, size_t at, u
         return RM_STATUS_OK;
 }
 
-static uint32_t device_of(struct client *client, uint32_t handle)
+static uint32_t device_index(struct client *client, uint32_t handle)
 {
         const struct object *object = handles_get(client, handle);
 
@@ -76,24 +76,24 @@ static uint32_t device_of(struct client *client, uint32_t handle)
 }
 
 /* type@0 hDevice@4 hParent@8 hObject@12 fd@16 flags@20 */
-uint32_t exports_put_one(struct ask *ask)
+uint32_t exports_put_one(struct request *request)
 {
-        const struct part *params = &ask->segments[0];
+        const struct part *params = &request->segments[0];
         struct exports *exports =
-                exports_of(ask->named, 1, device_of(ask->client, rm_get32(params->data, params->size, 4)));
+                exports_of(request->named, 1, device_index(request->client, rm_get32(params->data, params->size, 4)));
 
-        return exports ? put(exports, ask->client, 0, rm_get32(params->data, params->size, 12)) :
+        return exports ? export_put(exports, request->client, 0, rm_get32(params->data, params->size, 12)) :
                          RM_STATUS_INVALID_ARGUMENT;
 }
 
 /* fd@0 hDevice@4 u16 max@8 metadata[64]@10 objects[512]@76 u16 n@2124 u16 index@2126 */
-uint32_t exports_put(struct ask *ask)
+uint32_t exports_put(struct request *request)
 {
-        const struct part *params = &ask->segments[0];
+        const struct part *params = &request->segments[0];
         uint32_t n = get16(params, 2124), index = get16(params, 2126), status = RM_STATUS_OK;
-        bool is_new = ask->named && !ask->named->exports;
-        struct exports *exports = exports_of(ask->named, get16(params, 8),
-                                             device_of(ask->client, rm_get32(params->data, params->size, 4)));
+        bool is_new = request->named && !request->named->exports;
+        struct exports *exports = exports_of(request->named, get16(params, 8),
+                                             device_index(request->client, rm_get32(params->data, params->size, 4)));
 
         if (!exports)
                 return RM_STATUS_INVALID_ARGUMENT;
@@ -102,15 +102,16 @@ uint32_t exports_put(struct ask *ask)
         if (n > 512 || index + n > exports->n)
                 return STATUS_INVALID_PARAMETER;
         for (size_t i = 0; i < n && status == RM_STATUS_OK; i++)
-                status = put(exports, ask->client, index + i, rm_get32(params->data, params->size, 76 + 4 * i));
+                status = export_put(exports, request->client, index + i,
+                                    rm_get32(params->data, params->size, 76 + 4 * i));
         return status;
 }
 
 /* fd@0 deviceInstance@4 gpuInstanceId@8 u16 max@12 metadata@14 */
-uint32_t exports_info(struct machine *machine, struct ask *ask)
+uint32_t exports_info(struct machine *machine, struct request *request)
 {
-        const struct part *params = &ask->segments[0];
-        const struct exports *exports = ask->named ? ask->named->exports : NULL;
+        const struct part *params = &request->segments[0];
+        const struct exports *exports = request->named ? request->named->exports : NULL;
         bool has_instance = machine->layout.export_info_size > 76;
         size_t max_at = has_instance ? 12 : 8;
 
@@ -126,8 +127,8 @@ uint32_t exports_info(struct machine *machine, struct ask *ask)
 }
 
 /* The memory at an index under a handle of one's own. */
-static uint32_t take(struct client *client, struct memory *memory, uint32_t parent, uint32_t handle,
-                     struct object **ret)
+static uint32_t export_take(struct client *client, struct memory *memory, uint32_t parent, uint32_t handle,
+                            struct object **ret)
 {
         int r = handles_put(client, parent, handle, memory->taken ? RM_CLASS_VIDEO_MEMORY : RM_CLASS_HOST_MEMORY, ret);
 
@@ -140,28 +141,28 @@ static uint32_t take(struct client *client, struct memory *memory, uint32_t pare
 }
 
 /* fd@0 type@4 hDevice@8 hParent@12 hObject@16 */
-uint32_t exports_take_one(struct machine *machine, struct ask *ask)
+uint32_t exports_take_one(struct machine *machine, struct request *request)
 {
-        const struct part *params = &ask->segments[0];
-        const struct exports *exports = ask->named ? ask->named->exports : NULL;
+        const struct part *params = &request->segments[0];
+        const struct exports *exports = request->named ? request->named->exports : NULL;
         struct object *object;
         uint32_t status;
 
         (void)machine;
         if (!exports || !exports->memories[0])
                 return RM_STATUS_INVALID_ARGUMENT;
-        status = take(ask->client, exports->memories[0], rm_get32(params->data, params->size, 12),
-                      rm_get32(params->data, params->size, 16), &object);
+        status = export_take(request->client, exports->memories[0], rm_get32(params->data, params->size, 12),
+                             rm_get32(params->data, params->size, 16), &object);
         if (status == RM_STATUS_OK)
                 rm_put32(params->data, params->size, 16, object->handle);
         return status;
 }
 
 /* fd@0 hParent@4 objects[128]@8 u8 types[128]@520 u16 n@648 u16 index@650. All or none. */
-uint32_t exports_take(struct machine *machine, struct ask *ask)
+uint32_t exports_take(struct machine *machine, struct request *request)
 {
-        const struct part *params = &ask->segments[0];
-        const struct exports *exports = ask->named ? ask->named->exports : NULL;
+        const struct part *params = &request->segments[0];
+        const struct exports *exports = request->named ? request->named->exports : NULL;
         uint32_t n = get16(params, 648), index = get16(params, 650), status = RM_STATUS_OK;
         struct object *taken[IMPORT_MAX] = { NULL };
 
@@ -175,8 +176,8 @@ uint32_t exports_take(struct machine *machine, struct ask *ask)
 
                 params->data[520 + i] = !memory ? 0 : memory->taken ? TYPE_VIDEO : TYPE_HOST;
                 if (memory)
-                        status = handle ? take(ask->client, memory, rm_get32(params->data, params->size, 4), handle,
-                                               &taken[i]) :
+                        status = handle ? export_take(request->client, memory, rm_get32(params->data, params->size, 4),
+                                                      handle, &taken[i]) :
                                           (uint32_t)STATUS_INVALID_PARAMETER;
         }
         for (size_t i = 0; i < n && status != RM_STATUS_OK; i++)

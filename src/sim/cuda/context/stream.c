@@ -4,7 +4,7 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@ CUresult stream_enter(CUstream name, CUstream *ret)
 {
         CUgreenCtx green = green_current();
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -102,7 +102,7 @@ static void run_backlog_entry(CUstream stream, const struct op *op)
         }
 }
 
-static void *worker(void *argument)
+static void *backlog_worker(void *argument)
 {
         LOCKED_LIBRARY;
         CUstream stream = argument;
@@ -139,7 +139,7 @@ static CUresult backlog_append(CUstream stream, const struct op *op)
 
         (void)pthread_attr_init(&attributes);
         (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        stream->has_worker = pthread_create(&thread, &attributes, worker, stream) == 0;
+        stream->has_worker = pthread_create(&thread, &attributes, backlog_worker, stream) == 0;
         (void)pthread_attr_destroy(&attributes);
         return stream->has_worker ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
@@ -183,7 +183,7 @@ static CUresult take_priority_memory(CUcontext context)
 
         if (r != CUDA_SUCCESS)
                 return r;
-        base = place_take(memory->size, PLACE_GRANULE);
+        base = addresses_reserve(memory->size, ADDRESS_GRANULE);
         r = base ? mapping_new(memory, base, memory->size, 0, true, &context->priority) : CUDA_ERROR_OUT_OF_MEMORY;
         (void)memory_unref(memory);
         return r;
@@ -222,7 +222,7 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         return r == CUDA_SUCCESS ? stream_new(context, green_current(), flags, priority, stream) : r;
 }

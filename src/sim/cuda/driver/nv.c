@@ -75,12 +75,12 @@ int nv_device_open(const struct nv *nv, uint32_t minor)
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-static bool is_used(const struct nv *nv, uint32_t number)
+static bool handle_is_used(const struct nv *nv, uint32_t number)
 {
         return number / 64 < nv->n_words && (nv->used[number / 64] >> number % 64 & 1);
 }
 
-static int grow(struct nv *nv, uint32_t last)
+static int handles_grow(struct nv *nv, uint32_t last)
 {
         size_t n = last / 64 + 1;
         uint64_t *used;
@@ -105,14 +105,14 @@ uint32_t nv_handles_take(struct nv *nv, uint32_t n)
         for (uint32_t i = 1; have < n; i++) {
                 while (have == 0 && i % 64 == 0 && i / 64 < nv->n_words && nv->used[i / 64] == UINT64_MAX)
                         i += 64;
-                if (is_used(nv, i)) {
+                if (handle_is_used(nv, i)) {
                         have = 0;
                         continue;
                 }
                 if (have++ == 0)
                         first = i;
         }
-        if (grow(nv, first + n - 1) < 0)
+        if (handles_grow(nv, first + n - 1) < 0)
                 return 0;
         for (uint32_t i = first; i < first + n; i++)
                 nv->used[i / 64] |= 1ull << i % 64;
@@ -153,15 +153,15 @@ uint32_t nv_ioctl(int fd, uint32_t nr, void *block, uint32_t size, uint32_t stat
         return status_at == UINT32_MAX ? RM_STATUS_OK : rm_get32(block, size, status_at);
 }
 
-uint32_t nv_cards(const struct nv *nv, struct nv_card ret[static NV_CARDS], uint32_t *ret_n)
+uint32_t nv_devices(const struct nv *nv, struct nv_device_info ret[static NV_DEVICES], uint32_t *ret_n)
 {
-        uint8_t block[NV_CARDS * CARD_SIZE] = { 0 };
+        uint8_t block[NV_DEVICES * CARD_SIZE] = { 0 };
         uint32_t status = nv_ioctl(nv->ctl, RM_NR_CARD_INFO, block, sizeof(block), UINT32_MAX), n = 0;
 
         for (uint32_t at = 0; status == RM_STATUS_OK && at < sizeof(block); at += CARD_SIZE) {
                 if (!(rm_get32(block, sizeof(block), at) & 1)) /* not valid */
                         continue;
-                ret[n++] = (struct nv_card){
+                ret[n++] = (struct nv_device_info){
                         .domain = rm_get32(block, sizeof(block), at + 4),
                         .bus = block[at + 8],
                         .slot = block[at + 9],

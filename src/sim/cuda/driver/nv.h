@@ -48,15 +48,15 @@ void nv_handle_give(struct nv *nv, uint32_t handle);
 uint32_t nv_ioctl(int fd, uint32_t nr, void *block, uint32_t size, uint32_t status_at);
 
 /* CARD_INFO: the cards of the machine, whoever may use them. */
-struct nv_card {
+struct nv_device_info {
         uint32_t gpu_id, minor, domain;
         uint8_t bus, slot;
         uint16_t vendor_id, device_id;
 };
 enum {
-        NV_CARDS = 32,
+        NV_DEVICES = 32,
 };
-uint32_t nv_cards(const struct nv *nv, struct nv_card ret[static NV_CARDS], uint32_t *ret_n);
+uint32_t nv_devices(const struct nv *nv, struct nv_device_info ret[static NV_DEVICES], uint32_t *ret_n);
 
 /* ALLOC. object 0 with class 0: a new client, which becomes nv->client. `on`: the descriptor, -1:
  * ctl. */

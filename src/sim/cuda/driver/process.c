@@ -16,7 +16,7 @@ static uint32_t ask_system(const struct nv *nv, struct start_process *ret)
         status = nv_ioctl(nv->ctl, RM_NR_SYS_PARAMS, params, sizeof(params), UINT32_MAX);
         if (status != RM_STATUS_OK)
                 return status;
-        return nv_cards(nv, ret->card, &ret->n_cards);
+        return nv_devices(nv, ret->devices, &ret->n_devices);
 }
 
 /* A client of its own, only to compare the library's version with the driver's. */
@@ -78,12 +78,12 @@ static uint32_t open_uvm(struct nv *nv)
         return status == RM_STATUS_OK ? nv_uvm(nv, 39, block, 4) : status;
 }
 
-static uint32_t probe(struct nv *nv, struct start_process *ret)
+static uint32_t devices_probe(struct nv *nv, struct start_process *ret)
 {
         uint8_t params[4096] = { 0 };
         uint32_t status = nv_control(nv, nv->client, RM_GET_PROBED_IDS, params, 384), n = 0;
 
-        while (status == RM_STATUS_OK && n < NV_CARDS && rm_get32(params, 384, 4 * n) != UINT32_MAX) {
+        while (status == RM_STATUS_OK && n < NV_DEVICES && rm_get32(params, 384, 4 * n) != UINT32_MAX) {
                 ret->probed[n] = rm_get32(params, 384, 4 * n);
                 n++;
         }
@@ -101,13 +101,13 @@ static uint32_t probe(struct nv *nv, struct start_process *ret)
 }
 
 /* A look whether the device nodes are there for us; the descriptor stays open. */
-static void look_at_node(const struct start_process *process)
+static void node_open_check(const struct start_process *process)
 {
         char path[32];
 
-        if (!process->n_cards)
+        if (!process->n_devices)
                 return;
-        (void)snprintf(path, sizeof(path), "/dev/nvidia%u", process->card[0].minor);
+        (void)snprintf(path, sizeof(path), "/dev/nvidia%u", process->devices[0].minor);
         (void)nv_node_open(path);
 }
 
@@ -135,9 +135,9 @@ uint32_t start_process(struct nv *nv, struct start_process *ret)
         if (status == RM_STATUS_OK)
                 status = open_uvm(nv);
         if (status == RM_STATUS_OK)
-                status = probe(nv, ret);
+                status = devices_probe(nv, ret);
         if (status == RM_STATUS_OK)
-                look_at_node(ret);
+                node_open_check(ret);
         memset(params, 0, sizeof(params));
         if (status == RM_STATUS_OK)
                 status = nv_control(nv, object, 0xcb330101, params, 6);

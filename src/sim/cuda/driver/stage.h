@@ -63,7 +63,7 @@ struct step {
         uint32_t (*play)(const struct stage *stage, const struct step *step);
         uint32_t n, parent, number, size;
         uint32_t attr, attr2;
-        uint64_t place;
+        uint64_t address;
         struct word words[N_WORDS + 1]; /* value 0 ends them */
 };
 

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -59,19 +59,19 @@ static void put_words(const struct stage *stage, const struct step *step, void *
         }
 }
 
-static uint64_t base_of(const struct stage *stage, uint64_t place, uint64_t size)
+static uint64_t base_of(const struct stage *stage, uint64_t address, uint64_t size)
 {
         const struct start_context *c = stage->context;
 
-        switch (place & STRETCH) {
+        switch (address & STRETCH) {
         case LOW(0):
-                return c->low + (place & ~STRETCH);
+                return c->low + (address & ~STRETCH);
         case FAR(0):
-                return c->far + (place & ~STRETCH);
+                return c->far + (address & ~STRETCH);
         case NEAR(0):
-                return c->near + (place & ~STRETCH);
+                return c->near + (address & ~STRETCH);
         default:
-                return place_take(size, PLACE_GRANULE);
+                return addresses_reserve(size, ADDRESS_GRANULE);
         }
 }
 
@@ -252,14 +252,14 @@ uint32_t play_video(const struct stage *stage, const struct step *step)
                 .flags = 0x1c101,
                 .attr = 0x18000000 | step->attr,
                 .size = step->size,
-                .align = PLACE_GRANULE,
+                .align = ADDRESS_GRANULE,
         };
         uint64_t base;
         uint32_t status = make_memory(stage, step, &memory);
 
         if (status != RM_STATUS_OK)
                 return status;
-        base = base_of(stage, step->place, memory.size);
+        base = base_of(stage, step->address, memory.size);
         return base ? map_piece(stage, step->n, base, memory.size) : NV_LOST;
 }
 
@@ -273,7 +273,7 @@ uint32_t play_ring(const struct stage *stage, const struct step *step)
                 .flags = 0x1c101,
                 .attr = 0x18000000,
                 .size = step->size,
-                .align = PLACE_GRANULE,
+                .align = ADDRESS_GRANULE,
         };
         char node[32];
         struct nv_mapping mapping = {
@@ -284,7 +284,7 @@ uint32_t play_ring(const struct stage *stage, const struct step *step)
                 .node = node,
                 .prot = PROT_READ | PROT_WRITE,
         };
-        uint64_t base = base_of(stage, step->place, step->size);
+        uint64_t base = base_of(stage, step->address, step->size);
         uint8_t block[40] = { 0 };
         uint32_t status = make_memory(stage, step, &memory);
 
@@ -328,7 +328,7 @@ uint32_t play_host(const struct stage *stage, const struct step *step)
                 .node = "/dev/nvidiactl",
                 .prot = PROT_READ | PROT_WRITE,
         };
-        uint64_t base = base_of(stage, step->place, step->size);
+        uint64_t base = base_of(stage, step->address, step->size);
         uint32_t status = make_memory(stage, step, &memory);
 
         if (status != RM_STATUS_OK)
@@ -341,8 +341,8 @@ uint32_t play_host(const struct stage *stage, const struct step *step)
 
 uint32_t play_pinned(const struct stage *stage, const struct step *step)
 {
-        uint64_t base = base_of(stage, step->place, step->size);
-        void *pages = place_fill(base, step->size);
+        uint64_t base = base_of(stage, step->address, step->size);
+        void *pages = addresses_back(base, step->size);
         uint32_t status;
 
         if (!pages)
@@ -549,7 +549,7 @@ uint32_t play_semaphores(const struct stage *stage, const struct step *step)
 {
         uint8_t block[PARAMS_MAX] = { 0 };
         uint32_t size = stage->nv->layout.uvm_pool_size, status;
-        uint64_t base = base_of(stage, step->place, step->size);
+        uint64_t base = base_of(stage, step->address, step->size);
 
         rm_put64(block, size, 0, base);
         rm_put64(block, size, 8, step->size);
@@ -572,7 +572,7 @@ uint32_t play_parallelism(const struct stage *stage, const struct step *step)
         uint8_t block[40] = { 0 };
         uint32_t status;
 
-        rm_put64(block, sizeof(block), 0, base_of(stage, step->place, step->size));
+        rm_put64(block, sizeof(block), 0, base_of(stage, step->address, step->size));
         rm_put64(block, sizeof(block), 8, step->size);
         memcpy(block + 16, stage->device->uuid, 16);
         status = nv_uvm(stage->nv, 65, block, 32);

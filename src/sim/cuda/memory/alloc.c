@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 
 #include <string.h>
 
@@ -42,7 +42,7 @@ static CUresult map_large(CUcontext context, uint64_t bytes, struct mapping **re
                 r = memory_video(context->device, bytes, ATTR_LINEAR, &memory);
         if (r != CUDA_SUCCESS)
                 return r;
-        base = place_take(memory->size, PLACE_GRANULE);
+        base = addresses_reserve(memory->size, ADDRESS_GRANULE);
         if (!base) {
                 (void)memory_unref(memory);
                 return CUDA_ERROR_OUT_OF_MEMORY;
@@ -54,7 +54,7 @@ static CUresult map_large(CUcontext context, uint64_t bytes, struct mapping **re
                         p2p_unregister(memory);
         }
         if (r != CUDA_SUCCESS)
-                place_give(base, memory->size);
+                addresses_release(base, memory->size);
         (void)memory_unref(memory); /* the mapping has its own reference */
         return r;
 }
@@ -66,7 +66,7 @@ static void unmap_large(CUcontext context, struct mapping *mapping)
         (void)context;
         p2p_unregister(mapping->memory);
         (void)mapping_free(mapping);
-        place_give(base, size);
+        addresses_release(base, size);
 }
 
 static CUresult make_chunk(CUcontext context, struct mapping **ret)
@@ -113,7 +113,7 @@ static CUresult alloc_large(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
         return CUDA_SUCCESS;
 }
 
-static CUresult alloc(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
+static CUresult allocate(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
 {
         return bytes <= CHUNK_LARGEST ? alloc_small(context, bytes, ret) : alloc_large(context, bytes, ret);
 }
@@ -122,13 +122,13 @@ CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!at || !bytes)
                 return CUDA_ERROR_INVALID_VALUE;
-        return alloc(context, bytes, at);
+        return allocate(context, bytes, at);
 }
 
 /* Rows padded to 512 bytes: recorded for rows of 4000. */
@@ -136,7 +136,7 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
         uint64_t row = round_up(width, CHUNK_PIECE);
 
         if (r != CUDA_SUCCESS)
@@ -145,7 +145,7 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width
                 return CUDA_ERROR_INVALID_VALUE;
         if (row > UINT64_MAX / height)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        r = alloc(context, row * height, at);
+        r = allocate(context, row * height, at);
         if (r == CUDA_SUCCESS)
                 *pitch = row;
         return r;
@@ -156,7 +156,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr at)
         LOCKED_LIBRARY;
         struct allocation *allocation;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -185,7 +185,7 @@ CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
         static const uint32_t index[] = { RM_FB_HEAP_FREE, RM_FB_HEAP_SIZE, RM_FB_TAX };
         uint32_t kib[ARRAY_SIZE(index)], status;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "rm/numbers.h"
 #include "sim/cuda/memory/managed.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 #include "sim/cuda/memory/pool.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static void large_end(struct allocation *allocation)
 
         p2p_unregister(mapping->memory);
         allocation->mapping = mapping_free(mapping);
-        place_give(base, size);
+        addresses_release(base, size);
 }
 
 CUresult allocation_end(struct allocation *allocation)
@@ -89,7 +89,7 @@ CUresult allocation_end(struct allocation *allocation)
                         break;
                 }
                 (void)mapping_free(mapping);
-                place_give(base, size);
+                addresses_release(base, size);
                 break;
         case ALLOCATION_VIRTUAL: /* ends with cuMemUnmap */
                 return CUDA_ERROR_INVALID_VALUE;

@@ -9,7 +9,7 @@
 #include "sim/cuda/memory/array.h"
 
 #include "base/cleanup.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 #include "sim/cuda/context/stream.h"
 
 #include <stdlib.h>
@@ -71,10 +71,10 @@ static CUresult map_own(struct device *device, uint64_t size, struct mapping **r
 
         if (r != CUDA_SUCCESS)
                 return r;
-        base = place_take(memory->size, PLACE_GRANULE);
+        base = addresses_reserve(memory->size, ADDRESS_GRANULE);
         r = base ? mapping_new(memory, base, memory->size, 0, true, ret) : CUDA_ERROR_OUT_OF_MEMORY;
         if (r != CUDA_SUCCESS)
-                place_give(base, memory->size);
+                addresses_release(base, memory->size);
         (void)memory_unref(memory);
         return r;
 }
@@ -85,7 +85,7 @@ static void unmap_own(CUcontext context, struct mapping *mapping)
 
         (void)context;
         (void)mapping_free(mapping);
-        place_give(base, size);
+        addresses_release(base, size);
 }
 
 static CUresult make_chunk(CUcontext context, struct mapping **ret)
@@ -140,7 +140,7 @@ CUresult CUDAAPI cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTO
         LOCKED_LIBRARY;
         _cleanup_(freep) CUarray made = NULL;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
         uint64_t size;
 
         if (r != CUDA_SUCCESS)
@@ -177,7 +177,7 @@ CUresult CUDAAPI cuArrayDestroy(CUarray array)
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -199,7 +199,7 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap, const CUDA_ARR
         LOCKED_LIBRARY;
         _cleanup_(freep) CUmipmappedArray made = NULL;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
         uint64_t size = 0;
 
         if (r != CUDA_SUCCESS)
@@ -254,7 +254,7 @@ CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray mipmap)
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;

@@ -18,7 +18,7 @@ enum {
         REGISTER_FLAGS = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY,
 };
 
-static CUresult pin(CUcontext context, void *pages, uint64_t size, struct mapping **ret)
+static CUresult pages_pin(CUcontext context, void *pages, uint64_t size, struct mapping **ret)
 {
         struct memory *memory;
         CUresult r = memory_pinned(context->device, pages, size, PIN_FLAGS, &memory);
@@ -53,7 +53,7 @@ static CUresult pages_pinned(CUcontext context, uint64_t size, struct mapping **
 
         if (!pages)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        r = pin(context, pages, size, ret);
+        r = pages_pin(context, pages, size, ret);
         if (r != CUDA_SUCCESS)
                 (void)munmap(pages, size);
         return r;
@@ -112,7 +112,7 @@ CUresult CUDAAPI cuMemHostAlloc(void **at, size_t bytes, unsigned int flags)
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -131,7 +131,7 @@ CUresult CUDAAPI cuMemFreeHost(void *at)
         LOCKED_LIBRARY;
         struct allocation *allocation;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -163,7 +163,7 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *at, uns
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -180,7 +180,7 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags
         struct allocation *allocation;
         struct mapping *mapping;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -188,7 +188,7 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags
                 return CUDA_ERROR_INVALID_VALUE;
         if (allocation_at((uintptr_t)at))
                 return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-        r = pin(context, (void *)(uintptr_t)base, round_up((uintptr_t)at + bytes, page) - base, &mapping);
+        r = pages_pin(context, (void *)(uintptr_t)base, round_up((uintptr_t)at + bytes, page) - base, &mapping);
         if (r != CUDA_SUCCESS)
                 return r;
         r = allocation_new(context, ALLOCATION_REGISTERED, (uintptr_t)at, bytes, &allocation);
@@ -205,7 +205,7 @@ CUresult CUDAAPI cuMemHostUnregister(void *at)
         LOCKED_LIBRARY;
         struct allocation *allocation;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;

@@ -6,7 +6,7 @@
 #include "sim/cuda/memory/memory.h"
 
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr at)
         const struct memory *memory;
         struct ticket ticket;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
         uint32_t status;
 
         if (r != CUDA_SUCCESS)
@@ -100,7 +100,7 @@ CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *at, CUipcMemHandle handle, u
         struct device *device;
         struct ticket ticket;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
         uint64_t base;
 
         if (r != CUDA_SUCCESS)
@@ -123,13 +123,13 @@ CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *at, CUipcMemHandle handle, u
         r = open_memory(device, &ticket, &memory);
         if (r != CUDA_SUCCESS)
                 return r;
-        base = place_take_at(ticket.base, memory->size);
+        base = addresses_reserve_at(ticket.base, memory->size);
         r = base ? mapping_new(memory, base, memory->size, 0, true, &mapping) : CUDA_ERROR_OUT_OF_MEMORY;
         if (r == CUDA_SUCCESS)
                 r = allocation_new(context, ALLOCATION_IPC, base, memory->size, &allocation);
         if (r != CUDA_SUCCESS) {
                 (void)mapping_free(mapping);
-                place_give(base, memory->size);
+                addresses_release(base, memory->size);
         }
         (void)memory_unref(memory);
         if (r != CUDA_SUCCESS)
@@ -147,7 +147,7 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr at)
         LOCKED_LIBRARY;
         struct allocation *allocation;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;

@@ -6,7 +6,7 @@
 #include "sim/cuda/memory/managed.h"
 
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 #include "sim/cuda/context/stream.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static CUresult map_managed(CUcontext context, uint64_t size, struct mapping **r
 {
         const struct nv *nv = &library.nv;
         struct memory *memory = NULL;
-        uint64_t base = place_take(size, PLACE_GRANULE);
+        uint64_t base = addresses_reserve(size, ADDRESS_GRANULE);
         void *at;
         uint32_t status;
         CUresult r;
@@ -72,7 +72,7 @@ static CUresult map_managed(CUcontext context, uint64_t size, struct mapping **r
         at = mmap((void *)(uintptr_t)base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, nv->uvm, (off_t)base);
         if (at == MAP_FAILED) {
                 r = result_of_mmap(errno);
-                place_give(base, size);
+                addresses_release(base, size);
                 return r;
         }
         status = nv_uvm_range(nv, VALIDATE_RANGE, base, size);
@@ -133,7 +133,7 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *at, size_t bytes, unsigned int f
         struct mapping *mapping = NULL;
         struct chunk *chunk = NULL;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
         uint64_t base = 0, size;
 
         if (r != CUDA_SUCCESS)
@@ -189,7 +189,7 @@ CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr at, size_t bytes, CUmem_advise advic
         const uint8_t *uuid = uuid_of(location);
         uint8_t block[40] = { 0 };
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r == CUDA_SUCCESS)
                 r = managed_at(at, bytes);

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 #include "sim/client/doorbell.h"
 
 #include <stdlib.h>
@@ -49,7 +49,7 @@ CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struc
                 .flags = 0x1c101,
                 .attr = attr,
                 .size = size,
-                .align = PLACE_GRANULE,
+                .align = ADDRESS_GRANULE,
         };
         uint32_t handle = nv_handle_take(nv), status;
 
@@ -153,7 +153,7 @@ uint8_t *memory_bytes(struct memory *memory)
 
 /* ---- mappings -------------------------------------------------------------------------------- */
 
-static CUresult map(struct mapping *mapping)
+static CUresult mapping_map(struct mapping *mapping)
 {
         const struct memory *memory = mapping->memory;
         const struct nv *nv = &library.nv;
@@ -170,7 +170,7 @@ static CUresult map(struct mapping *mapping)
         return result_of(status);
 }
 
-static void unmap(const struct mapping *mapping)
+static void mapping_unmap(const struct mapping *mapping)
 {
         uint64_t base = mapping->span.base, size = mapping->span.size;
 
@@ -196,7 +196,7 @@ CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64
                 return CUDA_ERROR_OUT_OF_MEMORY;
         if (memory->handle) {
                 mapping->handle = nv_handle_take(&library.nv);
-                r = map(mapping);
+                r = mapping_map(mapping);
         }
         if (r != CUDA_SUCCESS) {
                 nv_handle_give(&library.nv, mapping->handle);
@@ -213,7 +213,7 @@ struct mapping *mapping_free(struct mapping *mapping)
         if (!mapping)
                 return NULL;
         spans_take(&mappings, &mapping->span);
-        unmap(mapping);
+        mapping_unmap(mapping);
         (void)memory_unref(mapping->memory);
         free(mapping);
         return NULL;

@@ -185,7 +185,7 @@ CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *set)
                                                                                        CUDA_ERROR_INVALID_VALUE;
 }
 
-static void fill(uint8_t *bytes, uint64_t n, unsigned int value, unsigned int element)
+static void words_fill(uint8_t *bytes, uint64_t n, unsigned int value, unsigned int element)
 {
         if (element == 1) {
                 memset(bytes, (int)(value & 0xff), n);
@@ -207,7 +207,7 @@ CUresult set_bytes(const CUDA_MEMSET_NODE_PARAMS *set)
                         if (!bytes)
                                 return CUDA_ERROR_INVALID_VALUE;
                         m = have < n ? have : n;
-                        fill(bytes, m, set->value, set->elementSize);
+                        words_fill(bytes, m, set->value, set->elementSize);
                         at += m;
                         n -= m;
                 }
