@@ -22,12 +22,12 @@ struct memory {
 struct node {
         struct ledger_object name; /* parent and device as resolved when it was put */
         uint32_t owner;            /* of a client */
-        bool is_doomed;
+        bool is_marked;
         struct node *parent;
         struct list children, siblings;
         struct list dependents; /* dependencies on this node */
         struct list needs;      /* its own dependencies */
-        struct node *next_doomed;
+        struct node *next_marked;
         struct memory *memory; /* NULL: an object that holds none */
 };
 

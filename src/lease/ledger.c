@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct doomed {
+struct marked {
         struct node *first, **end;
 };
 
@@ -43,14 +43,14 @@ size_t ledger_count(const struct ledger *ledger, uint32_t class_number)
 
 /* Dooming and burying. */
 
-static void doom(struct doomed *doomed, struct node *node)
+static void mark(struct marked *marked, struct node *node)
 {
-        if (node->is_doomed)
+        if (node->is_marked)
                 return;
-        node->is_doomed = true;
+        node->is_marked = true;
         list_take(&node->siblings);
-        *doomed->end = node;
-        doomed->end = &node->next_doomed;
+        *marked->end = node;
+        marked->end = &node->next_marked;
 }
 
 static void dependency_free(struct dependency *dependency)
@@ -61,20 +61,20 @@ static void dependency_free(struct dependency *dependency)
 }
 
 /* L2 */
-static void doom_what_goes_with(struct doomed *doomed, struct node *node)
+static void mark_children(struct marked *marked, struct node *node)
 {
         while (!list_is_empty(&node->children))
-                doom(doomed, OWNER_OF(node->children.next, struct node, siblings));
+                mark(marked, OWNER_OF(node->children.next, struct node, siblings));
         while (!list_is_empty(&node->dependents)) {
                 struct dependency *dependency = OWNER_OF(node->dependents.next, struct dependency, dependents);
                 struct node *dependent = dependency->node;
 
                 dependency_free(dependency);
-                doom(doomed, dependent);
+                mark(marked, dependent);
         }
 }
 
-static void bury(struct ledger *ledger, struct node *node)
+static void node_free(struct ledger *ledger, struct node *node)
 {
         while (!list_is_empty(&node->needs))
                 dependency_free(OWNER_OF(node->needs.next, struct dependency, needs));
@@ -88,26 +88,26 @@ static void bury(struct ledger *ledger, struct node *node)
         free(node);
 }
 
-static void bury_all(struct ledger *ledger, struct doomed *doomed)
+static void free_marked(struct ledger *ledger, struct marked *marked)
 {
-        for (struct node *node = doomed->first; node; node = node->next_doomed)
-                doom_what_goes_with(doomed, node);
-        while (doomed->first) {
-                struct node *node = doomed->first;
+        for (struct node *node = marked->first; node; node = node->next_marked)
+                mark_children(marked, node);
+        while (marked->first) {
+                struct node *node = marked->first;
 
-                doomed->first = node->next_doomed;
-                bury(ledger, node);
+                marked->first = node->next_marked;
+                node_free(ledger, node);
         }
 }
 
 static void node_gone(struct ledger *ledger, struct node *node)
 {
-        struct doomed doomed = { NULL, &doomed.first };
+        struct marked marked = { NULL, &marked.first };
 
         if (!node)
                 return;
-        doom(&doomed, node);
-        bury_all(ledger, &doomed);
+        mark(&marked, node);
+        free_marked(ledger, &marked);
 }
 
 void ledger_free(struct ledger *ledger, uint32_t client, uint32_t handle)
@@ -133,14 +133,14 @@ int ledger_new(struct ledger **ret)
 
 struct ledger *ledger_unref(struct ledger *ledger)
 {
-        struct doomed doomed = { NULL, &doomed.first };
+        struct marked marked = { NULL, &marked.first };
         struct node *client;
 
         if (!ledger)
                 return NULL;
         for (size_t i = 0; (client = map_next(&ledger->clients, &i)) != NULL;)
-                doom(&doomed, client);
-        bury_all(ledger, &doomed);
+                mark(&marked, client);
+        free_marked(ledger, &marked);
         holds_done(ledger);
         map_done(&ledger->clients);
         map_done(&ledger->objects);

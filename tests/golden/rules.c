@@ -2,7 +2,7 @@
  * The gate's rules, one per line: what a tenant may do. Without arguments it prints them; with the name
  * of a file it compares, as a test.
  */
-#include "gate/decide.h"
+#include "gate/policy/decide.h"
 #include "rm/numbers.h"
 
 #include <stdio.h>
@@ -49,11 +49,12 @@ static void print_rule(FILE *out, const char *what, uint32_t number, enum gate_a
 
 static void print(FILE *out)
 {
-        fprintf(out, "What the gate does with each call (src/gate/rules.def); what is not here is refused. Written by\n"
+        fprintf(out, "What the gate does with each call (src/gate/policy/rules.def); what is not here is refused. "
+                     "Written by\n"
                      "        BUILD/tests/golden/rules > tests/golden/rules.txt\n"
                      "A line that changes here changes what a tenant may do: say why in the commit.\n\n");
 #define RULE(what, number, action, status, because) print_rule(out, #what, number, GATE_##action, status);
-#include "gate/rules.def"
+#include "gate/policy/rules.def"
 #undef RULE
 }
 
