@@ -84,7 +84,7 @@ static int attach_connect(const char *listening_socket)
 }
 
 /* A packet as docs/messages.md has it, with a descriptor or -1; then the answer, whose type is to be that. */
-static int attach_warn(int socket, const char *text, int fd, const char *expected)
+static int attach_exchange(int socket, const char *text, int fd, const char *expected)
 {
         union {
                 struct cmsghdr header;
@@ -123,7 +123,7 @@ static int attach_ask(int socket, const struct lease_descriptor *descriptor)
         }
         (void)snprintf(text, sizeof(text), "{\"v\":1,\"type\":\"attach\",\"tenancy\":%llu,\"token\":\"%s\"}",
                        (unsigned long long)descriptor->tenancy, token);
-        return attach_warn(socket, text, -1, "\"type\":\"go\"");
+        return attach_exchange(socket, text, -1, "\"type\":\"go\"");
 }
 
 static int attach_hand_over(int socket, const struct lease_descriptor *descriptor)
@@ -133,12 +133,12 @@ static int attach_hand_over(int socket, const struct lease_descriptor *descripto
 
         if (listener < 0) {
                 (void)snprintf(text, sizeof(text), "{\"v\":1,\"type\":\"failed\",\"code\":%d}", -listener);
-                (void)attach_warn(socket, text, -1,
-                                  "\"type\":\"refused\""); /* by then books may be kept inside again */
+                (void)attach_exchange(socket, text, -1,
+                                      "\"type\":\"refused\""); /* by then books may be kept inside again */
                 return listener;
         }
         is_on = true; /* whatever comes: the kernel answers now, or the gate */
-        r = attach_warn(socket, "{\"v\":1,\"type\":\"listener\"}", listener, "\"type\":\"attached\"");
+        r = attach_exchange(socket, "{\"v\":1,\"type\":\"listener\"}", listener, "\"type\":\"attached\"");
         (void)next_close(listener);
         return r;
 }
