@@ -1,10 +1,10 @@
 /*
- * Shares of the device and weights among those who want.
+ * Shares of the device, and weights of time-sliced entities.
  *
- * A share is promised: it counts as it is. Who was promised none gets an equal part of what is left, and all such
- * together at least a hundredth, so that nobody starves. Promises over the whole are scaled down.
+ * A promised share counts as it is. Tenants without a promise get equal parts of what is left, together at least a
+ * hundredth, so that none starves. Promises of more than the whole are scaled down.
  *
- * The weights of time-sliced tenants divide what always-on tenants leave: by shares, but nobody's is over its cap; what a cap
+ * The weights of time-sliced entities divide what always-on entities leave: by shares, but none above its cap; what a cap
  * leaves goes to the others. If all are capped, the sum is less than the whole.
  */
 #include "turns/inside.h"
@@ -38,7 +38,7 @@ void shares_set(struct turns *turns, const struct turns_view *view)
                 sum += promised(&view->tenants[i]);
                 n_free += !view->tenants[i].share;
         }
-        whole = n_free ? PPM - LEFT_LEAST : PPM; /* for promises, at most */
+        whole = n_free ? PPM - LEFT_LEAST : PPM; /* the most that promises get */
         left = n_free ? PPM - (sum < whole ? sum : whole) : 0;
         for (size_t i = 0; i < turns->n; i++) {
                 uint32_t share = promised(&view->tenants[i]);
@@ -50,8 +50,8 @@ void shares_set(struct turns *turns, const struct turns_view *view)
         }
 }
 
-/* Divides `left` by shares among time-sliced tenants of weight 0. True: nobody's part is over its cap. Else those are given
- * their caps, and the rest is to be divided again. */
+/* Divides `left` by shares among time-sliced entities of weight 0. False: some parts were above the cap; those entities now
+ * have their caps, and the rest must be divided again. */
 static bool weights_divide(struct turns *turns, const struct turns_view *view, uint64_t *left)
 {
         uint64_t sum = 0, whole = *left;
