@@ -118,27 +118,6 @@ static void take_capability(const char *path, uint32_t class_number)
         (void)nv_alloc(&nvml.nv, -1, nvml.nv.client, object, class_number, params);
 }
 
-static uint32_t open_uvm(void)
-{
-        struct nv *nv = &nvml.nv;
-        uint8_t block[16] = { 0 };
-        uint32_t status;
-
-        nv->uvm = nv_node_open("/dev/nvidia-uvm");
-        nv->uvm_mm = nv_node_open("/dev/nvidia-uvm");
-        if (nv->uvm < 0 || nv->uvm_mm < 0)
-                return RM_STATUS_OK; /* NVML can do without */
-        status = nv_uvm(nv, UVM_INITIALIZE, block, 8);
-        if (status == RM_STATUS_OK && nv->layout.uvm_mm_initialize_size != RM_ABSENT) {
-                struct nv second = { .uvm = nv->uvm_mm };
-
-                memset(block, 0, sizeof(block));
-                rm_put32(block, sizeof(block), 0, (uint32_t)nv->uvm);
-                status = nv_uvm(&second, UVM_MM_INITIALIZE, block, 4);
-        }
-        return status;
-}
-
 static uint32_t find_devices(const struct nv_device_info *info, uint32_t n_devices)
 {
         uint32_t ids[NV_DEVICES], n = 0, status = ids_probed(ids, &n);
@@ -161,13 +140,8 @@ static uint32_t find_devices(const struct nv_device_info *info, uint32_t n_devic
 static uint32_t driver_start(void)
 {
         struct nv_device_info info[NV_DEVICES];
-        uint8_t params[8] = { 0 };
-        uint32_t n = 0, status;
+        uint32_t n = 0, status = version_check();
 
-        status = version_check();
-        rm_put32(params, sizeof(params), 0, 0x40000000);
-        if (status == RM_STATUS_OK)
-                status = nv_ioctl(nvml.nv.ctl, RM_NR_SYS_PARAMS, params, sizeof(params), UINT32_MAX);
         if (status == RM_STATUS_OK)
                 status = nv_devices(&nvml.nv, info, &n);
         if (status == RM_STATUS_OK)
@@ -178,7 +152,8 @@ static uint32_t driver_start(void)
                 return status;
         take_capability("/dev/nvidia-caps/nvidia-cap1", 0xc639);
         take_capability("/dev/nvidia-caps/nvidia-cap2", 0xc640);
-        return open_uvm();
+        status = nv_uvm_open(&nvml.nv);
+        return nvml.nv.uvm < 0 || nvml.nv.uvm_mm < 0 ? RM_STATUS_OK : status; /* NVML can do without UVM */
 }
 
 static void read_release(void)

@@ -97,7 +97,7 @@ void context_end(CUcontext context)
         (void)context_wait(context);
         if (context->is_ended)
                 return;
-        (void)mapping_free(TAKE(context->priority));
+        (void)mapping_end(TAKE(context->priority));
         greens_end(context);
         context->start.on_end = free_leftovers;
         start_context_end(&context->start);

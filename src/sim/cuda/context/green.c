@@ -9,7 +9,6 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/addresses.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -126,18 +125,6 @@ CUresult CUDAAPI cuDevResourceGenerateDesc(CUdevResourceDesc *ret, CUdevResource
 
 /* ---- its life ------------------------------------------------------------------------------------ */
 
-static CUresult take_memory(CUcontext primary, uint64_t base, struct mapping **ret)
-{
-        struct memory *memory;
-        CUresult r = memory_video(primary->device, CHUNK_SIZE, ATTR_LINEAR, &memory);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        r = base ? mapping_new(memory, base, memory->size, 0, true, ret) : CUDA_ERROR_OUT_OF_MEMORY;
-        (void)memory_unref(memory);
-        return r;
-}
-
 /* Two groups of streams, three pieces of memory, in the order that was recorded. */
 static CUresult take_all(CUgreenCtx green)
 {
@@ -150,7 +137,7 @@ static CUresult take_all(CUgreenCtx green)
 
                 if (status != RM_STATUS_OK)
                         return result_of(status);
-                r = take_memory(green->primary, addresses_reserve(CHUNK_SIZE, ADDRESS_GRANULE), &green->mapping[i]);
+                r = mapping_video(green->primary->device, CHUNK_SIZE, ATTR_LINEAR, &green->mapping[i]);
         }
         return r;
 }
@@ -158,7 +145,7 @@ static CUresult take_all(CUgreenCtx green)
 static void give_all(CUgreenCtx green)
 {
         for (size_t i = ARRAY_SIZE(green->mapping); i-- > 0;)
-                (void)mapping_free(TAKE(green->mapping[i]));
+                (void)mapping_end(TAKE(green->mapping[i]));
         if (green->group)
                 (void)nv_uvm_group_free(&library.nv, green->group);
         if (green->stream.group)

@@ -4,7 +4,6 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/addresses.h"
 
 #include <stdlib.h>
 
@@ -174,21 +173,6 @@ bool stream_is_done(CUstream stream)
 
 /* ---- entry points ---------------------------------------------------------------------------- */
 
-/* Recorded: the first stream with a priority costs 2 MiB of video memory. */
-static CUresult take_priority_memory(CUcontext context)
-{
-        struct memory *memory;
-        uint64_t base;
-        CUresult r = memory_video(context->device, CHUNK_SIZE, ATTR_LINEAR, &memory);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        base = addresses_reserve(memory->size, ADDRESS_GRANULE);
-        r = base ? mapping_new(memory, base, memory->size, 0, true, &context->priority) : CUDA_ERROR_OUT_OF_MEMORY;
-        (void)memory_unref(memory);
-        return r;
-}
-
 CUresult stream_new(CUcontext context, CUgreenCtx green, unsigned int flags, int priority, CUstream *stream)
 {
         _cleanup_(freep) CUstream made = NULL;
@@ -200,9 +184,11 @@ CUresult stream_new(CUcontext context, CUgreenCtx green, unsigned int flags, int
         made = calloc(1, sizeof(*made));
         if (!made)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        r = priority < 0 && !context->priority ? take_priority_memory(context) : CUDA_SUCCESS;
-        if (r != CUDA_SUCCESS)
-                return r;
+        if (priority < 0 && !context->priority) { /* recorded: the first one costs 2 MiB of video memory */
+                r = mapping_video(context->device, CHUNK_SIZE, ATTR_LINEAR, &context->priority);
+                if (r != CUDA_SUCCESS)
+                        return r;
+        }
         status = nv_uvm_group(&library.nv, &made->group);
         if (status != RM_STATUS_OK)
                 return result_of(status);

@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-uint32_t p2p_register(const struct memory *memory, uint64_t base, uint64_t size)
+/* Registers device memory for GPUDirect, as libcuda does for what cuMemAlloc gives. */
+static uint32_t p2p_register(const struct memory *memory, uint64_t base, uint64_t size)
 {
         uint8_t params[32] = { 0 };
 
@@ -22,7 +23,7 @@ uint32_t p2p_register(const struct memory *memory, uint64_t base, uint64_t size)
                           sizeof(params));
 }
 
-void p2p_unregister(const struct memory *memory)
+static void p2p_unregister(const struct memory *memory)
 {
         uint8_t params[4] = { 0 };
 
@@ -59,63 +60,22 @@ static CUresult map_large(CUcontext context, uint64_t bytes, struct mapping **re
         return r;
 }
 
-static void unmap_large(CUcontext context, struct mapping *mapping)
+static void unmap_large(struct mapping *mapping)
 {
-        uint64_t base = mapping->span.base, size = mapping->span.size;
-
-        (void)context;
         p2p_unregister(mapping->memory);
-        (void)mapping_free(mapping);
-        addresses_release(base, size);
-}
-
-static CUresult make_chunk(CUcontext context, struct mapping **ret)
-{
-        return map_large(context, CHUNK_SIZE, ret);
-}
-
-static const struct chunk_maker device_chunks = { make_chunk, unmap_large };
-
-static CUresult alloc_small(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
-{
-        struct allocation *allocation;
-        struct chunk *chunk;
-        uint64_t base;
-        CUresult r = chunk_take(context, &context->chunks, &device_chunks, bytes, &chunk, &base);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        r = allocation_new(context, ALLOCATION_SMALL, base, bytes, &allocation);
-        if (r != CUDA_SUCCESS) {
-                chunk_give(context, chunk, base, bytes);
-                return r;
-        }
-        allocation->chunk = chunk;
-        *ret = base;
-        return CUDA_SUCCESS;
-}
-
-static CUresult alloc_large(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
-{
-        struct allocation *allocation;
-        struct mapping *mapping;
-        CUresult r = map_large(context, bytes, &mapping);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        r = allocation_new(context, ALLOCATION_LARGE, mapping->span.base, bytes, &allocation);
-        if (r != CUDA_SUCCESS) {
-                unmap_large(context, mapping);
-                return r;
-        }
-        allocation->mapping = mapping;
-        *ret = mapping->span.base;
-        return CUDA_SUCCESS;
+        (void)mapping_end(mapping);
 }
 
 static CUresult allocate(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
 {
-        return bytes <= CHUNK_LARGEST ? alloc_small(context, bytes, ret) : alloc_large(context, bytes, ret);
+        static const struct allocator allocator = { map_large, unmap_large };
+        struct allocation *allocation;
+        CUresult r =
+                allocation_make(context, ALLOCATION_DEVICE, &context->chunks, &allocator, bytes, bytes, &allocation);
+
+        if (r == CUDA_SUCCESS)
+                *ret = allocation->span.base;
+        return r;
 }
 
 CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
@@ -166,8 +126,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr at)
         if (!allocation)
                 return CUDA_ERROR_INVALID_VALUE;
         switch (allocation->kind) {
-        case ALLOCATION_SMALL:
-        case ALLOCATION_LARGE:
+        case ALLOCATION_DEVICE:
         case ALLOCATION_MANAGED:
         case ALLOCATION_POOL:
                 break;

@@ -40,27 +40,28 @@ static uint32_t pieces_find(const struct chunk *chunk, uint32_t n)
         return CHUNK_PIECES;
 }
 
-static CUresult chunk_new(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker, struct chunk **ret)
+static CUresult chunk_new(CUcontext context, struct chunks *chunks, const struct allocator *allocator,
+                          struct chunk **ret)
 {
         struct chunk *chunk = calloc(1, sizeof(*chunk));
         CUresult r;
 
         if (!chunk)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        r = maker->make(context, &chunk->mapping);
+        r = allocator->map(context, CHUNK_SIZE, &chunk->mapping);
         if (r != CUDA_SUCCESS) {
                 free(chunk);
                 return r;
         }
         chunk->chunks = chunks;
-        chunk->maker = maker;
+        chunk->allocator = allocator;
         chunk->next = chunks->first;
         chunks->first = chunk;
         *ret = chunk;
         return CUDA_SUCCESS;
 }
 
-CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker, uint64_t size,
+CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct allocator *allocator, uint64_t size,
                     struct chunk **ret, uint64_t *ret_base)
 {
         uint32_t n = (uint32_t)(round_up(size, CHUNK_PIECE) / CHUNK_PIECE), at = CHUNK_PIECES;
@@ -73,7 +74,7 @@ CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk
                         break;
         }
         if (!chunk) {
-                r = chunk_new(context, chunks, maker, &chunk);
+                r = chunk_new(context, chunks, allocator, &chunk);
                 if (r != CUDA_SUCCESS)
                         return r;
                 at = 0;
@@ -84,7 +85,7 @@ CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk
         return CUDA_SUCCESS;
 }
 
-void chunk_give(CUcontext context, struct chunk *chunk, uint64_t base, uint64_t size)
+void chunk_give(struct chunk *chunk, uint64_t base, uint64_t size)
 {
         uint32_t first = (uint32_t)((base - chunk->mapping->span.base) / CHUNK_PIECE);
 
@@ -92,6 +93,6 @@ void chunk_give(CUcontext context, struct chunk *chunk, uint64_t base, uint64_t 
         if (chunk->n_used)
                 return;
         LIST_REMOVE(&chunk->chunks->first, chunk);
-        chunk->maker->unmake(context, chunk->mapping);
+        chunk->allocator->unmap(chunk->mapping);
         free(chunk);
 }

@@ -7,7 +7,6 @@
 #include "sim/cuda/memory/pool_share.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 enum {
         SMALL_ALIGN = 512,
@@ -22,23 +21,9 @@ static CUmemoryPool pools; /* all of them, under the lock */
 static CUresult make_host_memory(struct device *device, uint64_t base)
 {
         struct nv *nv = &library.nv;
-        struct nv_memory memory = {
-                .class_number = RM_CLASS_HOST_MEMORY,
-                .owner = nv->client,
-                .flags = 0xc001,
-                .attr = 0x3a000000,
-                .size = LARGE_ALIGN,
-        };
+        struct nv_memory memory = nv_host_memory(nv->client, LARGE_ALIGN, 0x3a000000);
         uint32_t parent = start_handle(&device->start, NULL, OBJECT_DEVICE), object = nv_handle_take(nv), status;
-        struct nv_mapping mapping = {
-                .parent = parent,
-                .object = object,
-                .flags = 0xc0000,
-                .size = LARGE_ALIGN,
-                .node = "/dev/nvidiactl",
-                .prot = PROT_READ | PROT_WRITE,
-                .at = (void *)(uintptr_t)base,
-        };
+        struct nv_mapping mapping = nv_mapping_at(parent, object, LARGE_ALIGN, base);
         uint64_t linear;
         void *at;
 
