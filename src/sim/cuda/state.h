@@ -7,6 +7,7 @@
 #pragma once
 
 #include "sim/cuda/driver/start.h"
+#include "sim/list.h"
 #include "sublet/sim/cuda.h"
 
 #include <pthread.h>
@@ -52,16 +53,6 @@ struct device *device_of(CUdevice ordinal);
 
 /* library_check, and the device. */
 CUresult device_enter(CUdevice ordinal, struct device **ret);
-
-/* Takes an item out of a list that is linked by `next`; does nothing if it is not in it. */
-#define LIST_REMOVE(head, item)                                                                                        \
-        do {                                                                                                           \
-                __typeof__(head) at_ = (head);                                                                         \
-                while (*at_ && *at_ != (item))                                                                         \
-                        at_ = &(*at_)->next;                                                                           \
-                if (*at_)                                                                                              \
-                        *at_ = (item)->next;                                                                           \
-        } while (0)
 
 /* What CUDA says when the driver says `status`. */
 CUresult result_of(uint32_t status);

@@ -29,8 +29,6 @@ enum {
 
 /* ---- what the run list asks and tells -------------------------------------------------------- */
 
-#define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
-
 static bool is_ready(void *context, const struct run_work *run)
 {
         const struct work *work = CONTAINER((struct run_work *)(uintptr_t)run, struct work, run);

@@ -8,7 +8,7 @@
  * on FLUSH. What the card had no room for leaves a gap in the running numbers; releases before 535 number only what
  * they deliver, so nobody sees it there. Before 550 the position moves before the record is written.
  */
-#include "sim/server/machine.h"
+#include "sim/methods/methods.h"
 
 #include "rm/numbers.h"
 
@@ -85,13 +85,9 @@ uint32_t buffer_alloc(struct request *request, struct object *object, struct par
 
 static void buffer_unbind(struct buffer *buffer)
 {
-        struct buffer **at;
-
         if (!buffer->gpu)
                 return;
-        for (at = &buffer->gpu->buffers; *at != buffer; at = &(*at)->next)
-                ;
-        *at = buffer->next;
+        LIST_REMOVE(&buffer->gpu->buffers, buffer);
         buffer->gpu = NULL;
 }
 
@@ -107,10 +103,10 @@ void buffer_free(struct buffer *buffer)
 
 /* On a subdevice; hEventBuffer@0 recordSize@4 LOD@8 filter@12 bAllUsers@16, v2: reason@20. Who is
  * root sees everybody's records as they are. */
-uint32_t buffer_bind(struct request *request, struct part *params, bool is_v2)
+static uint32_t buffer_bind(struct method_call *call, bool is_v2)
 {
-        struct object *subdevice = handles_get(request->client, request->call.object);
-        struct object *object = handles_get(request->client, rm_get32(params->data, params->size, 0));
+        struct object *subdevice = handles_get(call->request->client, call->request->call.object);
+        struct object *object = handles_get(call->request->client, params_get(call, 0));
         struct buffer *buffer = object ? object->buffer : NULL;
 
         if (!buffer || !subdevice->gpu)
@@ -120,10 +116,20 @@ uint32_t buffer_bind(struct request *request, struct part *params, bool is_v2)
         buffer->next = buffer->gpu->buffers;
         buffer->gpu->buffers = buffer;
         buffer->is_v2 = is_v2;
-        buffer->is_admin = request->sender.uid == 0;
+        buffer->is_admin = call->request->sender.uid == 0;
         if (is_v2)
-                rm_put32(params->data, params->size, 20, 0);
+                params_put(call, 20, 0);
         return RM_STATUS_OK;
+}
+
+uint32_t method_bind_records_v1(struct method_call *call)
+{
+        return buffer_bind(call, false);
+}
+
+uint32_t method_bind_records(struct method_call *call)
+{
+        return buffer_bind(call, true);
 }
 
 static void header_write(const struct buffer *buffer)
@@ -141,23 +147,23 @@ static void header_write(const struct buffer *buffer)
 
 static void records_deliver(struct gpu *gpu);
 
-uint32_t buffer_control(struct request *request, struct object *object, struct part *params)
+uint32_t method_records(struct method_call *call)
 {
-        struct buffer *buffer = object->buffer;
+        struct buffer *buffer = call->object->buffer;
 
         if (!buffer)
                 return RM_STATUS_NOT_SUPPORTED;
-        switch (request->call.class_or_cmd) {
+        switch (call->request->call.class_or_cmd) {
         case ENABLE:
                 if (buffer->gpu)
                         records_deliver(buffer->gpu); /* what was before does not concern this one */
-                buffer->is_on = params->size && params->data[0];
-                buffer->keeps_newest = rm_get32(params->data, params->size, 4) == KEEP_NEWEST;
+                buffer->is_on = call->params->size && call->params->data[0];
+                buffer->keeps_newest = params_get(call, 4) == KEEP_NEWEST;
                 break;
         case UPDATE_GET:
-                if (rm_get32(params->data, params->size, 0) >= buffer->n_records)
+                if (params_get(call, 0) >= buffer->n_records)
                         return RM_STATUS_INVALID_ARGUMENT;
-                buffer->get = rm_get32(params->data, params->size, 0);
+                buffer->get = params_get(call, 0);
                 buffer->n_dropped = 0;
                 break;
         case FLUSH:

@@ -1,5 +1,7 @@
 #include "sim/engine/runlist.h"
 
+#include "sim/list.h"
+
 void runlist_init(struct runlist *list, const struct run_ops *ops, void *context, nsec switch_cost, nsec now)
 {
         *list = (struct runlist){ .ops = ops, .context = context, .switch_cost = switch_cost, .now = now };
@@ -221,12 +223,8 @@ void runlist_add_queue(struct run_group *group, struct run_queue *queue)
 
 struct run_work *runlist_remove_queue(struct run_queue *queue, nsec now)
 {
-        struct run_queue **at = &queue->group->queues;
-
         runlist_advance(queue->group->list, now);
-        while (*at != queue)
-                at = &(*at)->next;
-        *at = queue->next;
+        LIST_REMOVE(&queue->group->queues, queue);
         return queue->head;
 }
 

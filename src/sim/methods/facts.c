@@ -14,16 +14,6 @@
 
 static const char name[] = "NVIDIA H200", short_name[] = "GH100";
 
-static void params_put(struct method_call *call, size_t at, uint32_t value)
-{
-        rm_put32(call->params->data, call->params->size, at, value);
-}
-
-static uint32_t params_get(const struct method_call *call, size_t at)
-{
-        return rm_get32(call->params->data, call->params->size, at);
-}
-
 static struct gpu *gpu_by_id(struct machine *machine, uint32_t id)
 {
         for (unsigned int i = 0; i < machine->options.n_gpus; i++)

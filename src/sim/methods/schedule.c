@@ -8,16 +8,6 @@
 
 #include <stdlib.h>
 
-static void params_put(struct method_call *call, size_t at, uint32_t value)
-{
-        rm_put32(call->params->data, call->params->size, at, value);
-}
-
-static uint32_t params_get(const struct method_call *call, size_t at)
-{
-        return rm_get32(call->params->data, call->params->size, at);
-}
-
 /* ---- sharing and memory ---------------------------------------------------------------------- */
 
 /* hObject@0 mapFlags@4 addrSpaceType@8: 1 host, 2 video. */
@@ -41,31 +31,6 @@ uint32_t method_share(struct method_call *call)
         struct object *object = handles_get(call->request->client, params_get(call, 0));
 
         return object ? share_put(object, call->params->data + 4, call->params->size - 4) : RM_STATUS_OBJECT_NOT_FOUND;
-}
-
-uint32_t method_export_object(struct method_call *call)
-{
-        return exports_put_one(call->request);
-}
-
-uint32_t method_import_object(struct method_call *call)
-{
-        return exports_take_one(call->machine, call->request);
-}
-
-uint32_t method_export_info(struct method_call *call)
-{
-        return exports_info(call->machine, call->request);
-}
-
-uint32_t method_export_objects(struct method_call *call)
-{
-        return exports_put(call->request);
-}
-
-uint32_t method_import_objects(struct method_call *call)
-{
-        return exports_take(call->machine, call->request);
 }
 
 /* n@0 and a list of { index, datum }: 2 and 3 the size in bytes, 7 in 4 KiB units, 9 where it is.
@@ -411,21 +376,4 @@ uint32_t method_times(struct method_call *call)
         for (size_t i = 0; i < 2 * (size_t)call->params->data[1]; i++)
                 rm_put64(call->params->data, call->params->size, 8 + 8 * i, now);
         return RM_STATUS_OK;
-}
-
-/* ---- records --------------------------------------------------------------------------------- */
-
-uint32_t method_bind_records_v1(struct method_call *call)
-{
-        return buffer_bind(call->request, call->params, false);
-}
-
-uint32_t method_bind_records(struct method_call *call)
-{
-        return buffer_bind(call->request, call->params, true);
-}
-
-uint32_t method_records(struct method_call *call)
-{
-        return buffer_control(call->request, call->object, call->params);
 }

@@ -243,11 +243,7 @@ uint32_t alloc_old_memory(struct machine *machine, struct request *request)
 
 static void client_free(struct machine *machine, struct client *client)
 {
-        struct client **at = &client->file->clients;
-
-        while (*at != client)
-                at = &(*at)->next;
-        *at = client->next;
+        LIST_REMOVE(&client->file->clients, client);
         handles_client_free(&machine->handles, client);
 }
 

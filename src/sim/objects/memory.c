@@ -61,15 +61,6 @@ struct memory *mem_ref(struct memory *memory)
         return memory;
 }
 
-static void page_unlink(struct memory *memory)
-{
-        struct memory **at = &memory->gpu->pages;
-
-        while (*at != memory)
-                at = &(*at)->next_page;
-        *at = memory->next_page;
-}
-
 void mem_unref(struct memory *memory)
 {
         if (!memory || --memory->refs)
@@ -77,7 +68,7 @@ void mem_unref(struct memory *memory)
         if (memory->gpu)
                 heap_give(&memory->gpu->heap, memory->taken);
         if (memory->is_page)
-                page_unlink(memory);
+                LIST_REMOVE_BY(&memory->gpu->pages, memory, next_page);
         if (memory->fd >= 0) {
                 (void)fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)memory->size);
                 close(memory->fd);

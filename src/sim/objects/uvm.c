@@ -133,11 +133,7 @@ static void range_unmap(struct range *range, uint64_t base, uint64_t length)
 
 static void range_free(struct space *space, struct range *range)
 {
-        struct range **at = &space->ranges;
-
-        while (*at != range)
-                at = &(*at)->next;
-        *at = range->next;
+        LIST_REMOVE(&space->ranges, range);
         range_unmap(range, range->base, range->length);
         range_evict(range);
         if (range->fd >= 0)

@@ -28,6 +28,7 @@
 #include "sim/server/faults.h"
 #include "sim/objects/heap.h"
 #include "sim/engine/runlist.h"
+#include "sim/list.h"
 #include "sim/objects/handles.h"
 #include "sim/client/wire.h"
 
@@ -306,20 +307,15 @@ uint32_t mem_map(struct request *request);
 uint32_t mem_page_alloc(struct object *object);
 void mem_pages_update(struct gpu *gpu); /* if what is free has changed */
 
-/* ---- exports.c: controls 0x3d05, 0x3d06, 0x3d08, 0x3d0b, 0x3d0c; each returns a status ------- */
+/* ---- exports.c ------------------------------------------------------------------------------- */
 
-uint32_t exports_put_one(struct request *request);
-uint32_t exports_take_one(struct machine *machine, struct request *request);
-uint32_t exports_info(struct machine *machine, struct request *request);
-uint32_t exports_put(struct request *request);
-uint32_t exports_take(struct machine *machine, struct request *request);
 void exports_free(struct exports *exports);
 
 /* ---- controls.c ------------------------------------------------------------------------------ */
 
 uint32_t control_call(struct machine *machine, struct request *request);
 
-/* ---- steer.c ---------------------------------------------------------------------------------- */
+/* ---- methods/schedule.c ----------------------------------------------------------------------------- */
 
 nsec channel_switches_advance(struct machine *machine); /* what is due takes effect; when the next does, or RUN_NEVER */
 void channel_switches_done(struct machine *machine);
@@ -362,8 +358,6 @@ void gpu_xid(struct gpu *gpu, unsigned int number);
 
 uint32_t buffer_alloc(struct request *request, struct object *object, struct part *params);
 void buffer_free(struct buffer *buffer);
-uint32_t buffer_bind(struct request *request, struct part *params, bool is_v2);
-uint32_t buffer_control(struct request *request, struct object *object, struct part *params);
 void record_switch(struct gpu *gpu, const struct group *group, bool is_on, nsec at);
 nsec records_advance(struct gpu *gpu); /* delivers what is due; when the next is, or RUN_NEVER */
 void records_done(struct gpu *gpu);

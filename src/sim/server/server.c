@@ -65,11 +65,7 @@ static int source_add(struct server *server, const struct source *what)
 
 static void source_remove(struct server *server, struct source *source)
 {
-        struct source **at = &server->sources;
-
-        while (*at != source)
-                at = &(*at)->next;
-        *at = source->next;
+        LIST_REMOVE(&server->sources, source);
         if (source->kind == SOURCE_CONNECTION)
                 machine_hang_up(source->file);
         else

@@ -77,7 +77,7 @@ CUresult context_new(struct device *device, CUcontext *ret)
 
 static void free_leftovers(struct start_context *start, enum start_end what)
 {
-        CUcontext context = (CUcontext)(void *)((char *)start - offsetof(struct CUctx_st, start));
+        CUcontext context = CONTAINER(start, struct CUctx_st, start);
 
         if (what == START_END_LEFTOVERS) {
                 allocations_end(context);
