@@ -58,7 +58,8 @@ static void ask(struct extend *extend, const struct extender_args *args)
         said[0] = read_answer(text, size);
         text = extend_prioritize(extend, args, &size);
         said[1] = read_answer(text, size);
-        said[2] = extend_preempt(extend, args);
+        text = extend_preempt(extend, args, &size);
+        said[2] = read_answer(text, size);
         said[3] = extend_inspect(extend, NULL);
         require(json_is_array(json_object_get(said[0], "NodeNames")) && json_is_array(said[1]));
         require(json_is_object(json_object_get(said[2], "NodeNameToMetaVictims")));
