@@ -51,7 +51,7 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
 
 /*
  * What a video memory allocation takes: max(request, reply) rounded to its page size, 64 KiB or
- * 2 MiB or larger (rm-abi 2.3). Works on the parameters before the call and after it. UINT64_MAX:
+ * 2 MiB or larger (docs/rm-abi.md 2.3). Works on the parameters before the call and after it. UINT64_MAX:
  * nonsense that no quota holds.
  */
 bytes gate_memory_size(const void *params, size_t params_size);
@@ -71,5 +71,3 @@ struct lease;
 struct ledger_object;
 uint32_t gate_check_instance(const struct lease *lease, uint32_t class_number, const void *params, size_t params_size,
                              const struct ledger_object *parent);
-
-const char *gate_action_name(enum gate_action action);
