@@ -110,13 +110,12 @@ static const char *read_containers(const json_t *spec, bytes unit, struct object
         const json_t *container;
         size_t i;
 
-        json_array_foreach(json_object_get(spec, "containers"), i, container)
-        {
+        json_array_foreach (json_object_get(spec, "containers"), i, container) {
                 one = read_container(container, unit, pod);
                 problem = problem ? problem : one;
         }
-        json_array_foreach(json_object_get(spec, "initContainers"), i, container)(void)
-                read_container(container, unit, &first);
+        json_array_foreach (json_object_get(spec, "initContainers"), i, container)
+                (void)read_container(container, unit, &first);
         if (!problem && first.n_wants)
                 problem = "an init container asks for GPU memory: give it to an ordinary one";
         return problem;
@@ -188,8 +187,7 @@ static const char *read_devices(const char *text, bytes unit, struct object_node
         const json_t *device;
         size_t i;
 
-        json_array_foreach(root, i, device)
-        {
+        json_array_foreach (root, i, device) {
                 json_int_t index = json_integer_value(json_object_get(device, "index")),
                            memory = json_integer_value(json_object_get(device, "mem_bytes")),
                            numa = json_integer_value(json_object_get(device, "numa"));

@@ -20,8 +20,7 @@ static void take_victims(const json_t *node, struct victims *victims)
         const json_t *pod;
         size_t i;
 
-        json_array_foreach(json_object_get(node, "Pods"), i, pod)
-        {
+        json_array_foreach (json_object_get(node, "Pods"), i, pod) {
                 const char *uid = json_string_value(json_object_get(pod, "UID"));
 
                 if (!uid)
@@ -109,8 +108,7 @@ char *extend_preempt(struct extend *extend, const struct extender_args *args, si
 
         if (!json_object_size(given))
                 given = json_object_get(args->root, "NodeNameToVictims");
-        json_object_foreach(given, name, one)
-        {
+        json_object_foreach (given, name, one) {
                 const struct cluster_node *node = cluster_node(&extend->cluster, name);
                 struct victims victims = { 0 };
 
