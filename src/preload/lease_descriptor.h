@@ -57,9 +57,9 @@ struct lease_descriptor {
         struct sms sms;
         struct lease lease; /* as granted; nothing is counted here */
         struct rm_layout layout;
-        struct sock_filter filter
-                [LEASE_DESCRIPTOR_FILTER_MAX]; /* as gate/policy/filter.h builds it: the library has no libseccomp */
-        uint64_t sum;                          /* of all that stands before it */
+        /* The gate's filter (gate/policy/filter.h), made outside: the library has no libseccomp. */
+        struct sock_filter filter[LEASE_DESCRIPTOR_FILTER_MAX];
+        uint64_t sum; /* of all fields above */
 };
 
 /* Sets magic, version, size and sum, and a random tenancy if it is 0. 0; -errno. */
