@@ -281,14 +281,3 @@ uint32_t gate_params_fd(const struct rm_call *call)
                         return fd_fields[i].offset;
         return UINT32_MAX;
 }
-
-const char *gate_action_name(enum gate_action action)
-{
-        static const char *const names[] = {
-                "deny",   "quiet",   "perform", "accept", "continue", "unwrap", "view",   "client",
-                "object", "charge",  "host",    "free",   "dup",      "export", "import", "space",
-                "hold",   "release", "range",   "pool",   "schedule", "share",  "lookup",
-        };
-
-        return (size_t)action < ARRAY_SIZE(names) ? names[action] : "?";
-}

@@ -71,5 +71,3 @@ struct lease;
 struct ledger_object;
 uint32_t gate_check_instance(const struct lease *lease, uint32_t class_number, const void *params, size_t params_size,
                              const struct ledger_object *parent);
-
-const char *gate_action_name(enum gate_action action);

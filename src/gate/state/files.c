@@ -132,17 +132,6 @@ bool files_have_range(struct files *files, const char *line)
         return false;
 }
 
-void files_drop(struct files *files, uint64_t number)
-{
-        LOCKED(&files->lock);
-
-        for (size_t i = 0; i < files->n; i++)
-                if (files->items[i].number == number) {
-                        drop_at(files, i);
-                        return;
-                }
-}
-
 /* Same kind of file at all? kcmp only on those. */
 static bool same_kind(const struct stat *theirs, const struct stat *ours)
 {

@@ -69,6 +69,3 @@ uint64_t files_drop_unused(struct files *files, bool has_tasks, bool (*is_mapped
 bool files_have_range(struct files *files, const char *line);
 
 size_t files_count(struct files *files);
-
-/* Closes our duplicate of a file that turned out not to matter. */
-void files_drop(struct files *files, uint64_t number);

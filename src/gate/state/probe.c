@@ -248,13 +248,6 @@ int probe_figure(struct probe *probe, const struct lease *lease, unsigned int de
         return 0;
 }
 
-int probe_free(struct probe *probe, const struct lease *lease, unsigned int device, bytes *ret)
-{
-        int r = open_device(probe, &lease->devices[device], device);
-
-        return r < 0 ? r : fb_info(probe, device, RM_FB_HEAP_FREE, ret);
-}
-
 /* ---- channels and their memory ------------------------------------------------------------------ */
 
 /* disable@0 num@4 onlySched@8 rewind@9 event@16 (0 for users) clients[64]@24 channels[64]@280: 536 bytes, 525 to 595.

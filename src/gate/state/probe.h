@@ -48,9 +48,6 @@ int probe_open_granted(struct probe *probe, const struct lease *lease);
 /* Memory that clients of `process` hold on the device, as the driver counts it. 0; -errno. */
 int probe_figure(struct probe *probe, const struct lease *lease, unsigned int device, pid_t process, bytes *ret);
 
-/* Free video memory of the device. 0; -errno. */
-int probe_free(struct probe *probe, const struct lease *lease, unsigned int device, bytes *ret);
-
 enum {
         PROBE_CHANNELS = 64, /* of one DISABLE_CHANNELS */
 };

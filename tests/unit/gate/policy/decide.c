@@ -570,20 +570,6 @@ static void descriptors_in_parameters_are_found(void **state)
         assert_int_equal(gate_params_fd(&call), UINT32_MAX);
 }
 
-static void every_action_has_a_name_of_its_own(void **state)
-{
-        (void)state;
-        for (int a = GATE_DENY; a <= GATE_LOOKUP; a++) {
-                assert_string_not_equal(gate_action_name((enum gate_action)a), "?");
-                for (int b = GATE_DENY; b < a; b++)
-                        assert_string_not_equal(gate_action_name((enum gate_action)a),
-                                                gate_action_name((enum gate_action)b));
-        }
-        assert_string_equal(gate_action_name(GATE_DENY), "deny");
-        assert_string_equal(gate_action_name(GATE_LOOKUP), "lookup");
-        assert_string_equal(gate_action_name((enum gate_action)(GATE_LOOKUP + 1)), "?");
-}
-
 static uint32_t subscribes(const struct lease *lease, uint32_t class_number, uint32_t id, uint32_t parent, int device)
 {
         struct ledger_object on = { .class_number = parent, .device = device };
@@ -647,7 +633,6 @@ int main(void)
                 cmocka_unit_test(a_root_is_a_client_by_whatever_number),
                 cmocka_unit_test(clients_in_parameters_are_found),
                 cmocka_unit_test(descriptors_in_parameters_are_found),
-                cmocka_unit_test(every_action_has_a_name_of_its_own),
                 cmocka_unit_test(a_tenant_subscribes_to_the_instance_of_its_lease_and_no_other),
         };
 
