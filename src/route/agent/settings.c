@@ -372,8 +372,7 @@ static int read_object(struct cursor *cursor, const json_t *object, const struct
 
         if (!json_is_object(object))
                 return refuse(cursor, "settings of the form «key: value» belong here");
-        json_object_foreach((json_t *)(uintptr_t)object, key, value)
-        {
+        json_object_foreach ((json_t *)(uintptr_t)object, key, value) {
                 const struct row *row = row_find(rows, key), *other = row_find(more, key);
                 int r;
 
