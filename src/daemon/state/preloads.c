@@ -37,7 +37,7 @@ static bytes at_most(bytes size, bytes most)
 }
 
 static void write_control_block(const struct daemon *daemon, struct tenant *tenant,
-                                const struct usage_segment_books *books)
+                                const struct usage_segment_totals *books)
 {
         struct control_block *control = tenant->control;
 
@@ -116,7 +116,7 @@ static void truncate_segment(int segment)
 /* True: the tenancy has ended. A damaged segment does not end it: its memory is not leased to others yet. */
 static bool scan_segment(struct daemon *daemon, struct tenant *tenant)
 {
-        struct usage_segment_books books = { 0 };
+        struct usage_segment_totals books = { 0 };
         int r;
 
         if (tenant->lease.directory[0])
@@ -225,7 +225,7 @@ int preloads_start(struct daemon *daemon, struct tenant *tenant, const struct me
 static int preload_restore(struct daemon *daemon, struct tenant *tenant, const struct lease_descriptor *descriptor,
                            int segment)
 {
-        struct usage_segment_books books;
+        struct usage_segment_totals books;
         int r;
 
         if (descriptor->tenancy != tenant->lease.id ||
@@ -313,7 +313,7 @@ bool preloads_resume(struct daemon *daemon, struct tenant *tenant)
                 return false;
         control_block_unmap(tenant->control);
         tenant->control = NULL;
-        if (usage_segment_mark(tenant->segment, false) < 0 || new_control_block(daemon, tenant) < 0)
+        if (usage_segment_set_attached(tenant->segment, false) < 0 || new_control_block(daemon, tenant) < 0)
                 return false;
         tenant->lease.enforcement = ENFORCEMENT_PRELOAD;
         tenant->shim = 0;

@@ -129,7 +129,7 @@ bool tenants_divide(struct tenants *tenants);
 
 const char *tenant_state_name(const struct tenant *tenant); /* "starting", "running", "lost" */
 /* Where its programs find lease descriptor and usage segment. */
-enum lease_descriptor_place tenant_place(const struct tenant *tenant);
+enum lease_descriptor_source tenant_place(const struct tenant *tenant);
 bool tenant_has(const struct tenant *tenant, unsigned int device);
 
 /* What it holds, by its control block; 0 without one. */
