@@ -171,7 +171,7 @@ static void on_event(struct run_talk *talk, const json_t *body)
 
 bool run_has_shim(const struct run_talk *talk)
 {
-        struct usage_segment_books books;
+        struct usage_segment_totals books;
 
         return talk->descriptor < 0 ||
                (usage_segment_scan(talk->segment, LEASE_DESCRIPTOR_INHERITED, talk->tenancy, &books) == 0 &&

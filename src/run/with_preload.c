@@ -62,7 +62,7 @@ _Noreturn static void become_tenant(const struct run *run, int descriptor, int s
         spawn_exec(run->argv);
 }
 
-static void read_quota(const struct usage_segment_books *books, unsigned int kind, struct quota *quota)
+static void read_quota(const struct usage_segment_totals *books, unsigned int kind, struct quota *quota)
 {
         quota->used = books->held[kind];
         quota->peak = books->peak[kind];
@@ -73,7 +73,7 @@ static void read_quota(const struct usage_segment_books *books, unsigned int kin
 /* After the tenant's last process: reads the accounts that the processes kept. */
 static void read_books(struct run *run, int segment, uint64_t tenancy)
 {
-        struct usage_segment_books books;
+        struct usage_segment_totals books;
 
         if (usage_segment_scan(segment, LEASE_DESCRIPTOR_INHERITED, tenancy, &books) < 0) {
                 (void)fprintf(stderr, "sublet: %s: the accounts in shared memory were damaged\n", run->lease.tenant);
