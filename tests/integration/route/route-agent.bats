@@ -108,7 +108,7 @@ said() {
         until_ is up state b
         [ "$(api /v1/settings | jq .queue)" = 7 ]
         echo 'policy: fastest' >> "$dir/config.yaml"
-        until_ said 'config.yaml: policy: there is none of this name.*going on as before'
+        until_ said 'config.yaml: policy: there is no policy of this name.*going on as before'
         [ "$(code "$(chat hi 1)")" = 200 ]
         listed c 'modles: [x]'
         configure
@@ -446,7 +446,7 @@ replica_tcp() {
         [[ $output == *'config.yaml:2:'* ]]
         configure 'health: "x; }"'
         run -2 "$sublet" route --check --dir "$dir/run" "$dir/config.yaml"
-        [[ $output == *'health: one word, please'* ]]
+        [[ $output == *'health: expected one word'* ]]
         configure
         # every setting stands in the manual
         for key in $("$sublet" route --settings | sed -n 's/^  \([a-z_]*\)  .*/\1/p'); do
