@@ -174,7 +174,7 @@ said() {
         agent_start
         run "$sublet" route --dir "$dir/run" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml"
         [ "$status" -eq 1 ]
-        [[ $output == *"another 'sublet route' works in"* ]]
+        [[ $output == *"another 'sublet route' runs in"* ]]
 }
 
 @test "a replica that hangs is out within 2 s, and back when it answers" {
@@ -192,7 +192,7 @@ said() {
                 until_ is down state a
                 took=$((($(date +%s%N) - began) / 1000000))
                 echo "out after $took ms"
-                said 'replica a: down: it does not answer'
+                said 'replica a: down: no answer in time'
                 [ "$(code "$(chat hi 1)")" = 200 ]
                 ask a '/replica/fault?kind=none' -X POST > /dev/null
                 until_ is up state a
