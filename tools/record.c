@@ -351,7 +351,7 @@ static char *put_bytes(char *at, const char *word, const unsigned char *bytes, s
 
 /*
  * Block sizes of UVM requests, release 580 (550.54.14 to 580.x; others differ in 33 and 68).
- * Source: rm-abi.md section 8.3; those it does not name: uvm_ioctl.h of the open kernel modules.
+ * Source: docs/rm-abi.md 8.3; those it does not name: uvm_ioctl.h of the open kernel modules.
  */
 static size_t uvm_size(unsigned long request)
 {

@@ -1,15 +1,15 @@
 /*
- * dlsym, x86-64. RTLD_NEXT means "after the library that calls": libc sees that by the return address, so such a call
- * must reach libc as if we were not there, by a jump. All else is resolve_symbol's.
+ * dlsym, x86-64. RTLD_NEXT means "after the calling library", which libc tells from the return address. So such a call
+ * jumps to libc's dlsym, as if this library were not there. Every other call goes to resolve_symbol.
  */
 __asm__(".text\n"
         ".hidden resolve_next\n"
         ".hidden resolve_symbol\n"
-        ".globl hook_dlsym, hook_dlsym_old\n"
-        ".type hook_dlsym, @function\n"
-        ".type hook_dlsym_old, @function\n"
-        "hook_dlsym:\n"
-        "hook_dlsym_old:\n"
+        ".globl preload_dlsym, preload_dlsym_old\n"
+        ".type preload_dlsym, @function\n"
+        ".type preload_dlsym_old, @function\n"
+        "preload_dlsym:\n"
+        "preload_dlsym_old:\n"
         "        endbr64\n"
         "        cmp $-1, %rdi\n" /* RTLD_NEXT */
         "        jne resolve_symbol\n"
@@ -21,6 +21,6 @@ __asm__(".text\n"
         "        pop %rsi\n"
         "        pop %rdi\n"
         "        jmp *%rax\n"
-        ".size hook_dlsym, . - hook_dlsym\n"
-        ".symver hook_dlsym_old, dlsym@GLIBC_2.2.5\n"
-        ".symver hook_dlsym, dlsym@@GLIBC_2.34\n");
+        ".size preload_dlsym, . - preload_dlsym\n"
+        ".symver preload_dlsym_old, dlsym@GLIBC_2.2.5\n"
+        ".symver preload_dlsym, dlsym@@GLIBC_2.34\n");

@@ -1,6 +1,6 @@
 /*
- * The region as an outsider reads it: by read(2), since the tenant may cut the file short at any moment, and who had it
- * mapped would be ended by that.
+ * The usage segment as read from outside the tenant: by read(2), since the tenant may truncate the file at any moment,
+ * and a process with a mapping would then be ended by SIGBUS.
  */
 #include "preload/usage_segment.h"
 
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Of our own time; a whole look takes less than one. */
-#define LOOK_FOR (50 * NSEC_PER_MSEC)
+/* CPU time of a scan; without foreign locks it takes less than 1 ms. */
+#define SCAN_MAX (50 * NSEC_PER_MSEC)
 
-/* Asked for, not taken: a process that looks for a slot at this moment is not sent on. */
+/* The lock is tested, not taken: a process that is searching for a slot must not skip this one. */
 static bool is_locked(int fd, size_t slot)
 {
         struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)slot, .l_len = 1 };
@@ -22,10 +22,10 @@ static bool is_locked(int fd, size_t slot)
         return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-/* The kernel asks every lock that the tenant has on the file, and there may be any number of them: -ETIME. */
-static int add(int fd, const struct usage_segment *segment, struct usage_segment_books *books)
+/* For each test the kernel walks all locks on the file, of which the tenant may have any number: -ETIME. */
+static int totals_add(int fd, const struct usage_segment *segment, struct usage_segment_totals *books)
 {
-        nsec until = clock_cpu() + LOOK_FOR;
+        nsec until = clock_cpu() + SCAN_MAX;
 
         for (size_t i = 0; i < USAGE_SEGMENT_SLOTS; i++) {
                 const struct usage_segment_slot *slot = &segment->slots[i];
@@ -55,23 +55,23 @@ static int add(int fd, const struct usage_segment *segment, struct usage_segment
         return 0;
 }
 
-int usage_segment_scan(int fd, enum lease_descriptor_place place, uint64_t tenancy, struct usage_segment_books *ret)
+int usage_segment_scan(int fd, enum lease_descriptor_source source, uint64_t tenancy, struct usage_segment_totals *ret)
 {
         struct usage_segment *segment;
         int r = 0;
 
-        if (!usage_segment_is_file(fd, place))
+        if (!usage_segment_is_file(fd, source))
                 return -EPROTO;
         segment = malloc(sizeof(*segment));
         if (!segment)
                 return -ENOMEM;
         if (pread(fd, segment, sizeof(*segment), 0) != (ssize_t)sizeof(*segment) ||
-            !usage_segment_is_of(segment, tenancy))
+            !usage_segment_has_tenancy(segment, tenancy))
                 r = -EPROTO;
         if (r == 0) {
-                struct usage_segment_books books = { 0 };
+                struct usage_segment_totals books = { 0 };
 
-                r = add(fd, segment, &books);
+                r = totals_add(fd, segment, &books);
                 if (r == 0)
                         *ret = books;
         }
@@ -79,7 +79,7 @@ int usage_segment_scan(int fd, enum lease_descriptor_place place, uint64_t tenan
         return r;
 }
 
-int usage_segment_mark(int fd, bool is_attached)
+int usage_segment_set_attached(int fd, bool is_attached)
 {
         uint32_t mark = is_attached;
 

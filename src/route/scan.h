@@ -49,7 +49,7 @@ struct scan {
         int failed;
         unsigned char state, literal, depth, action, escape;
         unsigned char stack[SCAN_DEPTH]; /* enum place, with a bit for an array */
-        unsigned char place;             /* of the value that comes */
+        unsigned char context;           /* of the value that comes */
         char key[SCAN_KEY];
         uint32_t n_key;
         char number[32];
@@ -64,6 +64,3 @@ struct scan {
 void scan_begin(struct scan *scan, struct prefix *prefix);
 int scan_feed(struct scan *scan, const void *data, size_t size); /* SCAN_OK, or what is wrong; then always that */
 int scan_end(struct scan *scan); /* the body is complete; binds the prefix to model and salt */
-
-/* For the error that a client gets: "the body is not JSON". */
-const char *scan_error(int error);

@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 
 enum {
-        FILE_MSEC =
-                500, /* how often the file is looked at; a ConfigMap changes by a symbolic link, which inotify misses */
+        FILE_MSEC = 500, /* the file is polled: a ConfigMap changes by a symbolic link, which inotify misses */
+        SOCKET_DIR = 90, /* bytes of the directory's path; a socket's path in it has at most 107 */
 };
 
 #define MODULE "ngx_http_sublet_module.so"
@@ -28,7 +28,14 @@ void agent_due(struct agent *agent, nsec at)
                 agent->next = at;
 }
 
-void agent_say(const struct agent *agent, const char *format, ...)
+bool agent_is_due(struct agent *agent, nsec at)
+{
+        if (agent->now < at)
+                agent_due(agent, at);
+        return agent->now >= at;
+}
+
+void agent_log(const struct agent *agent, const char *format, ...)
 {
         char text[1024];
         va_list arguments;
@@ -43,8 +50,8 @@ void agent_say(const struct agent *agent, const char *format, ...)
 
 /* ---- replicas ------------------------------------------------------------------------------------------------ */
 
-/* The module wants numbers. A name is asked for when it is read; that may take as long as the resolver likes. */
-static void resolve(struct agent *agent, struct fleet_replica *replica)
+/* The module takes numeric addresses only. Names are resolved when they are read: this blocks as long as the resolver. */
+static void resolve_address(struct agent *agent, struct fleet_replica *replica)
 {
         struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG }, *found = NULL;
         char host[SETTINGS_WORD], number[NI_MAXHOST], *colon;
@@ -65,36 +72,36 @@ static void resolve(struct agent *agent, struct fleet_replica *replica)
                 freeaddrinfo(found);
         if (r != 0 || snprintf(replica->numeric, sizeof(replica->numeric), is_6 ? "[%s]:%s" : "%s:%s", number,
                                colon + 1) >= (int)sizeof(replica->numeric)) {
-                agent_say(agent, "replica %s: %s: %s", replica->name, host, gai_strerror(r));
+                agent_log(agent, "replica %s: %s: %s", replica->name, host, gai_strerror(r));
                 replica->numeric[0] = '\0';
         }
 }
 
 struct fleet_replica *agent_replica(struct agent *agent, const char *name, const char *address, int origin,
-                                    const struct replica_settings *is)
+                                    const struct replica_settings *config)
 {
         struct fleet_replica *replica = fleet_find(&agent->fleet, name);
 
         if (!replica) {
                 replica = fleet_add(&agent->fleet, name);
                 if (!replica) {
-                        agent_say(agent, "replica %s: there are %d already", name, FLEET_MAX);
+                        agent_log(agent, "replica %s: there are %d replicas already", name, FLEET_MAX);
                         return NULL;
                 }
                 replica->agent = agent;
         }
         if (replica->is_listed && replica->origin != origin)
-                return NULL; /* the other source had the name first */
+                return NULL; /* another source had the name first */
         if (strcmp(replica->address, address)) {
                 replica->health = FLEET_UNKNOWN;
                 replica->has_models = replica->has_engine = replica->knows_sleep = false;
-                replica->must_forget = replica->told != NULL;
+                replica->must_forget = replica->acknowledged != NULL;
                 replica->probe_at = agent->now;
                 (void)snprintf(replica->address, sizeof(replica->address), "%s", address);
-                resolve(agent, replica);
+                resolve_address(agent, replica);
         }
         replica->origin = origin;
-        replica->is = *is;
+        replica->config = *config;
         replica->is_listed = true;
         return replica;
 }
@@ -108,7 +115,7 @@ void agent_unlist(struct agent *agent, int origin)
 
 void agent_forget(struct agent *agent, struct fleet_replica *replica)
 {
-        struct fetch_call *calls[] = { replica->probe, replica->scrape, replica->ask, replica->tell, replica->order };
+        struct fetch_call *calls[] = { replica->probe, replica->scrape, replica->ask, replica->push, replica->order };
 
         for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
                 fetch_cancel(agent->fetch, calls[i]);
@@ -122,7 +129,7 @@ static void list_file(struct agent *agent)
         agent_unlist(agent, FLEET_FILE);
         for (size_t i = 0; i < settings->n_replicas; i++)
                 (void)agent_replica(agent, settings->replicas[i].name, settings->replicas[i].address, FLEET_FILE,
-                                    &settings->replicas[i].is);
+                                    &settings->replicas[i].config);
 }
 
 /* ---- the file ------------------------------------------------------------------------------------------------ */
@@ -144,13 +151,13 @@ static int apply_tls(const struct agent *agent, struct settings *settings, struc
         if (!tls)
                 return 0;
         if (!colon || colon == tls || !colon[1] || strlen(tls) >= SETTINGS_PATH)
-                return err_say(err, -EINVAL, "--tls: CERTIFICATE:KEY, please: two PEM files");
+                return err_say(err, -EINVAL, "--tls: expected CERTIFICATE:KEY, two PEM files");
         (void)snprintf(settings->certificate, sizeof(settings->certificate), "%.*s", (int)(colon - tls), tls);
         (void)snprintf(settings->certificate_key, sizeof(settings->certificate_key), "%s", colon + 1);
         return 0;
 }
 
-/* nginx reads paths from its own directory; ours are from where the agent was started. */
+/* nginx reads paths relative to its own directory, the agent relative to where it was started. */
 static int absolute(char *path, size_t size, struct err *err)
 {
         char *found;
@@ -179,31 +186,31 @@ static int read_settings(struct agent *agent, struct settings **ret, struct err 
         return 0;
 }
 
-/* A file that is wrong changes nothing. */
+/* A wrong file changes nothing. */
 static void reread(struct agent *agent)
 {
         struct settings *before = agent->settings, *fresh = NULL;
         struct err err = { 0 };
 
         if (read_settings(agent, &fresh, &err) < 0) {
-                agent_say(agent, "%s; going on as before", err.text);
+                agent_log(agent, "%s; going on as before", err.text);
                 return;
         }
         agent->settings = fresh;
         if (process_reload(agent, &err) < 0) {
                 agent->settings = before;
                 free(fresh);
-                agent_say(agent, "%s; going on as before", err.text);
+                agent_log(agent, "%s; going on as before", err.text);
                 return;
         }
         agent->knows_settings = false;
         list_file(agent);
         if (memcmp(before->services, fresh->services, sizeof(fresh->services)) && kube_set(agent, &err) < 0)
-                agent_say(agent, "%s", err.text);
+                agent_log(agent, "%s", err.text);
         if (memcmp(&before->daemons, &fresh->daemons, sizeof(fresh->daemons)))
                 tenants_set(agent);
         free(before);
-        agent_say(agent, "%s was read again", agent->options->config);
+        agent_log(agent, "%s was read again", agent->options->config);
 }
 
 static void watch_file(struct agent *agent)
@@ -268,18 +275,19 @@ static int make_dirs(struct agent *agent, struct err *err)
         if ((r = make_dir(agent->options->dir, 0755, err)) < 0)
                 return r;
         found = realpath(agent->options->dir, NULL);
-        if (!found || strlen(found) > 90 || strpbrk(found, " ;{}\"'\\$#")) { /* the socket in it has 107 bytes */
+        if (!found || strlen(found) > SOCKET_DIR || strpbrk(found, " ;{}\"'\\$#")) {
                 free(found);
-                return err_say(err, -EINVAL,
-                               "%s: too long for a socket's directory, or with characters that nginx reads otherwise",
-                               agent->options->dir);
+                return err_say(
+                        err, -EINVAL,
+                        "%s: too long for the directory of a socket, or it has characters that are special to nginx",
+                        agent->options->dir);
         }
         (void)snprintf(agent->dir, sizeof(agent->dir), "%s", found);
         free(found);
         (void)snprintf(path, sizeof(path), "%s/tmp", agent->dir);
         if ((r = make_dir(path, 0755, err)) < 0)
                 return r;
-        (void)snprintf(path, sizeof(path), "%s/api", agent->dir); /* nginx makes its sockets for everybody */
+        (void)snprintf(path, sizeof(path), "%s/api", agent->dir); /* nginx creates its sockets open to all users */
         if ((r = make_dir(path, 0700, err)) < 0)
                 return r;
         (void)snprintf(agent->api, sizeof(agent->api), "unix:%s/api/api.sock", agent->dir);
@@ -288,7 +296,8 @@ static int make_dirs(struct agent *agent, struct err *err)
         if (fd < 0)
                 return err_set(err, -errno, "opening %s", path);
         if (!agent->options->is_check && flock(fd, LOCK_EX | LOCK_NB) < 0)
-                return err_say(err, -EBUSY, "another 'sublet route' works in %s: end it, or choose another with --dir",
+                return err_say(err, -EBUSY,
+                               "another 'sublet route' runs in %s: stop it, or choose another directory with --dir",
                                agent->dir);
         return 0;
 }
@@ -311,7 +320,7 @@ static int open_signals(struct agent *agent, struct err *err)
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
 
-static void reap(struct agent *agent)
+static void reap_children(struct agent *agent)
 {
         pid_t pid;
         int status;
@@ -320,13 +329,14 @@ static void reap(struct agent *agent)
                 if (pid == agent->nginx)
                         process_ended(agent, status);
                 else
-                        rest_reaped(agent, pid, status);
+                        sleep_reaped(agent, pid, status);
         }
 }
 
-static void end(struct agent *agent)
+static void handle_end_signal(struct agent *agent)
 {
-        agent_say(agent, agent->is_ending ? "ending now" : "ending when what is under way has ended; once more: now");
+        agent_log(agent, agent->is_ending ? "ending now" :
+                                            "ending when the requests in flight have ended; a second signal ends now");
         process_end(agent, agent->is_ending);
         agent->is_ending = true;
 }
@@ -337,15 +347,15 @@ static void read_signals(struct agent *agent)
 
         while (read(agent->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
                 if (info.ssi_signo == SIGCHLD)
-                        reap(agent);
+                        reap_children(agent);
                 else if (info.ssi_signo == SIGHUP)
                         reread(agent);
                 else
-                        end(agent);
+                        handle_end_signal(agent);
         }
 }
 
-static void tick(struct agent *agent)
+static void tick_all(struct agent *agent)
 {
         agent->now = clock_now();
         agent->next = agent->now + NSEC_PER_SEC;
@@ -355,17 +365,17 @@ static void tick(struct agent *agent)
         watch_file(agent);
         kube_tick(agent);
         tenants_tick(agent);
-        care_tick(agent);
-        rest_tick(agent);
-        tell_tick(agent);
+        health_tick(agent);
+        sleep_tick(agent);
+        sync_tick(agent);
 }
 
-static int loop(struct agent *agent, struct err *err)
+static int run_loop(struct agent *agent, struct err *err)
 {
         int r;
 
         while (!agent->is_ending || agent->nginx) {
-                tick(agent);
+                tick_all(agent);
                 r = fetch_wait(agent->fetch, agent->signals, agent->next);
                 if (r < 0)
                         return err_set(err, r, "waiting");
@@ -421,7 +431,7 @@ int agent_run(const struct agent_options *options, struct err *err)
         if (r == 0)
                 r = process_start(agent, err);
         if (r == 0 && !options->is_check)
-                r = loop(agent, err);
+                r = run_loop(agent, err);
         tear_down(agent);
         return r;
 }

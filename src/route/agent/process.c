@@ -1,6 +1,6 @@
 /*
- * nginx as our child. It outlives us: if the agent is killed, requests go on, and the next agent of the same
- * directory adopts what it finds. It is never started on a configuration that `nginx -t` refuses.
+ * nginx as a child of the agent. It outlives the agent: if the agent is killed, requests go on, and the next agent of
+ * the same directory adopts the nginx it finds. nginx is never started with a configuration that `nginx -t` refuses.
  */
 #include "route/agent/agent.h"
 
@@ -19,9 +19,9 @@
 #include <sys/wait.h>
 
 enum {
-        STEADY_SECONDS = 10, /* who ran so long is started again at once */
+        STEADY_SECONDS = 10, /* an nginx that ran this long is started again without delay */
         LOG_SECONDS = 5,
-        LOGS = 4,
+        LOGS = 4, /* rotated ones */
         FILES_MAX = 65536,
 };
 
@@ -75,14 +75,14 @@ static unsigned int most_files(void)
 
 static char *make_conf(const struct agent *agent)
 {
-        struct nginx_place place = { agent->dir, agent->module, geteuid() == 0, most_files() };
+        struct nginx_environment environment = { agent->dir, agent->module, geteuid() == 0, most_files() };
         char *text = NULL;
         size_t size = 0;
         FILE *to = open_memstream(&text, &size);
 
         if (!to)
                 return NULL;
-        nginx_conf_write(to, agent->settings, &place);
+        nginx_conf_write(to, agent->settings, &environment);
         if (fclose(to) != 0) {
                 free(text);
                 return NULL;
@@ -98,7 +98,7 @@ static int write_file(const char *path, const char *text, struct err *err)
         if (fd < 0)
                 return err_set(err, -errno, "writing %s", path);
         if (write(fd, text, size) != (ssize_t)size)
-                return err_say(err, -EIO, "writing %s: it does not take all of it", path);
+                return err_say(err, -EIO, "writing %s: not all of it was written", path);
         return 0;
 }
 
@@ -113,12 +113,12 @@ static int test_conf(const struct agent *agent, const char *path, struct err *er
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-                return err_say(err, -EINVAL, "nginx does not take the configuration; it says why above (%s)", path);
+                return err_say(err, -EINVAL, "nginx refuses the configuration, for the reason above (%s)", path);
         return 0;
 }
 
-/* Writes, tests and puts in place. *ret_is_new: it differs from what nginx runs with. */
-static int put_conf(struct agent *agent, bool *ret_is_new, struct err *err)
+/* Writes, tests and installs the configuration. *ret_is_new: it differs from the running one. */
+static int install_conf(struct agent *agent, bool *ret_is_new, struct err *err)
 {
         char fresh[SETTINGS_PATH + 32], path[SETTINGS_PATH + 32];
         _cleanup_(freep) char *text = make_conf(agent);
@@ -145,7 +145,7 @@ static int put_conf(struct agent *agent, bool *ret_is_new, struct err *err)
 
 /* ---- one that runs already ----------------------------------------------------------------------------------- */
 
-/* A process of that number which was started with our file. */
+/* Whether the process was started with our configuration file. */
 static bool is_ours(const struct agent *agent, pid_t pid)
 {
         char path[64], line[1024] = "", conf[SETTINGS_PATH + 32];
@@ -175,7 +175,7 @@ static pid_t find_running(const struct agent *agent)
         return (pid_t)pid;
 }
 
-/* Sockets that a killed nginx left behind would keep the next one from listening. */
+/* Sockets that a killed nginx left would keep the next one from listening. */
 static void unlink_sockets(const struct agent *agent)
 {
         const struct settings_list *lists[] = { &agent->settings->listen, &agent->settings->tls_listen,
@@ -188,7 +188,7 @@ static void unlink_sockets(const struct agent *agent)
                                 (void)unlink(lists[i]->at[j] + 5);
 }
 
-/* A worker that is to go would find our long question still open. */
+/* A worker that exits would wait for our long poll. */
 static void stop_asking(struct agent *agent)
 {
         fetch_cancel(agent->fetch, agent->state);
@@ -196,7 +196,7 @@ static void stop_asking(struct agent *agent)
         agent->state_at = agent->now + NSEC_PER_SEC / 10;
 }
 
-static int start(struct agent *agent, struct err *err)
+static int nginx_start(struct agent *agent, struct err *err)
 {
         char path[SETTINGS_PATH + 32];
         int r;
@@ -216,16 +216,16 @@ static int start(struct agent *agent, struct err *err)
 int process_start(struct agent *agent, struct err *err)
 {
         bool is_new;
-        int r = put_conf(agent, &is_new, err);
+        int r = install_conf(agent, &is_new, err);
 
         if (r < 0 || agent->options->is_check)
                 return r;
         agent->nginx = find_running(agent);
         if (!agent->nginx)
-                return start(agent, err);
+                return nginx_start(agent, err);
         agent->is_adopted = true;
         agent->started_at = agent->now;
-        agent_say(agent, "nginx runs already (process %d) and is taken over", (int)agent->nginx);
+        agent_log(agent, "nginx runs already (process %d) and is adopted", (int)agent->nginx);
         (void)kill(agent->nginx, SIGHUP);
         return 0;
 }
@@ -233,11 +233,11 @@ int process_start(struct agent *agent, struct err *err)
 int process_reload(struct agent *agent, struct err *err)
 {
         bool is_new;
-        int r = put_conf(agent, &is_new, err);
+        int r = install_conf(agent, &is_new, err);
 
         if (r < 0 || !is_new)
                 return r;
-        agent_say(agent, "nginx is reloaded");
+        agent_log(agent, "nginx is reloaded");
         stop_asking(agent);
         if (agent->nginx)
                 (void)kill(agent->nginx, SIGHUP);
@@ -248,7 +248,7 @@ void process_ended(struct agent *agent, int status)
 {
         nsec pause = NSEC_PER_SEC / 10 << (agent->n_starts < 6 ? agent->n_starts : 6);
 
-        if (agent->nginx > 1) /* a killed master leaves its workers, and they the ports; they finish what they have */
+        if (agent->nginx > 1) /* a killed master leaves workers that hold the ports; they finish their requests */
                 (void)kill(-agent->nginx, SIGQUIT);
         agent->nginx = 0;
         agent->has_state = false;
@@ -259,7 +259,7 @@ void process_ended(struct agent *agent, int status)
                 agent->n_starts = 0;
         agent->n_starts++;
         agent->start_at = agent->now + pause;
-        agent_say(agent, "nginx ended (%s %d) and is started again", WIFSIGNALED(status) ? "signal" : "status",
+        agent_log(agent, "nginx ended (%s %d) and is started again", WIFSIGNALED(status) ? "signal" : "status",
                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
@@ -270,9 +270,9 @@ void process_end(struct agent *agent, bool is_now)
                 (void)kill(agent->nginx, is_now ? SIGTERM : SIGQUIT);
 }
 
-/* ---- now and then -------------------------------------------------------------------------------------------- */
+/* ---- periodically -------------------------------------------------------------------------------------------- */
 
-static void rotate(struct agent *agent)
+static void rotate_log(struct agent *agent)
 {
         char log[SETTINGS_PATH + 32], from[SETTINGS_PATH + 48], to[SETTINGS_PATH + 48];
         struct stat st;
@@ -300,17 +300,17 @@ void process_tick(struct agent *agent)
         struct err err = { 0 };
 
         if (agent->is_adopted && agent->nginx && !is_ours(agent, agent->nginx))
-                process_ended(agent, 0); /* not our child: nobody tells us */
+                process_ended(agent, 0); /* not a child: there is no SIGCHLD */
         if (!agent->nginx && !agent->is_ending) {
                 if (agent->now < agent->start_at)
                         agent_due(agent, agent->start_at);
-                else if (start(agent, &err) < 0) {
-                        agent_say(agent, "%s", err.text);
+                else if (nginx_start(agent, &err) < 0) {
+                        agent_log(agent, "%s", err.text);
                         agent->start_at = agent->now + NSEC_PER_SEC;
                 }
         }
         if (agent->now >= agent->log_at) {
                 agent->log_at = agent->now + LOG_SECONDS * NSEC_PER_SEC;
-                rotate(agent);
+                rotate_log(agent);
         }
 }

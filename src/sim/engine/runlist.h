@@ -6,7 +6,7 @@
  * in the middle and goes on later. A group that runs dry gives the rest of its slice away. Within a
  * group work runs in the order of submission, one piece after the other; within a channel always.
  *
- * What was measured on an H200 (gpu.md) and is kept here:
+ * What was measured on an H200 (docs/gpu.md 3, 4) and is kept here:
  *      R1  a group alone on the engine stays resident without events, idle or not; its slice is
  *          renewed, so who comes later waits for the rest of one;
  *      R2  a new timeslice counts at once, also downward; slice 0 is "off";
@@ -40,7 +40,7 @@ struct run_queue {
         struct run_queue *next; /* in its group */
         struct run_group *group;
         struct run_work *head, *tail;
-        bool is_off;
+        bool is_disabled;
 };
 
 struct run_group {
@@ -87,7 +87,7 @@ struct run_work *runlist_remove_queue(struct run_queue *queue, nsec now);
 
 void runlist_submit(struct run_queue *queue, struct run_work *work, nsec duration, nsec now);
 void runlist_set_slice(struct run_group *group, nsec slice, nsec now);
-void runlist_set_off(struct run_queue *queue, bool is_off, nsec now);
+void runlist_set_disabled(struct run_queue *queue, bool is_disabled, nsec now);
 void runlist_schedule(struct run_group *group, nsec now);
 void runlist_preempt(struct run_group *group, nsec now); /* its slice is over, if it is on and others wait */
 

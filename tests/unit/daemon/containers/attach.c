@@ -56,7 +56,7 @@ static bool says(json_t *body, int fd, char ret[static 32])
 
         assert_int_equal(message_send(stage->theirs, body, &fd, fd >= 0), MESSAGE_OK);
         assert_int_equal(message_receive(stage->ours, &message), MESSAGE_OK);
-        is_done = attach_hear(stage->daemon, stage->ours, &stage->tenancy, &message);
+        is_done = attach_handle(stage->daemon, stage->ours, &stage->tenancy, &message);
         message_done(&message);
         assert_int_equal(message_receive(stage->theirs, &message), MESSAGE_OK);
         (void)snprintf(ret, 32, "%s", message_type(&message));
@@ -75,7 +75,7 @@ static json_t *attach(uint64_t tenancy, const char *with)
 
 static bool is_marked(void)
 {
-        struct usage_segment_books books;
+        struct usage_segment_totals books;
 
         assert_int_equal(
                 usage_segment_scan(stage->tenant->segment, LEASE_DESCRIPTOR_INHERITED, stage->tenant->lease.id, &books),
@@ -128,7 +128,7 @@ static void a_tenant_of_a_gate_has_no_such_door(void **state)
 
 static void one_at_a_time_and_nobody_beside_books_that_are_kept_inside(void **state)
 {
-        struct usage_segment_seat seat;
+        struct usage_segment_handle seat;
         uint64_t first;
         char answer[32];
 
