@@ -38,12 +38,13 @@ int ask_patch(struct ask *ask, const char *path, const json_t *body, json_t **re
 int ask_put(struct ask *ask, const char *path, const json_t *body, json_t **ret, struct err *err);
 int ask_delete(struct ask *ask, const char *path, struct err *err);
 
-/*
- * The answer as it comes, for as long as it comes but at most `limit` (0: without end); `take` gets every piece of it and returns 0, or a negative errno,
- * which ends it. Pieces break anywhere. What is not a success of HTTP's is never handed to `take`.
- */
-int ask_stream(struct ask *ask, const char *path, nsec limit, int (*take)(void *context, const char *data, size_t size),
-               void *context, struct err *err);
+/* What an answer is handed to: `size` bytes and, of a line, a NUL. What is not 0 ends the call, and is what it returns. */
+typedef int ask_taker(void *context, char *data, size_t size);
+
+/* The answer in pieces that break anywhere, as they come, for at most `limit` (0: without end); or line by line, without
+ * line ends and empty lines, for as long as it lasts. `take` gets nothing of an answer that is not a success of HTTP's. */
+int ask_stream(struct ask *ask, const char *path, nsec limit, ask_taker *take, void *context, struct err *err);
+int ask_lines(struct ask *ask, const char *path, ask_taker *take, void *context, struct err *err);
 
 /* Whether the latest question made a connection of its own: what answered may be another daemon than before. */
 bool ask_is_anew(const struct ask *ask);

@@ -7,7 +7,6 @@
 #include "ask/ask.h"
 #include "ask/field.h"
 #include "ask/flags.h"
-#include "cli/lines.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -28,7 +27,6 @@ struct want {
         const char *dir, *tenant;
         nsec since;
         bool is_json, is_following;
-        struct lines lines;
 };
 
 static void print_event(const struct want *want, const json_t *event)
@@ -48,27 +46,16 @@ static void print_event(const struct want *want, const json_t *event)
                      *detail ? ": " : "", detail);
 }
 
-/* A line of the stream; an empty one only says that the daemon lives. */
-static int on_line(void *context, char *line)
+static int on_line(void *context, char *line, size_t size)
 {
-        struct want *want = context;
-        json_t *event = *line ? json_loads(line, 0, NULL) : NULL;
+        json_t *event = json_loadb(line, size, 0, NULL);
 
-        if (!*line)
-                return 0;
         if (!event)
                 return -EPROTO;
-        print_event(want, event);
+        print_event(context, event);
         json_decref(event);
         (void)fflush(stdout);
         return ferror(stdout) ? -EPIPE : 0;
-}
-
-static int on_piece(void *context, const char *data, size_t size)
-{
-        struct want *want = context;
-
-        return lines_put(&want->lines, data, size, on_line, want);
 }
 
 static int list(struct want *want, struct ask *ask, const char *path, struct err *err)
@@ -105,7 +92,7 @@ static int print(struct want *want, struct err *err)
                 return r;
         if (!want->is_following)
                 return list(want, ask, path, err);
-        return ask_stream(ask, path, 0, on_piece, want, err);
+        return ask_lines(ask, path, on_line, want, err);
 }
 
 int events_main(int argc, char **argv)
@@ -122,7 +109,5 @@ int events_main(int argc, char **argv)
                 return code;
         want.tenant = argv[operand]; /* or argv's NULL */
         (void)setlocale(LC_CTYPE, "");
-        code = print(&want, &err) < 0 ? flags_failed(&err) : VERB_DONE;
-        lines_done(&want.lines);
-        return code;
+        return print(&want, &err) < 0 ? flags_failed(&err) : VERB_DONE;
 }

@@ -27,7 +27,7 @@ struct trace {
         bytes size;
 };
 
-static int on_piece(void *context, const char *data, size_t size)
+static int on_piece(void *context, char *data, size_t size)
 {
         struct trace *trace = context;
 

@@ -21,7 +21,6 @@
 #define cuDeviceGetUuid cuDeviceGetUuid_v2
 #define cuDevicePrimaryCtxRelease cuDevicePrimaryCtxRelease_v2
 #define cuDevicePrimaryCtxReset cuDevicePrimaryCtxReset_v2
-#define cuDevicePrimaryCtxSetFlags cuDevicePrimaryCtxSetFlags_v2
 #define cuCtxCreate cuCtxCreate_v4
 #define cuCtxDestroy cuCtxDestroy_v2
 #define cuCtxPopCurrent cuCtxPopCurrent_v2
@@ -34,7 +33,6 @@
 #define cuMemAlloc cuMemAlloc_v2
 #define cuMemAllocPitch cuMemAllocPitch_v2
 #define cuMemFree cuMemFree_v2
-#define cuMemGetAddressRange cuMemGetAddressRange_v2
 #define cuMemAllocHost cuMemAllocHost_v2
 #define cuMemHostGetDevicePointer cuMemHostGetDevicePointer_v2
 #define cuMemHostRegister cuMemHostRegister_v2
@@ -45,23 +43,14 @@
 #define cuMemcpyDtoD cuMemcpyDtoD_v2
 #define cuMemcpyHtoDAsync cuMemcpyHtoDAsync_v2
 #define cuMemcpyDtoHAsync cuMemcpyDtoHAsync_v2
-#define cuMemcpyDtoDAsync cuMemcpyDtoDAsync_v2
 #define cuMemcpy2D cuMemcpy2D_v2
-#define cuMemcpy2DUnaligned cuMemcpy2DUnaligned_v2
-#define cuMemcpy2DAsync cuMemcpy2DAsync_v2
 #define cuMemcpy3D cuMemcpy3D_v2
-#define cuMemcpy3DAsync cuMemcpy3DAsync_v2
 #define cuMemsetD8 cuMemsetD8_v2
-#define cuMemsetD16 cuMemsetD16_v2
 #define cuMemsetD32 cuMemsetD32_v2
 #define cuArrayCreate cuArrayCreate_v2
-#define cuArrayGetDescriptor cuArrayGetDescriptor_v2
 #define cuArray3DCreate cuArray3DCreate_v2
-#define cuArray3DGetDescriptor cuArray3DGetDescriptor_v2
 #define cuIpcOpenMemHandle cuIpcOpenMemHandle_v2
-#define cuModuleGetGlobal cuModuleGetGlobal_v2
 #define cuGraphInstantiate cuGraphInstantiateWithFlags
-#define cuGraphAddKernelNode cuGraphAddKernelNode_v2
 #define cuGetProcAddress cuGetProcAddress_v2
 
 #ifdef __cplusplus
@@ -76,8 +65,6 @@ typedef uint64_t cuuint64_t;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
-typedef struct CUlib_st *CUlibrary;
-typedef struct CUkern_st *CUkernel;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUarray_st *CUarray;
@@ -216,8 +203,6 @@ CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device);
 CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice device);
 CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device);
 CUresult CUDAAPI cuDeviceGetPCIBusId(char *text, int size, CUdevice device);
-CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *device, const char *text);
-CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer);
 
 typedef enum {
         CU_GET_PROC_ADDRESS_DEFAULT = 0,
@@ -233,7 +218,6 @@ typedef enum {
 
 CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int version, cuuint64_t flags,
                                      CUdriverProcAddressQueryResult *status);
-CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *id);
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
@@ -251,24 +235,12 @@ typedef enum {
         CU_CTX_FLAGS_MASK = 0xff,
 } CUctx_flags;
 
-typedef enum {
-        CU_LIMIT_STACK_SIZE = 0,
-        CU_LIMIT_PRINTF_FIFO_SIZE = 1,
-        CU_LIMIT_MALLOC_HEAP_SIZE = 2,
-        CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH = 3,
-        CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT = 4,
-        CU_LIMIT_MAX_L2_FETCH_GRANULARITY = 5,
-        CU_LIMIT_PERSISTING_L2_CACHE_SIZE = 6,
-} CUlimit;
-
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 typedef struct CUctxCreateParams_st CUctxCreateParams;
 
 CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice device);
 CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice device);
-CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active);
-CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags);
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice device);
 CUresult CUDAAPI cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params, int n_params, unsigned int flags,
                                 CUdevice device);
@@ -279,15 +251,7 @@ CUresult CUDAAPI cuCtxGetCurrent(CUcontext *context);
 CUresult CUDAAPI cuCtxPushCurrent_v2(CUcontext context);
 CUresult CUDAAPI cuCtxPopCurrent_v2(CUcontext *context);
 CUresult CUDAAPI cuCtxGetDevice(CUdevice *device);
-CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags);
-CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long *id);
-CUresult CUDAAPI cuCtxGetApiVersion(CUcontext context, unsigned int *version);
 CUresult CUDAAPI cuCtxSynchronize(void);
-CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value);
-CUresult CUDAAPI cuCtxGetLimit(size_t *value, CUlimit limit);
-CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest);
-CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags);
-CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peer);
 
 /* ---- streams and events ---------------------------------------------------------------------- */
 
@@ -318,7 +282,6 @@ typedef enum {
         CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
 } CUstreamCaptureStatus;
 
-typedef void(CUDAAPI *CUstreamCallback)(CUstream stream, CUresult status, void *argument);
 typedef void(CUDAAPI *CUhostFn)(void *argument);
 
 CUresult CUDAAPI cuStreamCreate(CUstream *stream, unsigned int flags);
@@ -327,11 +290,7 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream stream);
 CUresult CUDAAPI cuStreamSynchronize(CUstream stream);
 CUresult CUDAAPI cuStreamQuery(CUstream stream);
 CUresult CUDAAPI cuStreamWaitEvent(CUstream stream, CUevent event, unsigned int flags);
-CUresult CUDAAPI cuStreamAddCallback(CUstream stream, CUstreamCallback callback, void *argument, unsigned int flags);
 CUresult CUDAAPI cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument);
-CUresult CUDAAPI cuStreamGetPriority(CUstream stream, int *priority);
-CUresult CUDAAPI cuStreamGetFlags(CUstream stream, unsigned int *flags);
-CUresult CUDAAPI cuStreamGetId(CUstream stream, unsigned long long *id);
 CUresult CUDAAPI cuStreamGetCtx(CUstream stream, CUcontext *context);
 
 /* ---- green contexts: some of the multiprocessors of a device --------------------------------- */
@@ -370,22 +329,18 @@ typedef struct {
 
 CUresult CUDAAPI cuDeviceGetDevResource(CUdevice device, CUdevResource *resource, CUdevResourceType type);
 CUresult CUDAAPI cuCtxGetDevResource(CUcontext context, CUdevResource *resource, CUdevResourceType type);
-CUresult CUDAAPI cuGreenCtxGetDevResource(CUgreenCtx green, CUdevResource *resource, CUdevResourceType type);
 CUresult CUDAAPI cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *n_groups, const CUdevResource *input,
                                              CUdevResource *rest, unsigned int flags, unsigned int least);
 CUresult CUDAAPI cuDevResourceGenerateDesc(CUdevResourceDesc *desc, CUdevResource *resources, unsigned int n);
 CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc desc, CUdevice device, unsigned int flags);
 CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx green);
 CUresult CUDAAPI cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx green);
-CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx green, unsigned int flags, int priority);
-CUresult CUDAAPI cuStreamGetGreenCtx(CUstream stream, CUgreenCtx *green);
 CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode);
 CUresult CUDAAPI cuStreamEndCapture(CUstream stream, CUgraph *graph);
 CUresult CUDAAPI cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus *status);
 CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned int flags);
 CUresult CUDAAPI cuEventDestroy_v2(CUevent event);
 CUresult CUDAAPI cuEventRecord(CUevent event, CUstream stream);
-CUresult CUDAAPI cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags);
 CUresult CUDAAPI cuEventQuery(CUevent event);
 CUresult CUDAAPI cuEventSynchronize(CUevent event);
 CUresult CUDAAPI cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end);
@@ -414,23 +369,6 @@ typedef enum {
 #define CU_MEMHOSTREGISTER_READ_ONLY 0x08
 
 typedef enum {
-        CU_POINTER_ATTRIBUTE_CONTEXT = 1,
-        CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
-        CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3,
-        CU_POINTER_ATTRIBUTE_HOST_POINTER = 4,
-        CU_POINTER_ATTRIBUTE_SYNC_MEMOPS = 6,
-        CU_POINTER_ATTRIBUTE_BUFFER_ID = 7,
-        CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,
-        CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
-        CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE = 10,
-        CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,
-        CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
-        CU_POINTER_ATTRIBUTE_MAPPED = 13,
-        CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES = 14,
-        CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17,
-} CUpointer_attribute;
-
-typedef enum {
         CU_MEM_LOCATION_TYPE_INVALID = 0,
         CU_MEM_LOCATION_TYPE_DEVICE = 1,
         CU_MEM_LOCATION_TYPE_HOST = 2,
@@ -456,17 +394,13 @@ CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total);
 CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *at, size_t bytes);
 CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width, size_t height, unsigned int element);
 CUresult CUDAAPI cuMemFree_v2(CUdeviceptr at);
-CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr at);
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *at, size_t bytes, unsigned int flags);
 CUresult CUDAAPI cuMemAllocHost_v2(void **at, size_t bytes);
 CUresult CUDAAPI cuMemHostAlloc(void **at, size_t bytes, unsigned int flags);
 CUresult CUDAAPI cuMemFreeHost(void *at);
 CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *at, unsigned int flags);
-CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *at);
 CUresult CUDAAPI cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags);
 CUresult CUDAAPI cuMemHostUnregister(void *at);
-CUresult CUDAAPI cuPointerGetAttribute(void *value, CUpointer_attribute attribute, CUdeviceptr at);
-CUresult CUDAAPI cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attributes, void **values, CUdeviceptr at);
 CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr at, size_t bytes, CUmem_advise advice, CUmemLocation location);
 CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr at, size_t bytes, CUmemLocation location, unsigned int flags,
                                        CUstream stream);
@@ -535,29 +469,14 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr at, size_t size, size_t offset, CUmemGener
                           unsigned long long flags);
 CUresult CUDAAPI cuMemUnmap(CUdeviceptr at, size_t size);
 CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDesc *access, size_t n);
-CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr at);
 CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *property,
                                                CUmemAllocationGranularity_flags option);
-CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *property,
-                                                        CUmemGenericAllocationHandle handle);
-CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *at);
 CUresult CUDAAPI cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
                                               CUmemAllocationHandleType type, unsigned long long flags);
 CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *shareable,
                                                 CUmemAllocationHandleType type);
 
 /* ---- pools ----------------------------------------------------------------------------------- */
-
-typedef enum {
-        CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
-        CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC = 2,
-        CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,
-        CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
-        CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT = 5,
-        CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,
-        CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
-        CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,
-} CUmemPool_attribute;
 
 typedef struct {
         CUmemAllocationType allocType;
@@ -574,13 +493,9 @@ typedef struct {
 } CUmemPoolPtrExportData;
 
 CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device);
-CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device);
-CUresult CUDAAPI cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool);
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties);
 CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool);
 CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t keep);
-CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
-CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value);
 CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t n);
 CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location);
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *at, size_t bytes, CUstream stream);
@@ -620,8 +535,6 @@ typedef struct {
 
 CUresult CUDAAPI cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *shape);
 CUresult CUDAAPI cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR *shape);
-CUresult CUDAAPI cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *shape, CUarray array);
-CUresult CUDAAPI cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *shape, CUarray array);
 CUresult CUDAAPI cuArrayDestroy(CUarray array);
 CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap, const CUDA_ARRAY3D_DESCRIPTOR *shape,
                                         unsigned int n_levels);
@@ -664,118 +577,33 @@ typedef struct {
         size_t WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
-CUresult CUDAAPI cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes);
-CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
-                              size_t bytes);
 CUresult CUDAAPI cuMemcpyHtoD_v2(CUdeviceptr to, const void *from, size_t bytes);
 CUresult CUDAAPI cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
 CUresult CUDAAPI cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes);
 CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream);
 CUresult CUDAAPI cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
-CUresult CUDAAPI cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 CUresult CUDAAPI cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy);
-CUresult CUDAAPI cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy);
-CUresult CUDAAPI cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream);
 CUresult CUDAAPI cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy);
-CUresult CUDAAPI cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream);
 CUresult CUDAAPI cuMemsetD8_v2(CUdeviceptr at, unsigned char value, size_t n);
-CUresult CUDAAPI cuMemsetD16_v2(CUdeviceptr at, unsigned short value, size_t n);
 CUresult CUDAAPI cuMemsetD32_v2(CUdeviceptr at, unsigned int value, size_t n);
-CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t n, CUstream stream);
-CUresult CUDAAPI cuMemsetD16Async(CUdeviceptr at, unsigned short value, size_t n, CUstream stream);
 CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr at, unsigned int value, size_t n, CUstream stream);
 
 /* ---- modules and launches -------------------------------------------------------------------- */
-
-typedef enum {
-        CU_JIT_MAX_REGISTERS = 0, /* options are accepted and do nothing */
-} CUjit_option;
-
-typedef int CUlibraryOption;
-
-typedef enum {
-        CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
-        CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
-        CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES = 2,
-        CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
-        CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
-        CU_FUNC_ATTRIBUTE_PTX_VERSION = 5,
-        CU_FUNC_ATTRIBUTE_BINARY_VERSION = 6,
-        CU_FUNC_ATTRIBUTE_CACHE_MODE_CA = 7,
-        CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
-} CUfunction_attribute;
 
 #define CU_LAUNCH_PARAM_END ((void *)0x00)
 #define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)0x01)
 #define CU_LAUNCH_PARAM_BUFFER_SIZE ((void *)0x02)
 
-typedef struct CUlaunchAttribute_st CUlaunchAttribute;
-
-typedef struct {
-        unsigned int gridDimX, gridDimY, gridDimZ;
-        unsigned int blockDimX, blockDimY, blockDimZ;
-        unsigned int sharedMemBytes;
-        CUstream hStream;
-        CUlaunchAttribute *attrs;
-        unsigned int numAttrs;
-} CUlaunchConfig;
-
 CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image);
-CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int n_options, CUjit_option *options,
-                                    void **values);
-CUresult CUDAAPI cuModuleLoad(CUmodule *module, const char *path);
 CUresult CUDAAPI cuModuleUnload(CUmodule module);
 CUresult CUDAAPI cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
-CUresult CUDAAPI cuModuleGetFunctionCount(unsigned int *count, CUmodule module);
-CUresult CUDAAPI cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *bytes, CUmodule module, const char *name);
-CUresult CUDAAPI cuLibraryLoadData(CUlibrary *library, const void *code, CUjit_option *jit_options, void **jit_values,
-                                   unsigned int n_jit_options, CUlibraryOption *options, void **values,
-                                   unsigned int n_options);
-CUresult CUDAAPI cuLibraryUnload(CUlibrary library);
-CUresult CUDAAPI cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name);
-CUresult CUDAAPI cuLibraryGetModule(CUmodule *module, CUlibrary library);
-CUresult CUDAAPI cuKernelGetFunction(CUfunction *function, CUkernel kernel);
-CUresult CUDAAPI cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function);
-CUresult CUDAAPI cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value);
-CUresult CUDAAPI cuFuncGetName(const char **name, CUfunction function);
 CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
                                 unsigned int block_x, unsigned int block_y, unsigned int block_z,
                                 unsigned int shared_bytes, CUstream stream, void **params, void **extra);
-CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra);
-CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                                           unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                           unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                                           void **params);
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n_blocks, CUfunction function, int block_size,
-                                                             size_t shared_bytes);
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
-typedef enum {
-        CU_GRAPH_NODE_TYPE_KERNEL = 0,
-        CU_GRAPH_NODE_TYPE_MEMCPY = 1,
-        CU_GRAPH_NODE_TYPE_MEMSET = 2,
-        CU_GRAPH_NODE_TYPE_HOST = 3,
-        CU_GRAPH_NODE_TYPE_GRAPH = 4,
-        CU_GRAPH_NODE_TYPE_EMPTY = 5,
-        CU_GRAPH_NODE_TYPE_WAIT_EVENT = 6,
-        CU_GRAPH_NODE_TYPE_EVENT_RECORD = 7,
-        CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10,
-        CU_GRAPH_NODE_TYPE_MEM_FREE = 11,
-} CUgraphNodeType;
-
 #define CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH 1
-
-typedef struct {
-        CUfunction func;
-        unsigned int gridDimX, gridDimY, gridDimZ;
-        unsigned int blockDimX, blockDimY, blockDimZ;
-        unsigned int sharedMemBytes;
-        void **kernelParams, **extra;
-        CUkernel kern;
-        CUcontext ctx;
-} CUDA_KERNEL_NODE_PARAMS;
 
 typedef struct {
         CUmemPoolProps poolProps;
@@ -792,30 +620,13 @@ typedef struct {
         size_t width, height;
 } CUDA_MEMSET_NODE_PARAMS;
 
-typedef struct {
-        CUhostFn fn;
-        void *userData;
-} CUDA_HOST_NODE_PARAMS;
-
 CUresult CUDAAPI cuGraphCreate(CUgraph *graph, unsigned int flags);
 CUresult CUDAAPI cuGraphDestroy(CUgraph graph);
-CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after);
-CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
-                                         const CUDA_KERNEL_NODE_PARAMS *params);
-CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
-                                      const CUDA_MEMCPY3D *params, CUcontext context);
-CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
-                                      const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context);
-CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
-                                    const CUDA_HOST_NODE_PARAMS *params);
 CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
                                         CUDA_MEM_ALLOC_NODE_PARAMS *params);
 CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
                                        CUdeviceptr at);
-CUresult CUDAAPI cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n);
-CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type);
 CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags);
-CUresult CUDAAPI cuGraphUpload(CUgraphExec exec, CUstream stream);
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec exec, CUstream stream);
 CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec exec);
 CUresult CUDAAPI cuDeviceGraphMemTrim(CUdevice device);

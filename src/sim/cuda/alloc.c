@@ -178,25 +178,6 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr at)
         return r == CUDA_SUCCESS ? allocation_end(allocation) : r;
 }
 
-CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr at)
-{
-        LOCKED_LIBRARY;
-        const struct allocation *allocation;
-        CUcontext context;
-        CUresult r = enter(&context);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        allocation = allocation_at(at);
-        if (!allocation)
-                return CUDA_ERROR_NOT_FOUND;
-        if (base)
-                *base = allocation->span.base;
-        if (size)
-                *size = allocation->span.size;
-        return CUDA_SUCCESS;
-}
-
 /* One FB_GET_INFO_V2 with these three indexes: recorded. */
 CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
 {

@@ -22,7 +22,6 @@ CUresult allocation_new(CUcontext context, enum allocation_kind kind, uint64_t b
         *allocation = (struct allocation){ .span = { base, size }, .kind = kind, .context = context };
         if (spans_put(&allocations, &allocation->span) < 0)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        allocation->id = ++library.last_id;
         *ret = TAKE(allocation);
         return CUDA_SUCCESS;
 }

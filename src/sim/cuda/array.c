@@ -173,34 +173,6 @@ CUresult CUDAAPI cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *s
         return cuArray3DCreate_v2(array, &shape3);
 }
 
-CUresult CUDAAPI cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR *shape, CUarray array)
-{
-        LOCKED_LIBRARY;
-        CUresult r = library_check();
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!shape)
-                return CUDA_ERROR_INVALID_VALUE;
-        if (!array)
-                return CUDA_ERROR_INVALID_HANDLE;
-        *shape = array->shape;
-        return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *shape, CUarray array)
-{
-        CUDA_ARRAY3D_DESCRIPTOR shape3;
-        CUresult r = cuArray3DGetDescriptor_v2(&shape3, array);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!shape)
-                return CUDA_ERROR_INVALID_VALUE;
-        *shape = (CUDA_ARRAY_DESCRIPTOR){ shape3.Width, shape3.Height, shape3.Format, shape3.NumChannels };
-        return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuArrayDestroy(CUarray array)
 {
         LOCKED_LIBRARY;

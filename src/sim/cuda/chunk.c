@@ -91,12 +91,7 @@ void chunk_give(CUcontext context, struct chunk *chunk, uint64_t base, uint64_t 
         mark(chunk, first, (uint32_t)(round_up(size, CHUNK_PIECE) / CHUNK_PIECE), false);
         if (chunk->n_used)
                 return;
-        for (struct chunk **at = &chunk->chunks->first; *at; at = &(*at)->next) {
-                if (*at == chunk) {
-                        *at = chunk->next;
-                        break;
-                }
-        }
+        LIST_REMOVE(&chunk->chunks->first, chunk);
         chunk->maker->unmake(context, chunk->mapping);
         free(chunk);
 }

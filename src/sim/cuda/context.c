@@ -12,16 +12,12 @@
 
 enum {
         STACK_MAX = 64,
-        PRIORITY_LEAST = 0,
-        PRIORITY_GREATEST = -5,
 };
 
 static _Thread_local struct {
         CUcontext context[STACK_MAX];
         int n;
 } stack;
-
-static const size_t limits_at_first[] = { 1024, 1048576, 8388608, 2, 2048, 64, 0 };
 
 static CUcontext current(void)
 {
@@ -54,7 +50,7 @@ CUgreenCtx green_current(void)
 
 /* ---- making and ending ----------------------------------------------------------------------- */
 
-CUresult context_new(struct device *device, unsigned int flags, CUcontext *ret)
+CUresult context_new(struct device *device, CUcontext *ret)
 {
         _cleanup_(freep) CUcontext context = calloc(1, sizeof(*context));
         uint32_t status;
@@ -63,18 +59,15 @@ CUresult context_new(struct device *device, unsigned int flags, CUcontext *ret)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         context->device = device;
         context->start.device = &device->start;
-        context->flags = flags;
-        memcpy(context->limit, limits_at_first, sizeof(context->limit));
         status = start_context(&context->start);
         if (status != RM_STATUS_OK)
                 return result_of(status);
 
-        context->id = ++library.last_id;
         (void)pthread_cond_init(&context->changed, NULL);
         for (uint32_t i = 0; i < START_CHANNELS; i++)
                 context->queue[i] = (struct queue){ context, context->start.channel[i], i, 0, 0 };
-        context->legacy = (struct CUstream_st){ .context = context, .queue = &context->queue[0], .id = 1 };
-        context->per_thread = (struct CUstream_st){ .context = context, .queue = &context->queue[1], .id = 2 };
+        context->legacy = (struct CUstream_st){ .context = context, .queue = &context->queue[0] };
+        context->per_thread = (struct CUstream_st){ .context = context, .queue = &context->queue[1] };
         context->next_queue = 1;
         context->next = library.contexts;
         library.contexts = context;
@@ -109,12 +102,7 @@ void context_end(CUcontext context)
         context->start.on_end = free_leftovers;
         start_context_end(&context->start);
         context->is_ended = true;
-        for (CUcontext *at = &library.contexts; *at; at = &(*at)->next) {
-                if (*at == context) {
-                        *at = context->next;
-                        break;
-                }
-        }
+        LIST_REMOVE(&library.contexts, context);
         if (context->device->primary == context)
                 context->device->primary = NULL;
 }
@@ -142,22 +130,12 @@ CUresult context_wait(CUcontext context)
 
 /* ---- the primary context --------------------------------------------------------------------- */
 
-static CUresult find(CUdevice ordinal, struct device **ret)
-{
-        CUresult r = library_check();
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        *ret = device_of(ordinal);
-        return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}
-
 CUresult primary_retain(struct device *device, CUcontext *ret)
 {
         CUresult r;
 
         if (!device->primary) {
-                r = context_new(device, device->primary_flags, &device->primary);
+                r = context_new(device, &device->primary);
                 if (r != CUDA_SUCCESS)
                         return r;
                 device->primary->is_primary = true;
@@ -180,7 +158,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice ordinal)
 {
         LOCKED_LIBRARY;
         struct device *device;
-        CUresult r = find(ordinal, &device);
+        CUresult r = device_enter(ordinal, &device);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -191,7 +169,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
 {
         LOCKED_LIBRARY;
         struct device *device;
-        CUresult r = find(ordinal, &device);
+        CUresult r = device_enter(ordinal, &device);
 
         return r == CUDA_SUCCESS ? primary_release(device) : r;
 }
@@ -202,7 +180,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
 {
         LOCKED_LIBRARY;
         struct device *device;
-        CUresult r = find(ordinal, &device);
+        CUresult r = device_enter(ordinal, &device);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -214,44 +192,13 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
         return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxGetState(CUdevice ordinal, unsigned int *flags, int *active)
-{
-        LOCKED_LIBRARY;
-        struct device *device;
-        CUresult r = find(ordinal, &device);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!flags || !active)
-                return CUDA_ERROR_INVALID_VALUE;
-        *flags = device->primary_flags;
-        *active = device->primary != NULL;
-        return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuDevicePrimaryCtxSetFlags_v2(CUdevice ordinal, unsigned int flags)
-{
-        LOCKED_LIBRARY;
-        struct device *device;
-        CUresult r = find(ordinal, &device);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (flags & ~(unsigned int)CU_CTX_FLAGS_MASK)
-                return CUDA_ERROR_INVALID_VALUE;
-        device->primary_flags = flags;
-        if (device->primary)
-                device->primary->flags = flags;
-        return CUDA_SUCCESS;
-}
-
 /* ---- contexts of the program ----------------------------------------------------------------- */
 
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice ordinal)
 {
         LOCKED_LIBRARY;
         struct device *device;
-        CUresult r = find(ordinal, &device);
+        CUresult r = device_enter(ordinal, &device);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -259,7 +206,7 @@ CUresult CUDAAPI cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice
                 return CUDA_ERROR_INVALID_VALUE;
         if (stack.n == STACK_MAX)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        r = context_new(device, flags, context);
+        r = context_new(device, context);
         if (r == CUDA_SUCCESS)
                 stack.context[stack.n++] = *context;
         return r;
@@ -373,52 +320,6 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
         return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuCtxGetFlags(unsigned int *flags)
-{
-        LOCKED_LIBRARY;
-        CUcontext context;
-        CUresult r = enter(&context);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!flags)
-                return CUDA_ERROR_INVALID_VALUE;
-        *flags = context->flags;
-        return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuCtxGetId(CUcontext context, unsigned long long *id)
-{
-        LOCKED_LIBRARY;
-        CUresult r = library_check();
-
-        if (r == CUDA_SUCCESS && !context)
-                r = enter(&context);
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (context->is_ended)
-                return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-        if (!id)
-                return CUDA_ERROR_INVALID_VALUE;
-        *id = context->id;
-        return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuCtxGetApiVersion(CUcontext context, unsigned int *version)
-{
-        LOCKED_LIBRARY;
-        CUresult r = library_check();
-
-        if (r == CUDA_SUCCESS && !context)
-                r = enter(&context);
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!version)
-                return CUDA_ERROR_INVALID_VALUE;
-        *version = 3020;
-        return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuCtxSynchronize(void)
 {
         LOCKED_LIBRARY;
@@ -426,71 +327,4 @@ CUresult CUDAAPI cuCtxSynchronize(void)
         CUresult r = enter(&context);
 
         return r == CUDA_SUCCESS ? context_wait(context) : r;
-}
-
-/* Limits are remembered; the memory behind them was taken when the context was made. */
-CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value)
-{
-        LOCKED_LIBRARY;
-        CUcontext context;
-        CUresult r = enter(&context);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if ((unsigned int)limit >= ARRAY_SIZE(context->limit))
-                return CUDA_ERROR_UNSUPPORTED_LIMIT;
-        context->limit[limit] = value;
-        return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuCtxGetLimit(size_t *value, CUlimit limit)
-{
-        LOCKED_LIBRARY;
-        CUcontext context;
-        CUresult r = enter(&context);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!value)
-                return CUDA_ERROR_INVALID_VALUE;
-        if ((unsigned int)limit >= ARRAY_SIZE(context->limit))
-                return CUDA_ERROR_UNSUPPORTED_LIMIT;
-        *value = context->limit[limit];
-        return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuCtxGetStreamPriorityRange(int *least, int *greatest)
-{
-        LOCKED_LIBRARY;
-        CUcontext context;
-        CUresult r = enter(&context);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (least)
-                *least = PRIORITY_LEAST;
-        if (greatest)
-                *greatest = PRIORITY_GREATEST;
-        return CUDA_SUCCESS;
-}
-
-/* Addresses mean the same for all devices here; only the rules are kept. */
-CUresult CUDAAPI cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
-{
-        LOCKED_LIBRARY;
-        CUcontext context;
-        CUresult r = enter(&context);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (flags)
-                return CUDA_ERROR_INVALID_VALUE;
-        if (!peer || peer->is_ended || peer->device == context->device)
-                return CUDA_ERROR_INVALID_CONTEXT;
-        return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuCtxDisablePeerAccess(CUcontext peer)
-{
-        return cuCtxEnablePeerAccess(peer, 0);
 }

@@ -53,19 +53,6 @@ CUresult CUDAAPI cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
         return copy_linear(DEVICE, to, DEVICE, from, bytes, NULL, true);
 }
 
-CUresult CUDAAPI cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-        return copy_linear(ANY, to, ANY, from, bytes, NULL, true);
-}
-
-CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
-                              size_t bytes)
-{
-        if (!to_context || !from_context)
-                return CUDA_ERROR_INVALID_CONTEXT;
-        return copy_linear(DEVICE, to, DEVICE, from, bytes, NULL, true);
-}
-
 CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
         return copy_linear(DEVICE, to, ANY, (uintptr_t)from, bytes, stream, false);
@@ -74,16 +61,6 @@ CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t b
 CUresult CUDAAPI cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
         return copy_linear(ANY, (uintptr_t)to, DEVICE, from, bytes, stream, false);
-}
-
-CUresult CUDAAPI cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
-{
-        return copy_linear(DEVICE, to, DEVICE, from, bytes, stream, false);
-}
-
-CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
-{
-        return copy_linear(ANY, to, ANY, from, bytes, stream, false);
 }
 
 static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool waits)
@@ -118,16 +95,6 @@ CUresult CUDAAPI cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
         return copy_2d(copy, NULL, true);
 }
 
-CUresult CUDAAPI cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy)
-{
-        return copy_2d(copy, NULL, true);
-}
-
-CUresult CUDAAPI cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
-{
-        return copy_2d(copy, stream, false);
-}
-
 static CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, bool waits)
 {
         LOCKED_LIBRARY;
@@ -142,11 +109,6 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, bool waits)
 CUresult CUDAAPI cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy)
 {
         return copy_3d(copy, NULL, true);
-}
-
-CUresult CUDAAPI cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream)
-{
-        return copy_3d(copy, stream, false);
 }
 
 static CUresult set(CUdeviceptr at, unsigned int value, unsigned int element, size_t n, CUstream stream)
@@ -167,24 +129,9 @@ CUresult CUDAAPI cuMemsetD8_v2(CUdeviceptr at, unsigned char value, size_t n)
         return set(at, value, 1, n, NULL);
 }
 
-CUresult CUDAAPI cuMemsetD16_v2(CUdeviceptr at, unsigned short value, size_t n)
-{
-        return set(at, value, 2, n, NULL);
-}
-
 CUresult CUDAAPI cuMemsetD32_v2(CUdeviceptr at, unsigned int value, size_t n)
 {
         return set(at, value, 4, n, NULL);
-}
-
-CUresult CUDAAPI cuMemsetD8Async(CUdeviceptr at, unsigned char value, size_t n, CUstream stream)
-{
-        return set(at, value, 1, n, stream);
-}
-
-CUresult CUDAAPI cuMemsetD16Async(CUdeviceptr at, unsigned short value, size_t n, CUstream stream)
-{
-        return set(at, value, 2, n, stream);
 }
 
 CUresult CUDAAPI cuMemsetD32Async(CUdeviceptr at, unsigned int value, size_t n, CUstream stream)

@@ -4,21 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static CUresult find(CUdevice ordinal, struct device **ret)
-{
-        CUresult r = library_check();
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        *ret = device_of(ordinal);
-        return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}
-
 CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal)
 {
         LOCKED_LIBRARY;
         struct device *found;
-        CUresult r = find(ordinal, &found);
+        CUresult r = device_enter(ordinal, &found);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -45,7 +35,7 @@ CUresult CUDAAPI cuDeviceGetName(char *name, int size, CUdevice device)
 {
         LOCKED_LIBRARY;
         struct device *found;
-        CUresult r = find(device, &found);
+        CUresult r = device_enter(device, &found);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -59,7 +49,7 @@ CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
         LOCKED_LIBRARY;
         struct device *found;
-        CUresult r = find(device, &found);
+        CUresult r = device_enter(device, &found);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -74,7 +64,7 @@ CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
         LOCKED_LIBRARY;
         struct device *found;
-        CUresult r = find(device, &found);
+        CUresult r = device_enter(device, &found);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -88,7 +78,7 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
 {
         LOCKED_LIBRARY;
         struct device *found;
-        CUresult r = find(device, &found);
+        CUresult r = device_enter(device, &found);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -120,54 +110,12 @@ CUresult CUDAAPI cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
 {
         LOCKED_LIBRARY;
         struct device *found;
-        CUresult r = find(device, &found);
+        CUresult r = device_enter(device, &found);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!text || size < 13)
                 return CUDA_ERROR_INVALID_VALUE;
         (void)snprintf(text, (size_t)size, "%04X:%02X:%02X.0", found->card.domain, found->card.bus, found->card.slot);
-        return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
-{
-        LOCKED_LIBRARY;
-        unsigned int domain = 0, bus, slot;
-        CUresult r = library_check();
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!device || !text)
-                return CUDA_ERROR_INVALID_VALUE;
-        if (sscanf(text, "%x:%x:%x", &domain, &bus, &slot) != 3) {
-                domain = 0;
-                if (sscanf(text, "%x:%x", &bus, &slot) != 2)
-                        return CUDA_ERROR_INVALID_VALUE;
-        }
-        for (int i = 0; i < library.n_devices; i++) {
-                const struct nv_card *card = &library.device[i].card;
-
-                if (card->domain == domain && card->bus == bus && card->slot == slot) {
-                        *device = i;
-                        return CUDA_SUCCESS;
-                }
-        }
-        return CUDA_ERROR_INVALID_DEVICE;
-}
-
-/* All devices of a simulated machine see each other. */
-CUresult CUDAAPI cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer)
-{
-        LOCKED_LIBRARY;
-        CUresult r = library_check();
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!can)
-                return CUDA_ERROR_INVALID_VALUE;
-        if (!device_of(device) || !device_of(peer))
-                return CUDA_ERROR_INVALID_DEVICE;
-        *can = device != peer;
         return CUDA_SUCCESS;
 }

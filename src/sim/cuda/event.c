@@ -78,11 +78,6 @@ CUresult CUDAAPI cuEventRecord(CUevent event, CUstream name)
         return stream_submit(stream, &(struct op){ .kind = OP_RECORD, .event = event });
 }
 
-CUresult CUDAAPI cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned int flags)
-{
-        return flags > 1 ? CUDA_ERROR_INVALID_VALUE : cuEventRecord(event, stream);
-}
-
 CUresult CUDAAPI cuEventQuery(CUevent event)
 {
         LOCKED_LIBRARY;

@@ -114,65 +114,6 @@ static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, 
         return graph_append(graph, op, node);
 }
 
-CUresult CUDAAPI cuGraphAddEmptyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after)
-{
-        LOCKED_LIBRARY;
-
-        return add(node, graph, after, n_after, &(struct op){ .kind = OP_EMPTY });
-}
-
-CUresult CUDAAPI cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
-                                         const CUDA_KERNEL_NODE_PARAMS *p)
-{
-        LOCKED_LIBRARY;
-        struct op op;
-        CUresult r;
-
-        if (!p)
-                return CUDA_ERROR_INVALID_VALUE;
-        r = kernel_op(p->func ? p->func : (CUfunction)(void *)p->kern,
-                      (uint32_t[]){ p->gridDimX, p->gridDimY, p->gridDimZ },
-                      (uint32_t[]){ p->blockDimX, p->blockDimY, p->blockDimZ }, p->kernelParams, p->extra, &op);
-        if (r != CUDA_SUCCESS)
-                return r;
-        r = add(node, graph, after, n_after, &op);
-        op_done(&op);
-        return r;
-}
-
-CUresult CUDAAPI cuGraphAddMemcpyNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
-                                      const CUDA_MEMCPY3D *params, CUcontext context)
-{
-        LOCKED_LIBRARY;
-
-        (void)context;
-        if (!params)
-                return CUDA_ERROR_INVALID_VALUE;
-        return add(node, graph, after, n_after, &(struct op){ .kind = OP_COPY, .copy = *params });
-}
-
-CUresult CUDAAPI cuGraphAddMemsetNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
-                                      const CUDA_MEMSET_NODE_PARAMS *params, CUcontext context)
-{
-        LOCKED_LIBRARY;
-
-        (void)context;
-        if (!params)
-                return CUDA_ERROR_INVALID_VALUE;
-        return add(node, graph, after, n_after, &(struct op){ .kind = OP_SET, .set = *params });
-}
-
-CUresult CUDAAPI cuGraphAddHostNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
-                                    const CUDA_HOST_NODE_PARAMS *params)
-{
-        LOCKED_LIBRARY;
-
-        if (!params || !params->fn)
-                return CUDA_ERROR_INVALID_VALUE;
-        return add(node, graph, after, n_after,
-                   &(struct op){ .kind = OP_HOST, .host = { .function = params->fn, .argument = params->userData } });
-}
-
 /* The address is known at once; the memory comes when the graph is launched. */
 CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
                                         CUDA_MEM_ALLOC_NODE_PARAMS *params)
@@ -212,44 +153,6 @@ CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const C
         return add(node, graph, after, n_after, &(struct op){ .kind = OP_FREE, .at = at });
 }
 
-CUresult CUDAAPI cuGraphGetNodes(CUgraph graph, CUgraphNode *nodes, size_t *n)
-{
-        LOCKED_LIBRARY;
-        CUresult r = library_check();
-        size_t i = 0;
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!graph || !n)
-                return CUDA_ERROR_INVALID_VALUE;
-        if (!nodes) {
-                *n = graph->n;
-                return CUDA_SUCCESS;
-        }
-        for (CUgraphNode node = graph->first; node && i < *n; node = node->next)
-                nodes[i++] = node;
-        for (size_t k = i; k < *n; k++)
-                nodes[k] = NULL;
-        *n = i;
-        return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *type)
-{
-        static const CUgraphNodeType types[] = {
-                [OP_EMPTY] = CU_GRAPH_NODE_TYPE_EMPTY,     [OP_KERNEL] = CU_GRAPH_NODE_TYPE_KERNEL,
-                [OP_COPY] = CU_GRAPH_NODE_TYPE_MEMCPY,     [OP_SET] = CU_GRAPH_NODE_TYPE_MEMSET,
-                [OP_HOST] = CU_GRAPH_NODE_TYPE_HOST,       [OP_RECORD] = CU_GRAPH_NODE_TYPE_EVENT_RECORD,
-                [OP_WAIT] = CU_GRAPH_NODE_TYPE_WAIT_EVENT, [OP_ALLOC] = CU_GRAPH_NODE_TYPE_MEM_ALLOC,
-                [OP_FREE] = CU_GRAPH_NODE_TYPE_MEM_FREE,
-        };
-
-        if (!node || !type)
-                return CUDA_ERROR_INVALID_VALUE;
-        *type = types[node->op.kind];
-        return CUDA_SUCCESS;
-}
-
 /* ---- running --------------------------------------------------------------------------------- */
 
 CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
@@ -276,17 +179,6 @@ CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, u
         }
         *exec = made;
         return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGraphUpload(CUgraphExec exec, CUstream name)
-{
-        LOCKED_LIBRARY;
-        CUstream stream;
-        CUresult r = stream_enter(name, &stream);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        return exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* What the last launch left allocated, if the program asked for that. */

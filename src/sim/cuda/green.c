@@ -83,18 +83,6 @@ CUresult CUDAAPI cuCtxGetDevResource(CUcontext context, CUdevResource *resource,
                                 answer(0, MULTIPROCESSORS, resource, type);
 }
 
-CUresult CUDAAPI cuGreenCtxGetDevResource(CUgreenCtx green, CUdevResource *resource, CUdevResourceType type)
-{
-        LOCKED_LIBRARY;
-        CUresult r = library_check();
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!green || !green->primary)
-                return CUDA_ERROR_INVALID_CONTEXT;
-        return answer(green->first, green->count, resource, type);
-}
-
 CUresult CUDAAPI cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *n_groups, const CUdevResource *input,
                                              CUdevResource *rest, unsigned int flags, unsigned int least)
 {
@@ -185,13 +173,10 @@ static void begin(CUgreenCtx green, CUcontext primary, CUdevResourceDesc desc)
         green->primary = primary;
         green->name.device = primary->device;
         green->name.green = green;
-        green->name.flags = primary->flags;
-        green->name.id = ++library.last_id;
         primary->next_queue = primary->next_queue % (START_COMPUTE - 1) + 1;
         green->stream.context = primary;
         green->stream.green = green;
         green->stream.queue = &primary->queue[primary->next_queue];
-        green->stream.id = ++library.last_id + 2;
 }
 
 CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx *ret, CUdevResourceDesc desc, CUdevice ordinal, unsigned int flags)
@@ -240,12 +225,7 @@ CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx green)
                 return CUDA_ERROR_INVALID_CONTEXT;
         primary = green->primary;
         (void)stream_wait(&green->stream);
-        for (CUgreenCtx *at = &primary->greens; *at; at = &(*at)->next) {
-                if (*at == green) {
-                        *at = green->next;
-                        break;
-                }
-        }
+        LIST_REMOVE(&primary->greens, green);
         green->name.is_ended = true;
         green->primary = NULL;
         give_all(green);
@@ -274,33 +254,5 @@ CUresult CUDAAPI cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx green)
         if (!green || !green->primary)
                 return CUDA_ERROR_INVALID_CONTEXT;
         *context = &green->name;
-        return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx green, unsigned int flags, int priority)
-{
-        LOCKED_LIBRARY;
-        CUresult r = library_check();
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!green || !green->primary)
-                return CUDA_ERROR_INVALID_CONTEXT;
-        if (flags != CU_STREAM_NON_BLOCKING)
-                return CUDA_ERROR_INVALID_VALUE;
-        return stream_new(green->primary, green, flags, priority, stream);
-}
-
-CUresult CUDAAPI cuStreamGetGreenCtx(CUstream name, CUgreenCtx *green)
-{
-        LOCKED_LIBRARY;
-        CUstream stream;
-        CUresult r = stream_enter(name, &stream);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!green)
-                return CUDA_ERROR_INVALID_VALUE;
-        *green = stream->green;
         return CUDA_SUCCESS;
 }

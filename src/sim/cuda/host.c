@@ -75,7 +75,7 @@ static void unmake_chunk(CUcontext context, struct mapping *mapping)
 
 static const struct chunk_maker host_chunks = { make_chunk, unmake_chunk };
 
-static CUresult host_alloc(CUcontext context, uint64_t bytes, unsigned int flags, void **ret)
+static CUresult host_alloc(CUcontext context, uint64_t bytes, void **ret)
 {
         struct allocation *allocation = NULL;
         struct mapping *mapping = NULL;
@@ -104,7 +104,6 @@ static CUresult host_alloc(CUcontext context, uint64_t bytes, unsigned int flags
         }
         allocation->mapping = mapping;
         allocation->chunk = chunk;
-        allocation->flags = flags;
         *ret = (void *)(uintptr_t)base;
         return CUDA_SUCCESS;
 }
@@ -119,7 +118,7 @@ CUresult CUDAAPI cuMemHostAlloc(void **at, size_t bytes, unsigned int flags)
                 return r;
         if (!at || !bytes || (flags & ~(unsigned int)HOST_FLAGS))
                 return CUDA_ERROR_INVALID_VALUE;
-        return host_alloc(context, bytes, flags, at);
+        return host_alloc(context, bytes, at);
 }
 
 CUresult CUDAAPI cuMemAllocHost_v2(void **at, size_t bytes)
@@ -174,22 +173,6 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *at, uns
         return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemHostGetFlags(unsigned int *flags, void *at)
-{
-        LOCKED_LIBRARY;
-        const struct allocation *allocation;
-        CUcontext context;
-        CUresult r = enter(&context);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        allocation = host_at(at);
-        if (!flags || !allocation)
-                return CUDA_ERROR_INVALID_VALUE;
-        *flags = allocation->flags;
-        return CUDA_SUCCESS;
-}
-
 CUresult CUDAAPI cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags)
 {
         LOCKED_LIBRARY;
@@ -214,7 +197,6 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags
                 return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
         }
         allocation->mapping = mapping;
-        allocation->flags = flags;
         return CUDA_SUCCESS;
 }
 

@@ -57,6 +57,16 @@ struct device *device_of(CUdevice ordinal)
         return ordinal >= 0 && ordinal < library.n_devices ? &library.device[ordinal] : NULL;
 }
 
+CUresult device_enter(CUdevice ordinal, struct device **ret)
+{
+        CUresult r = library_check();
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        *ret = device_of(ordinal);
+        return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
 /* ---- which devices --------------------------------------------------------------------------- */
 
 static int by_place(const void *a, const void *b)

@@ -94,31 +94,3 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsign
         return launch(function, (uint32_t[]){ grid_x, grid_y, grid_z }, (uint32_t[]){ block_x, block_y, block_z },
                       stream, params, extra);
 }
-
-CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, void **params, void **extra)
-{
-        if (!config)
-                return CUDA_ERROR_INVALID_VALUE;
-        return launch(function, (uint32_t[]){ config->gridDimX, config->gridDimY, config->gridDimZ },
-                      (uint32_t[]){ config->blockDimX, config->blockDimY, config->blockDimZ }, config->hStream, params,
-                      extra);
-}
-
-CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
-                                           unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-                                           unsigned int block_z, unsigned int shared_bytes, CUstream stream,
-                                           void **params)
-{
-        return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params,
-                              NULL);
-}
-
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n_blocks, CUfunction function, int block_size,
-                                                             size_t shared_bytes)
-{
-        (void)shared_bytes;
-        if (!n_blocks || !function || block_size < 1)
-                return CUDA_ERROR_INVALID_VALUE;
-        *n_blocks = block_size > THREADS_MAX ? 0 : 2048 / block_size > 32 ? 32 : 2048 / block_size;
-        return CUDA_SUCCESS;
-}

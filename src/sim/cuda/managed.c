@@ -157,7 +157,6 @@ CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *at, size_t bytes, unsigned int f
         }
         allocation->mapping = mapping;
         allocation->chunk = chunk;
-        allocation->flags = flags;
         *at = allocation->span.base;
         return CUDA_SUCCESS;
 }

@@ -106,10 +106,8 @@ struct allocation {
         struct mapping *mapping; /* of its own; NULL: shared or several */
         struct chunk *chunk;     /* of a small one */
         struct CUmemPoolHandle_st *pool;
-        unsigned int flags;                    /* as the program gave them */
         uint32_t source_client, source_object; /* of an IPC import */
         unsigned int n_opened;
-        unsigned long long id;
 };
 
 CUresult allocation_new(CUcontext context, enum allocation_kind kind, uint64_t base, uint64_t size,

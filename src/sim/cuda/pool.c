@@ -71,7 +71,6 @@ CUresult pool_new(struct device *device, const CUmemPoolProps *properties, CUmem
                 return CUDA_ERROR_OUT_OF_MEMORY;
         pool->device = device;
         pool->fd = -1;
-        pool->reuse[1] = pool->reuse[2] = pool->reuse[3] = 1;
         if (properties)
                 pool->properties = *properties;
         pool->size = 2 * round_up(device->start.total, POOL_SLOT);
@@ -95,14 +94,10 @@ CUresult pool_new(struct device *device, const CUmemPoolProps *properties, CUmem
 
 CUresult pool_of_device(struct device *device, CUmemoryPool *ret)
 {
-        CUresult r = CUDA_SUCCESS;
+        CUresult r = device->default_pool ? CUDA_SUCCESS : pool_new(device, NULL, &device->default_pool);
 
-        if (!device->pool)
-                r = device->default_pool ? CUDA_SUCCESS : pool_new(device, NULL, &device->default_pool);
-        if (r != CUDA_SUCCESS)
-                return r;
-        *ret = device->pool ? device->pool : device->default_pool;
-        return CUDA_SUCCESS;
+        *ret = device->default_pool;
+        return r;
 }
 
 CUresult pool_of_graphs(struct device *device, CUmemoryPool *ret)
@@ -114,7 +109,6 @@ CUresult pool_of_graphs(struct device *device, CUmemoryPool *ret)
                 if (r != CUDA_SUCCESS)
                         return r;
                 device->graph_pool->is_graph = true;
-                device->graph_pool->threshold = UINT64_MAX;
         }
         *ret = device->graph_pool;
         return CUDA_SUCCESS;
@@ -162,8 +156,6 @@ CUresult pool_back(CUmemoryPool pool, size_t first, size_t last)
                         unback(pool, first + i);
                 (void)memory_unref(taken[i]);
         }
-        if (pool->n_backed > pool->n_backed_high)
-                pool->n_backed_high = pool->n_backed;
         return r;
 }
 
@@ -200,13 +192,8 @@ CUresult pool_block_put(CUmemoryPool pool, uint64_t base, uint64_t size, enum bl
 
 static void block_take(CUmemoryPool pool, struct block *block)
 {
-        for (struct block **at = &pool->blocks; *at; at = &(*at)->next) {
-                if (*at == block) {
-                        *at = block->next;
-                        free(block);
-                        return;
-                }
-        }
+        LIST_REMOVE(&pool->blocks, block);
+        free(block);
 }
 
 /* May somebody else's bytes be there now? stream: who asks, NULL: nobody in particular. */
@@ -262,13 +249,6 @@ static void forget_freed(CUmemoryPool pool, uint64_t base, uint64_t size)
 
 /* ---- taking and giving ----------------------------------------------------------------------- */
 
-static void note_used(CUmemoryPool pool, uint64_t bytes)
-{
-        pool->used += bytes;
-        if (pool->used > pool->used_high)
-                pool->used_high = pool->used;
-}
-
 /* Makes a block the program's: memory, the record. */
 static CUresult block_live(CUmemoryPool pool, CUcontext context, struct block *block)
 {
@@ -287,7 +267,7 @@ static CUresult block_live(CUmemoryPool pool, CUcontext context, struct block *b
                 return r;
         allocation->pool = pool;
         block->state = BLOCK_LIVE;
-        note_used(pool, block->size);
+        pool->used += block->size;
         return CUDA_SUCCESS;
 }
 
@@ -307,7 +287,7 @@ static CUresult take_once(CUmemoryPool pool, CUstream stream, uint64_t size, CUd
         r = block_live(pool, stream->context, block);
         if (r != CUDA_SUCCESS) {
                 block_take(pool, block);
-                pool_trim(pool, pool->threshold);
+                pool_trim(pool, 0);
                 return r;
         }
         forget_freed(pool, at, size);
@@ -412,7 +392,7 @@ void pools_release(struct device *device)
 {
         for (CUmemoryPool pool = pools; pool; pool = pool->next)
                 if (pool->device == device && !pool->is_graph)
-                        pool_trim(pool, pool->threshold);
+                        pool_trim(pool, 0);
 }
 
 /* ---- addresses of graphs --------------------------------------------------------------------- */
@@ -475,19 +455,12 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool)
                 return r;
         if (!pool || pool->is_ended || pool == pool->device->default_pool || pool == pool->device->graph_pool)
                 return CUDA_ERROR_INVALID_VALUE;
-        if (pool->device->pool == pool)
-                pool->device->pool = NULL;
         pool->is_ended = true; /* allocations that are out stay good until they are freed */
         pool_trim(pool, 0);
         closep(&pool->fd);
         if (pool->n_backed || pool->blocks)
                 return CUDA_SUCCESS;
-        for (CUmemoryPool *at = &pools; *at; at = &(*at)->next) {
-                if (*at == pool) {
-                        *at = pool->next;
-                        break;
-                }
-        }
+        LIST_REMOVE(&pools, pool);
         (void)nv_uvm_free(&library.nv, pool->base, pool->size);
         place_give(pool->base, pool->size);
         free(pool->slot);

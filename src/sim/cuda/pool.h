@@ -1,6 +1,6 @@
 /*
  * Pools: a stretch of addresses made of slots of 32 MiB, which get memory when an allocation needs
- * it and lose it when the program has waited and the pool holds more than its threshold.
+ * it and lose it when the program has waited.
  *
  * Recorded: the stretch is one UVM range (73) of twice the device's heap, the memory of a slot is a
  * class 0x40 of 32 MiB and a UVM 33; all memory of an allocation is taken before any of it is
@@ -38,16 +38,15 @@ struct CUmemPoolHandle_st {
         CUmemPoolProps properties;
         uint64_t base, size;
         struct mapping **slot;
-        size_t n_slots, n_backed, n_backed_high;
+        size_t n_slots, n_backed;
         struct block *blocks;
-        uint64_t used, used_high, threshold;
+        uint64_t used;
         int fd; /* exported, imported from; -1: neither */
         bool is_imported, is_graph, is_ended;
-        int reuse[4];
 };
 
 CUresult pool_new(struct device *device, const CUmemPoolProps *properties, CUmemoryPool *ret);
-CUresult pool_of_device(struct device *device, CUmemoryPool *ret); /* the current one */
+CUresult pool_of_device(struct device *device, CUmemoryPool *ret); /* its default one */
 CUresult pool_of_graphs(struct device *device, CUmemoryPool *ret);
 
 CUresult pool_take(CUmemoryPool pool, CUstream stream, uint64_t bytes, CUdeviceptr *ret);

@@ -3,17 +3,7 @@
 
 #include <string.h>
 
-static CUresult find(CUdevice ordinal, struct device **ret)
-{
-        CUresult r = library_check();
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        *ret = device_of(ordinal);
-        return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
-}
-
-static CUresult check(CUmemoryPool pool)
+static CUresult pool_enter(CUmemoryPool pool)
 {
         CUresult r = library_check();
 
@@ -26,44 +16,11 @@ CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice ordinal)
 {
         LOCKED_LIBRARY;
         struct device *device;
-        CUresult r = find(ordinal, &device);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!pool)
-                return CUDA_ERROR_INVALID_VALUE;
-        if (!device->default_pool)
-                r = pool_new(device, NULL, &device->default_pool);
-        if (r == CUDA_SUCCESS)
-                *pool = device->default_pool;
-        return r;
-}
-
-CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice ordinal)
-{
-        LOCKED_LIBRARY;
-        struct device *device;
-        CUresult r = find(ordinal, &device);
+        CUresult r = device_enter(ordinal, &device);
 
         if (r != CUDA_SUCCESS)
                 return r;
         return pool ? pool_of_device(device, pool) : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult CUDAAPI cuDeviceSetMemPool(CUdevice ordinal, CUmemoryPool pool)
-{
-        LOCKED_LIBRARY;
-        struct device *device;
-        CUresult r = find(ordinal, &device);
-
-        if (r == CUDA_SUCCESS)
-                r = check(pool);
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (pool->device != device || pool->is_imported)
-                return CUDA_ERROR_INVALID_VALUE;
-        device->pool = pool;
-        return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *properties)
@@ -89,85 +46,18 @@ CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *prope
 CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 {
         LOCKED_LIBRARY;
-        CUresult r = check(pool);
+        CUresult r = pool_enter(pool);
 
         if (r == CUDA_SUCCESS)
                 pool_trim(pool, keep);
         return r;
 }
 
-CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
-{
-        LOCKED_LIBRARY;
-        CUresult r = check(pool);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!value)
-                return CUDA_ERROR_INVALID_VALUE;
-        switch (attribute) {
-        case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-        case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-        case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-                memcpy(&pool->reuse[attribute], value, sizeof(int));
-                return CUDA_SUCCESS;
-        case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-                memcpy(&pool->threshold, value, sizeof(pool->threshold));
-                return CUDA_SUCCESS;
-        case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: /* only to 0: start over */
-                pool->n_backed_high = pool->n_backed;
-                return CUDA_SUCCESS;
-        case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-                pool->used_high = pool->used;
-                return CUDA_SUCCESS;
-        default:
-                return CUDA_ERROR_INVALID_VALUE;
-        }
-}
-
-CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
-{
-        LOCKED_LIBRARY;
-        CUresult r = check(pool);
-        cuuint64_t figure;
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!value)
-                return CUDA_ERROR_INVALID_VALUE;
-        switch (attribute) {
-        case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-        case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
-        case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-                memcpy(value, &pool->reuse[attribute], sizeof(int));
-                return CUDA_SUCCESS;
-        case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
-                figure = pool->threshold;
-                break;
-        case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
-                figure = (cuuint64_t)pool->n_backed * POOL_SLOT;
-                break;
-        case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
-                figure = (cuuint64_t)pool->n_backed_high * POOL_SLOT;
-                break;
-        case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
-                figure = pool->used;
-                break;
-        case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
-                figure = pool->used_high;
-                break;
-        default:
-                return CUDA_ERROR_INVALID_VALUE;
-        }
-        memcpy(value, &figure, sizeof(figure));
-        return CUDA_SUCCESS;
-}
-
-/* Every device reaches every address here; the desired state is checked and granted. */
+/* Every device reaches every address here: the arguments are checked, and access is granted. */
 CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t n)
 {
         LOCKED_LIBRARY;
-        CUresult r = check(pool);
+        CUresult r = pool_enter(pool);
 
         if (r == CUDA_SUCCESS && n && !access)
                 r = CUDA_ERROR_INVALID_VALUE;
@@ -180,7 +70,7 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *ac
 CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
 {
         LOCKED_LIBRARY;
-        CUresult r = check(pool);
+        CUresult r = pool_enter(pool);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -197,7 +87,7 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *at, size_t bytes, CUmemory
         CUresult r = stream_enter(name, &stream);
 
         if (r == CUDA_SUCCESS)
-                r = check(pool);
+                r = pool_enter(pool);
         if (r != CUDA_SUCCESS)
                 return r;
         if (!at || !bytes || pool->is_imported)

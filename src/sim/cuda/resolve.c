@@ -47,12 +47,3 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **function, int ve
                                      CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
         return found || status ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
-
-/* Private tables of the runtime library: none. */
-CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *id)
-{
-        if (!table || !id)
-                return CUDA_ERROR_INVALID_VALUE;
-        *table = NULL;
-        return CUDA_ERROR_NOT_FOUND;
-}

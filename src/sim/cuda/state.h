@@ -16,8 +16,8 @@ struct device {
         struct start_device start;
         struct nv_card card;
         CUcontext primary; /* NULL: not active */
-        unsigned int n_retained, primary_flags;
-        CUmemoryPool default_pool, pool, graph_pool; /* made on first use */
+        unsigned int n_retained;
+        CUmemoryPool default_pool, graph_pool; /* made on first use */
 };
 
 enum {
@@ -29,8 +29,7 @@ struct library {
         bool is_ready, was_forked;
         struct device device[DEVICES_MAX];
         int n_devices;
-        CUcontext contexts;         /* all that are alive */
-        unsigned long long last_id; /* of contexts, streams, buffers */
+        CUcontext contexts; /* all that are alive */
 };
 
 extern struct library library; /* under the lock */
@@ -50,6 +49,19 @@ CUresult enter(CUcontext *ret);
 
 /* NULL: there is no such device. */
 struct device *device_of(CUdevice ordinal);
+
+/* library_check, and the device. */
+CUresult device_enter(CUdevice ordinal, struct device **ret);
+
+/* Takes an item out of a list that is linked by `next`; does nothing if it is not in it. */
+#define LIST_REMOVE(head, item)                                                                                        \
+        do {                                                                                                           \
+                __typeof__(head) at_ = (head);                                                                         \
+                while (*at_ && *at_ != (item))                                                                         \
+                        at_ = &(*at_)->next;                                                                           \
+                if (*at_)                                                                                              \
+                        *at_ = (item)->next;                                                                           \
+        } while (0)
 
 /* What CUDA says when the driver says `status`. */
 CUresult result_of(uint32_t status);

@@ -67,27 +67,23 @@ void op_list_done(struct op_list *list)
 }
 
 /* Runs the program's function, without the lock. */
-static CUresult run_host(CUstream stream, const struct op *op)
+static void run_host(CUstream stream, const struct op *op)
 {
         CUresult r = mark_wait(stream->last);
         int locked = 0;
 
-        if (r != CUDA_SUCCESS && !op->host.callback)
-                return r; /* a host function runs only after success, a callback is told */
+        if (r != CUDA_SUCCESS)
+                return; /* a host function runs only after success */
         library_unlock(&locked);
-        if (op->host.callback)
-                op->host.callback(stream == stream_legacy_of(stream) ? NULL : stream, r, op->host.argument);
-        else
-                op->host.function(op->host.argument);
+        op->host.function(op->host.argument);
         (void)library_lock();
-        return CUDA_SUCCESS;
 }
 
 static void run_backlog_entry(CUstream stream, const struct op *op)
 {
         switch (op->kind) {
         case OP_HOST:
-                (void)run_host(stream, op);
+                run_host(stream, op);
                 break;
         case OP_WAIT:
                 while (op->event->n_backlog && op->event->context != stream->context)
@@ -214,8 +210,6 @@ CUresult stream_new(CUcontext context, CUgreenCtx green, unsigned int flags, int
         made->context = context;
         made->green = green;
         made->flags = flags;
-        made->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
-        made->id = ++library.last_id + 2;
         context->next_queue = context->next_queue % (START_COMPUTE - 1) + 1;
         made->queue = &context->queue[context->next_queue]; /* the first one is the NULL stream's */
         made->next = context->streams;
@@ -314,22 +308,6 @@ CUresult CUDAAPI cuStreamWaitEvent(CUstream name, CUevent event, unsigned int fl
         return stream_submit(stream, &(struct op){ .kind = OP_WAIT, .event = event });
 }
 
-CUresult CUDAAPI cuStreamAddCallback(CUstream name, CUstreamCallback callback, void *argument, unsigned int flags)
-{
-        LOCKED_LIBRARY;
-        CUstream stream;
-        CUresult r = stream_enter(name, &stream);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!callback || flags)
-                return CUDA_ERROR_INVALID_VALUE;
-        if (stream->capture)
-                return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-        return stream_submit(stream,
-                             &(struct op){ .kind = OP_HOST, .host = { .callback = callback, .argument = argument } });
-}
-
 CUresult CUDAAPI cuLaunchHostFunc(CUstream name, CUhostFn function, void *argument)
 {
         LOCKED_LIBRARY;
@@ -342,48 +320,6 @@ CUresult CUDAAPI cuLaunchHostFunc(CUstream name, CUhostFn function, void *argume
                 return CUDA_ERROR_INVALID_VALUE;
         return stream_submit(stream,
                              &(struct op){ .kind = OP_HOST, .host = { .function = function, .argument = argument } });
-}
-
-CUresult CUDAAPI cuStreamGetPriority(CUstream name, int *priority)
-{
-        LOCKED_LIBRARY;
-        CUstream stream;
-        CUresult r = stream_enter(name, &stream);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!priority)
-                return CUDA_ERROR_INVALID_VALUE;
-        *priority = stream->priority;
-        return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuStreamGetFlags(CUstream name, unsigned int *flags)
-{
-        LOCKED_LIBRARY;
-        CUstream stream;
-        CUresult r = stream_enter(name, &stream);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!flags)
-                return CUDA_ERROR_INVALID_VALUE;
-        *flags = stream->flags;
-        return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuStreamGetId(CUstream name, unsigned long long *id)
-{
-        LOCKED_LIBRARY;
-        CUstream stream;
-        CUresult r = stream_enter(name, &stream);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!id)
-                return CUDA_ERROR_INVALID_VALUE;
-        *id = stream->id;
-        return CUDA_SUCCESS;
 }
 
 CUresult CUDAAPI cuStreamGetCtx(CUstream name, CUcontext *context)

@@ -56,7 +56,6 @@ struct op {
                 CUDA_MEMSET_NODE_PARAMS set;
                 struct {
                         CUhostFn function;
-                        CUstreamCallback callback; /* the older form */
                         void *argument;
                 } host;
                 CUevent event;
@@ -88,8 +87,6 @@ struct CUstream_st {
         struct mark last;
         struct mark legacy; /* of the NULL stream: what this one already waits for */
         unsigned int flags;
-        int priority;
-        unsigned long long id;
         uint64_t group; /* UVM's */
         struct op_list backlog;
         bool has_worker;
@@ -133,10 +130,7 @@ struct CUctx_st {
         struct start_context start;
         CUcontext next; /* in the library */
         bool is_primary, is_ended;
-        unsigned int flags;
-        unsigned long long id;
         CUresult error; /* sticky */
-        size_t limit[7];
         struct queue queue[START_CHANNELS];
         unsigned int next_queue;
         struct CUstream_st legacy, per_thread;
@@ -176,9 +170,9 @@ void slot_give(CUcontext context, uint32_t slot);
 uint64_t slot_value(CUcontext context, uint32_t slot);
 uint64_t slot_time(CUcontext context, uint32_t slot);
 
-CUresult context_new(struct device *device, unsigned int flags, CUcontext *ret);
+CUresult context_new(struct device *device, CUcontext *ret);
 void context_end(CUcontext context);
 CUresult context_wait(CUcontext context);
 
-/* After a wait: what pools hold above their threshold goes back. */
+/* After a wait: pools give back the memory of idle slots. */
 void pools_release(struct device *device);

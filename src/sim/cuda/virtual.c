@@ -32,7 +32,6 @@ struct placed {
         struct allocation *allocation;
         struct generic *generic;
         uint64_t offset;
-        CUmemAccess_flags access;
 };
 
 static struct generic *generics;
@@ -52,12 +51,7 @@ static void generic_unref(struct generic *generic)
 {
         if (--generic->n_refs > 0)
                 return;
-        for (struct generic **at = &generics; *at; at = &(*at)->next) {
-                if (*at == generic) {
-                        *at = generic->next;
-                        break;
-                }
-        }
+        LIST_REMOVE(&generics, generic);
         (void)memory_unref(generic->memory);
         free(generic);
 }
@@ -200,21 +194,6 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemA
         return CUDA_SUCCESS;
 }
 
-CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *property,
-                                                        CUmemGenericAllocationHandle handle)
-{
-        LOCKED_LIBRARY;
-        const struct generic *generic = generic_find(handle);
-        CUresult r = library_check();
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (!property || !generic)
-                return CUDA_ERROR_INVALID_VALUE;
-        *property = generic->property;
-        return CUDA_SUCCESS;
-}
-
 /* ---- the two together ------------------------------------------------------------------------ */
 
 static struct placed *placed_at(uint64_t address)
@@ -296,8 +275,6 @@ static CUresult set_access(struct placed *p, CUmemAccess_flags flags)
                 a->mapping = mapping_free(a->mapping);
         else if (!a->mapping)
                 r = mapping_new(p->generic->memory, a->span.base, a->span.size, p->offset, true, &a->mapping);
-        if (r == CUDA_SUCCESS)
-                p->access = flags;
         return r;
 }
 
@@ -323,37 +300,6 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDe
                 where = p->allocation->span.base + p->allocation->span.size;
         }
         return r;
-}
-
-CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr at)
-{
-        LOCKED_LIBRARY;
-        const struct placed *p;
-        CUresult r = library_check();
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        p = placed_at(at);
-        if (!flags || !location || !p)
-                return CUDA_ERROR_INVALID_VALUE;
-        *flags = p->access;
-        return CUDA_SUCCESS;
-}
-
-CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *at)
-{
-        LOCKED_LIBRARY;
-        struct placed *p;
-        CUresult r = library_check();
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        p = placed_at((uintptr_t)at);
-        if (!handle || !p)
-                return CUDA_ERROR_INVALID_VALUE;
-        p->generic->n_refs++;
-        *handle = (uintptr_t)p->generic;
-        return CUDA_SUCCESS;
 }
 
 /* ---- between processes ----------------------------------------------------------------------- */

@@ -3,92 +3,27 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "ask/ask.h"
+#include "net/http/server.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
-/* A server of one answer: whatever it is asked, it says that, and keeps the question. */
-struct server {
-        char dir[64], socket[96], question[4096];
-        const char *answer;
-        int listener;
-        pthread_t thread;
-        struct ask *ask;
-};
-
-/* Up to the end of the headers, and what they say is behind them. */
-static void read_question(struct server *server, int fd)
-{
-        size_t n = 0;
-
-        while (n + 1 < sizeof(server->question)) {
-                const char *end, *length;
-                ssize_t r = read(fd, server->question + n, sizeof(server->question) - 1 - n);
-
-                if (r <= 0)
-                        return;
-                n += (size_t)r;
-                server->question[n] = '\0';
-                end = strstr(server->question, "\r\n\r\n");
-                length = strstr(server->question, "Content-Length: ");
-                if (end && strlen(end + 4) >= (length ? strtoul(length + 16, NULL, 10) : 0))
-                        return;
-        }
-}
-
-static void *serve(void *context)
-{
-        struct server *server = context;
-        int fd;
-
-        while ((fd = accept(server->listener, NULL, NULL)) >= 0) {
-                read_question(server, fd);
-                if (*server->question)
-                        (void)!write(fd, server->answer, strlen(server->answer));
-                (void)close(fd);
-        }
-        return NULL;
-}
+static struct ask *to;
 
 static int begin(void **state)
 {
-        struct server *server = calloc(1, sizeof(*server));
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        const struct server *server;
 
-        (void)strcpy(server->dir, "/tmp/sublet-ask-XXXXXX");
-        assert_non_null(mkdtemp(server->dir));
-        (void)snprintf(server->socket, sizeof(server->socket), "%s/sublet.sock", server->dir);
-        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", server->socket);
-        server->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_int_equal(bind(server->listener, (struct sockaddr *)&address, sizeof(address)), 0);
-        assert_int_equal(listen(server->listener, 8), 0);
-        assert_int_equal(pthread_create(&server->thread, NULL, serve, server), 0);
-        assert_int_equal(ask_new(server->dir, &server->ask, NULL), 0);
-        *state = server;
-        return 0;
+        assert_int_equal(server_start(state), 0);
+        server = *state;
+        return ask_new(server->dir, &to, NULL);
 }
 
 static int end(void **state)
 {
-        struct server *server = *state;
-
-        (void)ask_free(server->ask);
-        (void)shutdown(server->listener, SHUT_RDWR);
-        (void)pthread_join(server->thread, NULL);
-        (void)close(server->listener);
-        (void)unlink(server->socket);
-        (void)rmdir(server->dir);
-        free(server);
-        return 0;
+        to = ask_free(to);
+        return server_stop(state);
 }
-
-#define HEAD(status) "HTTP/1.1 " status "\r\nConnection: close\r\n\r\n"
 
 static void an_answer_is_json(void **state)
 {
@@ -97,9 +32,9 @@ static void an_answer_is_json(void **state)
         json_t *root = NULL;
 
         server->answer = HEAD("200 OK") "{\"api\": 1}\n";
-        assert_int_equal(ask_get(server->ask, "/v1/version", &root, &err), 0);
+        assert_int_equal(ask_get(to, "/v1/version", &root, &err), 0);
         assert_int_equal(json_integer_value(json_object_get(root, "api")), 1);
-        assert_memory_equal(server->question, "GET /v1/version HTTP/1.1\r\n", 26);
+        assert_memory_equal(server->request, "GET /v1/version HTTP/1.1\r\n", 26);
         json_decref(root);
 }
 
@@ -109,10 +44,10 @@ static void a_change_carries_its_body(void **state)
         json_t *body = json_pack("{s:i}", "share_permille", 300), *root = NULL;
 
         server->answer = HEAD("200 OK") "{}";
-        assert_int_equal(ask_patch(server->ask, "/v1/tenants/a", body, &root, NULL), 0);
-        assert_memory_equal(server->question, "PATCH /v1/tenants/a HTTP/1.1\r\n", 30);
-        assert_non_null(strstr(server->question, "Content-Type: application/json\r\n"));
-        assert_non_null(strstr(server->question, "\r\n\r\n{\"share_permille\":300}"));
+        assert_int_equal(ask_patch(to, "/v1/tenants/a", body, &root, NULL), 0);
+        assert_memory_equal(server->request, "PATCH /v1/tenants/a HTTP/1.1\r\n", 30);
+        assert_non_null(strstr(server->request, "Content-Type: application/json\r\n"));
+        assert_non_null(strstr(server->request, "\r\n\r\n{\"share_permille\":300}"));
         json_decref(body);
         json_decref(root);
 }
@@ -122,8 +57,8 @@ static void an_end_needs_no_answer(void **state)
         struct server *server = *state;
 
         server->answer = HEAD("204 No Content");
-        assert_int_equal(ask_delete(server->ask, "/v1/tenants/a", NULL), 0);
-        assert_memory_equal(server->question, "DELETE /v1/tenants/a ", 21);
+        assert_int_equal(ask_delete(to, "/v1/tenants/a", NULL), 0);
+        assert_memory_equal(server->request, "DELETE /v1/tenants/a ", 21);
 }
 
 static void what_the_daemon_refuses_is_said_in_its_words(void **state)
@@ -146,7 +81,7 @@ static void what_the_daemon_refuses_is_said_in_its_words(void **state)
                 json_t *root = NULL;
 
                 server->answer = cases[i].answer;
-                assert_int_equal(ask_get(server->ask, "/v1/tenants/x", &root, &err), cases[i].outcome);
+                assert_int_equal(ask_get(to, "/v1/tenants/x", &root, &err), cases[i].outcome);
                 assert_string_equal(err.text, cases[i].text);
                 assert_null(root);
         }
@@ -159,12 +94,12 @@ static void what_is_no_daemon_is_told_apart(void **state)
         json_t *root = NULL;
 
         server->answer = HEAD("200 OK") "<html>hello</html>";
-        assert_int_equal(ask_get(server->ask, "/", &root, &err), -EPROTO);
+        assert_int_equal(ask_get(to, "/", &root, &err), -EPROTO);
         assert_non_null(strstr(err.text, "is not a daemon of Sublet"));
         server->answer = "SSH-2.0-OpenSSH\r\n";
-        assert_true(ask_get(server->ask, "/", &root, &err) < 0);
+        assert_true(ask_get(to, "/", &root, &err) < 0);
         server->answer = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}";
-        assert_int_equal(ask_get(server->ask, "/", &root, &err), -EIO);
+        assert_int_equal(ask_get(to, "/", &root, &err), -EIO);
         assert_non_null(strstr(err.text, "went away"));
         assert_null(root);
 }
@@ -220,7 +155,7 @@ struct taken {
         int outcome;
 };
 
-static int take(void *context, const char *data, size_t size)
+static int take(void *context, char *data, size_t size)
 {
         struct taken *taken = context;
 
@@ -235,12 +170,22 @@ static void a_stream_is_handed_on_as_it_comes(void **state)
         struct err err = { 0 };
 
         server->answer = HEAD("200 OK") "one\ntwo\n";
-        assert_int_equal(ask_stream(server->ask, "/v1/events?follow=1", 0, take, &taken, &err), 0);
+        assert_int_equal(ask_stream(to, "/v1/events?follow=1", 0, take, &taken, &err), 0);
         assert_string_equal(taken.text, "one\ntwo\n");
-        assert_int_equal(ask_stream(server->ask, "/v1/trace", 0, take, &full, &err), -ENOSPC);
+        assert_int_equal(ask_stream(to, "/v1/trace", 0, take, &full, &err), -ENOSPC);
         server->answer = HEAD("403 Forbidden") "{\"error\":\"not yours\"}";
-        assert_int_equal(ask_stream(server->ask, "/v1/trace", 0, take, &refused, &err), -EACCES);
+        assert_int_equal(ask_stream(to, "/v1/trace", 0, take, &refused, &err), -EACCES);
         assert_string_equal(refused.text, "");
+}
+
+static void lines_are_whole_and_without_their_end(void **state)
+{
+        struct server *server = *state;
+        struct taken taken = { 0 };
+
+        server->answer = HEAD("200 OK") "one\n\ntwo\n";
+        assert_int_equal(ask_lines(to, "/v1/events?follow=1", take, &taken, NULL), 0);
+        assert_string_equal(taken.text, "onetwo");
 }
 
 static void names_cannot_leave_their_place_in_a_path(void **state)
@@ -270,6 +215,7 @@ int main(void)
                 cmocka_unit_test(the_directory_is_given_or_the_environments_or_the_default),
                 cmocka_unit_test(a_directory_too_long_for_a_socket_is_refused),
                 cmocka_unit_test_setup_teardown(a_stream_is_handed_on_as_it_comes, begin, end),
+                cmocka_unit_test_setup_teardown(lines_are_whole_and_without_their_end, begin, end),
                 cmocka_unit_test(names_cannot_leave_their_place_in_a_path),
         };
 

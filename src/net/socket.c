@@ -1,0 +1,110 @@
+#include "net/socket.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+static_assert(SOCKET_PATH == sizeof(((struct sockaddr_un *)NULL)->sun_path), "as large as the kernel's");
+
+static int address_format(struct sockaddr_un *ret, const char *path, va_list arguments)
+{
+        int n;
+
+        *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
+        n = vsnprintf(ret->sun_path, sizeof(ret->sun_path), path, arguments);
+        return n < 0 || (size_t)n >= sizeof(ret->sun_path) ? -ENAMETOOLONG : 0;
+}
+
+int socket_listen(int type, mode_t mode, const char *path, ...)
+{
+        _cleanup_(closep) int fd = -1;
+        struct sockaddr_un address;
+        va_list arguments;
+        int r;
+
+        va_start(arguments, path);
+        r = address_format(&address, path, arguments);
+        va_end(arguments);
+        if (r < 0)
+                return r;
+        if (unlink(address.sun_path) < 0 && errno != ENOENT)
+                return -errno;
+        fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+        /* The mode is set before the path exists, so that it is never wider; and after, for what the umask took. */
+        if (fd < 0 || fchmod(fd, mode) < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
+            chmod(address.sun_path, mode) < 0 || listen(fd, SOMAXCONN) < 0)
+                return -errno;
+        return TAKE_FD(fd);
+}
+
+int socket_connect(int type, const char *path, ...)
+{
+        _cleanup_(closep) int fd = -1;
+        struct sockaddr_un address;
+        va_list arguments;
+        int r;
+
+        va_start(arguments, path);
+        r = address_format(&address, path, arguments);
+        va_end(arguments);
+        if (r < 0)
+                return r;
+        fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
+        if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+                return -errno;
+        return TAKE_FD(fd);
+}
+
+int socket_peer(int fd, struct ucred *ret)
+{
+        socklen_t size = sizeof(*ret);
+
+        return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret, &size) < 0 ? -errno : 0;
+}
+
+static int tcp_open(const struct addrinfo *at, unsigned int *ret_port)
+{
+        union {
+                struct sockaddr any;
+                struct sockaddr_storage room;
+        } own = { 0 };
+        _cleanup_(closep) int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        socklen_t size = sizeof(own);
+        char port[8] = "0";
+        int one = 1;
+
+        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
+            bind(fd, at->ai_addr, at->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0 ||
+            getsockname(fd, &own.any, &size) < 0)
+                return -errno;
+        (void)getnameinfo(&own.any, size, NULL, 0, port, sizeof(port), NI_NUMERICSERV);
+        *ret_port = (unsigned int)strtoul(port, NULL, 10);
+        return TAKE_FD(fd);
+}
+
+int socket_listen_tcp(const char *where, char ret_host[static SOCKET_HOST], unsigned int *ret_port, struct err *err)
+{
+        const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+        const char *colon = strrchr(where, ':'), *host = where + (where[0] == '[');
+        struct addrinfo *found = NULL;
+        int r;
+
+        if (!colon || !colon[1] || (where[0] == '[' && (colon == where || colon[-1] != ']')))
+                return err_say(err, -EINVAL, "--listen %s: an address and a port, such as 127.0.0.1:9180", where);
+        (void)snprintf(ret_host, SOCKET_HOST, "%.*s", (int)(colon - host) - (where[0] == '['), host);
+        r = getaddrinfo(ret_host[0] ? ret_host : NULL, colon + 1, &hints, &found);
+        if (r)
+                return err_say(err, -EINVAL, "--listen %s: %s", where, gai_strerror(r));
+        r = tcp_open(found, ret_port);
+        freeaddrinfo(found);
+        return r < 0 ? err_set(err, r, "--listen %s", where) : r;
+}

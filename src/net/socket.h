@@ -1,0 +1,36 @@
+/*
+ * Sockets, set up: Unix sockets of any type by a path, TCP sockets by an address and a port.
+ *
+ * `type` is a type of socket(2), with SOCK_NONBLOCK if wanted; SOCK_CLOEXEC is added. `path` is a format; -ENAMETOOLONG:
+ * the path does not fit into a socket's address.
+ *
+ * Threads: any. libc only.
+ */
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/types.h>
+
+struct err;
+
+enum {
+        SOCKET_HOST = 256,
+};
+
+/* The longest path of a socket, with its NUL. */
+#define SOCKET_PATH 108
+
+/* A listening socket at the path, which any user with the permission bits `mode` may connect to; a socket that is left
+ * there is removed. Returns the descriptor; -errno. */
+int socket_listen(int type, mode_t mode, const char *path, ...) __attribute__((format(printf, 3, 4)));
+
+/* Returns a connected descriptor; -errno. */
+int socket_connect(int type, const char *path, ...) __attribute__((format(printf, 2, 3)));
+
+/* The process at the other end of a Unix socket, as it was when it connected. 0; -errno. */
+int socket_peer(int fd, struct ucred *ret);
+
+/* Listens at "127.0.0.1:9180", "[::1]:9180", "name:80" or ":443" (every address); port 0: any. ret_host: what stands
+ * before the port, without brackets; ret_port: where it listens. Returns the descriptor, nonblocking; -errno, and err
+ * says it as the value of --listen. */
+int socket_listen_tcp(const char *where, char ret_host[static SOCKET_HOST], unsigned int *ret_port, struct err *err);
