@@ -3,7 +3,7 @@
  *
  * The idea. libcuda reaches the driver through libc's ioctl. Ours stands before it, makes a gate's request of the call
  * and gives it to the same serve_request as the gate (gate/act.c): the same decode, rules, ledger, views. What the gate
- * does across a process boundary is done here in place (stand.c): memory is copied within the process, a descriptor is
+ * does across a process boundary is done here in place (stubs.c): memory is copied within the process, a descriptor is
  * the program's own. Quotas are the tenant's, over all its processes (quota.c, on the usage segment).
  *      H1  without a page and a usage segment that are what they should be, no driver call is made: EPERM;
  *      H2  signals are blocked while we hold a lock, so a handler may make driver calls;
@@ -16,11 +16,12 @@
  */
 #pragma once
 
-#include "gate/request.h"
+#include "gate/act.h"
+#include "gate/books.h"
+#include "gate/perform.h"
 #include "preload/usage_segment.h"
 
 #include <signal.h>
-#include <sys/uio.h>
 
 #define HOOK __attribute__((visibility("default")))
 
@@ -81,12 +82,8 @@ void hook_leave(struct hook_guard *guard);
 /* What is behind a descriptor; *ret_minor for RM_NODE_DEVICE. */
 enum rm_node hook_node(int fd, uint32_t *ret_minor);
 
-/* stand.c: what the gate's files call by other names here (meson.build). */
-ssize_t stand_readv(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
-                    unsigned long n_theirs, unsigned long flags);
-ssize_t stand_writev(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
-                     unsigned long n_theirs, unsigned long flags);
-void stand_keep(int *fd);
+/* stubs.c */
+extern const struct gate_host preload_host;
 
 /* descriptors.c. The number of the file; files_number makes one, 0: no room. */
 uint64_t files_number(struct hook *hook, int fd);

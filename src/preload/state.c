@@ -114,6 +114,7 @@ static const char *begin_gate(struct hook *hook, const struct lease_descriptor *
 
         hook->lease = descriptor->lease;
         gate->lease = &hook->lease;
+        gate->host = &preload_host;
         gate->options = (struct gate_options){
                 .lease = &hook->lease,
                 .layout = descriptor->layout,
