@@ -1,0 +1,230 @@
+/*
+ * What a replica says of itself. A refused connection makes it ill at once; silence makes it ill after
+ * health_failures probes, the second of which follows the first at once: at most health_every + 2 x
+ * health_timeout after it began to hang. A suspended one is not asked: it could not answer.
+ */
+#include "route/agent/agent.h"
+
+#include "base/err.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+        MODELS_EVERY_SECONDS = 30,
+        FORGIVE_SECONDS_MAX = 30,
+        TRIPS_SECONDS = 60, /* without a trip, all is forgotten */
+};
+
+static void poll_models(struct fleet_replica *replica);
+
+static const char *failure_text(const struct fetch_answer *answer, char *buffer, size_t size)
+{
+        if (answer->code == -ECONNREFUSED)
+                return "nobody is there";
+        if (answer->code == -ETIMEDOUT)
+                return "it does not answer";
+        if (answer->code < 0)
+                return "the connection broke";
+        (void)snprintf(buffer, size, "HTTP status %ld", answer->status);
+        return buffer;
+}
+
+static void became_healthy(struct fleet_replica *replica)
+{
+        if (replica->was_gone && replica->health == FLEET_UNHEALTHY && replica->config.wake.kind != WAKE_DAEMON)
+                replica->must_forget = true; /* whoever answers now is another process */
+        replica->was_gone = false;
+        replica->health = FLEET_HEALTHY;
+        replica->models_at = 0;
+}
+
+/* The module put it out; it answers again. The more often that happens, the longer it stays out. */
+static void forgive(struct fleet_replica *replica, const struct fetch_answer *answer)
+{
+        struct agent *agent = replica->agent;
+        nsec pause;
+
+        if (!replica->is_tripped || answer->began < replica->tripped_at || agent->now < replica->forgive_at)
+                return;
+        if (agent->now - replica->forgive_at > TRIPS_SECONDS * NSEC_PER_SEC)
+                replica->n_trips = 0;
+        pause = NSEC_PER_SEC << (replica->n_trips < 5 ? replica->n_trips : 5);
+        if (pause > FORGIVE_SECONDS_MAX * NSEC_PER_SEC)
+                pause = FORGIVE_SECONDS_MAX * NSEC_PER_SEC;
+        replica->n_trips++;
+        replica->forgive_at = agent->now + pause;
+        replica->is_tripped = false;
+        json_decref(replica->acknowledged);
+        replica->acknowledged = NULL; /* say it again: that makes it up */
+        agent_log(agent, "replica %s: answers again after it had failed", replica->name);
+}
+
+static void mark_healthy(struct fleet_replica *replica, const struct fetch_answer *answer)
+{
+        enum fleet_health before = replica->health;
+
+        replica->n_failures = 0;
+        if (before != FLEET_HEALTHY)
+                became_healthy(replica);
+        if (before == FLEET_UNHEALTHY && replica->sleep == FLEET_AWAKE)
+                agent_log(replica->agent, "replica %s: answers again", replica->name);
+        forgive(replica, answer);
+}
+
+static void mark_unhealthy(struct fleet_replica *replica, const struct fetch_answer *answer)
+{
+        struct agent *agent = replica->agent;
+        const struct settings *settings = agent->settings;
+        char buffer[64];
+
+        if (answer->code == -ECONNREFUSED) {
+                replica->n_failures = settings->health_failures;
+                replica->was_gone = true;
+        } else if (++replica->n_failures < settings->health_failures) {
+                replica->probe_at = agent->now;
+        }
+        if (replica->n_failures < settings->health_failures || replica->health == FLEET_UNHEALTHY)
+                return;
+        replica->health = FLEET_UNHEALTHY;
+        replica->has_engine = false;
+        agent_log(agent, "replica %s: down: %s", replica->name, failure_text(answer, buffer, sizeof(buffer)));
+}
+
+static void on_health(void *context, const struct fetch_answer *answer)
+{
+        struct fleet_replica *replica = context;
+
+        replica->probe = NULL;
+        if (replica->is_suspended) /* meanwhile */
+                return;
+        if (answer->code == 0 && answer->status >= 200 && answer->status < 300)
+                mark_healthy(replica, answer);
+        else
+                mark_unhealthy(replica, answer);
+}
+
+static void get_from_replica(struct fleet_replica *replica, const char *path, nsec limit, struct fetch_call **slot,
+                             void (*done)(void *context, const struct fetch_answer *answer))
+{
+        const struct fetch_ask ask = { .method = "GET",
+                                       .base = replica->address,
+                                       .path = path,
+                                       .limit = limit,
+                                       .done = done,
+                                       .context = replica };
+
+        (void)fetch_start(replica->agent->fetch, &ask, slot);
+}
+
+static void probe(struct fleet_replica *replica)
+{
+        struct agent *agent = replica->agent;
+        const struct settings *settings = agent->settings;
+
+        if (!strcmp(settings->health, "off")) {
+                if (replica->health != FLEET_HEALTHY)
+                        became_healthy(replica);
+                return;
+        }
+        if (replica->probe || replica->is_suspended)
+                return;
+        if (agent->now < replica->probe_at) {
+                agent_due(agent, replica->probe_at);
+                return;
+        }
+        replica->probe_at = agent->now + settings->health_every;
+        get_from_replica(replica, settings->health, settings->health_timeout, &replica->probe, on_health);
+}
+
+/* ---- models -------------------------------------------------------------------------------------------------- */
+
+static bool is_model(const char *name)
+{
+        return name && *name && strlen(name) < SETTINGS_WORD && !name[strcspn(name, "\"\\")];
+}
+
+static void on_models(void *context, const struct fetch_answer *answer)
+{
+        struct fleet_replica *replica = context;
+        json_t *root = answer->code == 0 && answer->status == 200 ? json_loads(answer->text, 0, NULL) : NULL;
+        const json_t *list = json_object_get(root, "data");
+
+        replica->ask = NULL;
+        if (json_is_array(list) || answer->status == 404) {
+                replica->has_models = true; /* an engine that does not list any serves all */
+                replica->found.n = 0;
+        }
+        for (size_t i = 0; i < json_array_size(list) && replica->found.n < SETTINGS_MODELS; i++) {
+                const char *name = json_string_value(json_object_get(json_array_get(list, i), "id"));
+
+                if (is_model(name))
+                        (void)snprintf(replica->found.at[replica->found.n++], SETTINGS_WORD, "%s", name);
+        }
+        if (!replica->has_models)
+                replica->models_at = replica->agent->now + NSEC_PER_SEC / 2;
+        json_decref(root);
+}
+
+static void poll_models(struct fleet_replica *replica)
+{
+        struct agent *agent = replica->agent;
+
+        if (replica->config.models.n || replica->ask || replica->health != FLEET_HEALTHY || replica->is_suspended ||
+            replica->sleep != FLEET_AWAKE)
+                return;
+        if (agent->now < replica->models_at) {
+                agent_due(agent, replica->models_at);
+                return;
+        }
+        replica->models_at = agent->now + MODELS_EVERY_SECONDS * NSEC_PER_SEC;
+        get_from_replica(replica, "/v1/models", 5 * NSEC_PER_SEC, &replica->ask, on_models);
+}
+
+/* ---- metrics ------------------------------------------------------------------------------------------------- */
+
+static void on_metrics(void *context, const struct fetch_answer *answer)
+{
+        struct fleet_replica *replica = context;
+        struct scrape engine;
+
+        replica->scrape = NULL;
+        if (answer->code < 0 || answer->status != 200 ||
+            scrape_parse(answer->text, answer->size, &engine) != SCRAPE_OK) {
+                replica->has_engine = false;
+                return;
+        }
+        if (replica->has_engine && scrape_is_restart(&replica->engine, &engine)) {
+                replica->must_forget = true;
+                agent_log(replica->agent, "replica %s: the engine was restarted", replica->name);
+        }
+        replica->engine = engine;
+        replica->has_engine = true;
+}
+
+static void poll_metrics(struct fleet_replica *replica)
+{
+        struct agent *agent = replica->agent;
+
+        if (!agent->settings->scrape || replica->scrape || replica->health != FLEET_HEALTHY || replica->is_suspended)
+                return;
+        if (agent->now < replica->scrape_at) {
+                agent_due(agent, replica->scrape_at);
+                return;
+        }
+        replica->scrape_at = agent->now + agent->settings->scrape;
+        get_from_replica(replica, "/metrics", agent->settings->scrape + NSEC_PER_SEC, &replica->scrape, on_metrics);
+}
+
+void health_tick(struct agent *agent)
+{
+        for (size_t i = 0; i < agent->fleet.n; i++) {
+                struct fleet_replica *replica = agent->fleet.at[i];
+
+                if (!replica->is_listed)
+                        continue;
+                probe(replica);
+                poll_models(replica);
+                poll_metrics(replica);
+        }
+}

@@ -1,0 +1,208 @@
+#include "route/agent/inspect.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "route/agent/fetch.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+        LOGS = 4,
+        ID_MAX = 64,
+};
+
+static void closep_file(FILE **file)
+{
+        if (*file)
+                (void)fclose(*file);
+}
+
+static const char *text(const json_t *object, const char *name)
+{
+        const char *value = json_string_value(json_object_get(object, name));
+
+        return value ? value : "";
+}
+
+static long long number(const json_t *object, const char *name)
+{
+        return (long long)json_number_value(json_object_get(object, name));
+}
+
+/* ---- state --------------------------------------------------------------------------------------------------- */
+
+struct state {
+        json_t *root;
+        int code;
+        bool is_done;
+};
+
+static void on_state(void *context, const struct fetch_answer *answer)
+{
+        struct state *state = context;
+
+        state->is_done = true;
+        state->code = answer->code;
+        if (answer->code == 0 && answer->status == 200)
+                state->root = json_loads(answer->text, 0, NULL);
+}
+
+static int fetch_state(const char *dir, json_t **ret, struct err *err)
+{
+        struct state state = { 0 };
+        struct fetch *fetch = NULL;
+        char base[FETCH_URL];
+        struct fetch_ask ask = { .method = "GET",
+                                 .base = base,
+                                 .path = "/v1/state",
+                                 .limit = 5 * NSEC_PER_SEC,
+                                 .done = on_state,
+                                 .context = &state };
+        int r = fetch_new(&fetch);
+
+        (void)snprintf(base, sizeof(base), "unix:%s/api/api.sock", dir);
+        if (r == 0)
+                r = fetch_start(fetch, &ask, NULL);
+        while (r == 0 && !state.is_done)
+                r = fetch_wait(fetch, -1, clock_now() + NSEC_PER_SEC);
+        (void)fetch_free(fetch);
+        if (r < 0)
+                return err_set(err, r, "asking the router");
+        if (!state.root)
+                return err_say(err, -ECONNREFUSED,
+                               "no router answers at %s: start it with 'sublet route CONFIG', or name its --dir", dir);
+        *ret = state.root;
+        return 0;
+}
+
+static void print_replica(const json_t *entry)
+{
+        const json_t *models = json_object_get(entry, "models");
+        const char *down_for = text(entry, "down_for"), *model = json_string_value(json_array_get(models, 0));
+        size_t n = json_array_size(models);
+
+        (void)printf("%-24s %-9s %8lld %6lld %10lld %10lld %4lld%% %9lld %7lld  %s%s\n", text(entry, "name"),
+                     !strcmp(down_for, "failures") ? "failing" : text(entry, "state"), number(entry, "inflight"),
+                     number(entry, "wanted"), number(entry, "backlog"), number(entry, "rate_now"),
+                     number(entry, "kv_permille") / 10, number(entry, "sent"), number(entry, "failed"),
+                     model ? model : "(all)", n > 1 ? ", ..." : "");
+}
+
+int route_state(const char *dir, bool is_json, struct err *err)
+{
+        _cleanup_(json_decrefp) json_t *root = NULL;
+        const json_t *list;
+        int r = fetch_state(dir, &root, err);
+
+        if (r < 0)
+                return r;
+        if (is_json) {
+                (void)json_dumpf(root, stdout, JSON_INDENT(2));
+                (void)putchar('\n');
+                return 0;
+        }
+        list = json_object_get(root, "replicas");
+        (void)printf("%-24s %-9s %8s %6s %10s %10s %5s %9s %7s  %s\n", "REPLICA", "STATE", "INFLIGHT", "HELD",
+                     "BACKLOG", "RATE", "KV", "SENT", "FAILED", "MODELS");
+        for (size_t i = 0; i < json_array_size(list); i++)
+                print_replica(json_array_get(list, i));
+        (void)printf("%lld held in all; policy %s\n", number(root, "held"),
+                     text(json_object_get(root, "settings"), "policy"));
+        return 0;
+}
+
+/* ---- explain ------------------------------------------------------------------------------------------------- */
+
+static const struct {
+        const char *reason, *sentence;
+} REASONS[] = {
+        { "only", "it was the only one that could take it" },
+        { "cache", "the most of the prompt was cached there, and that outweighed its load" },
+        { "load", "another had more of the prompt cached, but was busier or slower: there it would have taken longer" },
+        { "rate", "nothing of the prompt was cached anywhere: this one would answer first" },
+        { "policy", "the policy looks at neither load nor cache" },
+        { "full", "every better one was at capacity" },
+        { "asleep", "it slept, and was the best even so: it was woken" },
+        { "none", "no replica of this model was up" },
+        { "invalid_json", "its body is no JSON object; no replica has seen it" },
+        { "model_required", "its body names no model; no replica has seen it" },
+        { "model_not_found", "no replica serves this model" },
+        { "queue_full", "all replicas were busy, and as many requests as may were held already" },
+        { "no_replica", "no replica of this model was available" },
+        { "deadline", "no replica became free within the time that a request is held" },
+        { "replica_failed", "the replica failed before it answered, and no retry helped" },
+};
+
+static const char *sentence(const char *reason)
+{
+        for (size_t i = 0; i < ARRAY_SIZE(REASONS); i++)
+                if (!strcmp(REASONS[i].reason, reason))
+                        return REASONS[i].sentence;
+        return *reason ? reason : "the router did not choose: it answered by itself";
+}
+
+static void print_line(const json_t *entry)
+{
+        const char *replica = text(entry, "replica"), *first = text(entry, "first_ms");
+
+        (void)printf("%s  %s %s  from %s%s%s\n", text(entry, "time"), text(entry, "method"), text(entry, "path"),
+                     text(entry, "client"), *text(entry, "key") ? ", key " : "", text(entry, "key"));
+        (void)printf("  model %s, prompt about %s tokens%s\n", *text(entry, "model") ? text(entry, "model") : "(none)",
+                     *text(entry, "prompt") ? text(entry, "prompt") : "0",
+                     !strcmp(text(entry, "stream"), "1") ? ", streamed" : "");
+        if (*replica)
+                (void)printf("  sent to %s: %s\n", replica, sentence(text(entry, "reason")));
+        else
+                (void)printf("  sent to nobody: %s\n", sentence(text(entry, "reason")));
+        if (*replica)
+                (void)printf("  %s of its tokens were expected to be cached there; first byte expected after %s ms\n",
+                             *text(entry, "matched") ? text(entry, "matched") : "0", text(entry, "expected_ms"));
+        if (*text(entry, "held_ms"))
+                (void)printf("  held %s ms, first byte after %s%s, %d %s, decided in %s us\n", text(entry, "held_ms"),
+                             first, strcmp(first, "-") && *first ? " ms" : "", atoi(text(entry, "tries")),
+                             atoi(text(entry, "tries")) == 1 ? "try" : "tries", text(entry, "decision_us"));
+        (void)printf("  status %lld after %.3f s, %lld bytes%s%s\n", number(entry, "status"),
+                     json_number_value(json_object_get(entry, "seconds")), number(entry, "bytes"),
+                     number(entry, "status") == 499 ? ": the client left" : "", "");
+        if (strchr(text(entry, "upstream"), ','))
+                (void)printf("  tried: %s, which answered %s\n", text(entry, "upstream"),
+                             text(entry, "upstream_status"));
+}
+
+/* 0: printed; -ENOENT: not in this file. */
+static int explain_from(const char *path, const char *id)
+{
+        _cleanup_(closep_file) FILE *from = fopen(path, "re");
+        _cleanup_(freep) char *line = NULL;
+        size_t room = 0;
+
+        while (from && getline(&line, &room, from) > 0) {
+                _cleanup_(json_decrefp) json_t *entry = strstr(line, id) ? json_loads(line, 0, NULL) : NULL;
+
+                if (entry && !strcmp(text(entry, "id"), id)) {
+                        print_line(entry);
+                        return 0;
+                }
+        }
+        return -ENOENT;
+}
+
+int route_explain(const char *dir, const char *log, const char *id, struct err *err)
+{
+        char path[1024];
+
+        if (!*id || strlen(id) > ID_MAX)
+                return err_say(err, -EINVAL, "the X-Request-Id of an answer, please");
+        (void)snprintf(path, sizeof(path), "%s%s", log ? log : dir, log ? "" : "/requests.log");
+        for (int i = 0; i <= LOGS; i++) {
+                char aside[1040];
+
+                (void)snprintf(aside, sizeof(aside), i ? "%s.%d" : "%s", path, i);
+                if (explain_from(aside, id) == 0)
+                        return 0;
+        }
+        return err_say(err, -ENOENT, "no request %s in %s (nor in those put aside)", id, path);
+}

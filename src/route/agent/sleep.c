@@ -1,0 +1,321 @@
+/*
+ * Waking and putting to sleep.
+ *
+ *      AWAKE ── idle for sleep_after ──► FALLING ── the module was told, nothing is in flight, order taken ──► ASLEEP
+ *        ▲                                  └── a request came in between ──► AWAKE
+ *        └── it answers and does not sleep ── WAKING ◄── a request waits for it ── ASLEEP
+ *
+ * The order of the two first steps matters: what is told the module first cannot lose a request. A tenant that its
+ * daemon has suspended is asleep whoever did it; so is one that does not run but whose `wake` is a command.
+ */
+#include "route/agent/agent.h"
+
+#include "base/when.h"
+
+#include <string.h>
+#include <sys/wait.h>
+
+enum {
+        POLL_MSEC = 20,        /* while something wakes */
+        IDLE_POLL_MSEC = 1000, /* whether the engine was put to sleep by somebody else */
+        RETRY_SECONDS = 5,     /* after a wake-up that failed */
+        PATIENCE = 10,         /* times wake_time, and at least a minute */
+};
+
+static const nsec LIMIT = 60 * NSEC_PER_SEC;
+
+static bool is_good(const struct fetch_answer *answer)
+{
+        return answer->code == 0 && answer->status >= 200 && answer->status < 300;
+}
+
+static void call_engine(struct fleet_replica *replica, const char *method, const char *path,
+                        void (*done)(void *context, const struct fetch_answer *answer))
+{
+        const struct fetch_ask ask = { .method = method,
+                                       .base = replica->address,
+                                       .path = path,
+                                       .body = !strcmp(method, "POST") ? "{}" : NULL,
+                                       .limit = LIMIT,
+                                       .done = done,
+                                       .context = replica };
+
+        (void)fetch_start(replica->agent->fetch, &ask, &replica->order);
+}
+
+static void run_command(struct fleet_replica *replica, const char *command)
+{
+        char name[SETTINGS_NAME + 32], address[SETTINGS_WORD + 32], shell[] = "/bin/sh", option[] = "-c";
+        char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        char *argv[] = { shell, option, (char *)(uintptr_t)command, NULL };
+        char *env[] = { path, name, address, NULL };
+
+        (void)snprintf(name, sizeof(name), "SUBLET_REPLICA=%s", replica->name);
+        (void)snprintf(address, sizeof(address), "SUBLET_ADDRESS=%s", replica->address);
+        if (process_spawn(argv, env, &replica->command) < 0)
+                agent_log(replica->agent, "replica %s: its command cannot be started", replica->name);
+}
+
+/* ---- waking -------------------------------------------------------------------------------------------------- */
+
+static void wake_failed(struct fleet_replica *replica, const char *why)
+{
+        struct agent *agent = replica->agent;
+
+        agent_log(agent, "replica %s: could not be woken: %s", replica->name, why);
+        replica->sleep = replica->config.wake.kind == WAKE_ENGINE ? FLEET_ASLEEP : FLEET_AWAKE;
+        replica->wake_again = agent->now + RETRY_SECONDS * NSEC_PER_SEC;
+}
+
+static void on_woken(void *context, const struct fetch_answer *answer)
+{
+        struct fleet_replica *replica = context;
+        char why[64];
+
+        replica->order = NULL;
+        if (is_good(answer)) {
+                replica->is_ordered = true;
+                return;
+        }
+        (void)snprintf(why, sizeof(why), answer->code < 0 ? "no answer" : "HTTP status %ld", answer->status);
+        wake_failed(replica, why);
+}
+
+static void wake(struct fleet_replica *replica)
+{
+        struct agent *agent = replica->agent;
+
+        agent_log(agent, "replica %s: is woken: a request waits for it", replica->name);
+        replica->sleep = FLEET_WAKING;
+        replica->sleep_since = agent->now;
+        replica->is_ordered = false;
+        switch (replica->config.wake.kind) {
+        case WAKE_ENGINE:
+                call_engine(replica, "POST", "/wake_up", on_woken);
+                break;
+        case WAKE_DAEMON:
+                if (tenants_order(agent, replica, false, on_woken) < 0)
+                        wake_failed(replica, "no daemon knows it");
+                break;
+        case WAKE_COMMAND:
+                replica->is_ordered = true;
+                run_command(replica, replica->config.wake.command);
+                break;
+        case WAKE_NONE:
+                break;
+        }
+}
+
+void sleep_wanted(struct agent *agent, struct fleet_replica *replica)
+{
+        if (replica->config.wake.kind == WAKE_NONE || replica->order || replica->command ||
+            agent->now < replica->wake_again)
+                return;
+        if (replica->sleep == FLEET_AWAKE || replica->sleep == FLEET_ASLEEP)
+                if (!strcmp(fleet_state(replica), "asleep"))
+                        wake(replica);
+}
+
+static void mark_awake(struct fleet_replica *replica)
+{
+        struct agent *agent = replica->agent;
+        char took[WHEN_TEXT];
+
+        replica->wake_took = agent->now - replica->sleep_since;
+        replica->sleep = FLEET_AWAKE;
+        replica->idle_since = agent->now;
+        if (replica->config.wake.kind == WAKE_ENGINE)
+                replica->must_forget = true; /* its sleep drops the cache */
+        agent_log(agent, "replica %s: awake after %s", replica->name, duration_format(replica->wake_took, took));
+}
+
+static void on_is_sleeping(void *context, const struct fetch_answer *answer)
+{
+        struct fleet_replica *replica = context;
+        bool is_sleeping = is_good(answer) && strstr(answer->text, "true");
+
+        replica->order = NULL;
+        if (answer->code < 0)
+                return;
+        replica->knows_sleep = true;
+        if (replica->sleep == FLEET_AWAKE && is_sleeping) {
+                replica->sleep = FLEET_ASLEEP;
+                replica->sleep_since = replica->agent->now;
+        } else if (replica->sleep == FLEET_ASLEEP && !is_sleeping) {
+                replica->sleep = FLEET_AWAKE;
+                replica->must_forget = true;
+        } else if (replica->sleep == FLEET_WAKING && !is_sleeping) {
+                mark_awake(replica);
+        }
+}
+
+/* It woke meanwhile? */
+static void check_woken(struct fleet_replica *replica)
+{
+        struct agent *agent = replica->agent;
+        nsec patience = PATIENCE * replica->config.wake_time;
+
+        if (!replica->is_ordered)
+                return;
+        if (patience < LIMIT)
+                patience = LIMIT;
+        if (agent->now - replica->sleep_since > patience) {
+                wake_failed(replica, "it does not answer yet");
+                return;
+        }
+        if (replica->config.wake.kind == WAKE_DAEMON && !replica->is_suspended)
+                mark_awake(replica);
+        if (replica->config.wake.kind == WAKE_COMMAND && replica->health == FLEET_HEALTHY)
+                mark_awake(replica);
+        if (replica->config.wake.kind == WAKE_COMMAND && replica->health != FLEET_HEALTHY && !replica->probe &&
+            replica->probe_at > agent->now + POLL_MSEC * NSEC_PER_MSEC)
+                replica->probe_at = agent->now + POLL_MSEC * NSEC_PER_MSEC;
+        agent_due(agent, agent->now + POLL_MSEC * NSEC_PER_MSEC);
+}
+
+/* Whether the engine sleeps: its own word, not ours. */
+static void poll_sleep(struct fleet_replica *replica)
+{
+        struct agent *agent = replica->agent;
+        nsec every = (replica->sleep == FLEET_WAKING ? POLL_MSEC : IDLE_POLL_MSEC) * NSEC_PER_MSEC;
+
+        if (replica->config.wake.kind != WAKE_ENGINE || replica->order || replica->health != FLEET_HEALTHY ||
+            replica->sleep == FLEET_FALLING || (replica->sleep == FLEET_WAKING && !replica->is_ordered))
+                return;
+        if (agent->now < replica->sleep_at) {
+                agent_due(agent, replica->sleep_at < agent->now + every ? replica->sleep_at : agent->now + every);
+                if (replica->sleep_at > agent->now + every)
+                        replica->sleep_at = agent->now + every;
+                return;
+        }
+        replica->sleep_at = agent->now + every;
+        call_engine(replica, "GET", "/is_sleeping", on_is_sleeping);
+}
+
+/* ---- putting to sleep ---------------------------------------------------------------------------------------- */
+
+static void fell_asleep(struct fleet_replica *replica)
+{
+        replica->sleep = FLEET_ASLEEP;
+        replica->sleep_since = replica->agent->now;
+        agent_log(replica->agent, "replica %s: put to sleep: nobody asked for it", replica->name);
+}
+
+static void stay_awake(struct fleet_replica *replica)
+{
+        replica->sleep = FLEET_AWAKE;
+        replica->idle_since = replica->agent->now;
+}
+
+static void on_put_to_sleep(void *context, const struct fetch_answer *answer)
+{
+        struct fleet_replica *replica = context;
+
+        replica->order = NULL;
+        if (!is_good(answer)) {
+                agent_log(replica->agent, "replica %s: could not be put to sleep", replica->name);
+                stay_awake(replica);
+                return;
+        }
+        fell_asleep(replica);
+        if (replica->config.wake.kind == WAKE_DAEMON) {
+                replica->is_suspended = true; /* until the daemon says otherwise */
+                replica->sleep = FLEET_AWAKE;
+        }
+}
+
+/* Nothing came between the decision and the module's knowing of it? */
+static void on_idle_confirmed(void *context, const struct fetch_answer *answer)
+{
+        struct fleet_replica *replica = context;
+        struct agent *agent = replica->agent;
+        json_t *state = is_good(answer) ? json_loads(answer->text, 0, NULL) : NULL;
+        bool is_idle = state && !json_integer_value(json_object_get(state, "inflight")) &&
+                       !json_integer_value(json_object_get(state, "wanted"));
+
+        replica->order = NULL;
+        json_decref(state);
+        if (!is_idle)
+                stay_awake(replica);
+        else if (replica->config.wake.kind == WAKE_ENGINE)
+                call_engine(replica, "POST", "/sleep?level=1", on_put_to_sleep);
+        else if (replica->config.wake.kind == WAKE_COMMAND && *replica->config.sleep)
+                run_command(replica, replica->config.sleep);
+        else if (replica->config.wake.kind != WAKE_DAEMON || tenants_order(agent, replica, true, on_put_to_sleep) < 0)
+                stay_awake(replica);
+}
+
+static void confirm_idle(struct fleet_replica *replica)
+{
+        const char *acknowledged = json_string_value(json_object_get(replica->acknowledged, "state"));
+        char path[FETCH_URL];
+        const struct fetch_ask ask = { .method = "GET",
+                                       .base = replica->agent->api,
+                                       .path = path,
+                                       .limit = LIMIT,
+                                       .done = on_idle_confirmed,
+                                       .context = replica };
+
+        if (replica->order || replica->command || replica->push || !acknowledged || strcmp(acknowledged, "asleep"))
+                return;
+        (void)snprintf(path, sizeof(path), "/v1/replicas/%s", replica->name);
+        (void)fetch_start(replica->agent->fetch, &ask, &replica->order);
+}
+
+static void check_idle(struct fleet_replica *replica)
+{
+        struct agent *agent = replica->agent;
+        nsec at = replica->idle_since + replica->config.sleep_after;
+
+        if (!replica->config.sleep_after || !replica->idle_since || replica->order || replica->command ||
+            replica->config.wake.kind == WAKE_NONE || strcmp(fleet_state(replica), "up"))
+                return;
+        if (agent->now < at) {
+                agent_due(agent, at);
+                return;
+        }
+        replica->sleep = FLEET_FALLING;
+        agent_due(agent, agent->now);
+}
+
+void sleep_reaped(struct agent *agent, pid_t pid, int status)
+{
+        for (size_t i = 0; i < agent->fleet.n; i++) {
+                struct fleet_replica *replica = agent->fleet.at[i];
+                bool is_good_end = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+
+                if (replica->command != pid)
+                        continue;
+                replica->command = 0;
+                if (replica->sleep == FLEET_WAKING && !is_good_end)
+                        wake_failed(replica, "its command failed");
+                if (replica->sleep != FLEET_FALLING)
+                        continue;
+                if (!is_good_end) {
+                        stay_awake(replica);
+                        continue;
+                }
+                fell_asleep(replica);
+                replica->health = FLEET_UNHEALTHY;
+                replica->was_gone = true;
+        }
+}
+
+void sleep_tick(struct agent *agent)
+{
+        for (size_t i = 0; i < agent->fleet.n; i++) {
+                struct fleet_replica *replica = agent->fleet.at[i];
+
+                if (!replica->is_listed)
+                        continue;
+                poll_sleep(replica);
+                if (replica->sleep == FLEET_AWAKE)
+                        check_idle(replica);
+                if (replica->sleep == FLEET_WAKING)
+                        check_woken(replica);
+                if (replica->sleep == FLEET_FALLING)
+                        confirm_idle(replica);
+                if (replica->wanted)
+                        sleep_wanted(agent, replica);
+        }
+}

@@ -1,0 +1,280 @@
+/*
+ * The module's API (docs/router-api.md). Told is what differs from what was told; a new epoch means that nothing
+ * was told. One call at a time per replica, so an older body never arrives after a newer one.
+ */
+#include "route/agent/agent.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+        WAIT_MSEC = 2000,
+        RETRY_MSEC = 100,
+        REFUSED_SECONDS = 5, /* before it is told again what it did not take */
+};
+
+static const nsec LIMIT = 5 * NSEC_PER_SEC;
+
+static void call(struct agent *agent, const char *method, const char *path, const char *body,
+                 void (*done)(void *context, const struct fetch_answer *answer), void *context,
+                 struct fetch_call **slot)
+{
+        const struct fetch_ask ask = { .method = method,
+                                       .base = agent->api,
+                                       .path = path,
+                                       .body = body,
+                                       .limit = LIMIT,
+                                       .done = done,
+                                       .context = context };
+
+        (void)fetch_start(agent->fetch, &ask, slot);
+}
+
+static bool is_good(const struct fetch_answer *answer)
+{
+        return answer->code == 0 && answer->status >= 200 && answer->status < 300;
+}
+
+/* ---- what it says -------------------------------------------------------------------------------------------- */
+
+static long long number(const json_t *object, const char *name)
+{
+        return json_integer_value(json_object_get(object, name));
+}
+
+static void read_replica(struct agent *agent, struct fleet_replica *replica, const json_t *entry)
+{
+        const char *down_for = json_string_value(json_object_get(entry, "down_for"));
+        bool is_tripped = down_for && !strcmp(down_for, "failures");
+        long long sent = number(entry, "sent");
+
+        replica->inflight = number(entry, "inflight");
+        replica->wanted = number(entry, "wanted");
+        if (sent != replica->sent || replica->inflight || replica->wanted || !replica->idle_since)
+                replica->idle_since = agent->now;
+        replica->sent = sent;
+        if (is_tripped && !replica->is_tripped) {
+                agent_log(agent, "replica %s: put out by the module: %lld failures in a row", replica->name,
+                          number(entry, "failures"));
+                replica->tripped_at = replica->probe_at = agent->now;
+        }
+        replica->is_tripped = is_tripped;
+        if (replica->wanted)
+                sleep_wanted(agent, replica);
+}
+
+static void on_gone(void *context, const struct fetch_answer *answer)
+{
+        (void)context;
+        (void)answer;
+}
+
+static void read_replicas(struct agent *agent, const json_t *list)
+{
+        char path[FETCH_URL];
+
+        for (size_t i = 0; i < json_array_size(list); i++) {
+                const json_t *entry = json_array_get(list, i);
+                const char *name = json_string_value(json_object_get(entry, "name"));
+                struct fleet_replica *replica = name ? fleet_find(&agent->fleet, name) : NULL;
+
+                if (replica) {
+                        read_replica(agent, replica, entry);
+                } else if (name && route_settings_is_name(name)) { /* of an agent before us */
+                        (void)snprintf(path, sizeof(path), "/v1/replicas/%s", name);
+                        call(agent, "DELETE", path, NULL, on_gone, agent, NULL);
+                }
+        }
+}
+
+static void begin_epoch(struct agent *agent, const char *epoch)
+{
+        (void)snprintf(agent->epoch, sizeof(agent->epoch), "%s", epoch);
+        agent->knows_settings = false;
+        for (size_t i = 0; i < agent->fleet.n; i++) {
+                struct fleet_replica *replica = agent->fleet.at[i];
+
+                json_decref(replica->acknowledged);
+                replica->acknowledged = NULL;
+                replica->must_forget = false;
+        }
+}
+
+static void on_state(void *context, const struct fetch_answer *answer)
+{
+        struct agent *agent = context;
+        json_t *root = is_good(answer) ? json_loads(answer->text, 0, NULL) : NULL;
+        const char *epoch = json_string_value(json_object_get(root, "epoch"));
+
+        agent->state = NULL;
+        agent->has_state = epoch != NULL;
+        if (!epoch) {
+                agent->state_at = agent->now + RETRY_MSEC * NSEC_PER_MSEC;
+                agent->serial = -1;
+                return;
+        }
+        agent->serial = number(root, "serial");
+        if (strcmp(epoch, agent->epoch))
+                begin_epoch(agent, epoch);
+        read_replicas(agent, json_object_get(root, "replicas"));
+        json_decref(root);
+}
+
+static void poll_state(struct agent *agent)
+{
+        char path[FETCH_URL];
+
+        if (agent->state)
+                return;
+        if (agent->now < agent->state_at) {
+                agent_due(agent, agent->state_at);
+                return;
+        }
+        if (agent->has_state)
+                (void)snprintf(path, sizeof(path), "/v1/wait?serial=%lld&timeout_ms=%d", agent->serial, WAIT_MSEC);
+        else
+                (void)snprintf(path, sizeof(path), "/v1/state");
+        call(agent, "GET", path, NULL, on_state, agent, &agent->state);
+}
+
+/* ---- what it is told ----------------------------------------------------------------------------------------- */
+
+static void on_pushed(void *context, const struct fetch_answer *answer)
+{
+        struct fleet_replica *replica = context;
+        struct agent *agent = replica->agent;
+        json_t *pushing = replica->pushing;
+
+        replica->push = NULL;
+        replica->pushing = NULL;
+        if (is_good(answer)) {
+                json_decref(replica->acknowledged);
+                replica->acknowledged = pushing;
+                return;
+        }
+        json_decref(pushing);
+        replica->push_at = agent->now + (answer->code < 0 ? NSEC_PER_SEC / 10 : REFUSED_SECONDS * NSEC_PER_SEC);
+        if (answer->code == 0)
+                agent_log(agent, "replica %s: the module does not take it: %s", replica->name, answer->text);
+}
+
+static void on_forgotten(void *context, const struct fetch_answer *answer)
+{
+        struct fleet_replica *replica = context;
+
+        replica->push = NULL;
+        if (is_good(answer))
+                replica->must_forget = false;
+}
+
+static void on_removed(void *context, const struct fetch_answer *answer)
+{
+        struct fleet_replica *replica = context;
+
+        replica->push = NULL;
+        if (!is_good(answer) && answer->status != 404) {
+                replica->push_at = replica->agent->now + NSEC_PER_SEC;
+                return;
+        }
+        json_decref(replica->acknowledged);
+        replica->acknowledged = NULL;
+}
+
+/* What changed, as a line of the log. */
+static void log_change(const struct fleet_replica *replica, const json_t *now)
+{
+        const char *was = json_string_value(json_object_get(replica->acknowledged, "state"));
+        const char *state = json_string_value(json_object_get(now, "state")), *why = fleet_why(replica);
+        bool is_new = !replica->acknowledged && !strcmp(state, "up");
+
+        if ((was && strcmp(was, state)) || is_new)
+                agent_log(replica->agent, "replica %s: %s%s%s%s", replica->name, state, *why ? " (" : "", why,
+                          *why ? ")" : "");
+        else if (was && !json_equal(json_object_get(replica->acknowledged, "rate"), json_object_get(now, "rate")))
+                agent_log(replica->agent, "replica %s: %lld tokens per second as its share is now", replica->name,
+                          number(now, "rate"));
+}
+
+static void put_replica(struct fleet_replica *replica, const char *path)
+{
+        json_t *now = fleet_config(replica);
+        char *text;
+
+        if (!now || (replica->acknowledged && json_equal(replica->acknowledged, now))) {
+                json_decref(now);
+                return;
+        }
+        text = json_dumps(now, JSON_COMPACT);
+        if (!text) {
+                json_decref(now);
+                return;
+        }
+        log_change(replica, now);
+        replica->pushing = now;
+        call(replica->agent, "PUT", path, text, on_pushed, replica, &replica->push);
+        free(text);
+}
+
+static void push(struct fleet_replica *replica)
+{
+        struct agent *agent = replica->agent;
+        char path[FETCH_URL];
+
+        if (replica->push)
+                return;
+        if (agent->now < replica->push_at) {
+                agent_due(agent, replica->push_at);
+                return;
+        }
+        (void)snprintf(path, sizeof(path), "/v1/replicas/%s%s", replica->name,
+                       replica->is_listed && replica->acknowledged && replica->must_forget ? "/forget" : "");
+        if (!replica->is_listed && replica->acknowledged) {
+                call(agent, "DELETE", path, NULL, on_removed, replica, &replica->push);
+        } else if (!replica->is_listed) {
+                agent_log(agent, "replica %s: removed", replica->name);
+                agent_forget(agent, replica);
+        } else if (replica->acknowledged && replica->must_forget) {
+                call(agent, "POST", path, "{}", on_forgotten, replica, &replica->push);
+        } else if (*replica->numeric) {
+                put_replica(replica, path);
+        }
+}
+
+static void on_settings(void *context, const struct fetch_answer *answer)
+{
+        struct agent *agent = context;
+
+        agent->setting = NULL;
+        if (answer->code == 0 && !is_good(answer))
+                agent_log(agent, "the module does not take the settings: %s", answer->text);
+        agent->knows_settings = answer->code == 0;
+}
+
+static void push_settings(struct agent *agent)
+{
+        const struct settings *settings = agent->settings;
+        json_t *body;
+        char *text;
+
+        if (agent->knows_settings || agent->setting)
+                return;
+        body = json_pack("{ss sI sI sI sI sI}", "policy", settings->policy, "queue", (json_int_t)settings->queue,
+                         "hold_ms", (json_int_t)(settings->hold / NSEC_PER_MSEC), "retry_permille",
+                         (json_int_t)settings->retries, "breaker_failures", (json_int_t)settings->breaker, "breaker_ms",
+                         (json_int_t)(settings->breaker_time / NSEC_PER_MSEC));
+        text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+        if (text)
+                call(agent, "PUT", "/v1/settings", text, on_settings, agent, &agent->setting);
+        free(text);
+        json_decref(body);
+}
+
+void sync_tick(struct agent *agent)
+{
+        poll_state(agent);
+        if (!agent->has_state)
+                return;
+        push_settings(agent);
+        for (size_t i = agent->fleet.n; i-- > 0;)
+                push(agent->fleet.at[i]);
+}

@@ -1,0 +1,166 @@
+/*
+ * Memory: objects of the driver, where they are mapped, and what the program was given.
+ *
+ *      struct memory      one object of the driver (class 0x40, 0x3e, 0x71, or a managed range)
+ *      struct mapping     a stretch of addresses of the device that means bytes of a memory
+ *      struct allocation  what a program got from one call, and frees with one
+ *
+ * Small allocations share a memory, large ones of a pool have several: hence the two kinds of
+ * stretches. Addresses are the same for all devices and for the host (unified addressing).
+ * Everything here is under the library's lock.
+ */
+#pragma once
+
+#include "sim/cuda/state.h"
+
+#include <stddef.h>
+
+enum memory_kind {
+        MEMORY_VIDEO,   /* its bytes are fetched from the simulator on first touch */
+        MEMORY_HOST,    /* the driver's pages, mapped by us */
+        MEMORY_PINNED,  /* the program's or our own pages */
+        MEMORY_MANAGED, /* a mapping of nvidia-uvm */
+};
+
+struct memory {
+        struct device *device;
+        enum memory_kind kind;
+        uint32_t handle, parent; /* 0: managed */
+        uint64_t size;
+        void *bytes;     /* our view; NULL: not yet */
+        uint64_t linear; /* MEMORY_HOST: the driver's name for our mapping */
+        unsigned int n_refs;
+};
+
+/* How the driver tells kinds of video memory apart (docs/rm-abi.md 2.2); recorded. */
+enum {
+        ATTR_LINEAR = 0x18000000,  /* cuMemAlloc */
+        ATTR_ARRAY = 0x18020004,   /* arrays */
+        ATTR_CHUNKED = 0x38000000, /* cuMemCreate and pools: pages anywhere */
+};
+
+CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struct memory **ret);
+CUresult memory_pinned(struct device *device, void *pages, uint64_t size, uint32_t flags, struct memory **ret);
+CUresult memory_adopt(struct device *device, uint32_t handle, uint32_t parent, uint64_t size, struct memory **ret);
+CUresult memory_managed(struct device *device, void *bytes, uint64_t size, struct memory **ret);
+struct memory *memory_ref(struct memory *memory);
+struct memory *memory_unref(struct memory *memory); /* NULL; the last one frees the object */
+uint8_t *memory_bytes(struct memory *memory);       /* NULL: the simulator is gone */
+
+/* ---- stretches of addresses ------------------------------------------------------------------ */
+
+struct span {
+        uint64_t base, size;
+};
+
+/* Spans that do not overlap, in order of their addresses. */
+struct spans {
+        struct span **span;
+        size_t n, room;
+};
+
+int spans_put(struct spans *spans, struct span *span); /* -EEXIST: overlaps; -ENOMEM */
+void spans_take(struct spans *spans, const struct span *span);
+struct span *spans_find(const struct spans *spans, uint64_t address); /* that holds the address; NULL */
+size_t spans_first(const struct spans *spans, uint64_t address);      /* index of the first that ends behind it */
+
+struct mapping {
+        struct span span; /* first */
+        struct memory *memory;
+        uint64_t offset;
+        uint32_t handle; /* the number that libcuda spends on a mapping; 0: none */
+        bool is_own;     /* the UVM range is this mapping's: UVM_FREE ends it; else UVM_UNMAP_EXTERNAL
+                      */
+};
+
+/* Maps `size` bytes of memory at base, in the device's address space; takes a reference. */
+CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64_t offset, bool is_own,
+                     struct mapping **ret);
+struct mapping *mapping_free(struct mapping *mapping); /* NULL */
+struct mapping *mapping_at(uint64_t address);
+
+/* The bytes behind an address of the device: at most *have of them in one piece. NULL: not mapped.
+ */
+uint8_t *bytes_at(uint64_t address, uint64_t *ret_have);
+
+/* Are all of them mapped? */
+bool bytes_are_mapped(uint64_t address, uint64_t size);
+
+enum allocation_kind {
+        ALLOCATION_SMALL, /* a piece of a chunk */
+        ALLOCATION_LARGE,
+        ALLOCATION_MANAGED,
+        ALLOCATION_HOST,
+        ALLOCATION_HOST_SMALL,
+        ALLOCATION_REGISTERED,
+        ALLOCATION_POOL,
+        ALLOCATION_VIRTUAL, /* a cuMemMap */
+        ALLOCATION_ARRAY,
+        ALLOCATION_IPC,
+};
+
+struct allocation {
+        struct span span; /* first */
+        enum allocation_kind kind;
+        CUcontext context;
+        struct mapping *mapping; /* of its own; NULL: shared or several */
+        struct chunk *chunk;     /* of a small one */
+        struct CUmemPoolHandle_st *pool;
+        uint32_t source_client, source_object; /* of an IPC import */
+        unsigned int n_opened;
+};
+
+CUresult allocation_new(CUcontext context, enum allocation_kind kind, uint64_t base, uint64_t size,
+                        struct allocation **ret);
+struct allocation *allocation_free(struct allocation *allocation); /* the record only; NULL */
+struct allocation *allocation_at(uint64_t address);                /* that holds it */
+struct allocation *allocation_named(uint64_t base);                /* that begins there */
+
+/* What is left when a context ends, but for what lives with the device. */
+void allocations_end(CUcontext context);
+
+/* ---- the allocators -------------------------------------------------------------------------- */
+
+/*
+ * Small allocations: pieces of 512 bytes of a chunk of 2 MiB, so that they cost no call into the
+ * driver (measured on the real one: 1.9 us); a chunk that is empty is freed at once. Recorded for
+ * device, pinned and managed memory: less than 2 MiB is small.
+ */
+struct chunks {
+        struct chunk *first;
+};
+
+enum {
+        CHUNK_SIZE = 2 << 20,
+        CHUNK_PIECE = 512,
+        CHUNK_LARGEST = CHUNK_SIZE - 1, /* above, an allocation has a memory of its own */
+        CHUNK_PIECES = CHUNK_SIZE / CHUNK_PIECE,
+};
+
+/* How a chunk comes and goes. */
+struct chunk_maker {
+        CUresult (*make)(CUcontext context, struct mapping **ret);
+        void (*unmake)(CUcontext context, struct mapping *mapping);
+};
+
+struct chunk {
+        struct chunk *next;
+        struct chunks *chunks;
+        struct mapping *mapping;
+        const struct chunk_maker *maker;
+        uint64_t used[CHUNK_PIECES / 64];
+        uint32_t n_used;
+};
+
+CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker, uint64_t size,
+                    struct chunk **ret, uint64_t *ret_base);
+void chunk_give(CUcontext context, struct chunk *chunk, uint64_t base, uint64_t size);
+
+/* Registers device memory for GPUDirect, as libcuda does for what cuMemAlloc gives. */
+uint32_t p2p_register(const struct memory *memory, uint64_t base, uint64_t size);
+void p2p_unregister(const struct memory *memory);
+
+/* cuMemFree of any kind that it takes; also what pools and IPC end with. */
+CUresult allocation_end(struct allocation *allocation);
+
+uint64_t round_up(uint64_t size, uint64_t to); /* to: not 0; saturates */

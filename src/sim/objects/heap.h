@@ -1,0 +1,42 @@
+/*
+ * A card's video memory, as an amount: what is not taken is free, wherever it lies.
+ *
+ * Two kinds of holders. RM memory is taken and given back, or refused. A *lodger* (a managed range)
+ * takes what is free or what older lodgers had, and loses it again to RM memory: its pages move to
+ * host memory. Invariant: used == what was taken and not given + what all lodgers hold <= size.
+ * Pure. Source: docs/rm-abi.md 2.3, 8.3.
+ */
+#pragma once
+
+#include "base/text.h"
+
+#include <stdbool.h>
+
+struct heap_lodger {
+        struct heap_lodger *next;
+        bytes held;
+};
+
+struct heap {
+        bytes size, used;
+        struct heap_lodger *lodgers; /* the newest first */
+};
+
+enum {
+        HEAP_OK,
+        HEAP_E_FULL, /* nothing was taken, nobody evicted */
+};
+
+/* What an allocation with these attributes becomes: *ret_size is what the driver tells (a multiple
+ * of the page size), *ret_taken what it takes of the heap (of 64 KiB, or of the huge page size).
+ * HEAP_OK; HEAP_E_FULL: larger than an address can be. */
+int heap_round(bytes size, uint32_t attr, uint32_t attr2, bytes *ret_size, bytes *ret_taken);
+
+int heap_take(struct heap *heap, bytes size); /* HEAP_OK; HEAP_E_FULL */
+void heap_give(struct heap *heap, bytes size);
+
+/* Up to `wanted` bytes for a lodger that is not in the heap. */
+void heap_lodge(struct heap *heap, struct heap_lodger *lodger, bytes wanted);
+void heap_leave(struct heap *heap, struct heap_lodger *lodger);
+
+bytes heap_free(const struct heap *heap); /* as memory info says: lodgers count as used */

@@ -1,0 +1,129 @@
+#include "route/agent/settings.h"
+
+#include "base/err.h"
+#include "conf/file.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct err err;
+static struct settings settings;
+
+static int parse(const char *text)
+{
+        json_t *file = NULL;
+        int r;
+
+        memset(&err, 0, sizeof(err));
+        r = conf_parse("x.yaml", text, strlen(text), &file, &err);
+        if (r == 0)
+                r = route_settings_parse("x.yaml", file, &settings, &err);
+        json_decref(file);
+        return r;
+}
+
+static void refuses(const char *text, const char *complaint)
+{
+        assert_int_equal(parse(text), -EINVAL);
+        assert_string_equal(err.text, complaint);
+}
+
+static void nothing_said_is_the_presets(void **state)
+{
+        (void)state;
+        assert_int_equal(parse("{}"), 0);
+        assert_int_equal(settings.listen.n, 1);
+        assert_string_equal(settings.listen.at[0], "8080");
+        assert_int_equal(settings.health_every, 500 * NSEC_PER_MSEC);
+        assert_int_equal(settings.body, 64 * MIB);
+        assert_int_equal(settings.retries, 100);
+        assert_string_equal(settings.policy, "cost");
+        assert_int_equal(settings.daemons.n, 0);
+        assert_true(settings.defaults.hold);
+        assert_int_equal(settings.defaults.wake.kind, WAKE_NONE);
+}
+
+static void a_replica_has_what_defaults_say_but_for_its_own(void **state)
+{
+        (void)state;
+        assert_int_equal(
+                parse("defaults: {rate: 22000, capacity: 8, models: [m], wake: engine}\n"
+                      "replicas:\n- {name: a, address: h:1}\n"
+                      "- {name: b, address: 'unix:/x', capacity: 9, share: 12.5%, models: [n, o], wake: run-it now}\n"),
+                0);
+        assert_int_equal(settings.n_replicas, 2);
+        assert_int_equal(settings.replicas[0].config.capacity, 8);
+        assert_int_equal(settings.replicas[0].config.wake.kind, WAKE_ENGINE);
+        assert_int_equal(settings.replicas[1].config.rate, 22000);
+        assert_int_equal(settings.replicas[1].config.share, 125);
+        assert_int_equal(settings.replicas[1].config.models.n, 2);
+        assert_string_equal(settings.replicas[1].config.models.at[1], "o");
+        assert_int_equal(settings.replicas[1].config.wake.kind, WAKE_COMMAND);
+        assert_string_equal(settings.replicas[1].config.wake.command, "run-it now");
+}
+
+static void keys_and_services_are_read(void **state)
+{
+        (void)state;
+        assert_int_equal(parse("keys:\n- {name: a, key: sk-12345678, rate: 600/m}\n"
+                               "kubernetes:\n- {service: chat, port: 8000, capacity: 3, drain: true}\n"),
+                         0);
+        assert_int_equal(settings.keys[0].rate.n, 600);
+        assert_true(settings.keys[0].rate.is_per_minute);
+        assert_int_equal(settings.keys[0].burst, 20);
+        assert_string_equal(settings.services[0].port, "8000");
+        assert_int_equal(settings.services[0].config.capacity, 3);
+        assert_true(settings.services[0].config.is_draining);
+}
+
+static void a_complaint_says_where_and_what_is_wanted(void **state)
+{
+        (void)state;
+        refuses("hold: soon", "x.yaml: hold: a span such as 500ms, 10s or 5m, please");
+        refuses("speed: 1", "x.yaml: speed: there is no such key here ('sublet route --settings')");
+        refuses("replicas:\n- {name: a, address: nowhere}",
+                "x.yaml: replica 'a': its address is needed: HOST:PORT or unix:/PATH");
+        refuses("replicas:\n- {name: a, address: h:1}\n- {name: a, address: h:2}",
+                "x.yaml: replica 'a': there are two of this name");
+        refuses("replicas:\n- {address: h:1}", "x.yaml: replicas, number 1: each replica needs a name");
+        refuses("policy: best", "x.yaml: policy: there is none of this name (docs/router-policy.md)");
+        refuses("certificate: a.pem", "x.yaml: certificate and certificate_key belong together");
+        refuses("keys: [{name: a}]", "x.yaml: keys, number 1: each has a name and a key");
+        refuses("keys: [{name: a, key: sk-12345678}, {name: b, key: sk-12345678}]",
+                "x.yaml: keys, number 2: its name or key stands above already");
+        refuses("zone: 1M", "x.yaml: zone: at least 8M, please");
+        refuses("[]", "x.yaml: settings of the form «key: value» belong here");
+        refuses("replicas: 3", "x.yaml: replicas: a list of at most 64, please");
+}
+
+static void no_text_can_end_a_directive_of_nginx(void **state)
+{
+        static const char *const bad[] = { "listen: '80; x'",
+                                           "certificate: 'a\"b'",
+                                           "log: '/a b'",
+                                           "log: '/a$b'",
+                                           "user: 'x;'",
+                                           "health: '/h{'",
+                                           "keys: [{name: 'a\"', key: sk-12345678}]",
+                                           "keys: [{name: a, key: 'sk-1234567(8'}]",
+                                           "keys: [{name: a, key: 'sk-1234567\\8'}]" };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+                assert_int_equal(parse(bad[i]), -EINVAL);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(nothing_said_is_the_presets),
+                cmocka_unit_test(a_replica_has_what_defaults_say_but_for_its_own),
+                cmocka_unit_test(keys_and_services_are_read),
+                cmocka_unit_test(a_complaint_says_where_and_what_is_wanted),
+                cmocka_unit_test(no_text_can_end_a_directive_of_nginx),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
