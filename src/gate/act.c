@@ -151,14 +151,14 @@ static int copy_map_external(struct request *request, uint32_t size)
                 return -EFAULT;
         if (rm_get64(request->block, size, count_at) <= ATTRIBUTES_READ)
                 return 0;
-        return request_read(request, request->block, request->address, size);
+        return tenant_read(request, request->block, request->address, size);
 }
 
 static int copy_block(struct request *request, enum rm_kind kind, uint32_t size)
 {
         if (kind == RM_UVM_MAP_EXTERNAL)
                 return copy_map_external(request, size);
-        return request_read(request, request->block, request->address, size);
+        return tenant_read(request, request->block, request->address, size);
 }
 
 /* A control that is answered without a call needs no parameters. */
@@ -190,7 +190,7 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
                 request->params_size = 0; /* `params` is another block, or a place for the reply */
         if (request->params_size > GATE_PARAMS_MAX)
                 return -EINVAL;
-        r = request_read(request, request->params, request->call.params, request->params_size);
+        r = tenant_read(request, request->params, request->call.params, request->params_size);
         memcpy(request->was_block, request->block, size);
         memcpy(request->was_params, request->params, request->params_size);
         return r;

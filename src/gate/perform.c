@@ -66,14 +66,14 @@ void tenant_fd_put(struct tenant_fd *fd)
         fd->fd = -1;
 }
 
-int request_read(const struct request *request, void *to, uint64_t from, size_t size)
+int tenant_read(const struct request *request, void *to, uint64_t from, size_t size)
 {
         struct iovec ours = { to, size }, theirs = { (void *)(uintptr_t)from, size };
 
         return size ? request->gate->host->read(request->thread, &ours, &theirs, 1) : 0;
 }
 
-static int request_write(const struct request *request, uint64_t to, void *from, size_t size)
+static int tenant_write(const struct request *request, uint64_t to, void *from, size_t size)
 {
         struct iovec ours = { from, size }, theirs = { (void *)(uintptr_t)to, size };
 
@@ -136,7 +136,7 @@ static int nested_begin(struct request *request, struct nested nested[static GAT
                 *to = (struct nested){ pointers[i].at, pointers[i].out, theirs, request->worker->nested + used, size };
                 memset(to->ours, 0, size);
                 if (pointers[i].in) {
-                        r = request_read(request, to->ours, theirs, size);
+                        r = tenant_read(request, to->ours, theirs, size);
                         if (r < 0)
                                 return r;
                 }
@@ -154,7 +154,7 @@ static int nested_end(struct request *request, const struct nested *nested, size
         for (size_t i = 0; i < n; i++) {
                 rm_put64(request->params, request->params_size, nested[i].at, nested[i].theirs);
                 if (succeeded && nested[i].out && r == 0)
-                        r = request_write(request, nested[i].theirs, nested[i].ours, nested[i].size);
+                        r = tenant_write(request, nested[i].theirs, nested[i].ours, nested[i].size);
         }
         return r;
 }
@@ -192,7 +192,7 @@ static int call_driver(struct request *request)
         if (call->rights_at != UINT32_MAX)
                 their_rights = rm_get64(request->block, call->block_size, call->rights_at);
         if (their_rights) {
-                r = request_read(request, rights, their_rights, sizeof(rights));
+                r = tenant_read(request, rights, their_rights, sizeof(rights));
                 if (r < 0)
                         return r;
                 rm_put64(request->block, call->block_size, call->rights_at, (uintptr_t)rights);
@@ -223,7 +223,7 @@ static int perform_event_data(struct request *request)
         rm_put64(request->block, size, EVENT_RECORD_AT, theirs);
         if (!request_is_done(request, r))
                 return r;
-        return request_write(request, theirs, record, sizeof(record)) < 0 ? -EFAULT : r;
+        return tenant_write(request, theirs, record, sizeof(record)) < 0 ? -EFAULT : r;
 }
 
 int perform(struct request *request)

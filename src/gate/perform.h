@@ -19,7 +19,7 @@ int answer(struct request *request, uint32_t status);
 /* A call of our own on the tenant's descriptor. */
 void perform_free(struct request *request, uint32_t client, uint32_t handle);
 
-int request_read(const struct request *request, void *to, uint64_t from, size_t size); /* 0; -errno */
+int tenant_read(const struct request *request, void *to, uint64_t from, size_t size); /* 0; -errno */
 
 /* Room in the ledger for what the call makes (L4). -ENOMEM. */
 int entry_take(struct gate *gate, struct ledger_entry **ret);

@@ -72,14 +72,14 @@ const struct gate_host preload_host = {
 uint64_t files_find(struct files *files, int fd)
 {
         (void)files;
-        return files_lookup(hook_here, fd);
+        return files_lookup(preload_here, fd);
 }
 
 uint64_t files_keep(struct files *files, int fd, bool is_space)
 {
         (void)files;
         (void)is_space;
-        return files_number(hook_here, fd);
+        return files_number(preload_here, fd);
 }
 
 /* ---- a supervisor's: the answer is known, or nobody is there to ask ---------------------------------------- */

@@ -37,3 +37,21 @@ void stats_write(struct stats *stats, FILE *to)
                 (void)fprintf(to, "sublet_extender_seconds_count{verb=\"%s\"} %lu\n", names[v], n);
         }
 }
+
+void stats_write_cluster(const struct extend *extend, bool is_leader, bool is_ready, FILE *to)
+{
+        struct extend_totals totals;
+
+        extend_count(extend, &totals);
+        (void)fprintf(to,
+                      "# TYPE sublet_extender_leader gauge\nsublet_extender_leader %d\n"
+                      "# TYPE sublet_extender_ready gauge\nsublet_extender_ready %d\n"
+                      "# TYPE sublet_extender_nodes gauge\nsublet_extender_nodes %zu\n"
+                      "# TYPE sublet_extender_pods gauge\nsublet_extender_pods %zu\n"
+                      "# TYPE sublet_extender_assumed_pods gauge\nsublet_extender_assumed_pods %zu\n"
+                      "# TYPE sublet_extender_unplaced_pods gauge\nsublet_extender_unplaced_pods %zu\n"
+                      "# TYPE sublet_extender_memory_bytes gauge\nsublet_extender_memory_bytes %llu\n"
+                      "# TYPE sublet_extender_memory_rented_bytes gauge\nsublet_extender_memory_rented_bytes %llu\n",
+                      is_leader, is_ready, extend->cluster.n_nodes, extend->cluster.n_pods, extend->cluster.n_assumed,
+                      totals.n_unplaced, (unsigned long long)totals.memory, (unsigned long long)totals.rented);
+}
