@@ -6,6 +6,8 @@
 #include "gate/host.h"
 #include "gate/state/channels.h"
 #include "gate/state/files.h"
+#include "gate/state/mappings.h"
+#include "gate/state/open_files.h"
 #include "gate/state/probe.h"
 #include "gate/state/process.h"
 #include "gate/state/restart_cache.h"
@@ -82,7 +84,10 @@ struct gate {
 
         struct restart_cache restart_cache;
         struct processes processes;
-        struct files files;
+        struct files files;        /* VA spaces of UVM */
+        struct mappings mappings;  /* on their way */
+        struct open_files exports; /* what memory was exported to */
+        atomic_bool is_closing;    /* an export was closed so lately that the driver may not have freed its memory */
         struct probe probe;
         struct channels channels;
         struct demand demand; /* of the thread that controls the channels */

@@ -103,7 +103,7 @@ uint64_t open_files_keep(struct open_files *files, int fd)
                 return 0;
         }
         slot_clear(files, slot);
-        files->items[files->n++] = (struct open_file){ ++files->last, slot };
+        files->items[files->n++] = (struct open_file){ .number = ++files->last, .slot = slot };
         return files->last;
 }
 
@@ -147,13 +147,15 @@ static ssize_t entries_read(const struct open_files *files, uint64_t *ret, size_
         return (ssize_t)n;
 }
 
-size_t open_files_reap(struct open_files *files, uint64_t *ret, size_t n_room)
+size_t open_files_reap(struct open_files *files, nsec now, nsec grace, uint64_t *ret, size_t n_room,
+                       bool *ret_is_closing)
 {
         _cleanup_(freep) uint64_t *open = NULL;
         size_t n_gone = 0;
         ssize_t n_open;
         LOCKED(&files->lock);
 
+        *ret_is_closing = false;
         if (!files->n)
                 return 0;
         open = malloc(files->n * sizeof(*open));
@@ -161,9 +163,13 @@ size_t open_files_reap(struct open_files *files, uint64_t *ret, size_t n_room)
         if (n_open < 0)
                 return 0; /* O4 */
         for (size_t i = 0; i < files->n && n_gone < n_room;) {
-                const struct open_file *file = &files->items[i];
+                struct open_file *file = &files->items[i];
+                bool is_open = bsearch(&file->number, open, (size_t)n_open, sizeof(*open), compare_numbers);
 
-                if (bsearch(&file->number, open, (size_t)n_open, sizeof(*open), compare_numbers)) {
+                if (!is_open && !file->gone_at)
+                        file->gone_at = now;
+                if (is_open || now - file->gone_at < grace) {
+                        *ret_is_closing |= !is_open;
                         i++;
                         continue;
                 }

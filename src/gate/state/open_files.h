@@ -18,6 +18,7 @@
  */
 #pragma once
 
+#include "base/clock.h"
 #include "base/lock.h"
 
 #include <stdbool.h>
@@ -27,6 +28,7 @@
 struct open_file {
         uint64_t number;
         int slot;
+        nsec gone_at; /* when the kernel was first seen without it; 0: not yet */
 };
 
 struct open_files {
@@ -47,5 +49,7 @@ uint64_t open_files_keep(struct open_files *files, int fd);
 uint64_t open_files_find(struct open_files *files, int fd); /* 0: not known */
 size_t open_files_count(struct open_files *files);
 
-/* Forgets the files that are gone, and writes at most n_room of their numbers to ret. How many; n_room may mean more. */
-size_t open_files_reap(struct open_files *files, uint64_t *ret, size_t n_room);
+/* Forgets the files that have been gone for `grace`, and writes at most n_room of their numbers to ret. The entry goes a moment
+ * before the driver is told of the close. How many; n_room may mean more. *ret_is_closing: some have not been gone for so long. */
+size_t open_files_reap(struct open_files *files, nsec now, nsec grace, uint64_t *ret, size_t n_room,
+                       bool *ret_is_closing);

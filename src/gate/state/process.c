@@ -182,6 +182,16 @@ bool processes_have_ended(struct processes *processes)
         return poll(&ends, 1, 0) == 1;
 }
 
+/* By its pidfd: the number may be another process's by now. */
+void processes_kill(struct processes *processes, pid_t id)
+{
+        LOCKED(&processes->lock);
+        const struct process *process = map_get(&processes->by_id, (uint64_t)id);
+
+        if (process)
+                (void)syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
+}
+
 bool processes_know(struct processes *processes, pid_t id)
 {
         LOCKED(&processes->lock);
@@ -194,6 +204,13 @@ size_t processes_count(struct processes *processes)
         LOCKED(&processes->lock);
 
         return processes->by_id.n_used;
+}
+
+bool process_shares_files(const struct process *process, pid_t thread)
+{
+        enum { KCMP_FILES_ = 2 }; /* linux/kcmp.h */
+
+        return thread == process->id || syscall(SYS_kcmp, process->id, thread, KCMP_FILES_, 0, 0) == 0;
 }
 
 int process_fd(const struct process *process, int fd)

@@ -48,9 +48,13 @@ pid_t processes_reap(struct processes *processes);
 
 /* A process has ended and is not reaped yet: true before its parent hears of it. */
 bool processes_have_ended(struct processes *processes);
+void processes_kill(struct processes *processes, pid_t id); /* SIGKILL, if it is one that we know */
 bool processes_know(struct processes *processes, pid_t id);
 
 size_t processes_count(struct processes *processes);
+
+/* Whether a thread has the descriptors that process_fd looks in. False when in doubt. */
+bool process_shares_files(const struct process *process, pid_t thread);
 
 /* What a tenant's process has at a descriptor number, as a descriptor of ours. Or -errno. */
 int process_fd(const struct process *process, int fd);

@@ -35,11 +35,20 @@ static int file_new(void)
         return fd;
 }
 
+static size_t reap(uint64_t *ret, size_t n_room)
+{
+        bool is_closing;
+        size_t n = open_files_reap(&files, 1, 0, ret, n_room, &is_closing);
+
+        assert_false(is_closing);
+        return n;
+}
+
 static size_t reaped(void)
 {
         uint64_t gone[8];
 
-        return open_files_reap(&files, gone, ARRAY_SIZE(gone));
+        return reap(gone, ARRAY_SIZE(gone));
 }
 
 static void a_file_is_known_through_every_duplicate(void **state)
@@ -66,7 +75,7 @@ static void it_is_gone_with_its_last_descriptor_and_its_number_is_not_used_again
         close(fd);
         assert_int_equal(reaped(), 0);
         close(copy);
-        assert_int_equal(open_files_reap(&files, gone, 2), 1);
+        assert_int_equal(reap(gone, 2), 1);
         assert_int_equal(gone[0], number);
         assert_int_equal(open_files_count(&files), 0);
         fd = file_new();
@@ -158,10 +167,27 @@ static void more_than_fit_are_reaped_in_turns(void **state)
                 assert_int_equal(open_files_keep(&files, fd), i + 1);
                 close(fd);
         }
-        assert_int_equal(open_files_reap(&files, gone, 3), 3);
-        assert_int_equal(open_files_reap(&files, gone, 3), 3);
-        assert_int_equal(open_files_reap(&files, gone, 3), 1);
+        assert_int_equal(reap(gone, 3), 3);
+        assert_int_equal(reap(gone, 3), 3);
+        assert_int_equal(reap(gone, 3), 1);
         assert_int_equal(open_files_count(&files), 0);
+}
+
+static void a_file_is_gone_only_after_its_grace(void **state)
+{
+        int fd = file_new();
+        bool is_closing;
+        uint64_t gone;
+
+        (void)state;
+        assert_int_equal(open_files_keep(&files, fd), 1);
+        close(fd);
+        assert_int_equal(open_files_reap(&files, 1000, 10, &gone, 1, &is_closing), 0);
+        assert_true(is_closing);
+        assert_int_equal(open_files_reap(&files, 1009, 10, &gone, 1, &is_closing), 0);
+        assert_true(is_closing);
+        assert_int_equal(open_files_reap(&files, 1010, 10, &gone, 1, &is_closing), 1);
+        assert_false(is_closing);
 }
 
 int main(void)
@@ -175,6 +201,7 @@ int main(void)
                                                 tear_down),
                 cmocka_unit_test_setup_teardown(looking_for_a_file_keeps_nothing, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(a_file_that_cannot_be_polled_is_refused, set_up, tear_down),
+                cmocka_unit_test_setup_teardown(a_file_is_gone_only_after_its_grace, set_up, tear_down),
                 cmocka_unit_test_setup_teardown(more_than_fit_are_reaped_in_turns, set_up, tear_down),
         };
 
