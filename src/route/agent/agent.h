@@ -100,8 +100,7 @@ void sleep_wanted(struct agent *agent, struct fleet_replica *replica); /* a requ
 /* tenants.c */
 void tenants_set(struct agent *agent);
 void tenants_tick(struct agent *agent);
-int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend,
-                  void (*done)(void *context, const struct fetch_answer *answer));
+int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend, fetch_done *done);
 
 /* kube_watch.c */
 int kube_set(struct agent *agent, struct err *err);

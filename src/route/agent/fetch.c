@@ -219,6 +219,16 @@ static void finish(struct fetch *fetch, struct fetch_call *call, CURLcode code)
         call_free(fetch, call);
 }
 
+bool fetch_is_success(const struct fetch_answer *answer)
+{
+        return answer->code == 0 && answer->status >= 200 && answer->status < 300;
+}
+
+json_t *fetch_json(const struct fetch_answer *answer)
+{
+        return fetch_is_success(answer) ? json_loads(answer->text, 0, NULL) : NULL;
+}
+
 static void drop_cancelled(struct fetch *fetch)
 {
         for (struct fetch_call *call = fetch->calls, *next; call; call = next) {

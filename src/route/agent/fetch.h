@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -27,13 +28,15 @@ struct fetch_answer {
         nsec began;
 };
 
+typedef void fetch_done(void *context, const struct fetch_answer *answer);
+
 struct fetch_ask {
         const char *method, *base, *path; /* base: "HOST:PORT", "unix:/PATH", "http://...", "https://..." */
         const char *body;                 /* JSON; NULL: none */
         const char *token, *ca;           /* bearer token; file of authorities. NULL: none */
         nsec limit;                       /* 0: none */
         void (*line)(void *context, char *text, size_t size); /* called per line of a success; NULL: all in `done` */
-        void (*done)(void *context, const struct fetch_answer *answer);
+        fetch_done *done;
         void *context;
 };
 
@@ -46,3 +49,7 @@ void fetch_cancel(struct fetch *fetch, struct fetch_call *call); /* `done` is no
 
 /* Waits for answers, for fd to be readable, or until `until` (clock_now); then calls `done`. 0; -errno. */
 int fetch_wait(struct fetch *fetch, int fd, nsec until);
+
+bool fetch_is_success(const struct fetch_answer *answer); /* answered, with a status of 2xx */
+
+json_t *fetch_json(const struct fetch_answer *answer); /* of a success; the caller's. NULL: none */

@@ -98,14 +98,14 @@ static void on_health(void *context, const struct fetch_answer *answer)
         replica->probe = NULL;
         if (replica->is_suspended) /* since the call began */
                 return;
-        if (answer->code == 0 && answer->status >= 200 && answer->status < 300)
+        if (fetch_is_success(answer))
                 mark_healthy(replica, answer);
         else
                 mark_unhealthy(replica, answer);
 }
 
 static void get_from_replica(struct fleet_replica *replica, const char *path, nsec limit, struct fetch_call **slot,
-                             void (*done)(void *context, const struct fetch_answer *answer))
+                             fetch_done *done)
 {
         const struct fetch_ask ask = { .method = "GET",
                                        .base = replica->address,
@@ -145,7 +145,7 @@ static bool is_model(const char *name)
 static void on_models(void *context, const struct fetch_answer *answer)
 {
         struct fleet_replica *replica = context;
-        json_t *root = answer->code == 0 && answer->status == 200 ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *root = fetch_json(answer);
         const json_t *list = json_object_get(root, "data");
 
         replica->ask = NULL;

@@ -46,8 +46,7 @@ static void on_state(void *context, const struct fetch_answer *answer)
 
         state->is_done = true;
         state->code = answer->code;
-        if (answer->code == 0 && answer->status == 200)
-                state->root = json_loads(answer->text, 0, NULL);
+        state->root = fetch_json(answer);
 }
 
 static int fetch_state(const char *dir, json_t **ret, struct err *err)

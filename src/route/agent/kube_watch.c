@@ -98,7 +98,7 @@ static void take_version(struct kube *kube, const json_t *object)
 /* ---- calls --------------------------------------------------------------------------------------------------- */
 
 static void kube_get(struct kube *kube, const char *more, nsec limit, void (*line)(void *, char *, size_t),
-                     void (*done)(void *, const struct fetch_answer *))
+                     fetch_done *done)
 {
         const struct settings_service *service = &kube->service;
         char path[FETCH_URL], token[TOKEN_MAX];
@@ -141,7 +141,7 @@ static void kube_failed(struct kube *kube, const struct fetch_answer *answer)
 static void on_list(void *context, const struct fetch_answer *answer)
 {
         struct kube *kube = context;
-        json_t *root = answer->code == 0 && answer->status == 200 ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *root = fetch_json(answer);
         const json_t *items = json_object_get(root, "items");
 
         kube->call = NULL;

@@ -24,13 +24,7 @@ enum {
 
 static const nsec LIMIT = 60 * NSEC_PER_SEC;
 
-static bool is_good(const struct fetch_answer *answer)
-{
-        return answer->code == 0 && answer->status >= 200 && answer->status < 300;
-}
-
-static void call_engine(struct fleet_replica *replica, const char *method, const char *path,
-                        void (*done)(void *context, const struct fetch_answer *answer))
+static void call_engine(struct fleet_replica *replica, const char *method, const char *path, fetch_done *done)
 {
         const struct fetch_ask ask = { .method = method,
                                        .base = replica->address,
@@ -73,7 +67,7 @@ static void on_woken(void *context, const struct fetch_answer *answer)
         char why[64];
 
         replica->order = NULL;
-        if (is_good(answer)) {
+        if (fetch_is_success(answer)) {
                 replica->is_ordered = true;
                 return;
         }
@@ -132,7 +126,7 @@ static void mark_awake(struct fleet_replica *replica)
 static void on_is_sleeping(void *context, const struct fetch_answer *answer)
 {
         struct fleet_replica *replica = context;
-        bool is_sleeping = is_good(answer) && strstr(answer->text, "true");
+        bool is_sleeping = fetch_is_success(answer) && strstr(answer->text, "true");
 
         replica->order = NULL;
         if (answer->code < 0)
@@ -212,7 +206,7 @@ static void on_put_to_sleep(void *context, const struct fetch_answer *answer)
         struct fleet_replica *replica = context;
 
         replica->order = NULL;
-        if (!is_good(answer)) {
+        if (!fetch_is_success(answer)) {
                 agent_log(replica->agent, "replica %s: could not be put to sleep", replica->name);
                 stay_awake(replica);
                 return;
@@ -229,7 +223,7 @@ static void on_idle_confirmed(void *context, const struct fetch_answer *answer)
 {
         struct fleet_replica *replica = context;
         struct agent *agent = replica->agent;
-        json_t *state = is_good(answer) ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *state = fetch_json(answer);
         bool is_idle = state && !json_integer_value(json_object_get(state, "inflight")) &&
                        !json_integer_value(json_object_get(state, "wanted"));
 

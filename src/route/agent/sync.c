@@ -16,9 +16,8 @@ enum {
 
 static const nsec LIMIT = 5 * NSEC_PER_SEC;
 
-static void call(struct agent *agent, const char *method, const char *path, const char *body,
-                 void (*done)(void *context, const struct fetch_answer *answer), void *context,
-                 struct fetch_call **slot)
+static void call(struct agent *agent, const char *method, const char *path, const char *body, fetch_done *done,
+                 void *context, struct fetch_call **slot)
 {
         const struct fetch_ask ask = { .method = method,
                                        .base = agent->api,
@@ -29,11 +28,6 @@ static void call(struct agent *agent, const char *method, const char *path, cons
                                        .context = context };
 
         (void)fetch_start(agent->fetch, &ask, slot);
-}
-
-static bool is_good(const struct fetch_answer *answer)
-{
-        return answer->code == 0 && answer->status >= 200 && answer->status < 300;
 }
 
 /* ---- the module's state -------------------------------------------------------------------------------------------- */
@@ -104,7 +98,7 @@ static void begin_epoch(struct agent *agent, const char *epoch)
 static void on_state(void *context, const struct fetch_answer *answer)
 {
         struct agent *agent = context;
-        json_t *root = is_good(answer) ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *root = fetch_json(answer);
         const char *epoch = json_string_value(json_object_get(root, "epoch"));
 
         agent->state = NULL;
@@ -146,7 +140,7 @@ static void on_pushed(void *context, const struct fetch_answer *answer)
 
         replica->push = NULL;
         replica->pushing = NULL;
-        if (is_good(answer)) {
+        if (fetch_is_success(answer)) {
                 json_decref(replica->acknowledged);
                 replica->acknowledged = pushing;
                 return;
@@ -162,7 +156,7 @@ static void on_forgotten(void *context, const struct fetch_answer *answer)
         struct fleet_replica *replica = context;
 
         replica->push = NULL;
-        if (is_good(answer))
+        if (fetch_is_success(answer))
                 replica->must_forget = false;
 }
 
@@ -171,7 +165,7 @@ static void on_removed(void *context, const struct fetch_answer *answer)
         struct fleet_replica *replica = context;
 
         replica->push = NULL;
-        if (!is_good(answer) && answer->status != 404) {
+        if (!fetch_is_success(answer) && answer->status != 404) {
                 replica->push_at = replica->agent->now + NSEC_PER_SEC;
                 return;
         }
@@ -242,7 +236,7 @@ static void on_settings(void *context, const struct fetch_answer *answer)
         struct agent *agent = context;
 
         agent->setting = NULL;
-        if (answer->code == 0 && !is_good(answer))
+        if (answer->code == 0 && !fetch_is_success(answer))
                 agent_log(agent, "the module refuses the settings: %s", answer->text);
         agent->knows_settings = answer->code == 0;
 }

@@ -72,7 +72,7 @@ static void on_tenants(void *context, const struct fetch_answer *answer)
 {
         struct agent_daemon *daemon = context;
         struct agent *agent = daemon->agent;
-        json_t *tenants = answer->code == 0 && answer->status == 200 ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *tenants = fetch_json(answer);
 
         daemon->call = NULL;
         if (!json_is_array(tenants)) {
@@ -144,8 +144,7 @@ void tenants_tick(struct agent *agent)
         }
 }
 
-int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend,
-                  void (*done)(void *context, const struct fetch_answer *answer))
+int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend, fetch_done *done)
 {
         char path[FETCH_URL];
         struct fetch_ask ask = { .method = "PATCH",
