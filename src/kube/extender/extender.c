@@ -4,6 +4,7 @@
  * Two threads keep a copy of nodes and pods (mirror.h), one holds the election (elect.h), and each connection has one of
  * its own. All of them meet at one lock over the copy, which is held to decide and never to wait.
  */
+#include "net/metrics.h"
 #include "kube/extender/verbs.h"
 
 #include "base/cleanup.h"
@@ -259,6 +260,12 @@ static void totals(struct extender *e, bytes *ret_total, bytes *ret_used, size_t
                 }
 }
 
+static void write_gauge(FILE *to, const char *name, double value)
+{
+        metrics_head(to, name, "gauge", NULL);
+        metrics_value(to, name, value, NULL);
+}
+
 static void write_state(struct extender *e, FILE *to)
 {
         bytes total, used;
@@ -266,22 +273,35 @@ static void write_state(struct extender *e, FILE *to)
         LOCKED(&e->lock);
 
         totals(e, &total, &used, &unplaced);
-        (void)fprintf(to,
-                      "# TYPE sublet_extender_leader gauge\nsublet_extender_leader %d\n"
-                      "# TYPE sublet_extender_ready gauge\nsublet_extender_ready %d\n"
-                      "# TYPE sublet_extender_nodes gauge\nsublet_extender_nodes %zu\n"
-                      "# TYPE sublet_extender_pods gauge\nsublet_extender_pods %zu\n"
-                      "# TYPE sublet_extender_assumed_pods gauge\nsublet_extender_assumed_pods %zu\n"
-                      "# TYPE sublet_extender_unplaced_pods gauge\nsublet_extender_unplaced_pods %zu\n"
-                      "# TYPE sublet_extender_memory_bytes gauge\nsublet_extender_memory_bytes %llu\n"
-                      "# TYPE sublet_extender_memory_rented_bytes gauge\nsublet_extender_memory_rented_bytes %llu\n",
-                      elect_is_holder(&e->elect), is_ready(e), e->extend.cluster.n_nodes, e->extend.cluster.n_pods,
-                      e->extend.cluster.n_assumed, unplaced, (unsigned long long)total, (unsigned long long)used);
+        write_gauge(to, "sublet_extender_leader", elect_is_holder(&e->elect));
+        write_gauge(to, "sublet_extender_ready", is_ready(e));
+        write_gauge(to, "sublet_extender_nodes", (double)e->extend.cluster.n_nodes);
+        write_gauge(to, "sublet_extender_pods", (double)e->extend.cluster.n_pods);
+        write_gauge(to, "sublet_extender_assumed_pods", (double)e->extend.cluster.n_assumed);
+        write_gauge(to, "sublet_extender_unplaced_pods", (double)unplaced);
+        write_gauge(to, "sublet_extender_memory_bytes", (double)total);
+        write_gauge(to, "sublet_extender_memory_rented_bytes", (double)used);
+}
+
+static void write_informers(struct extender *e, FILE *to)
+{
+        struct informer *nodes = &e->nodes, *pods = &e->pods;
+        const struct {
+                const char *name;
+                atomic_uint *of_nodes, *of_pods;
+        } families[] = { { "sublet_extender_lists_total", &nodes->n_lists, &pods->n_lists },
+                         { "sublet_extender_streams_total", &nodes->n_streams, &pods->n_streams },
+                         { "sublet_extender_events_total", &nodes->n_events, &pods->n_events } };
+
+        for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+                metrics_head(to, families[i].name, "counter", NULL);
+                metrics_value(to, families[i].name, atomic_load(families[i].of_nodes), "path", nodes->watch.path, NULL);
+                metrics_value(to, families[i].name, atomic_load(families[i].of_pods), "path", pods->watch.path, NULL);
+        }
 }
 
 static void answer_metrics(struct extender *e, struct server_answer *answer)
 {
-        const struct informer *informers[] = { &e->nodes, &e->pods };
         FILE *to = open_memstream(&answer->body, &answer->size);
 
         if (!to) {
@@ -291,16 +311,7 @@ static void answer_metrics(struct extender *e, struct server_answer *answer)
         answer->type = "text/plain; version=0.0.4";
         stats_write(&e->stats, to);
         write_state(e, to);
-        (void)fprintf(to, "# TYPE sublet_extender_lists_total counter\n# TYPE sublet_extender_streams_total counter\n"
-                          "# TYPE sublet_extender_events_total counter\n");
-        for (size_t i = 0; i < ARRAY_SIZE(informers); i++)
-                (void)fprintf(
-                        to,
-                        "sublet_extender_lists_total{path=\"%s\"} %u\nsublet_extender_streams_total{path=\"%s\"} %u\n"
-                        "sublet_extender_events_total{path=\"%s\"} %u\n",
-                        informers[i]->path, atomic_load(&informers[i]->n_lists), informers[i]->path,
-                        atomic_load(&informers[i]->n_streams), informers[i]->path,
-                        atomic_load(&informers[i]->n_events));
+        write_informers(e, to);
         (void)fclose(to);
 }
 
@@ -426,19 +437,19 @@ static struct extender *extender_new(void)
         e->elect.context = e;
         e->elect.won = on_won;
         e->binder = (struct binder){ .lock = &e->lock, .extend = &e->extend, .elect = &e->elect };
-        e->nodes = (struct informer){ .path = "/api/v1/nodes",
-                                      .context = e,
-                                      .begin = begin_nodes,
-                                      .put = put_node,
-                                      .drop = drop_node,
-                                      .end = end_nodes,
+        e->nodes = (struct informer){ .watch = { .path = "/api/v1/nodes",
+                                                 .context = e,
+                                                 .begin = begin_nodes,
+                                                 .put = put_node,
+                                                 .drop = drop_node,
+                                                 .end = end_nodes },
                                       .fail = log_line };
-        e->pods = (struct informer){ .path = "/api/v1/pods",
-                                     .context = e,
-                                     .begin = begin_pods,
-                                     .put = put_pod,
-                                     .drop = drop_pod,
-                                     .end = end_pods,
+        e->pods = (struct informer){ .watch = { .path = "/api/v1/pods",
+                                                .context = e,
+                                                .begin = begin_pods,
+                                                .put = put_pod,
+                                                .drop = drop_pod,
+                                                .end = end_pods },
                                      .fail = log_line };
         return e;
 }
