@@ -43,7 +43,7 @@ bench-time: all
 	@bench/time $(BUILD)
 
 bench-route: all
-	@bench/route $(BUILD)
+	@bench/route/all $(BUILD)
 
 lint: all
 	@tools/lint $(BUILD)

@@ -10,7 +10,7 @@
 #include "kube/webhook/verbs.h"
 #include "oci/verbs.h"
 #include "plan/verbs.h"
-#include "route/verbs.h"
+#include "route/agent/verbs.h"
 #include "run/verbs.h"
 #include "shim/verbs.h"
 #include "sim/verbs.h"

@@ -1,7 +1,7 @@
 /*
  * Mutexes with ranks: taken downward in enum lock_rank, never upward; a debug build asserts it.
  * docs/locking.md says what each protects. No lock is held across a call into the driver, except
- * LOCK_ORDER, whose whole purpose is to keep two calls on one driver client in order, and LOCK_PARTITION above it.
+ * LOCK_CLIENT, whose whole purpose is to keep two calls on one driver client in order, and LOCK_PARTITION above it.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 enum lock_rank {
         LOCK_PARTITION, /* a program's SM partitions, made and ended one at a time; held across calls of libcuda */
-        LOCK_ORDER,     /* one driver client of a tenant: its tree-changing calls, one at a time */
+        LOCK_CLIENT,    /* one driver client of a tenant: its tree-changing calls, one at a time */
         LOCK_PROCESSES, /* a gate's table of tenant processes */
         LOCK_CHANNELS,  /* a gate's table of channels and groups */
         LOCK_LEDGER,    /* one tenant's object -> charge map */
@@ -37,7 +37,7 @@ void lock_done(struct lock *lock);
 void lock_take(struct lock *lock);
 void lock_drop(struct lock *lock);
 
-/* Two of rank LOCK_ORDER may be held together if taken by lock_take_second, in address order. */
+/* Two of rank LOCK_CLIENT may be held together if taken by lock_take_second, in address order. */
 void lock_take_second(struct lock *lock);
 
 void lock_dropp(struct lock **lock); /* for _cleanup_ */

@@ -13,7 +13,7 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "gate/gate.h"
-#include "gate/probe.h"
+#include "gate/state/probe.h"
 #include "daemon/api/http.h"
 #include "daemon/store/store.h"
 #include "wire/directory.h"

@@ -9,9 +9,9 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "gate/filter.h"
+#include "gate/policy/filter.h"
 #include "gate/gate.h"
-#include "gate/probe.h"
+#include "gate/state/probe.h"
 #include "gpu/backend.h"
 #include "doctor/offers.h"
 

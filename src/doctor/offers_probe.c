@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "gate/filter.h"
+#include "gate/policy/filter.h"
 #include "gpu/backend.h"
 #include "gpu/find.h"
 #include "shim/mps_server.h"

@@ -124,7 +124,7 @@ static int act(struct request *request)
         case GATE_SCHEDULE:
                 return serve_schedule(request);
         case GATE_UNWRAP:
-        case GATE_LOOK:
+        case GATE_LOOKUP:
         case GATE_QUIET:
                 break;
         }

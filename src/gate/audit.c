@@ -41,7 +41,8 @@ static bool compare(struct gate *gate, unsigned int device, bytes *ret_books, by
         *ret_books = covered(gate, device);
         if (*ret_books == UINT64_MAX || gate_driver_figure(gate, device, ret_figure) < 0)
                 return false;
-        return !inlets_are_busy(gate) && gate->n_performed == n_performed && covered(gate, device) == *ret_books;
+        return !notify_listeners_are_busy(gate) && gate->n_performed == n_performed &&
+               covered(gate, device) == *ret_books;
 }
 
 static void end_tenant(struct gate *gate)

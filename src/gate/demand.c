@@ -39,105 +39,105 @@ static bool is_small(struct gate *gate, uint32_t client, uint32_t handle)
 /* 0: cannot be had. */
 static uint32_t memory_get(struct gate *gate, const struct channel *channel)
 {
-        struct looks *looks = &gate->looks;
-        size_t free_one = ARRAY_SIZE(looks->memories);
+        struct demand *demand = &gate->demand;
+        size_t free_one = ARRAY_SIZE(demand->memories);
         uint32_t ours;
 
-        for (size_t i = 0; i < ARRAY_SIZE(looks->memories); i++) {
-                if (!looks->memories[i].n_users) {
+        for (size_t i = 0; i < ARRAY_SIZE(demand->memories); i++) {
+                if (!demand->memories[i].n_users) {
                         free_one = i;
-                } else if (looks->memories[i].client == channel->is.client &&
-                           looks->memories[i].handle == channel->userd) {
-                        looks->memories[i].n_users++;
-                        return looks->memories[i].ours;
+                } else if (demand->memories[i].client == channel->is.client &&
+                           demand->memories[i].handle == channel->userd) {
+                        demand->memories[i].n_users++;
+                        return demand->memories[i].ours;
                 }
         }
-        if (free_one == ARRAY_SIZE(looks->memories) || !is_small(gate, channel->is.client, channel->userd))
+        if (free_one == ARRAY_SIZE(demand->memories) || !is_small(gate, channel->is.client, channel->userd))
                 return 0;
         ours = probe_dup(&gate->probe, channel->is.device, channel->is.client, channel->userd);
         if (!ours)
                 return 0;
-        looks->memories[free_one].client = channel->is.client;
-        looks->memories[free_one].handle = channel->userd;
-        looks->memories[free_one].ours = ours;
-        looks->memories[free_one].n_users = 1;
+        demand->memories[free_one].client = channel->is.client;
+        demand->memories[free_one].handle = channel->userd;
+        demand->memories[free_one].ours = ours;
+        demand->memories[free_one].n_users = 1;
         return ours;
 }
 
-static void memory_put(struct looks *looks, struct probe *probe, uint32_t ours)
+static void memory_put(struct demand *demand, struct probe *probe, uint32_t ours)
 {
-        for (size_t i = 0; i < ARRAY_SIZE(looks->memories); i++)
-                if (looks->memories[i].n_users && looks->memories[i].ours == ours && !--looks->memories[i].n_users)
+        for (size_t i = 0; i < ARRAY_SIZE(demand->memories); i++)
+                if (demand->memories[i].n_users && demand->memories[i].ours == ours && !--demand->memories[i].n_users)
                         probe_drop(probe, ours);
 }
 
 /* ---- one channel -------------------------------------------------------------------------------- */
 
-static void look_end(struct looks *looks, struct probe *probe, struct look *look)
+static void demand_page_end(struct demand *demand, struct probe *probe, struct demand_page *demand_page)
 {
-        if (look->page)
-                (void)munmap((void *)(uintptr_t)look->page, PAGE);
-        if (look->memory)
-                memory_put(looks, probe, look->memory);
-        *look = looks->items[--looks->n];
+        if (demand_page->page)
+                (void)munmap((void *)(uintptr_t)demand_page->page, PAGE);
+        if (demand_page->memory)
+                memory_put(demand, probe, demand_page->memory);
+        *demand_page = demand->items[--demand->n];
 }
 
-void looks_done(struct looks *looks, struct probe *probe)
+void demand_done(struct demand *demand, struct probe *probe)
 {
-        while (looks->n)
-                look_end(looks, probe, &looks->items[0]);
-        free(looks->items);
-        *looks = (struct looks){ 0 };
+        while (demand->n)
+                demand_page_end(demand, probe, &demand->items[0]);
+        free(demand->items);
+        *demand = (struct demand){ 0 };
 }
 
-static void look_begin(struct gate *gate, const struct channel *channel)
+static void demand_page_begin(struct gate *gate, const struct channel *channel)
 {
-        struct looks *looks = &gate->looks;
-        struct look *look = &looks->items[looks->n];
+        struct demand *demand = &gate->demand;
+        struct demand_page *demand_page = &demand->items[demand->n];
         const void *page = NULL;
 
-        *look = (struct look){ .client = channel->is.client,
-                               .handle = channel->is.handle,
-                               .device = (int)channel->is.device };
-        looks->n++;
+        *demand_page = (struct demand_page){ .client = channel->is.client,
+                                             .handle = channel->is.handle,
+                                             .device = (int)channel->is.device };
+        demand->n++;
         if (!channel->userd || channel->userd_at % 4 || channel->userd_at % PAGE > PAGE - PUT_AT - 4)
                 return;
-        look->memory = memory_get(gate, channel);
-        if (!look->memory || probe_map(&gate->probe, channel->is.device, look->memory,
-                                       channel->userd_at & ~(uint64_t)(PAGE - 1), PAGE, &page) < 0)
+        demand_page->memory = memory_get(gate, channel);
+        if (!demand_page->memory || probe_map(&gate->probe, channel->is.device, demand_page->memory,
+                                              channel->userd_at & ~(uint64_t)(PAGE - 1), PAGE, &page) < 0)
                 return;
-        look->page = page;
-        look->positions = (const volatile uint32_t *)(look->page + channel->userd_at % PAGE);
-        look->put = look->positions[PUT_AT / 4];
+        demand_page->page = page;
+        demand_page->positions = (const volatile uint32_t *)(demand_page->page + channel->userd_at % PAGE);
+        demand_page->put = demand_page->positions[PUT_AT / 4];
 }
 
 /* ---- all of them -------------------------------------------------------------------------------- */
 
-static const struct channel *find(const struct channel *channels, ssize_t n, const struct look *look)
+static const struct channel *find(const struct channel *channels, ssize_t n, const struct demand_page *demand_page)
 {
         for (ssize_t i = 0; i < n; i++)
-                if (channels[i].is.client == look->client && channels[i].is.handle == look->handle)
+                if (channels[i].is.client == demand_page->client && channels[i].is.handle == demand_page->handle)
                         return &channels[i];
         return NULL;
 }
 
-static bool has_look(const struct looks *looks, const struct channel *channel)
+static bool has_page(const struct demand *demand, const struct channel *channel)
 {
-        for (size_t i = 0; i < looks->n; i++)
-                if (looks->items[i].client == channel->is.client && looks->items[i].handle == channel->is.handle)
+        for (size_t i = 0; i < demand->n; i++)
+                if (demand->items[i].client == channel->is.client && demand->items[i].handle == channel->is.handle)
                         return true;
         return false;
 }
 
-static bool has_room(struct looks *looks, size_t n)
+static bool has_room(struct demand *demand, size_t n)
 {
-        struct look *items = n <= looks->n_room ? looks->items : realloc(looks->items, n * sizeof(*items));
+        struct demand_page *items = n <= demand->n_room ? demand->items : realloc(demand->items, n * sizeof(*items));
 
         if (!items)
                 return false;
-        if (n > looks->n_room)
-                looks->n_room = n;
-        looks->items = items;
+        if (n > demand->n_room)
+                demand->n_room = n;
+        demand->items = items;
         return true;
 }
 
@@ -147,50 +147,51 @@ static void follow(struct gate *gate, unsigned int device)
 {
         _cleanup_(freep) struct channel *channels = NULL;
         ssize_t n = channels_copy(&gate->channels, (int)device, 0, 0, &channels);
-        struct looks *looks = &gate->looks;
+        struct demand *demand = &gate->demand;
 
         if (n < 0)
                 return;
-        for (size_t i = 0; i < looks->n;) {
-                const struct channel *channel = find(channels, n, &looks->items[i]);
+        for (size_t i = 0; i < demand->n;) {
+                const struct channel *channel = find(channels, n, &demand->items[i]);
 
-                if (looks->items[i].device == (int)device && (!channel || (looks->items[i].memory && !channel->userd)))
-                        look_end(looks, &gate->probe, &looks->items[i]);
+                if (demand->items[i].device == (int)device &&
+                    (!channel || (demand->items[i].memory && !channel->userd)))
+                        demand_page_end(demand, &gate->probe, &demand->items[i]);
                 else
                         i++;
         }
         for (ssize_t i = 0; i < n; i++)
-                if (!has_look(looks, &channels[i]) && has_room(looks, looks->n + 1))
-                        look_begin(gate, &channels[i]);
+                if (!has_page(demand, &channels[i]) && has_room(demand, demand->n + 1))
+                        demand_page_begin(gate, &channels[i]);
 }
 
-bool gate_look_is_stale(const struct gate *gate)
+bool gate_signs_are_stale(const struct gate *gate)
 {
-        return gate->looks.n && gate->looks.changes != gate->channels.changes;
+        return gate->demand.n && gate->demand.changes != gate->channels.changes;
 }
 
-void gate_look(struct gate *gate, unsigned int device, struct gate_signs *ret)
+void gate_signs_read(struct gate *gate, unsigned int device, struct gate_signs *ret)
 {
         uint64_t changes = gate->channels.changes;
         struct gate_signs signs = { 0 };
 
-        if (gate->looks.changes != changes || !gate->looks.n) {
+        if (gate->demand.changes != changes || !gate->demand.n) {
                 for (unsigned int i = 0; i < gate->lease->n_devices; i++)
                         if (gate->lease->devices[i].is_granted)
                                 follow(gate, i);
-                gate->looks.changes = changes;
+                gate->demand.changes = changes;
         }
-        for (size_t i = 0; i < gate->looks.n; i++) {
-                struct look *look = &gate->looks.items[i];
+        for (size_t i = 0; i < gate->demand.n; i++) {
+                struct demand_page *demand_page = &gate->demand.items[i];
                 uint32_t put;
 
-                if (look->device != (int)device || !look->page)
+                if (demand_page->device != (int)device || !demand_page->page)
                         continue;
-                put = look->positions[PUT_AT / 4];
+                put = demand_page->positions[PUT_AT / 4];
                 signs.can_watch = true;
-                signs.has_moved |= put != look->put;
-                signs.n_pending += put != look->positions[GET_AT / 4];
-                look->put = put;
+                signs.has_moved |= put != demand_page->put;
+                signs.n_pending += put != demand_page->positions[GET_AT / 4];
+                demand_page->put = put;
         }
         *ret = signs;
 }

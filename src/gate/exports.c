@@ -132,12 +132,12 @@ static int exchange(struct request *request, uint64_t file, bool is_export)
         struct form form = form_of(request->call.class_or_cmd);
         struct ledger_entry *entries[OBJECTS_MAX];
         uint32_t n = count(request, &form);
-        _cleanup_(order_drop) struct order order = { 0 };
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         int r;
 
         if (reserve(gate, entries, n) < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        order = order_take(gate, request->call.client, file);
+        locks = client_locks_take(gate, request->call.client, file);
         r = perform(request);
         if (r < 0 || request_status(request) != RM_STATUS_OK)
                 give_back(gate, entries, n);
@@ -184,12 +184,12 @@ static int import_foreign(struct request *request)
         struct form form = form_of(request->call.class_or_cmd);
         struct ledger_entry *entries[OBJECTS_MAX];
         uint32_t n = count(request, &form);
-        _cleanup_(order_drop) struct order order = { 0 };
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         int r;
 
         if (reserve(request->gate, entries, n) < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        order = order_take(request->gate, request->call.client, request->call.client);
+        locks = client_locks_take(request->gate, request->call.client, request->call.client);
         r = perform(request);
         if (r < 0 || request_status(request) != RM_STATUS_OK)
                 give_back(request->gate, entries, n);

@@ -40,15 +40,15 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
                 return -ENOMEM;
         gate->options = *options;
         gate->lease = options->lease;
-        inlets_init(gate, listener);
+        notify_listeners_init(gate, listener);
         gate->wake = gate->over = -1;
         gate->processes.epoll = -1;
         gate->probe.ctl = -1;
         lock_init(&gate->ledger_lock, LOCK_LEDGER);
         lock_init(&gate->event_lock, LOCK_EVENTS);
-        for (size_t i = 0; i < GATE_ORDERS; i++)
-                lock_init(&gate->orders[i], LOCK_ORDER);
-        again_init(&gate->again);
+        for (size_t i = 0; i < GATE_CLIENT_LOCKS; i++)
+                lock_init(&gate->client_locks[i], LOCK_CLIENT);
+        restart_cache_init(&gate->restart_cache);
         files_init(&gate->files);
         channels_init(&gate->channels, gate->lease->channels_max, gate->lease->groups_max);
         if ((r = catch_wake()) < 0 || (r = processes_init(&gate->processes)) < 0 ||
@@ -56,7 +56,7 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
             (r = gate->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
             (r = probe_init(&gate->probe, &gate->options.driver, &gate->options.layout)) < 0 ||
             (r = probe_open_granted(&gate->probe, gate->lease)) < 0) {
-                gate->inlets[0].listener = -1; /* still the caller's */
+                gate->listeners[0].fd = -1; /* still the caller's */
                 gate_free(gate);
                 return r;
         }
@@ -72,7 +72,7 @@ int gate_start(struct gate *gate)
                 gate->watcher = 0;
                 return -r;
         }
-        return pool_start(&gate->inlets[0]);
+        return pool_start(&gate->listeners[0]);
 }
 
 bool gate_wait(struct gate *gate, nsec timeout)
@@ -119,10 +119,10 @@ void gate_report_leftover(struct gate *gate, unsigned int device)
                   device);
 }
 
-void gate_books(struct gate *gate)
+void gate_usage_changed(struct gate *gate)
 {
-        if (gate->options.books)
-                gate->options.books(gate->options.node_context);
+        if (gate->options.usage_changed)
+                gate->options.usage_changed(gate->options.node_context);
 }
 
 static void quota_set(struct gate *gate, struct quota *quota, bytes size, const char *of)
@@ -133,7 +133,7 @@ static void quota_set(struct gate *gate, struct quota *quota, bytes size, const 
         if (quota->used > size)
                 gate_tell(gate, EVENT_QUOTA_SHRANK, 0, "%s of %s held, the quota is %s now",
                           bytes_format(quota->used, has), of, bytes_format(size, is));
-        gate_books(gate);
+        gate_usage_changed(gate);
 }
 
 void gate_quota_set(struct gate *gate, unsigned int device, bytes size)
@@ -196,8 +196,8 @@ static void end_threads(struct gate *gate)
         gate->is_ending = true;
         (void)eventfd_write(gate->wake, 1);
         while (gate->n_threads) {
-                for (size_t i = 0; i < GATE_INLETS; i++)
-                        (void)pool_end(&gate->inlets[i]);
+                for (size_t i = 0; i < GATE_LISTENERS_MAX; i++)
+                        (void)pool_end(&gate->listeners[i]);
                 (void)nanosleep(&moment, NULL);
         }
         if (gate->watcher)
@@ -210,12 +210,12 @@ struct gate *gate_free(struct gate *gate)
                 return NULL;
         if (gate->wake >= 0)
                 end_threads(gate);
-        inlets_done(gate);
+        notify_listeners_done(gate);
         closep(&gate->over);
         closep(&gate->wake);
-        looks_done(&gate->looks, &gate->probe);
+        demand_done(&gate->demand, &gate->probe);
         channels_done(&gate->channels);
-        again_done(&gate->again);
+        restart_cache_done(&gate->restart_cache);
         files_done(&gate->files);
         if (gate->processes.epoll >= 0)
                 processes_done(&gate->processes);

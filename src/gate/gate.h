@@ -23,9 +23,9 @@
 #pragma once
 
 #include "base/clock.h"
+#include "gate/state/driver.h"
 #include "lease/lease.h"
 #include "lease/ledger.h"
-#include "rm/call.h"
 #include "sublet/events.h"
 
 #include <stdbool.h>
@@ -36,33 +36,6 @@ struct gate;
 /* A request that no driver has, on descriptor -1: only a gate answers it, with the number of its tenancy. A program below
  * one learns so that it is (preload/attach.h). Type 'F', so that the filter sees it. */
 #define GATE_PROBE 0xc00446ffu
-
-/* The driver, or the simulator: what a gate needs of it. Threads: any, at once. */
-struct gate_driver {
-        void *context;
-
-        /* What is behind our descriptor; *ret_minor for RM_NODE_DEVICE. */
-        enum rm_node (*node)(void *context, int fd, uint32_t *ret_minor);
-
-        /* ioctl(2) with a block, and what it points to, in our memory. 0 or more, or -errno. */
-        int (*ioctl)(void *context, int fd, uint32_t request, void *block);
-
-        /* A descriptor of our own: "nvidiactl", "nvidia0", "nvidia-uvm". Or -errno. */
-        int (*open)(void *context, const char *node);
-
-        /* Maps what MAP_MEMORY has prepared on the descriptor, to read; munmap(2) ends it. 0; -errno. NULL: cannot. */
-        int (*map)(void *context, int fd, size_t size, const void **ret);
-};
-
-/* A channel of the tenant. */
-struct gate_channel {
-        uint32_t client, handle; /* the driver's */
-        uint32_t group;          /* handle, in the same client */
-        uint32_t cid;            /* what the driver numbers it */
-        unsigned int device;     /* index into the lease */
-        bool is_compute;         /* its group is on the graphics and compute engine */
-        uint32_t order;          /* counts channels ever made */
-};
 
 /* What is to hold for the tenant's compute channels on a device. */
 struct gate_desired {
@@ -98,7 +71,7 @@ struct gate_options {
          */
         void (*channel)(void *context, const struct gate_channel *channel, bool is_new);
         struct gate_desired (*desired)(void *context, unsigned int device);
-        void (*books)(void *context);
+        void (*usage_changed)(void *context);
         void *node_context;
 };
 
@@ -149,11 +122,11 @@ int gate_driver_figure(struct gate *gate, unsigned int device, bytes *ret);
 
 /* Keeps all compute channels on the device off it, or lets them on: a driver call of about 0.6 ms for up to
  * 64. Channels that are gone do not matter. 0; -errno, -EIO: the driver refused some. */
-int gate_off(struct gate *gate, unsigned int device, bool is_disabled);
+int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled);
 
 /* Sets the timeslice of all compute groups; 0: the driver's own. 0.2 to 0.5 ms per group whose slice that is
  * not. How many groups it could not be set for. */
-unsigned int gate_slice(struct gate *gate, unsigned int device, nsec slice);
+unsigned int gate_timeslice_set(struct gate *gate, unsigned int device, nsec slice);
 
 /* Signs of work on the compute channels of a device: what the program has put and the card has got. */
 struct gate_signs {
@@ -161,10 +134,10 @@ struct gate_signs {
         bool has_moved;     /* since the latest look, something was launched */
         uint32_t n_pending; /* channels with launches that the card has not taken */
 };
-void gate_look(struct gate *gate, unsigned int device, struct gate_signs *ret);
+void gate_signs_read(struct gate *gate, unsigned int device, struct gate_signs *ret);
 
-/* True: channels have come or gone, and gate_look has something to give back or to map. */
-bool gate_look_is_stale(const struct gate *gate);
+/* True: channels have come or gone, and gate_signs_read has something to give back or to map. */
+bool gate_signs_are_stale(const struct gate *gate);
 
 /* The quota from now on; below what is held (QUOTA_SHRANK is told) nothing is taken away, and nothing new
  * given. Any thread. */

@@ -63,7 +63,7 @@ static void worker_free(struct worker *worker)
 }
 
 /* The kernel's structs may be larger than our headers'. */
-static struct worker *worker_new(struct inlet *inlet)
+static struct worker *worker_new(struct notify_listener *listener)
 {
         struct worker *worker = calloc(1, sizeof(*worker));
         struct seccomp_notif_sizes sizes;
@@ -72,8 +72,8 @@ static struct worker *worker_new(struct inlet *inlet)
                 free(worker);
                 return NULL;
         }
-        worker->gate = inlet->gate;
-        worker->inlet = inlet;
+        worker->gate = listener->gate;
+        worker->listener = listener;
         worker->generation = UINT64_MAX;
         worker->in = calloc(1, sizes.seccomp_notif + sizeof(*worker->in));
         worker->out = calloc(1, sizes.seccomp_notif_resp + sizeof(*worker->out));
@@ -89,60 +89,60 @@ static struct worker *worker_new(struct inlet *inlet)
 
 static void *serve(void *context);
 
-static int start_one(struct inlet *inlet)
+static int start_one(struct notify_listener *listener)
 {
         pthread_attr_t attr;
         pthread_t thread;
         int r;
 
-        inlet->gate->n_threads++;
-        inlet->n_threads++;
+        listener->gate->n_threads++;
+        listener->n_threads++;
         (void)pthread_attr_init(&attr);
         (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
         (void)pthread_attr_setstacksize(&attr, 512 * 1024);
-        r = pthread_create(&thread, &attr, serve, inlet);
+        r = pthread_create(&thread, &attr, serve, listener);
         (void)pthread_attr_destroy(&attr);
         if (r) {
-                inlet->n_threads--;
-                inlet->gate->n_threads--;
+                listener->n_threads--;
+                listener->gate->n_threads--;
         }
         return -r;
 }
 
 /* The mutex is held: nobody is the reader from here on; somebody will be. */
-static void vacate(struct inlet *inlet)
+static void vacate(struct notify_listener *listener)
 {
-        struct reader *reader = &inlet->reader;
-        struct gate *gate = inlet->gate;
+        struct reader *reader = &listener->reader;
+        struct gate *gate = listener->gate;
 
         reader->is_taken = false;
         reader->generation++;
         reader->serving_since = 0;
         if (reader->n_waiting)
                 (void)pthread_cond_signal(&reader->free);
-        else if (gate->n_threads < GATE_THREADS_MAX && !inlet->is_empty && !gate->is_ending)
-                (void)start_one(inlet);
+        else if (gate->n_threads < GATE_THREADS_MAX && !listener->is_empty && !gate->is_ending)
+                (void)start_one(listener);
 }
 
 static bool is_reader(const struct worker *worker)
 {
-        return worker->generation == worker->inlet->reader.generation;
+        return worker->generation == worker->listener->reader.generation;
 }
 
 /* Waits until this thread is the reader. False when there is nothing more to wait for. */
 static bool reader_take(struct worker *worker)
 {
-        struct reader *reader = &worker->inlet->reader;
-        struct inlet *inlet = worker->inlet;
+        struct reader *reader = &worker->listener->reader;
+        struct notify_listener *listener = worker->listener;
         struct gate *gate = worker->gate;
         bool is_over;
 
         (void)pthread_mutex_lock(&reader->mutex);
         reader->n_waiting++;
-        while (reader->is_taken && !gate->is_ending && !inlet->is_empty)
+        while (reader->is_taken && !gate->is_ending && !listener->is_empty)
                 (void)pthread_cond_wait(&reader->free, &reader->mutex);
         reader->n_waiting--;
-        is_over = gate->is_ending || (inlet->is_empty && reader->is_taken);
+        is_over = gate->is_ending || (listener->is_empty && reader->is_taken);
         if (!is_over) {
                 reader->is_taken = true;
                 reader->thread = pthread_self();
@@ -154,26 +154,26 @@ static bool reader_take(struct worker *worker)
 
 void reader_release(struct worker *worker)
 {
-        struct reader *reader = &worker->inlet->reader;
+        struct reader *reader = &worker->listener->reader;
 
         if (!is_reader(worker))
                 return;
         (void)pthread_mutex_lock(&reader->mutex);
         if (is_reader(worker))
-                vacate(worker->inlet);
+                vacate(worker->listener);
         (void)pthread_mutex_unlock(&reader->mutex);
 }
 
-bool reader_watch(struct inlet *inlet)
+bool reader_watch(struct notify_listener *listener)
 {
-        struct reader *reader = &inlet->reader;
+        struct reader *reader = &listener->reader;
         nsec since = reader->serving_since, now = clock_now();
-        struct gate *gate = inlet->gate;
+        struct gate *gate = listener->gate;
 
         if (since && now - since > PATIENCE) {
                 (void)pthread_mutex_lock(&reader->mutex);
                 if (reader->serving_since == since)
-                        vacate(inlet);
+                        vacate(listener);
                 (void)pthread_mutex_unlock(&reader->mutex);
         }
         if (now - gate->last_call < 100 * NSEC_PER_MSEC)
@@ -207,13 +207,13 @@ static int send(struct worker *worker, int64_t value)
                 out->val = value;
         }
         /* ENOENT: it was killed meanwhile; its descriptors are closing and the books follow. */
-        return ioctl(worker->inlet->listener, SECCOMP_IOCTL_NOTIF_SEND, out) < 0 ? -errno : 0;
+        return ioctl(worker->listener->fd, SECCOMP_IOCTL_NOTIF_SEND, out) < 0 ? -errno : 0;
 }
 
 static int receive(struct worker *worker)
 {
         memset(worker->in, 0, sizeof(*worker->in));
-        return ioctl(worker->inlet->listener, SECCOMP_IOCTL_NOTIF_RECV, worker->in) < 0 ? -errno : 0;
+        return ioctl(worker->listener->fd, SECCOMP_IOCTL_NOTIF_RECV, worker->in) < 0 ? -errno : 0;
 }
 
 static void accept_wake(void)
@@ -226,33 +226,33 @@ static void accept_wake(void)
 }
 
 /* The last task is gone and the watcher has not looked yet: it needs the CPU more than we do. */
-static void rest_if_over(const struct inlet *inlet)
+static void rest_if_over(const struct notify_listener *listener)
 {
-        struct pollfd fd = { inlet->listener, 0, 0 };
+        struct pollfd fd = { listener->fd, 0, 0 };
 
         if (poll(&fd, 1, 0) == 1 && fd.revents & POLLHUP)
                 (void)poll(NULL, 0, 2);
 }
 
 /* again.h. What was not performed (EINTR) is to be performed when it comes again. */
-static void serve_perhaps_again(struct worker *worker)
+static void serve_or_repeat(struct worker *worker)
 {
-        struct again *again = &worker->gate->again;
-        struct again_call call;
+        struct restart_cache *cache = &worker->gate->restart_cache;
+        struct restart_call call;
         int64_t value;
         int r;
 
-        worker->left = (struct again_block){ .size = 0 };
-        if (again_waits(again, worker->in))
+        worker->left = (struct restart_block){ .size = 0 };
+        if (restart_cache_must_wait(cache, worker->in))
                 reader_release(worker); /* G4 */
-        if (!again_begin(again, &call, worker->in, worker->inlet->listener, &value))
+        if (!restart_cache_begin(cache, &call, worker->in, worker->listener->fd, &value))
                 value = serve_notification(worker, worker->in);
         r = send(worker, value);
         if (r == -ENOENT && value != GATE_GO_ON && value != -EINTR)
-                again_keep(again, worker->in, value);
+                restart_cache_keep(cache, worker->in, value);
         else if (r == 0 && value >= 0)
-                again_keep_delivered(again, worker->in, value, &worker->left);
-        again_end(again, &call);
+                restart_cache_keep_delivered(cache, worker->in, value, &worker->left);
+        restart_cache_end(cache, &call);
 }
 
 /* One notification. -EINTR: none; another negative errno: the listener is no more. */
@@ -264,30 +264,30 @@ static int serve_one(struct worker *worker)
 
         r = receive(worker);
         if (r == -ENOENT) { /* the caller was killed */
-                rest_if_over(worker->inlet);
+                rest_if_over(worker->listener);
                 return -EINTR;
         }
         if (r < 0)
                 return r;
         start = clock_now();
         if (is_reader(worker))
-                worker->inlet->reader.serving_since = start;
+                worker->listener->reader.serving_since = start;
         start_ticking(gate, start);
         if (gate->options.takes_signals)
-                serve_perhaps_again(worker);
+                serve_or_repeat(worker);
         else
                 (void)send(worker, serve_notification(worker, worker->in));
         if (is_reader(worker))
-                worker->inlet->reader.serving_since = 0;
+                worker->listener->reader.serving_since = 0;
         gate->busy += clock_now() - start;
         return 0;
 }
 
 static void *serve(void *context)
 {
-        struct inlet *inlet = context;
-        struct gate *gate = inlet->gate;
-        struct worker *worker = worker_new(inlet);
+        struct notify_listener *listener = context;
+        struct gate *gate = listener->gate;
+        struct worker *worker = worker_new(listener);
         int r = 0;
 
         drop_capabilities();
@@ -296,32 +296,32 @@ static void *serve(void *context)
                 if (!is_reader(worker) && !reader_take(worker))
                         break;
                 r = serve_one(worker);
-                if (r == -EINTR && inlet->is_empty)
+                if (r == -EINTR && listener->is_empty)
                         break;
         }
         if (worker) {
                 reader_release(worker);
                 worker_free(worker);
         }
-        inlet->n_threads--;
+        listener->n_threads--;
         gate->n_threads--; /* the last that is touched */
         return NULL;
 }
 
-int pool_start(struct inlet *inlet)
+int pool_start(struct notify_listener *listener)
 {
         __u64 flags = SYNC_WAKE_UP;
 
-        (void)ioctl(inlet->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags); /* an older kernel is slower */
-        return start_one(inlet);
+        (void)ioctl(listener->fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags); /* an older kernel is slower */
+        return start_one(listener);
 }
 
 /* Kernels before 6.11 let a reader wait for what cannot come any more. */
-bool pool_end(struct inlet *inlet)
+bool pool_end(struct notify_listener *listener)
 {
-        struct reader *reader = &inlet->reader;
+        struct reader *reader = &listener->reader;
 
-        if (!inlet->n_threads)
+        if (!listener->n_threads)
                 return true;
         (void)pthread_mutex_lock(&reader->mutex);
         (void)pthread_cond_broadcast(&reader->free);

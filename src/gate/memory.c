@@ -110,23 +110,23 @@ static int take_back(struct request *request)
 
 /* The call, with the client's order held afterwards. The driver, too, may still hold memory of what has ended: then the
  * call is made once more. */
-static int perform_in_order(struct request *request, struct order *order)
+static int perform_in_order(struct request *request, struct client_lock_pair *locks)
 {
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
         nsec until = clock_now() + WAITS;
         int r;
 
-        *order = order_take(gate, call->client, call->client);
+        *locks = client_locks_take(gate, call->client, call->client);
         r = perform(request);
         if (r < 0 || request_status(request) != RM_STATUS_NO_MEMORY || !has_late(gate))
                 return r;
-        order_drop(order);
+        client_locks_drop(locks);
         while (has_late(gate) && wait_a_moment(request, until))
                 ;
         memcpy(request->block, request->was_block, call->block_size);
         memcpy(request->params, request->was_params, request->params_size);
-        *order = order_take(gate, call->client, call->client);
+        *locks = client_locks_take(gate, call->client, call->client);
         return perform(request);
 }
 
@@ -137,7 +137,7 @@ int serve_memory(struct request *request)
         struct ledger_object object = { call->client, call->parent, 0, call->class_or_cmd, -1 };
         bool is_video = request->verdict.action == GATE_CHARGE;
         _cleanup_(charge_drop) struct charge charge = { 0 };
-        _cleanup_(order_drop) struct order order = { 0 };
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         struct ledger_entry *entry;
         int device, r;
 
@@ -157,7 +157,7 @@ int serve_memory(struct request *request)
         if (r < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
 
-        r = perform_in_order(request, &order);
+        r = perform_in_order(request, &locks);
         if (r < 0 || request_status(request) != RM_STATUS_OK) {
                 LOCKED(&gate->ledger_lock);
                 ledger_entry_free(gate->ledger, entry);

@@ -6,29 +6,29 @@
 
 #include <errno.h>
 
-static struct lock *order_of(struct gate *gate, uint64_t key)
+static struct lock *client_lock_of(struct gate *gate, uint64_t key)
 {
-        return &gate->orders[(key * 0x9e3779b97f4a7c15u >> 40) % GATE_ORDERS];
+        return &gate->client_locks[(key * 0x9e3779b97f4a7c15u >> 40) % GATE_CLIENT_LOCKS];
 }
 
-struct order order_take(struct gate *gate, uint64_t key1, uint64_t key2)
+struct client_lock_pair client_locks_take(struct gate *gate, uint64_t key1, uint64_t key2)
 {
-        struct lock *a = order_of(gate, key1), *b = order_of(gate, key2);
-        struct order order = { a < b ? a : b, a == b ? NULL : a < b ? b : a };
+        struct lock *a = client_lock_of(gate, key1), *b = client_lock_of(gate, key2);
+        struct client_lock_pair locks = { a < b ? a : b, a == b ? NULL : a < b ? b : a };
 
-        lock_take(order.first);
-        if (order.second)
-                lock_take_second(order.second);
-        return order;
+        lock_take(locks.first);
+        if (locks.second)
+                lock_take_second(locks.second);
+        return locks;
 }
 
-void order_drop(struct order *order)
+void client_locks_drop(struct client_lock_pair *locks)
 {
-        if (order->second)
-                lock_drop(order->second);
-        if (order->first)
-                lock_drop(order->first);
-        *order = (struct order){ 0 };
+        if (locks->second)
+                lock_drop(locks->second);
+        if (locks->first)
+                lock_drop(locks->first);
+        *locks = (struct client_lock_pair){ 0 };
 }
 
 static uint32_t new_handle(const struct request *request)
@@ -58,7 +58,7 @@ int serve_client(struct request *request)
                 else
                         ledger_entry_free(gate->ledger, entry);
         }
-        steer_gone(gate, RM_CLASS_CLIENT, 0, 0); /* of a client of that handle that was there */
+        channel_control_gone(gate, RM_CLASS_CLIENT, 0, 0); /* of a client of that handle that was there */
         return r < 0 ? r : reply(request, r);
 }
 
@@ -105,7 +105,7 @@ int serve_object(struct request *request)
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
         struct ledger_object object = { call->client, call->parent, 0, call->class_or_cmd, -1 };
-        _cleanup_(order_drop) struct order order = { 0 };
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         struct ledger_entry *entry = NULL;
         uint32_t refused = RM_STATUS_OK, not_its_own = RM_STATUS_OK;
         bool is_made;
@@ -116,7 +116,7 @@ int serve_object(struct request *request)
                 if (object.device < 0)
                         return answer(request, RM_STATUS_INSUFFICIENT_PERMISSIONS);
         }
-        order = order_take(gate, call->client, call->client);
+        locks = client_locks_take(gate, call->client, call->client);
         {
                 LOCKED(&gate->ledger_lock);
                 refused = check_channel(request);
@@ -125,7 +125,7 @@ int serve_object(struct request *request)
                 if (refused == RM_STATUS_OK && ledger_entry_new(gate->ledger, &entry) < 0)
                         refused = RM_STATUS_INSUFFICIENT_RESOURCES;
         }
-        if (refused == RM_STATUS_OK && (refused = steer_reserve(request)) != RM_STATUS_OK) {
+        if (refused == RM_STATUS_OK && (refused = channel_control_reserve(request)) != RM_STATUS_OK) {
                 LOCKED(&gate->ledger_lock);
                 ledger_entry_free(gate->ledger, entry);
         }
@@ -144,10 +144,10 @@ int serve_object(struct request *request)
                         ledger_entry_free(gate->ledger, entry);
                 }
         }
-        steer_begun(request, is_made ? &object : NULL);
-        order_drop(&order);
+        channel_control_begun(request, is_made ? &object : NULL);
+        client_locks_drop(&locks);
         if (is_made)
-                steer_placed(request, &object);
+                channel_control_placed(request, &object);
         return r < 0 ? r : reply(request, r);
 }
 
@@ -155,7 +155,7 @@ int serve_free(struct request *request)
 {
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
-        _cleanup_(order_drop) struct order order = { 0 };
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         struct ledger_object object = { .class_number = RM_CLASS_CLIENT };
         int r;
 
@@ -165,14 +165,14 @@ int serve_free(struct request *request)
         }
         if (object.class_number == RM_CLASS_DEVICE || object.class_number == RM_CLASS_CLIENT)
                 reader_release(request->worker); /* with all its channels, perhaps */
-        order = order_take(gate, call->client, call->client);
+        locks = client_locks_take(gate, call->client, call->client);
         r = perform(request);
         if (r >= 0 && request_status(request) == RM_STATUS_OK) {
                 {
                         LOCKED(&gate->ledger_lock);
                         ledger_free(gate->ledger, call->client, call->object);
                 }
-                steer_gone(gate, object.class_number, call->client, call->object);
+                channel_control_gone(gate, object.class_number, call->client, call->object);
         }
         return r < 0 ? r : reply(request, r);
 }
@@ -296,14 +296,14 @@ int serve_dup(struct request *request)
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
         _cleanup_(charge_drop) struct charge charge = { 0 };
-        _cleanup_(order_drop) struct order order = { 0 };
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         struct ledger_object to = { call->client, call->parent, 0, 0, -1 };
         bool is_from_server = is_lent(request), is_foreign;
         struct ledger_entry *entry = NULL;
         uint32_t refused;
         int r;
 
-        order = order_take(gate, call->client, call->source_client);
+        locks = client_locks_take(gate, call->client, call->source_client);
         {
                 LOCKED(&gate->ledger_lock);
                 refused = check_dup(request, is_from_server, &is_foreign);

@@ -246,9 +246,9 @@ static bool makes_or_ends(enum rm_kind kind)
 int reply(struct request *request, int value)
 {
         if (request->node == RM_NODE_UVM || makes_or_ends(request->call.kind))
-                request->worker->left = (struct again_block){
+                request->worker->left = (struct restart_block){
                         .at = request->address,
-                        .size = request->call.block_size < AGAIN_BLOCK ? request->call.block_size : AGAIN_BLOCK,
+                        .size = request->call.block_size < RESTART_BLOCK ? request->call.block_size : RESTART_BLOCK,
                         .ours = request->block,
                 };
         return write_back(request) < 0 ? -EFAULT : value;

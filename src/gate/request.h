@@ -1,13 +1,13 @@
 /* One notification on its way through the gate; internal to the room. */
 #pragma once
 
-#include "gate/again.h"
-#include "gate/channels.h"
-#include "gate/decide.h"
-#include "gate/files.h"
+#include "gate/state/restart_cache.h"
+#include "gate/state/channels.h"
+#include "gate/policy/decide.h"
+#include "gate/state/files.h"
 #include "gate/gate.h"
-#include "gate/process.h"
-#include "gate/probe.h"
+#include "gate/state/process.h"
+#include "gate/state/probe.h"
 
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -19,10 +19,10 @@ enum {
         GATE_BLOCK_MAX = 16384,        /* the driver's own bound of a block */
         GATE_PARAMS_MAX = 64 * 1024,   /* the largest parameters we have seen are 14408 bytes */
         GATE_NESTED_MAX = 1024 * 1024, /* the driver's own bound of an embedded pointer */
-        GATE_ORDERS = 64,
+        GATE_CLIENT_LOCKS = 64,
         GATE_WAKE_SIGNAL = SIGURG, /* ignored by default: a thread that waits for a notification notices */
         GATE_THREADS_MAX = 512,
-        GATE_INLETS = 64, /* processes put into a container that live at once, and the first */
+        GATE_LISTENERS_MAX = 64, /* processes put into a container that live at once, and the first */
 
         /* Besides a value or -errno, what serving a notification may answer. */
         GATE_GO_ON = -65536, /* the kernel makes the call in the tenant; no errno, no address */
@@ -41,9 +41,9 @@ struct reader {
 
 /* A filter whose calls come here: the tenant's first, and those of processes that were put into its container later.
  * A place is filled by gate_join and cleared by the watcher. */
-struct inlet {
+struct notify_listener {
         struct gate *gate;
-        _Atomic int listener; /* -1: the place is free */
+        _Atomic int fd; /* -1: the place is free */
         struct reader reader;
         _Atomic unsigned int n_threads;
         atomic_bool is_empty; /* it has hung up: no task is left that the filter covers */
@@ -52,22 +52,22 @@ struct inlet {
 struct gate {
         struct gate_options options;
         struct lease *lease;
-        struct inlet inlets[GATE_INLETS];
-        pthread_mutex_t inlets_mutex; /* who comes, and whether all have gone; a leaf */
-        int over;                     /* eventfd: all have gone */
-        int wake;                     /* eventfd: gate_free, or a pool thread has something for the watcher */
+        struct notify_listener listeners[GATE_LISTENERS_MAX];
+        pthread_mutex_t listeners_mutex; /* who comes, and whether all have gone; a leaf */
+        int over;                        /* eventfd: all have gone */
+        int wake;                        /* eventfd: gate_free, or a pool thread has something for the watcher */
 
-        struct again again;
+        struct restart_cache restart_cache;
         struct processes processes;
         struct files files;
         struct probe probe;
         struct channels channels;
-        struct looks looks; /* of the thread that steers */
+        struct demand demand; /* of the thread that steers */
 
         struct lock ledger_lock;
         struct ledger *ledger; /* ledger_lock */
 
-        struct lock orders[GATE_ORDERS]; /* by client or space: docs/locking.md */
+        struct lock client_locks[GATE_CLIENT_LOCKS]; /* by client or space: docs/locking.md */
 
         struct lock event_lock;
         uint64_t n_events[EVENT_N]; /* event_lock */
@@ -91,13 +91,13 @@ struct gate {
 /* What a pool thread owns. */
 struct worker {
         struct gate *gate;
-        struct inlet *inlet;
+        struct notify_listener *listener;
         uint64_t generation; /* it is the reader while this is the reader's */
         struct seccomp_notif *in;
         struct seccomp_notif_resp *out;
         uint8_t *block, *params, *nested;
-        uint8_t *was;            /* the block, then the parameters, as the tenant wrote them */
-        struct again_block left; /* by a call that makes or ends something; again.h */
+        uint8_t *was;              /* the block, then the parameters, as the tenant wrote them */
+        struct restart_block left; /* by a call that makes or ends something; again.h */
 };
 
 struct request {
@@ -159,28 +159,28 @@ int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notificati
 
 /* Keeps two driver calls that change one tree or one space in the order of the books. key2 may
  * equal key1. Not nested. */
-struct order {
+struct client_lock_pair {
         struct lock *first, *second;
 };
-struct order order_take(struct gate *gate, uint64_t key1, uint64_t key2);
-void order_drop(struct order *order);
+struct client_lock_pair client_locks_take(struct gate *gate, uint64_t key1, uint64_t key2);
+void client_locks_drop(struct client_lock_pair *locks);
 
 /* ---- steer.c: groups and channels of the tenant ---- */
 
 /* Before the call: room for one more of this class. RM_STATUS_OK, or the answer. */
-uint32_t steer_reserve(struct request *request);
+uint32_t channel_control_reserve(struct request *request);
 
 /* After it. begun: with the order held, object NULL: the driver refused; placed: without it. */
-void steer_begun(struct request *request, const struct ledger_object *object);
-void steer_placed(struct request *request, const struct ledger_object *object);
+void channel_control_begun(struct request *request, const struct ledger_object *object);
+void channel_control_placed(struct request *request, const struct ledger_object *object);
 
 /* A group may run from now on: if the desired state is «off», it is off when this returns. */
-void steer_follow(struct gate *gate, int device, uint32_t client, uint32_t group);
+void channel_control_follow(struct gate *gate, int device, uint32_t client, uint32_t group);
 
 /* Objects have gone; class_number of what was freed, or RM_CLASS_CLIENT. */
-void steer_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint32_t handle);
+void channel_control_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint32_t handle);
 
-void gate_books(struct gate *gate); /* tells options.books */
+void gate_usage_changed(struct gate *gate); /* tells options.books */
 
 /* Something an operator should see. */
 void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const char *format, ...)
@@ -209,23 +209,24 @@ bool sweep_all_managed(struct gate *gate, bool is_audit);
 void *watch(void *gate);
 
 /* listen.c: the first thread of an inlet. 0; -errno. */
-int pool_start(struct inlet *inlet);
+int pool_start(struct notify_listener *listener);
 
 /* The inlet has hung up: threads of it that wait are to see that. True: none is left. */
-bool pool_end(struct inlet *inlet);
+bool pool_end(struct notify_listener *listener);
 
 /* inlets.c */
-void inlets_init(struct gate *gate, int listener);
-void inlets_done(struct gate *gate);
-bool inlets_are_busy(const struct gate *gate); /* a reader serves a call */
+void notify_listeners_init(struct gate *gate, int listener);
+void notify_listeners_done(struct gate *gate);
+bool notify_listeners_are_busy(const struct gate *gate); /* a reader serves a call */
 
 /* The watcher's. What to poll: how many; and what it said: true when the last one has gone. */
-size_t inlets_poll(struct gate *gate, struct pollfd fds[static GATE_INLETS]);
-bool inlets_look(struct gate *gate, const struct pollfd *fds, size_t n);
-bool inlets_clear(struct gate *gate); /* threads and places of those that have gone. True: it is to be called again */
+size_t notify_listeners_poll(struct gate *gate, struct pollfd fds[static GATE_LISTENERS_MAX]);
+bool notify_listeners_check(struct gate *gate, const struct pollfd *fds, size_t n);
+bool notify_listeners_clear(
+        struct gate *gate); /* threads and places of those that have gone. True: it is to be called again */
 
 /* Lets another thread wait for notifications while this one makes a call that may take long. */
 void reader_release(struct worker *worker);
 
 /* Takes the reader's place away from a thread whose call takes long. True while calls come in. */
-bool reader_watch(struct inlet *inlet);
+bool reader_watch(struct notify_listener *listener);

@@ -4,7 +4,7 @@
  *      S1  What is scheduled already is not scheduled again, and nothing is unscheduled: answered OK, not made. Who is on
  *          is the reconciler's. A tenant that repeated the call without end while its turns came and went stopped its own
  *          work and its neighbour's for as long as it did so (measured, H200, 580.159.04, tests/gpu/cheat.c).
- *      S2  What is scheduled while the desired state is «off» is off (steer_follow).
+ *      S2  What is scheduled while the desired state is «off» is off (channel_control_follow).
  *
  * A group is scheduled with the channels that it has; those that come later want a call of their own.
  */
@@ -106,7 +106,7 @@ int serve_schedule(struct request *request)
         if (r < 0 || request_status(request) != RM_STATUS_OK)
                 return r < 0 ? r : reply(request, r);
         device = remember(&gate->channels, &object, until);
-        steer_follow(gate, device, object.client,
-                     object.class_number == RM_CLASS_GROUP ? object.handle : object.parent);
+        channel_control_follow(gate, device, object.client,
+                               object.class_number == RM_CLASS_GROUP ? object.handle : object.parent);
         return reply(request, r);
 }

@@ -17,7 +17,7 @@ bool request_is_alive(const struct request *request)
 {
         uint64_t id = request->id;
 
-        return ioctl(request->worker->inlet->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+        return ioctl(request->worker->listener->fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }
 
 static bool is_uvm_number(uint32_t number)
@@ -108,6 +108,6 @@ int64_t serve_notification(struct worker *worker, const struct seccomp_notif *no
         else
                 r = -ENOSYS;
         process_put(&gate->processes, process);
-        gate_books(gate);
+        gate_usage_changed(gate);
         return r;
 }

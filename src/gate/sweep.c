@@ -81,7 +81,7 @@ static size_t settle_clients(struct gate *gate, uint32_t owner)
                         break;
                 }
         if (is_gone)
-                steer_gone(gate, RM_CLASS_CLIENT, 0, 0);
+                channel_control_gone(gate, RM_CLASS_CLIENT, 0, 0);
         return left;
 }
 
@@ -284,7 +284,7 @@ size_t gate_settle(struct gate *gate)
         settle_files(gate);
         n = settle_clients(gate, 0);
         gate->n_sweeps--;
-        gate_books(gate);
+        gate_usage_changed(gate);
         return n;
 }
 
@@ -293,7 +293,7 @@ size_t gate_settle(struct gate *gate)
 static bool sweep_ended(struct gate *gate, pid_t process)
 {
         settle_files(gate); /* first: what a space maps a client's end does not give back */
-        gate_books(gate);
+        gate_usage_changed(gate);
         return settle_clients(gate, (uint32_t)process);
 }
 
@@ -332,7 +332,7 @@ static void reap(struct gate *gate, bool *is_settling)
                 *is_settling |= sweep_ended(gate, ended) || files_count(&gate->files);
         }
         gate->n_sweeps--;
-        gate_books(gate);
+        gate_usage_changed(gate);
 }
 
 /* Often at first; a descriptor that waits in a socket is looked for more patiently. */
@@ -367,9 +367,9 @@ static void tick(struct gate *gate, bool *is_settling, nsec *done)
 
 static void watch_readers(struct gate *gate)
 {
-        for (size_t i = 0; i < GATE_INLETS; i++)
-                if (gate->inlets[i].listener >= 0)
-                        (void)reader_watch(&gate->inlets[i]);
+        for (size_t i = 0; i < GATE_LISTENERS_MAX; i++)
+                if (gate->listeners[i].fd >= 0)
+                        (void)reader_watch(&gate->listeners[i]);
 }
 
 void *watch(void *context)
@@ -380,10 +380,10 @@ void *watch(void *context)
         eventfd_t ignored;
 
         while (!gate->is_ending) {
-                struct pollfd fds[2 + GATE_INLETS] = { { gate->processes.epoll, POLLIN, 0 },
-                                                       { gate->wake, POLLIN, 0 } };
-                size_t n_inlets = inlets_poll(gate, fds + 2);
-                int n = poll(fds, 2 + n_inlets, timeout_ms(gate, is_settling || is_clearing));
+                struct pollfd fds[2 + GATE_LISTENERS_MAX] = { { gate->processes.epoll, POLLIN, 0 },
+                                                              { gate->wake, POLLIN, 0 } };
+                size_t n_listeners = notify_listeners_poll(gate, fds + 2);
+                int n = poll(fds, 2 + n_listeners, timeout_ms(gate, is_settling || is_clearing));
 
                 if (n < 0 && errno != EINTR)
                         break;
@@ -391,9 +391,9 @@ void *watch(void *context)
                         (void)eventfd_read(gate->wake, &ignored);
                 reap(gate, &is_settling);
                 audit_if_due(gate);
-                if (inlets_look(gate, fds + 2, n > 0 ? n_inlets : 0))
+                if (notify_listeners_check(gate, fds + 2, n > 0 ? n_listeners : 0))
                         is_settling = true;
-                is_clearing = inlets_clear(gate);
+                is_clearing = notify_listeners_clear(gate);
                 watch_readers(gate);
                 tick(gate, &is_settling, &done);
         }

@@ -54,7 +54,7 @@ int serve_hold(struct request *request)
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
         uint64_t space = request->space;
-        _cleanup_(order_drop) struct order order = { 0 };
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         struct ledger_entry *entry;
         int r;
 
@@ -66,7 +66,7 @@ int serve_hold(struct request *request)
         }
         if (r < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        order = order_take(gate, call->source_client, space);
+        locks = client_locks_take(gate, call->source_client, space);
         r = perform(request);
         {
                 LOCKED(&gate->ledger_lock);
@@ -84,10 +84,10 @@ int serve_release(struct request *request)
         struct gate *gate = request->gate;
         const struct rm_call *call = &request->call;
         uint64_t space = request->space;
-        _cleanup_(order_drop) struct order order = { 0 };
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         int r;
 
-        order = order_take(gate, space, space);
+        locks = client_locks_take(gate, space, space);
         r = perform(request);
         if (r >= 0 && request_status(request) == RM_STATUS_OK) {
                 LOCKED(&gate->ledger_lock);
@@ -112,7 +112,7 @@ int serve_range(struct request *request)
         const struct rm_call *call = &request->call;
         bool is_pool = request->verdict.action == GATE_POOL;
         uint64_t space = request->space;
-        _cleanup_(order_drop) struct order order = { 0 };
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         struct ledger_entry *entry;
         int r;
 
@@ -124,7 +124,7 @@ int serve_range(struct request *request)
         }
         if (r < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        order = order_take(gate, space, space);
+        locks = client_locks_take(gate, space, space);
         r = perform(request);
         {
                 LOCKED(&gate->ledger_lock);

@@ -2,7 +2,7 @@
 #include "gpu/backend.h"
 
 #include "base/err.h"
-#include "sim/client.h"
+#include "sim/client/client.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -63,7 +63,7 @@ static bool node_is_sound(const struct ledger *ledger, const struct node *node)
 {
         const struct ledger_object *name = &node->name;
 
-        if (node->is_doomed || node->next_doomed)
+        if (node->is_marked || node->next_marked)
                 return false;
         if (!node->parent)
                 return map_get(&ledger->clients, name->handle) == node;

@@ -40,6 +40,19 @@ void memory_drop(struct ledger *ledger, struct memory *memory)
         free(memory);
 }
 
+bytes ledger_held_by(const struct ledger *ledger, const struct quota *quota, uint32_t owner)
+{
+        bytes sum = 0;
+
+        for (const struct list *at = ledger->memories.next; at != &ledger->memories; at = at->next) {
+                const struct memory *memory = OWNER_OF(at, struct memory, all);
+
+                if (memory->charge.quota == quota && memory->owner == owner)
+                        sum += memory->charge.size; /* cannot overflow: quota->used counts it */
+        }
+        return sum;
+}
+
 /* Holds. */
 
 static struct hold *hold_of(struct tree_node *place)
@@ -251,14 +264,6 @@ bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t 
                 return true;
         ledger_managed_gone(ledger, owner, base);
         return false;
-}
-
-void ledger_owner_managed_gone(struct ledger *ledger, uint32_t owner)
-{
-        struct hold *hold;
-
-        while ((hold = managed_from(ledger, owner, 0)) != NULL)
-                managed_gone(ledger, hold);
 }
 
 /* Exports. */

@@ -1,6 +1,6 @@
 /*
- * The ledger's inside, shared by its three files: ledger.c has the tree of clients and objects,
- * holds.c has memories and what holds them beside objects, audit.c only reads.
+ * The ledger's inside, shared by its two files: ledger.c has the tree of clients and objects,
+ * holds.c memories and what holds them beside objects. tests/unit/lease/sound.h checks the invariants.
  */
 #pragma once
 
@@ -15,25 +15,15 @@ struct memory {
         struct charge charge;
         uint32_t owner; /* the process that allocated it */
         size_t n_holders;
-        size_t n_counted; /* the audit's */
 };
 
 /* An object; or a client, the root of a tree: its parent is NULL and its handle is the client. */
 struct node {
         struct ledger_object name; /* parent and device as resolved when it was put */
         uint32_t owner;            /* of a client */
-        bool is_doomed;
         struct node *parent;
         struct list children, siblings;
-        struct list dependents; /* dependencies on this node */
-        struct list needs;      /* its own dependencies */
-        struct node *next_doomed;
         struct memory *memory; /* NULL: an object that holds none */
-};
-
-struct dependency {
-        struct node *node; /* goes with what it depends on */
-        struct list dependents, needs;
 };
 
 /* A mapping, a range or a managed range at (space, base), or an export at (descriptor, index). */
@@ -50,7 +40,6 @@ struct hold {
 union room {
         struct node node;
         struct hold hold;
-        struct dependency dependency;
 };
 
 /* Whatever a put could need. It takes what it needs; the rest is freed with the entry. */

@@ -1,10 +1,8 @@
 /*
- * The tree: clients, their objects, and what goes with what.
+ * The tree: clients and their objects.
  *
- * A free first dooms, then buries. Dooming takes a node out of its parent's list and appends it to
- * a queue; the queue's children and dependents are doomed in turn until nothing is added. Only then
- * is anything freed. So no order of parents and dependents matters, a circle of dependencies ends,
- * and a tenant's chain of a million parents is a loop of a million steps and no stack.
+ * A free moves the node into a queue, and then the children of whatever is in it: a tenant's chain of a million parents
+ * is a loop of a million steps and no stack.
  */
 #include "lease/inside.h"
 
@@ -12,10 +10,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-
-struct doomed {
-        struct node *first, **end;
-};
 
 static uint64_t key_of(uint32_t client, uint32_t handle)
 {
@@ -41,43 +35,8 @@ size_t ledger_count(const struct ledger *ledger, uint32_t class_number)
         return (size_t)map_get(&ledger->classes, class_number);
 }
 
-/* Dooming and burying. */
-
-static void doom(struct doomed *doomed, struct node *node)
+static void node_free(struct ledger *ledger, struct node *node)
 {
-        if (node->is_doomed)
-                return;
-        node->is_doomed = true;
-        list_take(&node->siblings);
-        *doomed->end = node;
-        doomed->end = &node->next_doomed;
-}
-
-static void dependency_free(struct dependency *dependency)
-{
-        list_take(&dependency->dependents);
-        list_take(&dependency->needs);
-        free(dependency);
-}
-
-/* L2 */
-static void doom_what_goes_with(struct doomed *doomed, struct node *node)
-{
-        while (!list_is_empty(&node->children))
-                doom(doomed, OWNER_OF(node->children.next, struct node, siblings));
-        while (!list_is_empty(&node->dependents)) {
-                struct dependency *dependency = OWNER_OF(node->dependents.next, struct dependency, dependents);
-                struct node *dependent = dependency->node;
-
-                dependency_free(dependency);
-                doom(doomed, dependent);
-        }
-}
-
-static void bury(struct ledger *ledger, struct node *node)
-{
-        while (!list_is_empty(&node->needs))
-                dependency_free(OWNER_OF(node->needs.next, struct dependency, needs));
         if (node->parent) {
                 (void)map_take(&ledger->objects, key_of(node->name.client, node->name.handle));
                 class_count(ledger, node->name.class_number, -1);
@@ -88,26 +47,28 @@ static void bury(struct ledger *ledger, struct node *node)
         free(node);
 }
 
-static void bury_all(struct ledger *ledger, struct doomed *doomed)
+/* L2 */
+static void free_queued(struct ledger *ledger, struct list *queue)
 {
-        for (struct node *node = doomed->first; node; node = node->next_doomed)
-                doom_what_goes_with(doomed, node);
-        while (doomed->first) {
-                struct node *node = doomed->first;
+        while (!list_is_empty(queue)) {
+                struct node *node = OWNER_OF(queue->next, struct node, siblings);
 
-                doomed->first = node->next_doomed;
-                bury(ledger, node);
+                while (!list_is_empty(&node->children))
+                        list_move(queue, node->children.next);
+                list_take(&node->siblings);
+                node_free(ledger, node);
         }
 }
 
 static void node_gone(struct ledger *ledger, struct node *node)
 {
-        struct doomed doomed = { NULL, &doomed.first };
+        struct list queue;
 
         if (!node)
                 return;
-        doom(&doomed, node);
-        bury_all(ledger, &doomed);
+        list_init(&queue);
+        list_move(&queue, &node->siblings);
+        free_queued(ledger, &queue);
 }
 
 void ledger_free(struct ledger *ledger, uint32_t client, uint32_t handle)
@@ -133,14 +94,15 @@ int ledger_new(struct ledger **ret)
 
 struct ledger *ledger_unref(struct ledger *ledger)
 {
-        struct doomed doomed = { NULL, &doomed.first };
         struct node *client;
+        struct list queue;
 
         if (!ledger)
                 return NULL;
+        list_init(&queue);
         for (size_t i = 0; (client = map_next(&ledger->clients, &i)) != NULL;)
-                doom(&doomed, client);
-        bury_all(ledger, &doomed);
+                list_move(&queue, &client->siblings);
+        free_queued(ledger, &queue);
         holds_done(ledger);
         map_done(&ledger->clients);
         map_done(&ledger->objects);
@@ -149,9 +111,16 @@ struct ledger *ledger_unref(struct ledger *ledger)
         return NULL;
 }
 
-void ledger_unrefp(struct ledger **ledger)
+struct ledger_totals ledger_totals(const struct ledger *ledger)
 {
-        *ledger = ledger_unref(*ledger);
+        return (struct ledger_totals){
+                .n_clients = ledger->clients.n_used,
+                .n_objects = ledger->objects.n_used,
+                .n_memories = ledger->n_memories,
+                .n_mappings = ledger->mappings.n_nodes,
+                .n_exports = ledger->exports.n_nodes,
+                .n_managed = ledger->managed.n_nodes,
+        };
 }
 
 /* Frees what a put has left of it. */
@@ -202,8 +171,6 @@ static void node_init(struct node *node, const struct ledger_object *name, struc
         *node = (struct node){ .name = *name, .parent = parent, .memory = memory_hold(memory) };
         list_init(&node->children);
         list_init(&node->siblings);
-        list_init(&node->dependents);
-        list_init(&node->needs);
 }
 
 static struct node *client_put(struct ledger *ledger, struct node *node, uint32_t client, uint32_t owner)
@@ -311,15 +278,6 @@ bytes ledger_charge_of(const struct ledger *ledger, uint32_t client, uint32_t ha
         return node && node->memory ? node->memory->charge.size : 0;
 }
 
-int ledger_correct(struct ledger *ledger, uint32_t client, uint32_t handle, bytes size)
-{
-        struct node *node = ledger_node(ledger, client, handle);
-
-        if (!node || !node->memory)
-                return LEDGER_E_NO_OBJECT;
-        return charge_resize(&node->memory->charge, size) == QUOTA_OK ? LEDGER_OK : LEDGER_E_FULL;
-}
-
 /* Holds the memory meanwhile: what the object replaces may be its last holder. */
 static void alias_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *to,
                       struct memory *memory)
@@ -353,21 +311,4 @@ int ledger_import(struct ledger *ledger, struct ledger_entry *entry, const struc
         }
         alias_put(ledger, entry, to, OWNER_OF(at, struct hold, place)->memory);
         return LEDGER_OK;
-}
-
-int ledger_depend(struct ledger *ledger, struct ledger_entry *entry, uint32_t client, uint32_t handle, uint32_t on)
-{
-        struct node *node = ledger_node(ledger, client, handle);
-        struct node *other = ledger_node(ledger, client, on);
-        int r = node && other ? LEDGER_OK : LEDGER_E_NO_OBJECT;
-
-        if (node && other && node != other) {
-                struct dependency *dependency = &TAKE(entry->first)->dependency;
-
-                dependency->node = node;
-                list_put(&other->dependents, &dependency->dependents);
-                list_put(&node->needs, &dependency->needs);
-        }
-        (void)ledger_entry_free(ledger, entry);
-        return r;
 }

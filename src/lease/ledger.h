@@ -9,10 +9,10 @@
  *      - exports: a descriptor that keeps the memory while it is open.
  * The charge returns when the last holder is gone. Invariants:
  *      L1  the sum of charges of live memories is what the ledger reports as held, per device;
- *      L2  an object's subtree, and the objects that depend on it, go with it;
+ *      L2  an object's subtree goes with it;
  *      L3  a memory with no holder does not exist;
- *      L4  putting never fails: the node is allocated before the driver is called
- * (ledger_entry_new); L5  a failed driver call changes nothing.
+ *      L4  putting never fails: the node is allocated before the driver is called (ledger_entry_new);
+ *      L5  a failed driver call changes nothing.
  *
  * Pure: no system calls, no clock, no locks. The caller serialises (gate: LOCK_LEDGER). A free
  * costs what it frees, whatever the tree's shape; nothing recurses.
@@ -33,15 +33,13 @@ struct ledger_entry; /* room for one object, mapping, export, ..., allocated ahe
 
 enum {
         LEDGER_OK,
-        LEDGER_E_FULL = QUOTA_E_FULL, /* would exceed the quota; nothing has changed */
-        LEDGER_E_NO_OBJECT,           /* no such client, object or export */
+        LEDGER_E_NO_OBJECT, /* no such client, object or export */
 };
 
 int ledger_new(struct ledger **ret); /* -ENOMEM */
 
 /* Returns all charges. NULL is fine. Returns NULL. */
 struct ledger *ledger_unref(struct ledger *ledger);
-void ledger_unrefp(struct ledger **ledger);
 
 /* Room in the ledger for one more put, dup, map, export or client: after this they cannot fail.
  * Any number may be outstanding. -ENOMEM. A function that is given an entry has used it up,
@@ -83,19 +81,11 @@ int ledger_get(const struct ledger *ledger, uint32_t client, uint32_t handle, st
 /* What this object's memory is charged, 0 for none. */
 bytes ledger_charge_of(const struct ledger *ledger, uint32_t client, uint32_t handle);
 
-/* The driver said how large the memory really is: corrects the charge. LEDGER_OK; LEDGER_E_FULL:
- * past the quota, the charge is as it was; LEDGER_E_NO_OBJECT: unknown, or holds no memory. */
-int ledger_correct(struct ledger *ledger, uint32_t client, uint32_t handle, bytes size);
-
 /* A second handle for the source's memory, if it has one. The source may be any object of this
  * ledger. to->device -1 is inherited from the new parent.
  * LEDGER_OK; LEDGER_E_NO_OBJECT: the source is not this tenant's (the caller refuses the call). */
 int ledger_dup(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *to,
                uint32_t source_client, uint32_t source_handle);
-
-/* `handle` depends on `on` beside its parent (a channel on its group's context share, say): it goes
- * when either goes. LEDGER_OK; LEDGER_E_NO_OBJECT: one is unknown, nothing has changed. */
-int ledger_depend(struct ledger *ledger, struct ledger_entry *entry, uint32_t client, uint32_t handle, uint32_t on);
 
 /* The driver has freed the handle; handle == client frees the client. Unknown: nothing. */
 void ledger_free(struct ledger *ledger, uint32_t client, uint32_t handle);
@@ -140,7 +130,6 @@ void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base);
 
 /* As ledger_managed_gone, but only what was put before `before`. True if something is left. */
 bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base, int64_t before);
-void ledger_owner_managed_gone(struct ledger *ledger, uint32_t owner);
 
 /* A descriptor (the caller's number for it) keeps the object's memory, if it has one, as its
  * index-th, while it is open. What was exported at that index is let go, as the driver does; handle 0
@@ -161,15 +150,9 @@ struct ledger_totals {
 };
 struct ledger_totals ledger_totals(const struct ledger *ledger);
 
-/* The sum of the charges of one quota (L1). Walks all memories. */
-bytes ledger_held(const struct ledger *ledger, const struct quota *quota);
-
 /* What one process holds of a quota: its managed ranges, and memories whose first object was of a
  * client of it, whoever holds them now. Walks all memories. */
 bytes ledger_held_by(const struct ledger *ledger, const struct quota *quota, uint32_t owner);
 
 /* Objects of a class (a channel group, say), over all clients. */
 size_t ledger_count(const struct ledger *ledger, uint32_t class_number);
-
-/* Checks every invariant; for tests and for a debug build. */
-bool ledger_is_sound(const struct ledger *ledger);

@@ -34,3 +34,10 @@ static inline void list_take(struct list *item)
         item->next->prev = item->prev;
         list_init(item);
 }
+
+/* Out of its ring, if it is in one, and to the end of another. */
+static inline void list_move(struct list *list, struct list *item)
+{
+        list_take(item);
+        list_put(list, item);
+}

@@ -69,18 +69,6 @@ int charge_resize(struct charge *charge, bytes size)
         return QUOTA_OK;
 }
 
-void charge_force(struct quota *quota, bytes size, struct charge *ret)
-{
-        bytes taken, used = atomic_load(&quota->used);
-
-        do {
-                taken = size < UINT64_MAX - used ? size : UINT64_MAX - used;
-        } while (!atomic_compare_exchange_weak(&quota->used, &used, used + taken));
-
-        raise_to(&quota->peak, used + taken);
-        *ret = (struct charge){ taken ? quota : NULL, taken };
-}
-
 void charge_drop(struct charge *charge)
 {
         if (charge->quota)

@@ -50,10 +50,6 @@ int quota_try(struct quota *quota, bytes size, struct charge *ret);
  * may be QUOTA_E_FULL: the charge is as it was. -EINVAL: an empty charge cannot grow. */
 int charge_resize(struct charge *charge, bytes size);
 
-/* Takes even what the quota does not hold: for what the driver has already given. Never more than
- * `used` can count: what ret says was taken. */
-void charge_force(struct quota *quota, bytes size, struct charge *ret);
-
 void charge_drop(struct charge *charge); /* empty is fine; leaves it empty */
 
 bytes quota_free(const struct quota *quota); /* 0 when used exceeds size */

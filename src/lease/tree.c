@@ -98,26 +98,3 @@ struct tree_node *tree_next(const struct tree_node *node)
                 next = next->left;
         return next;
 }
-
-static bool node_is_sound(const struct tree *tree, const struct tree_node *node)
-{
-        const struct tree_node *parent = node->parent;
-
-        if (node->left && node->left->parent != node)
-                return false;
-        if (node->right && node->right->parent != node)
-                return false;
-        return parent ? parent->priority >= node->priority : tree->root == node;
-}
-
-bool tree_is_sound(const struct tree *tree)
-{
-        const struct tree_node *node = tree_from(tree, (struct tree_key){ 0, 0 }), *last = NULL;
-        size_t n = 0;
-
-        for (; node && n <= tree->n_nodes; last = node, node = tree_next(node), n++) {
-                if (!node_is_sound(tree, node) || (last && is_below(node->key, last->key)))
-                        return false;
-        }
-        return n == tree->n_nodes;
-}

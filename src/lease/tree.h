@@ -34,5 +34,3 @@ void tree_take(struct tree *tree, struct tree_node *node);
 /* The first node that is not below key; NULL: none. */
 struct tree_node *tree_from(const struct tree *tree, struct tree_key key);
 struct tree_node *tree_next(const struct tree_node *node); /* in order; NULL at the end */
-
-bool tree_is_sound(const struct tree *tree); /* for tests */

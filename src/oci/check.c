@@ -7,7 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "gate/caught.h"
+#include "gate/policy/caught.h"
 #include "oci/program.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "oci/profile.h"
 
 #include "base/err.h"
-#include "gate/caught.h"
+#include "gate/policy/caught.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  *
  *      P1  never weaker than the base: what it refuses is refused. Of ioctl and mmap, which every base allows, some go to
  *          the gate;
- *      P2  what goes to the gate is what filter_build hands it, bit for bit (gate/caught.h);
+ *      P2  what goes to the gate is what filter_build hands it, bit for bit (gate/policy/caught.h);
  *      P3  one table of system calls: a process that uses another (i386, x32) is killed. The gate's own filter refuses only
  *          their ioctl and shared mmap (F4), which a profile cannot say;
  *      P4  the program that libseccomp makes of it is run here before it is handed out (check.c).

@@ -53,9 +53,9 @@ struct lease_descriptor {
         struct sms sms;
         struct lease lease; /* quotas as granted; nothing is ever counted here */
         struct rm_layout layout;
-        struct sock_filter
-                filter[LEASE_DESCRIPTOR_FILTER_MAX]; /* as gate/filter.h builds it: the library has no libseccomp */
-        uint64_t sum;                                /* of all that stands before it */
+        struct sock_filter filter
+                [LEASE_DESCRIPTOR_FILTER_MAX]; /* as gate/policy/filter.h builds it: the library has no libseccomp */
+        uint64_t sum;                          /* of all that stands before it */
 };
 
 /* Fills in magic, version, size and sum; and a tenancy, if there is none yet. 0; -errno. */

@@ -50,13 +50,6 @@ int charge_resize(struct charge *charge, bytes size)
         return QUOTA_OK;
 }
 
-void charge_force(struct quota *quota, bytes size, struct charge *ret)
-{
-        bool is_taken = usage_segment_try(&hook_here->seat, kind_of(quota), size, UINT64_MAX) == USAGE_SEGMENT_OK;
-
-        *ret = (struct charge){ is_taken && size ? quota : NULL, is_taken ? size : 0 };
-}
-
 void charge_drop(struct charge *charge)
 {
         if (charge->quota)

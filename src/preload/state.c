@@ -123,8 +123,8 @@ static const char *begin_gate(struct hook *hook, const struct lease_descriptor *
         };
         lock_init(&hook->lock, LOCK_PROCESSES);
         lock_init(&gate->ledger_lock, LOCK_LEDGER);
-        for (size_t i = 0; i < GATE_ORDERS; i++)
-                lock_init(&gate->orders[i], LOCK_ORDER);
+        for (size_t i = 0; i < GATE_CLIENT_LOCKS; i++)
+                lock_init(&gate->client_locks[i], LOCK_CLIENT);
         return ledger_new(&gate->ledger) < 0 ? "there is no memory for the books" : NULL;
 }
 

@@ -131,25 +131,25 @@ void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const ch
 
 /* ---- GPU time is not decided here --------------------------------------------------------------------------- */
 
-uint32_t steer_reserve(struct request *request)
+uint32_t channel_control_reserve(struct request *request)
 {
         (void)request;
         return 0; /* RM_STATUS_OK: the driver's own limits hold */
 }
 
-void steer_begun(struct request *request, const struct ledger_object *object)
+void channel_control_begun(struct request *request, const struct ledger_object *object)
 {
         (void)request;
         (void)object;
 }
 
-void steer_placed(struct request *request, const struct ledger_object *object)
+void channel_control_placed(struct request *request, const struct ledger_object *object)
 {
         (void)request;
         (void)object;
 }
 
-void steer_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint32_t handle)
+void channel_control_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint32_t handle)
 {
         (void)gate;
         (void)class_number;

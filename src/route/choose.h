@@ -1,4 +1,4 @@
-/* Inside pick: a policy's choice among candidates. Not for other rooms. */
+/* A policy's choice among candidates. For policies only; callers include route/pick.h. */
 #pragma once
 
 #include "route/pick.h"
@@ -10,9 +10,8 @@ struct choice {
         uint16_t list[PICK_REPLICAS_MAX]; /* indices into view->replicas, ascending */
 };
 
-typedef uint32_t (*choose_fn)(const struct choice *choice); /* one of choice->list */
-
-#define POLICY(id, name, is_patient, is_blind, about) uint32_t choose_##id(const struct choice *choice);
+/* Each returns one of choice->list. */
+#define POLICY(id, name, is_patient, is_blind) uint32_t choose_##id(const struct choice *choice);
 #include "route/policies.def"
 #undef POLICY
 

@@ -1,9 +1,9 @@
 /*
- * What all policies share: who may be asked at all, what is said when nobody may, and why.
+ * What all policies share: which replicas are candidates, the verdict when there is none, and its reason.
  *
- * A policy proper is a choice among candidates (struct choice). A patient policy ("cost") prices
- * replicas that sleep or are at capacity, and may prefer to wait for one; the others look at who can
- * take the request now, wake a replica if nobody can, and hold only if all are at capacity.
+ * A policy proper is a choice among candidates (struct choice). A patient policy ("cost") prices replicas that sleep
+ * or are at capacity, and may prefer to wait for one. The others look at the replicas that can take the request now,
+ * wake one if there is none, and hold the request only if all are at capacity.
  */
 #include "route/pick.h"
 #include "route/choose.h"
@@ -78,7 +78,7 @@ static enum pick_reason why(const struct choice *choice, uint32_t best)
         return view->replicas[best].matched == most ? PICK_BECAUSE_CACHE : PICK_BECAUSE_LOAD;
 }
 
-static void answer(const struct choice *choice, uint32_t best, struct pick *ret)
+static void send_to(const struct choice *choice, uint32_t best, struct pick *ret)
 {
         const struct pick_replica *r = &choice->view->replicas[best];
 
@@ -95,43 +95,28 @@ static void answer(const struct choice *choice, uint32_t best, struct pick *ret)
         };
 }
 
-static void nobody(enum pick_action action, enum pick_reason reason, struct pick *ret)
+static void send_nowhere(enum pick_action action, enum pick_reason reason, struct pick *ret)
 {
         *ret = (struct pick){ .action = action, .reason = reason, .replica = UINT32_MAX };
 }
 
-/* First whom the policy wants to compare; then who sleeps; then whoever failed this request before. */
-static void decide(const struct pick_view *view, bool is_patient, bool is_blind, choose_fn choose, struct pick *ret)
+/* Candidates that the policy compares come first, then sleepers, then replicas that failed this request before. */
+void pick_decide(const struct pick_policy *policy, const struct pick_view *view, struct pick *ret)
 {
-        struct choice choice = { .view = view, .is_blind = is_blind };
+        struct choice choice = { .view = view, .is_blind = policy->is_blind };
 
-        choice.n = candidates(view, is_patient ? ASLEEP | FULL : 0, choice.list);
+        choice.n = candidates(view, policy->is_patient ? ASLEEP | FULL : 0, choice.list);
         if (!choice.n)
                 choice.n = candidates(view, ASLEEP, choice.list);
         if (!choice.n && !n_candidates(view, FULL))
                 choice.n = candidates(view, ASLEEP | TRIED, choice.list);
         if (choice.n)
-                answer(&choice, choice.n == 1 ? choice.list[0] : choose(&choice), ret);
+                send_to(&choice, choice.n == 1 ? choice.list[0] : policy->choose(&choice), ret);
         else if (n_candidates(view, FULL | TRIED))
-                nobody(PICK_HOLD, PICK_BECAUSE_FULL, ret);
+                send_nowhere(PICK_HOLD, PICK_BECAUSE_FULL, ret);
         else
-                nobody(PICK_REFUSE, PICK_BECAUSE_NONE, ret);
+                send_nowhere(PICK_REFUSE, PICK_BECAUSE_NONE, ret);
 }
-
-#define POLICY(id, name, is_patient, is_blind, about)                                                                  \
-        static void pick_##id(const struct pick_view *view, struct pick *ret)                                          \
-        {                                                                                                              \
-                decide(view, is_patient, is_blind, choose_##id, ret);                                                  \
-        }
-#include "route/policies.def"
-#undef POLICY
-
-const struct pick_policy PICK_POLICIES[] = {
-#define POLICY(id, name, is_patient, is_blind, about) { name, about, pick_##id },
-#include "route/policies.def"
-#undef POLICY
-        { NULL, NULL, NULL },
-};
 
 const struct pick_policy *pick_policy_find(const char *name)
 {

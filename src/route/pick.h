@@ -10,8 +10,7 @@
  *                                .tuning = &PICK_TUNING_DEFAULT };
  *      struct pick verdict;
  *
- *      pick_policy_find("cost", &policy);
- *      policy->pick(&view, &verdict);
+ *      pick_decide(pick_policy_find("cost"), &view, &verdict);
  *      switch (verdict.action) ...
  *
  * Units: tokens are bytes of text / PICK_BYTES_PER_TOKEN (nobody here has a tokenizer); work is tokens
@@ -106,16 +105,25 @@ struct pick {
         double work;      /* what to charge the replica with: rate_send() */
 };
 
-/* A policy is a row. All obey state, capacity and tried alike: they differ in whom they prefer. */
+struct choice; /* route/choose.h */
+
+/* A policy is a row. All obey state, capacity and tried alike: they differ in which candidate they prefer. */
 struct pick_policy {
         const char *name;
-        const char *about; /* one line for people */
-        void (*pick)(const struct pick_view *view, struct pick *ret);
+        bool is_patient; /* prices replicas that sleep or are at capacity, and may prefer to wait for one */
+        bool is_blind;   /* looks at neither cache nor load */
+        uint32_t (*choose)(const struct choice *choice);
 };
 
-extern const struct pick_policy PICK_POLICIES[]; /* ends with a NULL name; the first is the default */
+/*
+ * Ends with a NULL name; the first is the default. A program that defines this table itself offers other
+ * policies: bench/route/policies.c adds the formulas of other routers.
+ */
+extern const struct pick_policy PICK_POLICIES[];
 
 const struct pick_policy *pick_policy_find(const char *name); /* NULL: no such policy */
+
+void pick_decide(const struct pick_policy *policy, const struct pick_view *view, struct pick *ret);
 
 const char *pick_reason_name(enum pick_reason reason); /* "cache", "load", ... */
 

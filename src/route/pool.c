@@ -317,7 +317,7 @@ void pool_decide(struct pool *pool, const struct pool_request *q, uint32_t n_hel
                 fill(pool, i, q, blocks[i], now, &rows[view.n_replicas]);
                 places[view.n_replicas++] = (uint8_t)i;
         }
-        PICK_POLICIES[pool->settings.policy].pick(&view, ret);
+        pick_decide(&PICK_POLICIES[pool->settings.policy], &view, ret);
         if (ret->replica != UINT32_MAX)
                 ret->replica = places[ret->replica];
 }

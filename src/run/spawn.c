@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/process.h"
-#include "gate/filter.h"
+#include "gate/policy/filter.h"
 
 #include <ctype.h>
 #include <dirent.h>

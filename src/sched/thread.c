@@ -120,21 +120,22 @@ static bool does_want(const struct turns_tenant *seen, const struct sched_entity
         return tenant->is_disabled && tenant->wants; /* nothing that it could show */
 }
 
-/* What each of those has who were promised no share: an equal part of what is left, in millionths, and something. */
-static nsec part_of_rest(const struct sched *sched)
+/* What each tenant without a promised share is owed, in parts per million. */
+static nsec equal_part(const struct sched *sched)
 {
-        nsec left = 1000 * TURNS_WHOLE, n = 0;
+        permille promised = 0;
+        size_t n = 0;
 
         for (size_t i = 0; i < sched->n_tenants; i++) {
-                left -= 1000 * (nsec)sched->tenants[i]->share;
+                promised += sched->tenants[i]->share;
                 n += !sched->tenants[i]->share;
         }
-        return n ? (left > 10 * TURNS_WHOLE ? left : 10 * TURNS_WHOLE) / n : 0;
+        return turns_equal_part(promised, n);
 }
 
 static void entitle(struct sched *sched, nsec span)
 {
-        nsec sum = 0, rest = part_of_rest(sched);
+        nsec sum = 0, rest = equal_part(sched);
 
         for (size_t i = 0; i < sched->n_tenants; i++)
                 if (sched->tenants[i]->wants)

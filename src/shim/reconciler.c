@@ -31,7 +31,7 @@ static void desired_override(struct reconciler *reconciler, unsigned int device)
         struct control_device *on = &reconciler->control->devices[device];
 
         on->is_reenabled = 1;
-        (void)gate_off(reconciler->gate, device, false);
+        (void)gate_channels_set(reconciler->gate, device, false);
 }
 
 /* The daemon heartbeats again: what it wished meanwhile holds. S4 */
@@ -44,8 +44,9 @@ static void desired_resume(struct reconciler *reconciler, unsigned int device)
         do {
                 is_disabled = on->is_disabled;
                 if (is_disabled)
-                        (void)gate_off(reconciler->gate, device, true);
-        } while (is_disabled && !on->is_disabled && gate_off(reconciler->gate, device, false) == 0 && on->is_disabled);
+                        (void)gate_channels_set(reconciler->gate, device, true);
+        } while (is_disabled && !on->is_disabled && gate_channels_set(reconciler->gate, device, false) == 0 &&
+                 on->is_disabled);
 }
 
 static void set_slice(struct reconciler *reconciler, unsigned int device)
@@ -53,7 +54,7 @@ static void set_slice(struct reconciler *reconciler, unsigned int device)
         struct control_device *on = &reconciler->control->devices[device];
         nsec slice = reconciler_desired(reconciler, device).slice;
 
-        on->n_slice_failed = gate_slice(reconciler->gate, device, slice);
+        on->n_slice_failed = gate_timeslice_set(reconciler->gate, device, slice);
         on->slice_set = slice;
         reconciler->devices[device].retry_at = on->n_slice_failed ? clock_now() + ROUND : 0;
 }
@@ -73,7 +74,7 @@ static void signs_poll(struct reconciler *reconciler, unsigned int device, nsec 
         struct control_device *on = &reconciler->control->devices[device];
         struct gate_signs signs;
 
-        gate_look(reconciler->gate, device, &signs);
+        gate_signs_read(reconciler->gate, device, &signs);
         on->can_watch = signs.can_watch;
         on->n_pending = signs.n_pending;
         if (signs.has_moved)
@@ -88,7 +89,7 @@ static nsec signs_poll_if_due(struct reconciler *reconciler, unsigned int device
         nsec now = clock_now(), period = is_alone_now ? 0 : (nsec)reconciler->control->devices[device].watch;
         nsec due = reconciler->devices[device].checked_at + period;
 
-        if (gate_look_is_stale(reconciler->gate) || (period > 0 && now >= due)) {
+        if (gate_signs_are_stale(reconciler->gate) || (period > 0 && now >= due)) {
                 signs_poll(reconciler, device, now);
                 due = now + period;
         }

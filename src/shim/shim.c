@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "gate/probe.h"
+#include "gate/state/probe.h"
 #include "shim/mps_server.h"
 #include "shim/settle.h"
 
@@ -225,7 +225,7 @@ static int start_gate(struct shim *shim, struct err *err)
                                         .channel = on_channel,
                                         .desired = on_desired,
                                         .lends = message_lease_is_spatial(&shim->terms) ? on_lends : NULL,
-                                        .books = on_books,
+                                        .usage_changed = on_books,
                                         .node_context = shim };
         int r = gate_new(&options, SHIM_FD_LISTENER, &shim->gate);
 

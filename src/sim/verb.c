@@ -13,7 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "sim/machine.h"
+#include "sim/server/machine.h"
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,23 +1,17 @@
 /*
  * Shares of the device and weights among those who want.
  *
- * A share is promised: it counts as it is. Who was promised none gets an equal part of what is left, and all such
- * together at least a hundredth, so that nobody starves. Promises over the whole are scaled down.
+ * A promised share counts as it is. A tenant without one gets an equal part of the rest (turns_equal_part). Shares that add
+ * up to more than the device are scaled down.
  *
  * The weights of time-sliced tenants divide what always-on tenants leave: by shares, but nobody's is over its cap; what a cap
  * leaves goes to the others. If all are capped, the sum is less than the whole.
  */
 #include "turns/inside.h"
 
-#define PPM_PER_PERMILLE (PPM / TURNS_WHOLE)
-
-enum {
-        LEFT_LEAST = PPM / 100,
-};
-
-static uint32_t promised(const struct turns_tenant *tenant)
+static permille promised(const struct turns_tenant *tenant)
 {
-        return (tenant->share < TURNS_WHOLE ? tenant->share : TURNS_WHOLE) * PPM_PER_PERMILLE;
+        return tenant->share < TURNS_WHOLE ? tenant->share : TURNS_WHOLE;
 }
 
 static uint32_t cap_of(const struct turns_tenant *tenant)
@@ -30,23 +24,31 @@ static uint32_t scale(uint64_t value, uint64_t whole, uint64_t sum)
         return (uint32_t)(value * whole / sum);
 }
 
+uint32_t turns_equal_part(permille promised, size_t n)
+{
+        size_t part = promised < TURNS_WHOLE && n ? (TURNS_WHOLE - promised) * TURNS_PPM / n : 0;
+
+        return part > TURNS_PPM ? (uint32_t)part : TURNS_PPM;
+}
+
 void shares_set(struct turns *turns, const struct turns_view *view)
 {
-        uint64_t sum = 0, left, n_free = 0, whole;
+        permille sum = 0;
+        size_t n_equal = 0;
+        uint64_t whole;
+        uint32_t part;
 
         for (size_t i = 0; i < turns->n; i++) {
                 sum += promised(&view->tenants[i]);
-                n_free += !view->tenants[i].share;
+                n_equal += !view->tenants[i].share;
         }
-        whole = n_free ? PPM - LEFT_LEAST : PPM; /* for promises, at most */
-        left = n_free ? PPM - (sum < whole ? sum : whole) : 0;
+        part = turns_equal_part(sum, n_equal);
+        whole = (uint64_t)sum * TURNS_PPM + n_equal * part;
         for (size_t i = 0; i < turns->n; i++) {
-                uint32_t share = promised(&view->tenants[i]);
+                const struct turns_tenant *tenant = &view->tenants[i];
+                uint32_t share = tenant->share ? promised(tenant) * TURNS_PPM : part;
 
-                if (!share)
-                        turns->entities[i].share = (uint32_t)(left / n_free);
-                else
-                        turns->entities[i].share = sum > whole ? scale(share, whole, sum) : share;
+                turns->entities[i].share = whole > PPM ? scale(share, PPM, whole) : share;
         }
 }
 

@@ -35,7 +35,15 @@ typedef uint32_t permille; /* of a device's time; 1000 is all of it */
 enum {
         TURNS_TENANTS_MAX = 256, /* of one device */
         TURNS_WHOLE = 1000,      /* permille; a cap of this is no cap */
+        TURNS_PPM = 1000,        /* parts per million in a permille */
 };
+
+/*
+ * What each of `n` tenants that were promised no share gets, in parts per million of a device whose promises add up to
+ * `promised`: an equal part of the rest, and at least one permille, so that nobody starves. Together with the promises this
+ * may be more than the device; turns_next then scales all shares down.
+ */
+uint32_t turns_equal_part(permille promised, size_t n);
 
 enum turns_class {
         TURNS_NORMAL,

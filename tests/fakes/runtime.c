@@ -16,7 +16,7 @@
  */
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "gate/filter.h"
+#include "gate/policy/filter.h"
 #include "gpu/backend.h"
 
 #include <errno.h>

@@ -2,9 +2,10 @@
  * The gate's rules, one per line: what a tenant may do. Without arguments it prints them; with the name
  * of a file it compares, as a test.
  */
-#include "gate/decide.h"
+#include "gate/policy/decide.h"
 #include "rm/numbers.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,29 +32,32 @@ static const char *status_name(uint32_t status)
 }
 
 /* A number as in rules.def; of a request its name, and of others the name that messages use. */
-static void print_rule(FILE *out, const char *what, uint32_t number, enum gate_action action, uint32_t status)
+static void print_rule(FILE *out, const char *what, uint32_t number, const char *action, uint32_t status)
 {
+        char text[48], lower[16] = { 0 };
         const char *name = NULL;
-        char text[48];
 
         (void)snprintf(text, sizeof(text), "0x%08x", number);
+        for (size_t i = 0; action[i]; i++)
+                lower[i] = (char)tolower((unsigned char)action[i]);
         if (!strcmp(what, "REQUEST"))
                 (void)snprintf(text, sizeof(text), "%s", rm_kind_name((enum rm_kind)number));
         else if (!strcmp(what, "CONTROL"))
                 name = rm_control_name(number);
         else if (!strcmp(what, "CLASS") || !strcmp(what, "OLD"))
                 name = rm_class_name(number);
-        fprintf(out, "%-8s %-30s %-9s %-*s%s\n", what, text, gate_action_name(action), name ? 25 : 0,
-                status_name(status), name ? name : "");
+        fprintf(out, "%-8s %-30s %-9s %-*s%s\n", what, text, lower, name ? 25 : 0, status_name(status),
+                name ? name : "");
 }
 
 static void print(FILE *out)
 {
-        fprintf(out, "What the gate does with each call (src/gate/rules.def); what is not here is refused. Written by\n"
+        fprintf(out, "What the gate does with each call (src/gate/policy/rules.def); what is not here is refused. "
+                     "Written by\n"
                      "        BUILD/tests/golden/rules > tests/golden/rules.txt\n"
                      "A line that changes here changes what a tenant may do: say why in the commit.\n\n");
-#define RULE(what, number, action, status, because) print_rule(out, #what, number, GATE_##action, status);
-#include "gate/rules.def"
+#define RULE(what, number, action, status, because) print_rule(out, #what, number, #action, status);
+#include "gate/policy/rules.def"
 #undef RULE
 }
 

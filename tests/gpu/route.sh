@@ -21,7 +21,7 @@ if [ ! -e /sys/module/nvidia/version ] && [ -z "${SUBLET_SIM:-}" ]; then
         # shellcheck disable=SC2086  # options
         STAND_IN=1 exec "$sublet" sim ${SIM_OPTIONS:-} -- "$0" "$@"
 fi
-module=$(realpath "${MODULE:-$build/src/route/nginx/ngx_http_sublet_module.so}") || exit 1
+module=$(realpath "${MODULE:-$build/bench/route/ngx_http_sublet_module.so}") || exit 1
 replay=$(realpath "${REPLAY:-$build/tests/fakes/replay}") || exit 1
 nginx=${NGINX:-nginx}
 export -n NGINX # a name that nginx takes for sockets handed down

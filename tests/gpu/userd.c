@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "gate/gate.h"
-#include "gate/probe.h"
+#include "gate/state/probe.h"
 #include "gpu/client.h"
 #include "rm/numbers.h"
 

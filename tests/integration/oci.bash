@@ -80,8 +80,8 @@ is_not_let_near_a_device_under_another_profile() {
         wait_for eval '"$sublet" events | grep -q "LEASE_REFUSED.*not one for driver"'
 }
 
-# Being stopped, or any signal, takes a caller out of a driver call; the kernel makes it again (gate/again.h). It may lose an answer
-# that comes in the same moment (docs/containers.md), and the program fails for that: one of three may. Without gate/again.c, all do.
+# Being stopped, or any signal, takes a caller out of a driver call; the kernel makes it again (gate/state/restart_cache.h). It may lose an answer
+# that comes in the same moment (docs/containers.md), and the program fails for that: one of three may. Without gate/state/restart_cache.c, all do.
 does_not_mind_being_stopped() {
         local try fine=0
         # shellcheck disable=SC2016 # for the inner shell

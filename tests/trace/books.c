@@ -3,6 +3,7 @@
 #include "books.h"
 
 #include "base/cleanup.h"
+#include "lease/sound.h"
 #include "rm/numbers.h"
 
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "trace.h"
 
-#include "gate/decide.h"
+#include "gate/policy/decide.h"
 #include "lease/lease.h"
 #include "lease/ledger.h"
 

@@ -15,6 +15,7 @@
 #include "naive.h"
 
 #include "base/cleanup.h"
+#include "lease/sound.h"
 #include "rm/numbers.h"
 
 #include <dirent.h>

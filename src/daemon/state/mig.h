@@ -3,7 +3,7 @@
  *
  *      G1  a GPU instance has one tenant: its compute instances share its memory;
  *      G2  the lease names the instance (store, shim's hello), so a new daemon knows that it is taken;
- *      G3  the gate lets the tenant subscribe to that one and no other (gate/instance.c).
+ *      G3  the gate lets the tenant subscribe to that one and no other (gate/policy/instance.c).
  *
  * An instance has multiprocessors of its own: such tenants take no turns, and the scheduler leaves them alone.
  */

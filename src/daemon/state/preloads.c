@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "gate/filter.h"
+#include "gate/policy/filter.h"
 #include "gate/gate.h"
 #include "preload/usage_segment.h"
 #include "wire/lease_directory.h"

@@ -289,25 +289,24 @@ struct tenant *tenants_find_shim(const struct tenants *tenants, pid_t shim)
         return t;
 }
 
-/* An equal part of what nobody was promised, on the device where that is least. Never nothing: who was
- * promised nothing still gets what others do not want. */
-static permille part_of(const struct tenants *tenants, const struct tenant *tenant)
+/* What a tenant without a share gets, by the device where that is least. */
+static permille equal_part(const struct tenants *tenants, const struct tenant *tenant)
 {
-        permille least = TURNS_WHOLE;
+        uint32_t least = TURNS_WHOLE * TURNS_PPM;
 
         for (unsigned int i = 0; i < tenants->n_devices; i++) {
-                permille promised = tenants_promised(tenants, i, NULL), part;
-                unsigned int n = 0;
+                uint32_t part;
+                size_t n = 0;
 
                 if (!tenant_has(tenant, i))
                         continue;
                 for (const struct tenant *t = tenants->first; t; t = t->next)
                         n += tenant_has(t, i) && !t->lease.share;
-                part = promised < TURNS_WHOLE ? (TURNS_WHOLE - promised) / n : 0;
+                part = turns_equal_part(tenants_promised(tenants, i, NULL), n);
                 if (part < least)
                         least = part;
         }
-        return least ? least : 1;
+        return least / TURNS_PPM;
 }
 
 bool tenants_divide(struct tenants *tenants)
@@ -315,7 +314,7 @@ bool tenants_divide(struct tenants *tenants)
         bool has_changed = false;
 
         for (struct tenant *t = tenants->first; t; t = t->next) {
-                permille share = t->lease.share ? t->lease.share : part_of(tenants, t);
+                permille share = t->lease.share ? t->lease.share : equal_part(tenants, t);
 
                 has_changed |= share != t->share;
                 t->share = share;

@@ -10,18 +10,13 @@
 #include <errno.h>
 #include <string.h>
 
-static uint64_t hash_sized(const char *text, size_t size)
+static uint64_t hash(const char *text)
 {
         uint64_t h = 14695981039346656037u; /* FNV-1a */
 
-        for (size_t i = 0; i < size; i++)
-                h = (h ^ (unsigned char)text[i]) * 1099511628211u;
+        for (; *text; text++)
+                h = (h ^ (unsigned char)*text) * 1099511628211u;
         return h;
-}
-
-static uint64_t hash(const char *text)
-{
-        return hash_sized(text, strlen(text));
 }
 
 /* ---- counting ---------------------------------------------------------------------------------- */
@@ -81,18 +76,13 @@ static void node_recount(struct cluster_node *node)
 
 /* ---- nodes ------------------------------------------------------------------------------------- */
 
-static struct cluster_node *find_sized(const struct cluster *cluster, const char *name, size_t size)
-{
-        struct cluster_node *node = map_get(&cluster->nodes, hash_sized(name, size));
-
-        while (node && (strncmp(node->name, name, size) != 0 || node->name[size]))
-                node = node->next;
-        return node;
-}
-
 static struct cluster_node *node_find(const struct cluster *cluster, const char *name)
 {
-        return find_sized(cluster, name, strlen(name));
+        struct cluster_node *node = map_get(&cluster->nodes, hash(name));
+
+        while (node && strcmp(node->name, name) != 0)
+                node = node->next;
+        return node;
 }
 
 static struct cluster_node *node_find_or_add(struct cluster *cluster, const char *name)
@@ -176,14 +166,9 @@ void cluster_drop_node(struct cluster *cluster, const char *name)
                 node_lose(cluster, node);
 }
 
-const struct cluster_node *cluster_node(const struct cluster *cluster, const char *name)
+struct cluster_node *cluster_node(const struct cluster *cluster, const char *name)
 {
-        return cluster_node_sized(cluster, name, strlen(name));
-}
-
-struct cluster_node *cluster_node_sized(const struct cluster *cluster, const char *name, size_t size)
-{
-        struct cluster_node *node = find_sized(cluster, name, size);
+        struct cluster_node *node = node_find(cluster, name);
 
         return node && node->is_known ? node : NULL;
 }

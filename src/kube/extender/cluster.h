@@ -78,9 +78,8 @@ void cluster_drop_pod(struct cluster *cluster, const char *uid);
 void cluster_list_begin(struct cluster *cluster, bool is_pods);
 void cluster_list_end(struct cluster *cluster, bool is_pods);
 
-const struct cluster_node *cluster_node(const struct cluster *cluster, const char *name);
-struct cluster_node *cluster_node_sized(const struct cluster *cluster, const char *name,
-                                        size_t size); /* for its memo */
+/* A node that the API server has shown, or NULL. Callers change nothing but its memo. */
+struct cluster_node *cluster_node(const struct cluster *cluster, const char *name);
 const struct cluster_pod *cluster_pod(const struct cluster *cluster, const char *uid);
 
 /* A decision, counted at once. 0; -EBUSY: the pod is counted somewhere already; -ENOENT: no such pod or node. */

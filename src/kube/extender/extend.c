@@ -157,11 +157,6 @@ static struct cluster_memo node_memo(const struct extend *extend, const struct o
 
 /* ---- filter, prioritize ------------------------------------------------------------------------ */
 
-static struct cluster_node *node_of(const struct extend *extend, const struct node_name *name)
-{
-        return cluster_node_sized(&extend->cluster, name->text, name->size);
-}
-
 static const char no_pod[] =
         "{\"Nodes\":null,\"NodeNames\":[],\"FailedNodes\":{},\"Error\":\"the request has no Pod\"}";
 
@@ -170,10 +165,10 @@ struct verdict {
         struct writer passed, items, failed, final;
 };
 
-static void append_failed(struct writer *to, const struct node_name *name, const char *why)
+static void append_failed(struct writer *to, const char *name, const char *why)
 {
         writer_say(to, to->size ? "," : "{");
-        writer_string(to, name->text, name->size);
+        writer_string(to, name);
         writer_say(to, ":\"");
         writer_say(to, why);
         writer_say(to, "\"");
@@ -184,10 +179,10 @@ static void append_passed(const struct extender_args *args, size_t i, struct ver
         _cleanup_(freep) char *item = NULL;
 
         writer_say(&to->passed, to->passed.size ? "," : "[");
-        writer_string(&to->passed, args->names[i].text, args->names[i].size);
-        if (!args->items)
+        writer_string(&to->passed, extender_args_name(args, i));
+        if (!args->has_whole_nodes)
                 return;
-        item = json_dumps(json_array_get(args->items, i), JSON_COMPACT);
+        item = json_dumps(json_array_get(args->nodes, i), JSON_COMPACT);
         writer_say(&to->items, to->items.size ? "," : "{\"items\":[");
         writer_say(&to->items, item ? item : "null");
         to->items.is_broken |= !item;
@@ -196,12 +191,12 @@ static void append_passed(const struct extender_args *args, size_t i, struct ver
 /* What is final is in both maps: older schedulers read only one, newer ones let the other win. */
 static void filter_node(const struct extend *extend, const struct extender_args *args, size_t i, struct verdict *to)
 {
-        const struct node_name *name = &args->names[i];
-        struct cluster_node *node = name->text ? node_of(extend, name) : NULL;
+        const char *name = extender_args_name(args, i);
+        struct cluster_node *node = name ? cluster_node(&extend->cluster, name) : NULL;
         const struct cluster_memo memo = node_memo(extend, &args->pod, node);
         char why[EXTEND_WHY];
 
-        if (!name->text)
+        if (!name)
                 return;
         if (memo.outcome == PLACEMENT_OK) {
                 append_passed(args, i, to);
@@ -241,9 +236,9 @@ char *extend_filter(struct extend *extend, const struct extender_args *args, siz
                 return strdup(no_pod);
         }
         begin_shape(extend, &args->pod);
-        for (size_t i = 0; i < args->n_names; i++)
+        for (size_t i = 0; i < json_array_size(args->nodes); i++)
                 filter_node(extend, args, i, &verdict);
-        text = verdict_take(&verdict, args->items != NULL, ret_size);
+        text = verdict_take(&verdict, args->has_whole_nodes, ret_size);
         writer_done(&verdict.passed);
         writer_done(&verdict.items);
         writer_done(&verdict.failed);
@@ -259,15 +254,15 @@ char *extend_prioritize(struct extend *extend, const struct extender_args *args,
         if (args->has_pod)
                 begin_shape(extend, &args->pod);
         writer_say(&to, "[");
-        for (size_t i = 0; args->has_pod && i < args->n_names; i++) {
-                const struct node_name *name = &args->names[i];
+        for (size_t i = 0; args->has_pod && i < json_array_size(args->nodes); i++) {
+                const char *name = extender_args_name(args, i);
 
-                if (!name->text)
+                if (!name)
                         continue;
                 writer_say(&to, is_first ? "{\"Host\":" : ",{\"Host\":");
-                writer_string(&to, name->text, name->size);
+                writer_string(&to, name);
                 writer_say(&to, ",\"Score\":");
-                writer_number(&to, node_memo(extend, &args->pod, node_of(extend, name)).score);
+                writer_number(&to, node_memo(extend, &args->pod, cluster_node(&extend->cluster, name)).score);
                 writer_say(&to, "}");
                 is_first = false;
         }

@@ -167,12 +167,11 @@ static char *preempt(struct extend *extend, const struct extender_args *args, si
 static const struct {
         const char *path;
         enum stats_verb verb;
-        int (*read)(const char *body, size_t size, bytes unit, struct extender_args *ret);
         char *(*answer)(struct extend *extend, const struct extender_args *args, size_t *ret_size);
 } routes[] = {
-        { "/filter", STATS_FILTER, extender_args_read, extend_filter },
-        { "/prioritize", STATS_PRIORITIZE, extender_args_read, extend_prioritize },
-        { "/preempt", STATS_PREEMPT, extender_args_read_whole, preempt },
+        { "/filter", STATS_FILTER, extend_filter },
+        { "/prioritize", STATS_PRIORITIZE, extend_prioritize },
+        { "/preempt", STATS_PREEMPT, preempt },
 };
 
 static void answer_scheduler(struct extender *e, const struct server_call *call, size_t which,
@@ -180,7 +179,7 @@ static void answer_scheduler(struct extender *e, const struct server_call *call,
 {
         _cleanup_(extender_args_done) struct extender_args args = { 0 };
         nsec began = clock_now();
-        int r = routes[which].read(call->body, call->size, e->extend.cluster.unit, &args);
+        int r = extender_args_read(call->body, call->size, e->extend.cluster.unit, &args);
 
         if (r == 0 && is_ready(e)) {
                 LOCKED(&e->lock);

@@ -1,11 +1,9 @@
 /*
- * What the scheduler sends with a question: ExtenderArgs of k8s.io/kube-scheduler/extender/v1, a pod and either the names
- * of nodes or the nodes whole; or, for preempt, ExtenderPreemptionArgs.
+ * The scheduler's request: ExtenderArgs of k8s.io/kube-scheduler/extender/v1, a pod and either node names (nodeCacheCapable)
+ * or whole nodes; for preempt, ExtenderPreemptionArgs.
  *
- *      _cleanup_(extender_args_done) struct question question = { 0 };
- *      r = extender_args_read(body, size, unit, &question);
- *
- *  Q1  A body is read the same whether it took the short way or the long one.
+ *      _cleanup_(extender_args_done) struct extender_args args = { 0 };
+ *      r = extender_args_read(body, size, unit, &args);
  *
  * Threads: any; nothing is shared.
  */
@@ -13,22 +11,17 @@
 
 #include "kube/extender/object.h"
 
-struct node_name {
-        const char *text; /* UTF-8, `size` bytes without a NUL; borrowed of the body, or of `args` */
-        size_t size;
-};
-
 struct extender_args {
+        json_t *root; /* the whole request; owned */
         bool has_pod;
         struct object_pod pod;
-        struct node_name *names; /* of the nodes asked about */
-        size_t n_names;
-        const json_t *items; /* the same nodes whole, where they came so; of `args` */
-        json_t *args;        /* all of it, if it took the long way */
+        const json_t *nodes; /* array of names, or of whole nodes; NULL: none; part of `root` */
+        bool has_whole_nodes;
 };
 
-/* body: outlives the question; ends with a NUL that is not counted. 0; -EINVAL: it is not a JSON object; -ENOMEM. */
+/* unit: bytes of one NAME_MEMORY. 0; -EINVAL: not a JSON object. */
 int extender_args_read(const char *body, size_t size, bytes unit, struct extender_args *ret);
-int extender_args_read_whole(const char *body, size_t size, bytes unit,
-                             struct extender_args *ret); /* always the long way: preempt */
 void extender_args_done(struct extender_args *args);
+
+/* Name of the i-th of `nodes`, borrowed; NULL: that entry has none. */
+const char *extender_args_name(const struct extender_args *args, size_t i);

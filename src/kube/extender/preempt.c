@@ -108,12 +108,12 @@ static json_t *victims_json(const struct victims *victims, const json_t *given)
 
 json_t *extend_preempt(const struct extend *extend, const struct extender_args *args)
 {
-        json_t *given = json_object_get(args->args, "NodeNameToMetaVictims"), *kept = json_object(), *one;
+        json_t *given = json_object_get(args->root, "NodeNameToMetaVictims"), *kept = json_object(), *one;
         const struct object_pod *pod = &args->pod;
         const char *name;
 
         if (!json_object_size(given))
-                given = json_object_get(args->args, "NodeNameToVictims");
+                given = json_object_get(args->root, "NodeNameToVictims");
         if (!args->has_pod)
                 return json_pack("{s:o}", "NodeNameToMetaVictims", kept);
         json_object_foreach(given, name, one)

@@ -55,9 +55,9 @@ static void put_odd(struct writer *writer, unsigned char c)
         writer_put(writer, text, (size_t)n);
 }
 
-void writer_string(struct writer *writer, const char *text, size_t size)
+void writer_string(struct writer *writer, const char *text)
 {
-        size_t from = 0;
+        size_t from = 0, size = strlen(text);
 
         writer_put(writer, "\"", 1);
         for (size_t i = 0; i < size; i++) {

@@ -36,8 +36,8 @@ static inline void writer_say(struct writer *writer, const char *text)
 }
 
 void writer_number(struct writer *writer, uint64_t number);
-void writer_string(struct writer *writer, const char *text, size_t size); /* quoted; text is UTF-8 */
-void writer_add(struct writer *writer, const struct writer *other);       /* all that the other has */
+void writer_string(struct writer *writer, const char *text);        /* UTF-8; quoted and escaped */
+void writer_add(struct writer *writer, const struct writer *other); /* appends the whole of `other` */
 
 /* The text, the caller's, and its size; the writer is empty. NULL: no memory. */
 char *writer_take(struct writer *writer, size_t *ret_size);

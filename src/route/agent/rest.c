@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 
 enum {
-        LOOK_MSEC = 20,    /* while something wakes */
-        ASK_MSEC = 1000,   /* whether the engine was put to sleep by somebody else */
-        AGAIN_SECONDS = 5, /* after a wake-up that failed */
-        PATIENCE = 10,     /* times wake_time, and at least a minute */
+        LOOK_MSEC = 20,      /* while something wakes */
+        ASK_MSEC = 1000,     /* whether the engine was put to sleep by somebody else */
+        RESTART_SECONDS = 5, /* after a wake-up that failed */
+        PATIENCE = 10,       /* times wake_time, and at least a minute */
 };
 
 static const nsec LIMIT = 60 * NSEC_PER_SEC;
@@ -64,7 +64,7 @@ static void wake_failed(struct fleet_replica *replica, const char *why)
 
         agent_say(agent, "replica %s: could not be woken: %s", replica->name, why);
         replica->sleep = replica->is.wake.kind == WAKE_ENGINE ? FLEET_ASLEEP : FLEET_AWAKE;
-        replica->wake_again = agent->now + AGAIN_SECONDS * NSEC_PER_SEC;
+        replica->wake_again = agent->now + RESTART_SECONDS * NSEC_PER_SEC;
 }
 
 static void on_woken(void *context, const struct fetch_answer *answer)

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "sim/cuda/start.h"
+#include "sim/cuda/driver/start.h"
 #include "sublet/sim/cuda.h"
 
 #include <pthread.h>

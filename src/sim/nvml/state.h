@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "sim/cuda/nv.h"
+#include "sim/cuda/driver/nv.h"
 #include "sublet/sim/nvml.h"
 
 #include <stdbool.h>

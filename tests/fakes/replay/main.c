@@ -12,7 +12,7 @@
 #include "replay/client.h"
 
 #include "base/cleanup.h"
-#include "route/sim/load.h"
+#include "simulator/load.h"
 
 #include <errno.h>
 #include <getopt.h>

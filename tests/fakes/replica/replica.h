@@ -2,7 +2,7 @@
 #pragma once
 
 #include "replica/http.h"
-#include "route/sim/engine.h"
+#include "simulator/engine.h"
 
 #include <jansson.h>
 

@@ -7,8 +7,8 @@
  * Nothing is read beside block or parameters. Video memory is charged or refused, whatever surrounds
  * the class; and no charge is smaller than what the call asks for.
  */
-#include "gate/decide.h"
-#include "gate/views.h"
+#include "gate/policy/decide.h"
+#include "gate/policy/views.h"
 #include "rm/numbers.h"
 
 #include <stdlib.h>
@@ -80,7 +80,7 @@ static void check(const struct rm_call *call, const struct gate_verdict *verdict
         const uint32_t *offsets;
         size_t n;
 
-        require(verdict->action != GATE_LOOK && verdict->because);
+        require(verdict->action != GATE_LOOKUP && verdict->because);
         require((verdict->action == GATE_UNWRAP) == (call->kind == RM_XFER));
         require(verdict->action != GATE_DENY || verdict->status || verdict->error < 0);
         require(verdict->action == GATE_DENY || (!verdict->error && !verdict->is_unknown));

@@ -5,7 +5,7 @@
  *
  * Nothing is touched beside the reply, and no card, process or size but the tenant's is in it afterwards.
  */
-#include "gate/views.h"
+#include "gate/policy/views.h"
 
 #include "rm/layout.h"
 

@@ -27,16 +27,6 @@ static void feed(struct cluster *cluster, const json_t *object)
                 require(cluster_put_pod(cluster, &pod) == 0);
 }
 
-/* Q1: the short way through a body sees what the long one sees. */
-static void require_same(const struct extender_args *a, const struct extender_args *b)
-{
-        require(a->has_pod == b->has_pod && a->n_names == b->n_names && !a->items == !b->items);
-        require(!a->has_pod || !memcmp(&a->pod, &b->pod, sizeof(a->pod)));
-        for (size_t i = 0; i < a->n_names; i++)
-                require(a->names[i].size == b->names[i].size &&
-                        (!a->names[i].size || !memcmp(a->names[i].text, b->names[i].text, a->names[i].size)));
-}
-
 static json_t *read_answer(char *text, size_t size)
 {
         json_t *json = json_loadb(text, size, 0, NULL);
@@ -88,21 +78,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         size_t n_body = end ? size - first - 1 : 0;
         char *body = strndup(end ? (const char *)end + 1 : "", n_body); /* ends with a NUL, as the server's */
         struct extend extend = { .cluster.unit = GIB, .policy = (enum placement_policy)(size % 3) };
-        struct extender_args args = { 0 }, whole = { 0 };
-        int r;
+        struct extender_args args = { 0 };
 
         json_array_foreach(events, i, one) feed(&extend.cluster, one);
-        if (strlen(body) == n_body) {
-                r = extender_args_read(body, n_body, GIB, &args);
-                require(r == extender_args_read_whole(body, n_body, GIB, &whole));
-                if (r == 0) {
-                        require_same(&args, &whole);
-                        ask(&extend, &args);
-                        ask(&extend, &whole);
-                }
-        }
+        if (strlen(body) == n_body && extender_args_read(body, n_body, GIB, &args) == 0)
+                ask(&extend, &args);
         extender_args_done(&args);
-        extender_args_done(&whole);
         free(body);
         json_decref(events);
         cluster_done(&extend.cluster);

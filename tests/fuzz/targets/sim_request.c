@@ -6,7 +6,7 @@
  * to one machine with two cards. Afterwards every file is closed, and then nothing may be held: a
  * byte of a heap, a client, or (by the sanitizer) a byte of memory.
  */
-#include "sim/machine.h"
+#include "sim/server/machine.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

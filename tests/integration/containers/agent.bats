@@ -303,7 +303,7 @@ except OSError: pass' "$door"
 }
 
 # The kernel itself may lose an answer that it has taken, when a signal comes in those nanoseconds (docs/containers.md): one of
-# the four may fail for that. Without gate/again.c, all do.
+# the four may fail for that. Without gate/state/restart_cache.c, all do.
 @test "signals that interrupt calls, under a filter as runc 1.1 installs it, break nothing and count nothing twice" {
         daemon_start
         b=$(bundle b '{"annotations":{"sublet.dev/mem":"1G"}}')

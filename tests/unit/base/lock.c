@@ -14,7 +14,7 @@
 #define IS_DEBUG true
 #endif
 
-static struct lock orders[] = { LOCK_INIT(LOCK_ORDER), LOCK_INIT(LOCK_ORDER) };
+static struct lock orders[] = { LOCK_INIT(LOCK_CLIENT), LOCK_INIT(LOCK_CLIENT) };
 static struct lock ledger = LOCK_INIT(LOCK_LEDGER), events = LOCK_INIT(LOCK_EVENTS);
 
 static void locks_are_taken_downward(void **state)
@@ -166,7 +166,7 @@ static void take_a_second_below_another(void)
 
 static void take_a_third(void)
 {
-        struct lock order3 = LOCK_INIT(LOCK_ORDER);
+        struct lock order3 = LOCK_INIT(LOCK_CLIENT);
 
         lock_take(&orders[0]);
         lock_take_second(&orders[1]);

@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/text.h"
-#include "gate/gate.h"
+#include "gate/state/driver.h"
 #include "rm/numbers.h"
 
 #include <errno.h>

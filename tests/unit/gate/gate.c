@@ -3,10 +3,11 @@
  * driver of our own (fake.h) behind it. What the tenant does is a function that runs in the child; it
  * says what went wrong by its exit status, a line number.
  */
+#include "gate/gate.h"
 #include "gate/fake.h"
 
 #include "base/clock.h"
-#include "gate/filter.h"
+#include "gate/policy/filter.h"
 
 #include <sys/ioctl.h>
 #include <sys/prctl.h>

@@ -5,6 +5,7 @@
 
 #include "base/cleanup.h"
 #include "lease/ledger.h"
+#include "lease/sound.h"
 
 #include <stdlib.h>
 

@@ -274,92 +274,6 @@ static void what_holds_no_memory_can_be_dupped(void **state)
         assert_int_equal(ledger_totals(books->ledger).n_memories, 0);
 }
 
-static void a_correction_changes_the_charge_for_all_holders(void **state)
-{
-        struct books *books = *state;
-
-        put(books, C, C, 1, 10);
-        assert_int_equal(dup_of(books, D, 1, C, 1), LEDGER_OK);
-        assert_int_equal(ledger_correct(books->ledger, D, 1, 64), LEDGER_OK);
-        assert_int_equal(ledger_charge_of(books->ledger, C, 1), 64);
-        assert_int_equal(ledger_correct(books->ledger, C, 1, GIB + 1), LEDGER_E_FULL);
-        assert_int_equal(held(books), 64);
-        assert_int_equal(ledger_correct(books->ledger, C, 1, 0), LEDGER_OK);
-        assert_int_equal(held(books), 0);
-}
-
-static void a_correction_wants_memory(void **state)
-{
-        struct books *books = *state;
-
-        put(books, C, C, 1, 0);
-        assert_int_equal(ledger_correct(books->ledger, C, 1, 1), LEDGER_E_NO_OBJECT);
-        assert_int_equal(ledger_correct(books->ledger, C, 2, 1), LEDGER_E_NO_OBJECT);
-        assert_int_not_equal(LEDGER_E_NO_OBJECT, LEDGER_E_FULL);
-}
-
-static int depend(struct books *books, uint32_t handle, uint32_t on)
-{
-        return ledger_depend(books->ledger, room(books), C, handle, on);
-}
-
-static void a_dependant_goes_with_what_it_depends_on(void **state)
-{
-        struct books *books = *state;
-
-        put(books, C, C, 1, 0);
-        put(books, C, C, 2, 0);
-        put(books, C, 2, 3, 10);
-        put(books, C, C, 4, 20);
-        assert_int_equal(depend(books, 2, 1), LEDGER_OK);
-        assert_int_equal(depend(books, 4, 3), LEDGER_OK);
-        assert_int_equal(held(books), 30);
-        ledger_free(books->ledger, C, 1);
-        assert_int_equal(held(books), 0);
-        assert_int_equal(ledger_totals(books->ledger).n_objects, 0);
-}
-
-static void what_is_depended_on_stays_when_the_dependant_goes(void **state)
-{
-        struct books *books = *state;
-
-        put(books, C, C, 1, 10);
-        put(books, C, C, 2, 20);
-        assert_int_equal(depend(books, 2, 1), LEDGER_OK);
-        assert_int_equal(depend(books, 2, 1), LEDGER_OK);
-        ledger_free(books->ledger, C, 2);
-        assert_int_equal(held(books), 10);
-        put(books, C, C, 2, 20);
-        ledger_free(books->ledger, C, 1);
-        assert_int_equal(held(books), 20);
-}
-
-static void a_circle_of_dependencies_ends(void **state)
-{
-        struct books *books = *state;
-
-        for (uint32_t i = 1; i <= 5; i++)
-                put(books, C, i - 1, i, 10);
-        for (uint32_t i = 1; i <= 5; i++) {
-                assert_int_equal(depend(books, i, i % 5 + 1), LEDGER_OK);
-                assert_int_equal(depend(books, i, i), LEDGER_OK);
-        }
-        assert_int_equal(held(books), 50);
-        ledger_free(books->ledger, C, 3);
-        assert_int_equal(held(books), 0);
-}
-
-static void a_dependency_on_the_unknown_is_none(void **state)
-{
-        struct books *books = *state;
-
-        put(books, C, C, 1, 10);
-        assert_int_equal(depend(books, 1, 2), LEDGER_E_NO_OBJECT);
-        assert_int_equal(depend(books, 2, 1), LEDGER_E_NO_OBJECT);
-        assert_int_equal(depend(books, 1, C), LEDGER_E_NO_OBJECT);
-        assert_int_equal(held(books), 10);
-}
-
 static void classes_are_counted(void **state)
 {
         struct books *books = *state;
@@ -400,30 +314,14 @@ static void a_million_deep_chain_of_parents_is_freed(void **state)
         assert_int_equal(held(books), 1);
 }
 
-static void a_million_deep_chain_of_dependencies_is_freed(void **state)
-{
-        struct books *books = *state;
-
-        put(books, C, C, 0, 1);
-        for (uint32_t i = 1; i <= 1000000; i++) {
-                put(books, C, C, i, 1);
-                assert_int_equal(depend(books, i, i - 1), LEDGER_OK);
-        }
-        ledger_free(books->ledger, C, 0);
-        assert_int_equal(held(books), 0);
-}
-
 /* Not timed: at O(n^2) it would be noticed. */
 static void a_device_with_half_a_million_children_is_freed(void **state)
 {
         struct books *books = *state;
 
         put(books, C, C, 1, 0);
-        for (uint32_t i = 2; i <= 500000; i++) {
+        for (uint32_t i = 2; i <= 500000; i++)
                 put(books, C, 1, i, 1);
-                if (i % 2)
-                        assert_int_equal(depend(books, i, 1), LEDGER_OK);
-        }
         ledger_free(books->ledger, C, 1);
         assert_int_equal(held(books), 0);
         for (uint32_t i = 0; i < 1000000; i++) {
@@ -455,16 +353,9 @@ int main(void)
                 books_test(a_dup_of_an_unknown_object_is_refused_and_changes_nothing),
                 books_test(a_dup_onto_itself_keeps_the_memory),
                 books_test(what_holds_no_memory_can_be_dupped),
-                books_test(a_correction_changes_the_charge_for_all_holders),
-                books_test(a_correction_wants_memory),
-                books_test(a_dependant_goes_with_what_it_depends_on),
-                books_test(what_is_depended_on_stays_when_the_dependant_goes),
-                books_test(a_circle_of_dependencies_ends),
-                books_test(a_dependency_on_the_unknown_is_none),
                 books_test(classes_are_counted),
                 books_test(devices_are_told_apart),
                 books_test(a_million_deep_chain_of_parents_is_freed),
-                books_test(a_million_deep_chain_of_dependencies_is_freed),
                 books_test(a_device_with_half_a_million_children_is_freed),
         };
 

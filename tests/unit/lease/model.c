@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "lease/naive.h"
+#include "lease/sound.h"
 
 #include <stdio.h>
 
@@ -177,44 +178,6 @@ static void dup_object(struct model *model)
                "what a dup answers");
 }
 
-static void depend(struct model *model)
-{
-        uint32_t client = below(model, N_CLIENTS);
-        uint32_t handle = below(model, N_HANDLES), on = below(model, N_HANDLES);
-
-        if (model->naive.n_dependencies >= N_MANY / 2)
-                return;
-        expect(model,
-               ledger_depend(model->ledger, room(model), client, handle, on) ==
-                       naive_depend(&model->naive, client, handle, on),
-               "what a dependency answers");
-}
-
-static int naive_correct(struct model *model, uint32_t client, uint32_t handle, bytes size)
-{
-        const struct naive_object *object = naive_find(&model->naive, client, handle);
-        struct naive_memory *memory;
-        bytes used;
-
-        if (!object || object->memory == NONE)
-                return LEDGER_E_NO_OBJECT;
-        memory = &model->naive.memories[object->memory];
-        used = naive_held(&model->naive, memory->quota, NONE) + in_flight(model, memory->quota);
-        if (size > memory->size && used - memory->size + size > model->quotas[memory->quota].size)
-                return LEDGER_E_FULL;
-        memory->size = size;
-        return LEDGER_OK;
-}
-
-static void correct(struct model *model)
-{
-        uint32_t client = below(model, N_CLIENTS), handle = below(model, N_HANDLES);
-        bytes size = below(model, 400);
-        int r = naive_correct(model, client, handle, size);
-
-        expect(model, ledger_correct(model->ledger, client, handle, size) == r, "what a correction answers");
-}
-
 static void map(struct model *model)
 {
         uint64_t space = below(model, N_SPACES), base = any_base(model), length = any_length(model);
@@ -356,8 +319,6 @@ static const struct {
         { "client gone", client_gone, 2 },
         { "free", free_object, 10 },
         { "dup", dup_object, 8 },
-        { "depend", depend, 3 },
-        { "correct", correct, 6 },
         { "map", map, 8 },
         { "unmap", unmap, 6 },
         { "space gone", space_gone, 2 },
@@ -543,7 +504,7 @@ static void run(uint64_t seed)
                 if (model.in_flight[i].entry)
                         charge_drop(&model.in_flight[i].charge);
         }
-        ledger_unrefp(&model.ledger);
+        (void)ledger_unref(model.ledger);
         for (size_t i = 0; i < N_QUOTAS; i++)
                 assert_int_equal(model.quotas[i].used, 0);
 }

@@ -52,17 +52,12 @@ struct naive_hold {
         bool is_pool;   /* of a range */
 };
 
-struct naive_dependency {
-        uint32_t client, handle, on;
-};
-
 struct naive {
         int owners[N_CLIENTS]; /* NONE: no such client */
         struct naive_object objects[N_MANY];
         struct naive_memory memories[N_MANY];
         struct naive_hold holds[N_MANY];
-        struct naive_dependency dependencies[N_MANY];
-        size_t n_objects, n_holds, n_dependencies;
+        size_t n_objects, n_holds;
 };
 
 /* Removes item i, and keeps the order. */
@@ -144,9 +139,6 @@ static inline void naive_object_gone(struct naive *naive, uint32_t client, uint3
         if (!object)
                 return;
         NAIVE_REMOVE(naive->objects, naive->n_objects, (size_t)(object - naive->objects));
-        for (size_t i = naive->n_dependencies; i-- > 0;)
-                if (naive->dependencies[i].client == client && naive->dependencies[i].handle == handle)
-                        NAIVE_REMOVE(naive->dependencies, naive->n_dependencies, i);
         while (naive_free_one_that_goes_with(naive, client, handle))
                 ;
 }
@@ -158,15 +150,6 @@ static inline bool naive_free_one_that_goes_with(struct naive *naive, uint32_t c
 
                 if (object->client == client && object->parent == handle && !object->hangs_on_client) {
                         naive_object_gone(naive, client, object->handle);
-                        return true;
-                }
-        }
-        for (size_t i = 0; i < naive->n_dependencies; i++) {
-                struct naive_dependency dependency = naive->dependencies[i];
-
-                if (dependency.client == client && dependency.on == handle) {
-                        NAIVE_REMOVE(naive->dependencies, naive->n_dependencies, i);
-                        naive_object_gone(naive, client, dependency.handle);
                         return true;
                 }
         }
@@ -240,15 +223,6 @@ static inline int naive_dup(struct naive *naive, const struct ledger_object *to,
         if (!source)
                 return LEDGER_E_NO_OBJECT;
         naive_object_put(naive, to, source->memory);
-        return LEDGER_OK;
-}
-
-static inline int naive_depend(struct naive *naive, uint32_t client, uint32_t handle, uint32_t on)
-{
-        if (!naive_find(naive, client, handle) || !naive_find(naive, client, on))
-                return LEDGER_E_NO_OBJECT;
-        if (handle != on)
-                naive->dependencies[naive->n_dependencies++] = (struct naive_dependency){ client, handle, on };
         return LEDGER_OK;
 }
 

@@ -176,39 +176,6 @@ static void an_empty_charge_cannot_grow(void **state)
         assert_null(charge.quota);
 }
 
-static void force_takes_what_the_quota_does_not_hold(void **state)
-{
-        struct quota quota = { .size = 10 };
-        struct charge charge = { 0 };
-
-        (void)state;
-        charge_force(&quota, 25, &charge);
-        assert_int_equal(charge.size, 25);
-        assert_int_equal(quota.used, 25);
-        assert_int_equal(quota.peak, 25);
-        assert_int_equal(quota_free(&quota), 0);
-        charge_drop(&charge);
-        assert_int_equal(quota.used, 0);
-}
-
-static void force_takes_no_more_than_can_be_counted(void **state)
-{
-        struct quota quota = { .size = 10 };
-        struct charge a = { 0 }, b = { 0 }, c = { 0 };
-
-        (void)state;
-        charge_force(&quota, UINT64_MAX - 1, &a);
-        charge_force(&quota, 100, &b);
-        charge_force(&quota, 100, &c);
-        assert_int_equal(quota.used, UINT64_MAX);
-        assert_int_equal(b.size, 1);
-        assert_null(c.quota);
-        charge_drop(&a);
-        charge_drop(&b);
-        charge_drop(&c);
-        assert_int_equal(quota.used, 0);
-}
-
 enum {
         N_THREADS = 8,
         N_ROUNDS = 100000,
@@ -283,8 +250,6 @@ int main(void)
                 cmocka_unit_test(a_charge_that_cannot_grow_stays_as_it_was),
                 cmocka_unit_test(a_charge_may_shrink_also_over_the_quota_and_grow_from_zero),
                 cmocka_unit_test(an_empty_charge_cannot_grow),
-                cmocka_unit_test(force_takes_what_the_quota_does_not_hold),
-                cmocka_unit_test(force_takes_no_more_than_can_be_counted),
                 cmocka_unit_test(eight_racing_threads_never_exceed_the_quota),
         };
 

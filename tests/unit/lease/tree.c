@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "base/cleanup.h"
-#include "lease/tree.h"
+#include "lease/sound.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #include "rm/releases.h"
 
 #include "base/err.h"
-#include "gate/caught.h"
-#include "gate/filter.h"
+#include "gate/policy/caught.h"
+#include "gate/policy/filter.h"
 #include "oci/profile.h"
 #include "oci/program.h"
 

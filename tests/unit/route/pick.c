@@ -12,7 +12,7 @@ static struct pick ask(const char *policy, struct pick_replica *rows, size_t n, 
         struct pick verdict = { 0 };
 
         assert_non_null(pick_policy_find(policy));
-        pick_policy_find(policy)->pick(&view, &verdict);
+        pick_decide(pick_policy_find(policy), &view, &verdict);
         return verdict;
 }
 
@@ -176,7 +176,7 @@ static void equals_share_the_requests(void **state)
                                           .prompt = 500 };
                 struct pick verdict;
 
-                pick_policy_find("cost")->pick(&view, &verdict);
+                pick_decide(pick_policy_find("cost"), &view, &verdict);
                 n[verdict.replica]++;
         }
         for (size_t i = 0; i < 5; i++)
@@ -204,7 +204,7 @@ static void round_robin_takes_turns(void **state)
                 };
                 struct pick verdict;
 
-                pick_policy_find("round-robin")->pick(&view, &verdict);
+                pick_decide(pick_policy_find("round-robin"), &view, &verdict);
                 assert_int_equal(verdict.replica, turn % 3);
         }
 }

@@ -8,7 +8,7 @@
  */
 #include "sim/rig.h"
 
-#include "sim/wire.h"
+#include "sim/client/wire.h"
 
 /* The only reader of traces; a unit is built from one file. It knows no base/text.h, which has a
  * type of the name of a variable there. */

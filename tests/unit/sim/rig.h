@@ -9,9 +9,9 @@
 
 #include "base/text.h"
 #include "rm/numbers.h"
-#include "sim/client.h"
-#include "sim/doorbell.h"
-#include "sim/machine.h"
+#include "sim/client/client.h"
+#include "sim/client/doorbell.h"
+#include "sim/server/machine.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -65,13 +65,40 @@ static void who_was_promised_nothing_gets_an_equal_part_of_the_rest(void **state
         assert_int_equal(turns->entities[2].share, 300000);
 }
 
-static void and_a_hundredth_at_least_where_nothing_is_left(void **state)
+static void and_a_permille_at_least_where_nothing_is_left(void **state)
 {
         (void)state;
         add(600, 1000), add(600, 1000), add(0, 1000);
         divide();
-        assert_int_equal(turns->entities[0].share, 495000);
-        assert_int_equal(turns->entities[2].share, 10000);
+        assert_int_equal(turns->entities[0].share, 600000ull * PPM / 1201000);
+        assert_int_equal(turns->entities[2].share, 1000ull * PPM / 1201000);
+}
+
+static void an_equal_part_is_what_is_left_divided_and_at_least_a_permille(void **state)
+{
+        (void)state;
+        for (permille promised = 0; promised <= 2 * TURNS_WHOLE; promised++)
+                for (size_t n = 1; n <= TURNS_TENANTS_MAX; n++) {
+                        uint64_t left = promised < TURNS_WHOLE ? (TURNS_WHOLE - promised) * TURNS_PPM : 0;
+                        uint64_t part = turns_equal_part(promised, n);
+
+                        if (part < TURNS_PPM)
+                                fail_msg("%u promised, %zu without a share: %llu ppm", promised, n,
+                                         (unsigned long long)part);
+                        if (part > TURNS_PPM && (part * n > left || (part + 1) * n <= left))
+                                fail_msg("%u promised, %zu without a share: %llu ppm of %llu", promised, n,
+                                         (unsigned long long)part, (unsigned long long)left);
+                }
+}
+
+static void an_equal_part_never_grows_with_promises_or_with_tenants(void **state)
+{
+        (void)state;
+        for (permille promised = 0; promised <= TURNS_WHOLE; promised++)
+                for (size_t n = 1; n <= TURNS_TENANTS_MAX; n++)
+                        if (turns_equal_part(promised + 1, n) > turns_equal_part(promised, n) ||
+                            turns_equal_part(promised, n + 1) > turns_equal_part(promised, n))
+                                fail_msg("%u promised, %zu without a share", promised, n);
 }
 
 static void an_always_on_tenant_has_no_weight(void **state)
@@ -136,7 +163,9 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 TEST(promised_shares_are_as_they_are_and_weights_divide_the_whole),
                 TEST(who_was_promised_nothing_gets_an_equal_part_of_the_rest),
-                TEST(and_a_hundredth_at_least_where_nothing_is_left),
+                TEST(and_a_permille_at_least_where_nothing_is_left),
+                TEST(an_equal_part_is_what_is_left_divided_and_at_least_a_permille),
+                TEST(an_equal_part_never_grows_with_promises_or_with_tenants),
                 TEST(an_always_on_tenant_has_no_weight),
                 TEST(what_a_cap_leaves_goes_to_the_others),
                 TEST(a_cap_that_binds_only_after_another_does_is_kept_too),

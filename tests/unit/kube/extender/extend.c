@@ -26,11 +26,13 @@ static struct object_pod pod_of(const char *uid, bytes memory)
 
 static char *scores(struct extend *extend, const struct object_pod *pod)
 {
-        static struct node_name names[] = { { "n1", 2 }, { "n2", 2 }, { "n3", 2 } };
-        const struct extender_args args = { .has_pod = true, .pod = *pod, .names = names, .n_names = 3 };
+        json_t *names = json_pack("[s,s,s]", "n1", "n2", "n3");
+        const struct extender_args args = { .has_pod = true, .pod = *pod, .nodes = names };
         size_t size;
+        char *text = extend_prioritize(extend, &args, &size);
 
-        return extend_prioritize(extend, &args, &size);
+        json_decref(names);
+        return text;
 }
 
 static void assert_scores(struct extend *extend, const struct object_pod *pod, int n1, int n2)

@@ -1,4 +1,4 @@
-/* What the scheduler sends is read in place where that is safe, and through jansson where it is not: the same either way. */
+/* The scheduler's requests, with names or with whole nodes; and the JSON that answers them. */
 #include "unit.h"
 
 #include "kube/extender/extender_args.h"
@@ -10,72 +10,77 @@
         "{\"metadata\":{\"name\":\"p}{\",\"uid\":\"u\\\"\"},\"spec\":{\"containers\":[{\"name\":\"c\",\"resources\":{" \
         "\"limits\":{\"sublet.dev/gpu-mem\":\"8\"}}}]}}"
 
-static void assert_same(const struct extender_args *a, const struct extender_args *b)
-{
-        assert_int_equal(a->has_pod, b->has_pod);
-        assert_memory_equal(&a->pod, &b->pod, sizeof(a->pod));
-        assert_int_equal(a->n_names, b->n_names);
-        for (size_t i = 0; i < a->n_names; i++) {
-                assert_int_equal(a->names[i].size, b->names[i].size);
-                assert_memory_equal(a->names[i].text, b->names[i].text, a->names[i].size);
-        }
-}
-
-static void what_go_writes_is_read_without_a_value_for_each_name(void **state)
-{
-        static const char *const bodies[] = {
-                "{\"Pod\":" POD ",\"Nodes\":null,\"NodeNames\":[\"n1\",\"n-2.example\"]}",
-                "{\"Pod\":" POD ",\"Nodes\":null,\"NodeNames\":[]}\n",
-                " { \"NodeNames\" : [ \"n1\" , \"n2\" ] , \"Pod\" : " POD " } ",
-        };
-
-        (void)state;
-        for (size_t i = 0; i < sizeof(bodies) / sizeof(*bodies); i++) {
-                struct extender_args one = { 0 }, other = { 0 };
-
-                assert_int_equal(extender_args_read(bodies[i], strlen(bodies[i]), GIB, &one), 0);
-                assert_null(one.args); /* the short way */
-                assert_int_equal(extender_args_read_whole(bodies[i], strlen(bodies[i]), GIB, &other), 0);
-                assert_non_null(other.args);
-                assert_int_equal(one.pod.wants[0].memory, 8 * GIB);
-                assert_string_equal(one.pod.name, "p}{");
-                assert_same(&one, &other);
-                extender_args_done(&one);
-                extender_args_done(&other);
-        }
-}
-
-static void what_is_odd_is_left_to_jansson(void **state)
+static void names_come_alone_or_with_whole_nodes(void **state)
 {
         static const struct {
                 const char *body;
-                int r;
                 size_t n_names;
+                bool has_whole_nodes;
         } rows[] = {
-                { "{\"Pod\":" POD ",\"NodeNames\":[\"n\\u0031\"]}", 0, 1 },
-                { "{\"Pod\":" POD ",\"NodeNames\":[\"a\"],\"NodeNames\":[\"b\",\"c\"]}", 0, 2 },
-                { "{\"Pod\":" POD ",\"Nodes\":{\"items\":[{\"metadata\":{\"name\":\"n\"}}]},\"NodeNames\":null}", 0,
-                  1 },
-                { "{\"Pod\":" POD ",\"More\":1,\"NodeNames\":[\"a\"]}", 0, 1 },
-                { "{\"Pod\":" POD "}", 0, 0 },
-                { "{\"Pod\":{,},\"NodeNames\":[\"a\"]}", -22, 0 },
-                { "{\"Pod\":" POD ",\"NodeNames\":[\"a\"]}}", -22, 0 },
-                { "{\"Pod\":" POD ",\"NodeNames\":[\"a\",]}", -22, 0 },
-                { "{\"Pod\":" POD ",\"NodeNames\":[\"a\n\"]}", -22, 0 },
-                { "{\"Pod\":{\"a\":\"", -22, 0 },
-                { "{\"Pod\":{\"a\":\"\\", -22, 0 },
-                { "[]", -22, 0 },
-                { "", -22, 0 },
+                { "{\"Pod\":" POD ",\"Nodes\":null,\"NodeNames\":[\"n1\",\"n-2.example\"]}", 2, false },
+                { " { \"NodeNames\" : [ \"n1\" ] , \"Pod\" : " POD ", \"More\":1 } ", 1, false },
+                { "{\"Pod\":" POD ",\"NodeNames\":[\"n\\u0031\"]}", 1, false },
+                { "{\"Pod\":" POD ",\"NodeNames\":[\"a\"],\"NodeNames\":[\"n1\",\"c\"]}", 2, false },
+                { "{\"Pod\":" POD ",\"Nodes\":{\"items\":[{\"metadata\":{\"name\":\"n1\"}}]},\"NodeNames\":null}", 1,
+                  true },
+                { "{\"Pod\":" POD ",\"Nodes\":null,\"NodeNames\":[]}\n", 0, false },
+                { "{\"Pod\":" POD "}", 0, false },
         };
 
         (void)state;
         for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
                 struct extender_args args = { 0 };
 
-                assert_int_equal(extender_args_read(rows[i].body, strlen(rows[i].body), GIB, &args), rows[i].r);
-                assert_int_equal(args.n_names, rows[i].n_names);
-                assert_true(args.args || rows[i].r);
+                assert_int_equal(extender_args_read(rows[i].body, strlen(rows[i].body), GIB, &args), 0);
+                assert_true(args.has_pod);
+                assert_string_equal(args.pod.name, "p}{");
+                assert_int_equal(args.pod.wants[0].memory, 8 * GIB);
+                assert_int_equal(json_array_size(args.nodes), rows[i].n_names);
+                assert_int_equal(args.has_whole_nodes, rows[i].has_whole_nodes);
+                if (rows[i].n_names)
+                        assert_string_equal(extender_args_name(&args, 0), "n1");
+                assert_null(extender_args_name(&args, rows[i].n_names));
                 extender_args_done(&args);
+        }
+}
+
+static void an_entry_that_is_no_name_and_no_node_has_no_name(void **state)
+{
+        static const char body[] = "{\"NodeNames\":[1,null,{},\"a\"]}",
+                          whole[] = "{\"Nodes\":{\"items\":[1,{\"metadata\":{}}]}}";
+        struct extender_args args = { 0 };
+
+        (void)state;
+        assert_int_equal(extender_args_read(body, strlen(body), GIB, &args), 0);
+        assert_false(args.has_pod);
+        for (size_t i = 0; i < 3; i++)
+                assert_null(extender_args_name(&args, i));
+        assert_string_equal(extender_args_name(&args, 3), "a");
+        extender_args_done(&args);
+        assert_int_equal(extender_args_read(whole, strlen(whole), GIB, &args), 0);
+        assert_null(extender_args_name(&args, 0));
+        assert_null(extender_args_name(&args, 1));
+        extender_args_done(&args);
+}
+
+static void what_is_not_a_json_object_is_refused(void **state)
+{
+        static const char *const bodies[] = { "{\"Pod\":{,},\"NodeNames\":[\"a\"]}",
+                                              "{\"Pod\":" POD ",\"NodeNames\":[\"a\"]}}",
+                                              "{\"Pod\":" POD ",\"NodeNames\":[\"a\",]}",
+                                              "{\"Pod\":" POD ",\"NodeNames\":[\"a\n\"]}",
+                                              "{\"NodeNames\":[\"a\\u0000b\"]}",
+                                              "{\"Pod\":{\"a\":\"",
+                                              "{\"Pod\":{\"a\":\"\\",
+                                              "[]",
+                                              "" };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(bodies) / sizeof(*bodies); i++) {
+                struct extender_args args = { 0 };
+
+                assert_int_equal(extender_args_read(bodies[i], strlen(bodies[i]), GIB, &args), -22);
+                assert_null(args.root);
         }
 }
 
@@ -95,7 +100,7 @@ static void what_is_written_is_json(void **state)
         writer_say(&writer, "[");
         for (int i = 0; i < 5000; i++) {
                 writer_say(&writer, i ? "," : "");
-                writer_string(&writer, odd, strlen(odd));
+                writer_string(&writer, odd);
         }
         writer_add(&writer, &other);
         writer_say(&writer, "]");
@@ -113,8 +118,9 @@ static void what_is_written_is_json(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(what_go_writes_is_read_without_a_value_for_each_name),
-                cmocka_unit_test(what_is_odd_is_left_to_jansson),
+                cmocka_unit_test(names_come_alone_or_with_whole_nodes),
+                cmocka_unit_test(an_entry_that_is_no_name_and_no_node_has_no_name),
+                cmocka_unit_test(what_is_not_a_json_object_is_refused),
                 cmocka_unit_test(what_is_written_is_json),
         };
 

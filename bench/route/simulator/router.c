@@ -1,0 +1,457 @@
+/*
+ * The modelled router. For each decision it fills the same view as the nginx module does and asks the
+ * same policy.
+ *
+ * What peers' formulas are given is at least what they have in reality: the LRU copy of the true
+ * capacity (but llm-d's default view), the engine's own waiting count and KV use at most 50 ms old,
+ * decode load without counting shared blocks twice.
+ */
+#include "simulator/router.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#define ASK_EVERY (50 * NSEC_PER_MSEC)
+#define PATIENCE (20 * NSEC_PER_SEC)
+
+enum {
+        SEEN_4096 = 4096 / LOAD_BLOCK,
+        COPY_4096 = 976,
+};
+
+static uint32_t n_keys(const struct flight *flight)
+{
+        return flight->request.input / LOAD_BLOCK;
+}
+
+/* Counts blocks that are in use by any request in flight, each once. */
+static void hold_blocks(struct router_replica *replica, const struct flight *flight, bool is_new)
+{
+        const struct engine_request *q = &flight->request;
+        uint32_t own = q->input % LOAD_BLOCK;
+
+        for (uint32_t i = 0; i < n_keys(flight); i++) {
+                uintptr_t n = (uintptr_t)map_take(&replica->active, q->keys[i]);
+
+                replica->held += is_new && n == 0 ? LOAD_BLOCK : 0;
+                replica->held -= !is_new && n == 1 ? LOAD_BLOCK : 0;
+                n = is_new ? n + 1 : n - 1;
+                if (n)
+                        (void)map_put(&replica->active, q->keys[i], (void *)n); /* reserved by router_send */
+        }
+        replica->held += is_new ? own : 0u - own;
+}
+
+static void see_first(struct flight *flight, nsec now)
+{
+        struct router_replica *replica = flight->replica;
+
+        if (flight->is_first_seen)
+                return;
+        flight->is_first_seen = true;
+        rate_first(&replica->rate, &flight->ticket, flight->is_stream, now);
+        replica->unanswered--;
+        replica->prefill -= flight->fresh;
+}
+
+static void on_first(struct engine_request *request, void *context)
+{
+        struct flight *flight = request->owner;
+        struct router_replica *replica = context;
+
+        flight->first_at = replica->router->now;
+        if (flight->is_stream)
+                see_first(flight, flight->first_at);
+}
+
+static void on_end(struct engine_request *request, void *context)
+{
+        struct flight *flight = request->owner;
+        struct router_replica *replica = context;
+
+        flight->end_at = replica->router->now;
+        see_first(flight, flight->end_at);
+        replica->inflight--;
+        rate_end(&replica->rate, flight->end_at);
+        hold_blocks(replica, flight, false);
+}
+
+static const struct engine_calls CALLS = { on_first, on_end };
+
+static double seed(const struct sim_setup *setup, double speed)
+{
+        double error = setup->seed_error > 0 ? setup->seed_error : 1;
+
+        return setup->knows_share ? ENGINE_MODEL_DEFAULT.rate * speed * error : 0;
+}
+
+/* Four slots for each block that any replica can have. */
+static int init_index(struct router *router)
+{
+        const struct sim_setup *setup = router->setup;
+        size_t n_slots = 4096, size;
+
+        while (n_slots < 4 * setup->n_replicas * setup->blocks)
+                n_slots *= 2;
+        size = (index_size(n_slots, setup->blocks) + 63) / 64 * 64;
+        router->index = aligned_alloc(64, size);
+        if (!router->index)
+                return -ENOMEM;
+        memset(router->index, 0, size);
+        (void)index_init(router->index, n_slots, setup->blocks);
+        for (unsigned int i = 0; i < setup->n_replicas; i++)
+                index_resize(router->index, i, router->replicas[i].engine.cache.capacity);
+        return 0;
+}
+
+static int init_replica(struct router_replica *replica, const struct sim_setup *setup, double speed)
+{
+        uint32_t blocks = (uint32_t)(setup->blocks * speed);
+        int r;
+
+        *replica = (struct router_replica){ .busy_until = INT64_MAX, .wakes_at = INT64_MAX };
+        r = engine_init(&replica->engine, &ENGINE_MODEL_DEFAULT, blocks, &CALLS, replica);
+        if (r < 0)
+                return r;
+        replica->engine.speed = speed;
+        rate_seed(&replica->rate, (uint64_t)seed(setup, speed));
+        return cache_init(&replica->copy, setup->index == INDEX_4096 ? COPY_4096 : blocks);
+}
+
+static void init_flights(struct router *router, const struct load *load)
+{
+        for (size_t i = 0; i < load->n_requests; i++) {
+                struct flight *flight = &router->flights[i];
+                const struct load_request *r = &load->requests[i];
+
+                flight->request = (struct engine_request){
+                        .keys = load->keys + r->keys, .input = r->input, .output = r->output, .owner = flight
+                };
+                flight->is_stream = (double)(load_random(&router->random) >> 40) / 0x1p24 >= router->setup->one_piece;
+        }
+}
+
+int router_init(struct router *router, const struct sim_setup *setup)
+{
+        *router = (struct router){ .setup = setup, .random = setup->seed, .asked_at = -ASK_EVERY };
+        router->replicas = calloc(setup->n_replicas, sizeof(*router->replicas));
+        router->flights = calloc(setup->load->n_requests, sizeof(*router->flights));
+        router->held = calloc(setup->load->n_requests, sizeof(struct flight *));
+        if (!router->replicas || !router->flights || !router->held)
+                return -ENOMEM;
+        init_flights(router, setup->load);
+        for (size_t i = 0; i < setup->n_replicas; i++) {
+                int r = init_replica(&router->replicas[i], setup, setup->speed[i]);
+
+                router->replicas[i].router = router;
+                router->replicas[i].is_asleep = i >= setup->n_replicas - setup->n_asleep;
+                if (r < 0)
+                        return r;
+        }
+        return init_index(router);
+}
+
+void router_done(struct router *router)
+{
+        for (size_t i = 0; router->replicas && i < router->setup->n_replicas; i++) {
+                engine_done(&router->replicas[i].engine);
+                cache_done(&router->replicas[i].copy);
+                map_done(&router->replicas[i].active);
+        }
+        free(router->replicas);
+        free(router->flights);
+        free(router->held);
+        free(router->index);
+        *router = (struct router){ 0 };
+}
+
+/* Tokens of the prompt that each replica has, as the router thinks. */
+static void match(const struct router *router, const struct flight *flight, uint32_t ret[INDEX_REPLICAS])
+{
+        const struct engine_request *q = &flight->request;
+        uint32_t n = n_keys(flight), seen = n < SEEN_4096 ? n : SEEN_4096;
+
+        memset(ret, 0, INDEX_REPLICAS * sizeof(*ret));
+        if (router->setup->index == INDEX_OURS)
+                (void)index_match(router->index, q->keys, n, UINT64_MAX, ret);
+        for (size_t i = 0; i < router->setup->n_replicas; i++) {
+                const struct router_replica *replica = &router->replicas[i];
+
+                if (router->setup->index == INDEX_EXACT)
+                        ret[i] = cache_match(&replica->engine.cache, q->keys, n);
+                else if (router->setup->index != INDEX_OURS)
+                        ret[i] = cache_match(&replica->copy, q->keys, router->setup->index == INDEX_4096 ? seen : n);
+                ret[i] = ret[i] * LOAD_BLOCK < q->input ? ret[i] * LOAD_BLOCK : q->input - 1;
+        }
+}
+
+/* The replica will have the prompt's blocks; its end is forgotten before its beginning. */
+static void predict(struct router *router, struct router_replica *replica, const struct flight *flight)
+{
+        const struct engine_request *q = &flight->request;
+        uint32_t n = n_keys(flight);
+
+        if (router->setup->index == INDEX_OURS)
+                index_put(router->index, (unsigned int)(replica - router->replicas), q->keys, n);
+        else if (router->setup->index == INDEX_4096 && n > SEEN_4096)
+                n = SEEN_4096;
+        while (router->setup->index != INDEX_OURS && n-- > 0)
+                cache_touch(&replica->copy, q->keys[n]);
+}
+
+static void ask_engines(struct router *router, nsec now)
+{
+        if (now - router->asked_at < ASK_EVERY)
+                return;
+        router->asked_at = now;
+        for (size_t i = 0; i < router->setup->n_replicas; i++) {
+                struct router_replica *replica = &router->replicas[i];
+
+                replica->said_waiting = replica->engine.n_waiting;
+                replica->said_kv = engine_kv_permille(&replica->engine);
+        }
+}
+
+/* Exactly what the engine has before it. */
+static double left(const struct router_replica *replica)
+{
+        const struct engine *engine = &replica->engine;
+        double attention = replica->router->setup->tuning.attention, work = 0;
+
+        for (const struct engine_request *q = engine->prefilling; q; q = q->next)
+                work += pick_work(q->position, q->input, attention);
+        for (const struct engine_request *q = engine->waiting; q; q = q->next) {
+                const struct flight *flight = q->owner;
+
+                work += pick_work(q->input - flight->fresh, q->input, attention);
+        }
+        return work;
+}
+
+static double wake_of(const struct router_replica *replica, nsec now)
+{
+        if (replica->wakes_at != INT64_MAX)
+                return (double)(replica->wakes_at - now) / NSEC_PER_SEC;
+        return replica->router->setup->wake;
+}
+
+static void fill(const struct router_replica *replica, uint32_t matched, nsec now, struct pick_replica *ret)
+{
+        const struct sim_setup *setup = replica->router->setup;
+        bool sees = setup->sees == SEES_ENGINE;
+
+        *ret = (struct pick_replica){
+                .rate = sees ? replica->engine.model->rate * replica->engine.speed : rate_now(&replica->rate),
+                .backlog = replica->is_asleep ? replica->wanted_work :
+                           sees               ? left(replica) :
+                                                rate_backlog(&replica->rate, now),
+                .matched = matched,
+                .inflight = replica->inflight,
+                .waiting = replica->said_waiting,
+                .capacity = setup->capacity,
+                .slot = rate_slot(&replica->rate, replica->wanted),
+                .held = replica->held,
+                .prefill = replica->prefill,
+                .kv_permille = replica->said_kv,
+                .kv_total = replica->engine.cache.capacity * LOAD_BLOCK - 2000,
+                .wake = wake_of(replica, now),
+                .state = replica->is_asleep ? PICK_ASLEEP : PICK_UP,
+        };
+}
+
+static void view_of(struct router *router, const struct flight *flight, nsec now, struct pick_replica *rows,
+                    struct pick_view *ret)
+{
+        uint32_t matched[INDEX_REPLICAS];
+
+        ask_engines(router, now);
+        match(router, flight, matched);
+        for (size_t i = 0; i < router->setup->n_replicas; i++)
+                fill(&router->replicas[i], matched[i], now, &rows[i]);
+        *ret = (struct pick_view){
+                .replicas = rows,
+                .n_replicas = router->setup->n_replicas,
+                .tuning = &router->setup->tuning,
+                .random = load_random(&router->random),
+                .turn = router->turn++,
+                .prefix = n_keys(flight) ? flight->request.keys[0] : flight->request.input,
+                .prompt = flight->request.input,
+                .n_held = (uint32_t)router->n_held,
+        };
+}
+
+static struct router_replica *send(struct router *router, struct flight *flight, const struct pick *verdict, nsec now)
+{
+        struct router_replica *replica = &router->replicas[verdict->replica];
+        const struct engine_request *q = &flight->request;
+
+        if (map_reserve(&replica->active, n_keys(flight)) < 0)
+                return NULL;
+        flight->replica = replica;
+        flight->fresh = q->input - verdict->matched;
+        rate_send(&replica->rate, verdict->work, now, &flight->ticket);
+        replica->inflight++;
+        replica->unanswered++;
+        replica->prefill += flight->fresh;
+        replica->n_sent++;
+        hold_blocks(replica, flight, true);
+        predict(router, replica, flight);
+        engine_submit(&replica->engine, &flight->request);
+        return replica;
+}
+
+/* Whom a held request waits for; replica UINT32_MAX: nobody in particular. */
+static void wait_for(struct router *router, struct flight *flight, uint32_t replica, double work)
+{
+        if (flight->waits_for != UINT32_MAX) {
+                router->replicas[flight->waits_for].wanted--;
+                router->replicas[flight->waits_for].wanted_work -= flight->work;
+        }
+        if (replica != UINT32_MAX) {
+                router->replicas[replica].wanted++;
+                router->replicas[replica].wanted_work += work;
+        }
+        flight->waits_for = replica;
+        flight->work = work;
+}
+
+static void put_held(struct router *router, struct flight *flight, const struct pick_replica *rows,
+                     const struct pick *verdict, nsec now)
+{
+        uint32_t most = 0;
+
+        for (size_t i = 0; i < router->setup->n_replicas; i++)
+                most = rows[i].matched > most ? rows[i].matched : most;
+        flight->item = (struct queue_item){
+                .arrived = now,
+                .deadline = now + PATIENCE,
+                .cached_permille = (uint32_t)((uint64_t)most * 1000 / flight->request.input),
+        };
+        flight->waits_for = UINT32_MAX;
+        wait_for(router, flight, verdict->replica, verdict->work);
+        router->held[router->n_held++] = flight;
+        router->n_ever_held++;
+}
+
+static enum pick_action decide(struct router *router, struct flight *flight, struct pick_replica *rows, nsec now,
+                               struct pick *ret)
+{
+        struct pick_view view;
+
+        view_of(router, flight, now, rows, &view);
+        pick_decide(router->setup->policy, &view, ret);
+        return ret->action;
+}
+
+static void ask_for(struct router *router, uint32_t replica, nsec now)
+{
+        struct router_replica *sleeper = &router->replicas[replica];
+
+        if (sleeper->wakes_at != INT64_MAX)
+                return;
+        sleeper->wakes_at = now + (nsec)(router->setup->wake * NSEC_PER_SEC);
+        router->n_woken++;
+}
+
+struct router_replica *router_arrive(struct router *router, struct flight *flight, nsec now)
+{
+        struct pick_replica rows[SIM_REPLICAS_MAX];
+        struct pick verdict;
+
+        router->now = now;
+        switch (decide(router, flight, rows, now, &verdict)) {
+        case PICK_SEND:
+                return send(router, flight, &verdict, now);
+        case PICK_WAKE:
+                ask_for(router, verdict.replica, now);
+                put_held(router, flight, rows, &verdict, now);
+                return NULL;
+        case PICK_HOLD:
+                put_held(router, flight, rows, &verdict, now);
+                return NULL;
+        default:
+                return NULL;
+        }
+}
+
+/* Who waits for a sleeper may go elsewhere, too, if that became cheaper. */
+static bool may_go(const struct router *router, const struct flight *flight, uint32_t replica)
+{
+        return flight->waits_for == replica || flight->waits_for == UINT32_MAX ||
+               router->replicas[flight->waits_for].is_asleep;
+}
+
+/* The first in the queue's order of those that may go to this replica now; n_held: none. */
+static size_t first_held(const struct router *router, uint32_t replica, nsec now)
+{
+        size_t first = router->n_held;
+
+        for (size_t i = 0; i < router->n_held; i++) {
+                const struct flight *flight = router->held[i];
+
+                if (!may_go(router, flight, replica))
+                        continue;
+                if (first == router->n_held || queue_before(&flight->item, &router->held[first]->item, now))
+                        first = i;
+        }
+        return first;
+}
+
+/* Decides one of them anew; false: it stays. */
+static bool release_one(struct router *router, size_t i, uint32_t index, nsec now)
+{
+        struct pick_replica rows[SIM_REPLICAS_MAX];
+        struct flight *flight = router->held[i];
+        struct pick verdict;
+
+        wait_for(router, flight, UINT32_MAX, 0); /* not behind itself */
+        switch (decide(router, flight, rows, now, &verdict)) {
+        case PICK_SEND:
+                router->held[i] = router->held[--router->n_held];
+                (void)send(router, flight, &verdict, now);
+                return true;
+        case PICK_HOLD:
+                wait_for(router, flight, verdict.replica, verdict.work);
+                return verdict.replica != index && verdict.replica != UINT32_MAX;
+        case PICK_WAKE:
+                ask_for(router, verdict.replica, now);
+                wait_for(router, flight, verdict.replica, verdict.work);
+                return false;
+        default:
+                return false;
+        }
+}
+
+void router_release(struct router *router, const struct router_replica *replica, nsec now)
+{
+        uint32_t index = (uint32_t)(replica - router->replicas), capacity = router->setup->capacity;
+        size_t i;
+
+        while (!capacity || replica->inflight < capacity)
+                if ((i = first_held(router, index, now)) == router->n_held || !release_one(router, i, index, now))
+                        return;
+}
+
+void router_woken(struct router *router, struct router_replica *replica, nsec now)
+{
+        router->now = now;
+        replica->is_asleep = false;
+        replica->wakes_at = INT64_MAX;
+        router_release(router, replica, now);
+}
+
+/* What is left of the iteration under way takes longer or shorter, too. */
+void router_change(struct router *router, const struct sim_change *change, nsec now)
+{
+        struct router_replica *replica = &router->replicas[change->replica];
+
+        if (replica->busy_until != INT64_MAX && replica->busy_until > now)
+                replica->busy_until =
+                        now + (nsec)((double)(replica->busy_until - now) * replica->engine.speed / change->speed);
+        replica->engine.speed = change->speed;
+        if (!change->is_silent)
+                rate_seed(&replica->rate, (uint64_t)seed(router->setup, change->speed));
+}

@@ -1,0 +1,62 @@
+/* Inside sim: the modelled router, and what it knows of its replicas. */
+#pragma once
+
+#include "route/index.h"
+#include "route/queue.h"
+#include "route/rate.h"
+#include "simulator/run.h"
+
+/* One request under way. */
+struct flight {
+        struct engine_request request;
+        struct router_replica *replica; /* NULL: not sent */
+        struct rate_ticket ticket;
+        struct queue_item item;
+        double work;        /* that it would bring to whom it waits for */
+        uint32_t waits_for; /* index of a replica, or UINT32_MAX */
+        uint32_t fresh;     /* uncached tokens as predicted */
+        bool is_first_seen; /* by the router */
+        bool is_stream;
+        nsec first_at, end_at;
+};
+
+struct router_replica {
+        struct router *router;
+        struct engine engine;
+        nsec busy_until; /* INT64_MAX: idle */
+        bool is_asleep;
+        nsec wakes_at; /* INT64_MAX: nobody asked */
+        /* what a router keeps: */
+        struct cache copy; /* INDEX_LRU, INDEX_4096 */
+        struct rate rate;
+        struct map active; /* key -> count of requests in flight with that block (as a pointer) */
+        uint32_t inflight, unanswered, prefill, held;
+        uint32_t wanted;    /* by requests that are held */
+        double wanted_work; /* of those */
+        /* what the engine said when it was asked last (50 ms): */
+        uint32_t said_waiting, said_kv;
+        size_t n_sent;
+};
+
+struct router {
+        const struct sim_setup *setup;
+        struct router_replica *replicas;
+        struct flight *flights; /* one per request of the load */
+        struct flight **held;
+        struct index *index; /* INDEX_OURS */
+        size_t n_held, n_ever_held, n_woken;
+        uint64_t random, turn;
+        nsec now, asked_at;
+};
+
+int router_init(struct router *router, const struct sim_setup *setup); /* -ENOMEM */
+void router_done(struct router *router);
+
+/* Decides; the replica it was sent to, or NULL (held, refused). */
+struct router_replica *router_arrive(struct router *router, struct flight *flight, nsec now);
+/* Sends what is held and now may go, after something ended at this replica. */
+void router_release(struct router *router, const struct router_replica *replica, nsec now);
+/* Its wake-up is complete. */
+void router_woken(struct router *router, struct router_replica *replica, nsec now);
+
+void router_change(struct router *router, const struct sim_change *change, nsec now);

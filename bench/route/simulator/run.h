@@ -1,0 +1,69 @@
+/*
+ * One run: a load, replicas, and one policy, on virtual time. What it takes is seconds; what it gives
+ * is the same on every machine.
+ *
+ * SIM_SEES says what the modelled router knows of its replicas. SEES_ROUTER is what a real one has:
+ * its own dispatches, first bytes and ends; its index, a ring per replica sized as its cache, filled at
+ * decision; a rate seeded by the share and corrected by rate.h. SEES_ENGINE looks into the engines
+ * (exact cache content, exact remaining prefill, exact rate) and bounds what better knowledge is worth.
+ */
+#pragma once
+
+#include "route/pick.h"
+#include "simulator/engine.h"
+#include "simulator/load.h"
+
+enum {
+        SIM_REPLICAS_MAX = 64,
+};
+
+enum sim_sees {
+        SEES_ROUTER,
+        SEES_ENGINE,
+};
+
+enum sim_index {
+        INDEX_OURS,  /* index.h, a ring of the true capacity per replica */
+        INDEX_LRU,   /* a strict LRU copy of the true capacity */
+        INDEX_EXACT, /* KV events without delay */
+        INDEX_4096,  /* llm-d's default: the first 4,096 tokens, 976 blocks of 512 */
+};
+
+/* From a time on, a replica has another speed (its neighbour on the device came or went). */
+struct sim_change {
+        double at; /* seconds */
+        size_t replica;
+        double speed;   /* > 0 */
+        bool is_silent; /* nobody tells the router */
+};
+
+struct sim_setup {
+        const struct load *load;
+        const struct pick_policy *policy;
+        struct pick_tuning tuning;
+        size_t n_replicas;
+        double speed[SIM_REPLICAS_MAX];
+        uint32_t capacity; /* most requests in flight per replica; 0: what the engine runs at once */
+        uint64_t seed;     /* of the router's random numbers */
+        uint32_t blocks;   /* of a replica of speed 1; others in proportion */
+        enum sim_sees sees;
+        enum sim_index index;
+        size_t n_asleep;   /* the last so many replicas sleep at first */
+        double wake;       /* seconds that it takes to wake one */
+        bool knows_share;  /* the daemon's figure seeds the rate; else all is learned */
+        double seed_error; /* factor by which the configured model rate is wrong; 0: right */
+        double one_piece;  /* part of the requests that do not stream */
+        const struct sim_change *changes;
+        size_t n_changes;
+};
+
+struct sim_result {
+        double ttft_mean, ttft_p50, ttft_p99; /* seconds */
+        double tpot_mean, tpot_p99;           /* seconds per token, requests of at least 8 tokens */
+        double goodput;                       /* part with TTFT < 2 s and TPOT < 50 ms */
+        double hit;                           /* part of the prompt tokens found in a cache */
+        size_t n_refused, n_held, n_woken;
+        size_t n_sent[SIM_REPLICAS_MAX];
+};
+
+int sim_run(const struct sim_setup *setup, struct sim_result *ret); /* -ENOMEM */

@@ -1,0 +1,423 @@
+/*
+ * Steering: what a tenant's channels are is learnt here as they are made, and what is wished for them is
+ * done here.
+ *
+ * A channel that is made, or scheduled, while the desired state is «off» must not run. Whoever desired states writes the
+ * wish, then reads the channels; we tell of the channel, then read the desired state (board.h): so one of the two
+ * sees the other, and what is done twice does no harm. A desired state that changes during our call is seen by
+ * looking again after it.
+ *
+ * Off and on go through the gate's own client: the driver does not ask whose the channels are. A slice
+ * is set on the tenant's descriptor, got at that moment: one that we kept would keep the driver's client
+ * alive after its owner has died. It is the client's if the driver says so; another file's answer is
+ * INVALID_CLIENT (measured, H200, 580.159.04), and the next is tried.
+ */
+#include "gate/request.h"
+
+#include "base/cleanup.h"
+#include "rm/encode.h"
+#include "rm/numbers.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+        GROUP_ENGINE_AT = 12, /* NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS, 525 to 595 */
+        USERD_AT = 32,        /* hUserd[0], userdOffset[0] of a channel; with the fields after them from 610 on */
+        USERD_OFFSET_AT = 64,
+        ENGINE_AT = 128, /* where the layout has it that these belong to */
+        TRIES = 8,       /* of a desired state that changes while we follow it */
+};
+
+static bool is_group(uint32_t class_number)
+{
+        return class_number == RM_CLASS_GROUP;
+}
+
+/* ---- what there is ------------------------------------------------------------------------------- */
+
+uint32_t channel_control_reserve(struct request *request)
+{
+        uint32_t class_number = request->call.class_or_cmd;
+
+        if (!is_group(class_number) && !RM_CLASS_IS_CHANNEL(class_number))
+                return RM_STATUS_OK;
+        return channels_reserve(&request->gate->channels, is_group(class_number)) < 0 ?
+                       RM_STATUS_INSUFFICIENT_RESOURCES :
+                       RM_STATUS_OK;
+}
+
+static void put_group(struct request *request, const struct ledger_object *object, int device)
+{
+        struct group group = { .client = object->client,
+                               .handle = object->handle,
+                               .engine = rm_get32(request->params, request->params_size, GROUP_ENGINE_AT),
+                               .device = device,
+                               .process = request->process->id,
+                               .theirs = request->theirs };
+
+        channels_put_group(&request->gate->channels, &group);
+}
+
+static void put_channel(struct request *request, const struct ledger_object *object, int device)
+{
+        struct gate *gate = request->gate;
+        const struct rm_layout *layout = &gate->options.layout;
+        const struct group *group = channels_group(&gate->channels, object->client, object->parent);
+        uint32_t moved = layout->channel_engine_at - ENGINE_AT;
+        struct channel channel = {
+                .is = { .client = object->client,
+                        .handle = object->handle,
+                        .group = object->parent,
+                        .cid = rm_get32(request->params, request->params_size, layout->channel_id_at),
+                        .device = (unsigned int)device,
+                        .is_compute = group && channels_is_compute(group->engine) },
+                .userd = rm_get32(request->params, request->params_size, USERD_AT + moved),
+                .userd_at = rm_get64(request->params, request->params_size, USERD_OFFSET_AT + moved),
+        };
+
+        channels_put(&gate->channels, &channel);
+        if (gate->options.channel)
+                gate->options.channel(gate->options.node_context, &channel.is, true);
+}
+
+/* The device that the ledger knows for an object, or -1: it is not there any more. */
+static int device_of(struct gate *gate, uint32_t client, uint32_t handle)
+{
+        struct ledger_object object;
+        LOCKED(&gate->ledger_lock);
+
+        return ledger_get(gate->ledger, client, handle, &object) == LEDGER_OK ? object.device : -1;
+}
+
+void channel_control_begun(struct request *request, const struct ledger_object *object)
+{
+        struct gate *gate = request->gate;
+        uint32_t class_number = request->call.class_or_cmd;
+        int device;
+
+        if (!is_group(class_number) && !RM_CLASS_IS_CHANNEL(class_number))
+                return;
+        if (!object) {
+                channels_unreserve(&gate->channels, is_group(class_number));
+                return;
+        }
+
+        LOCKED(&gate->channels.lock);
+        device = device_of(gate, object->client, object->handle);
+        if (is_group(class_number))
+                put_group(request, object, device);
+        else
+                put_channel(request, object, device);
+}
+
+static bool is_there(struct gate *gate, uint32_t client, uint32_t handle)
+{
+        struct ledger_object object;
+        LOCKED(&gate->ledger_lock);
+
+        return ledger_get(gate->ledger, client, handle, &object) == LEDGER_OK;
+}
+
+static void sweep(struct gate *gate)
+{
+        struct channels *channels = &gate->channels;
+
+        for (size_t i = 0; i < channels->n;) {
+                struct channel *channel = &channels->items[i];
+
+                if (is_there(gate, channel->is.client, channel->is.handle)) {
+                        i++;
+                        continue;
+                }
+                if (gate->options.channel)
+                        gate->options.channel(gate->options.node_context, &channel->is, false);
+                *channel = channels->items[--channels->n];
+                channels->changes++;
+        }
+        for (size_t i = 0; i < channels->n_groups;)
+                if (is_there(gate, channels->groups[i].client, channels->groups[i].handle))
+                        i++;
+                else
+                        channels->groups[i] = channels->groups[--channels->n_groups];
+}
+
+/* A second handle of ours on it would keep it. */
+static void forget_userd(struct channels *channels, uint32_t client, uint32_t handle)
+{
+        for (size_t i = 0; i < channels->n; i++)
+                if (channels->items[i].userd == handle && channels->items[i].is.client == client) {
+                        channels->items[i].userd = 0;
+                        channels->changes++;
+                }
+}
+
+void channel_control_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint32_t handle)
+{
+        LOCKED(&gate->channels.lock);
+
+        if (class_number == RM_CLASS_VIDEO_MEMORY || class_number == RM_CLASS_HOST_MEMORY)
+                forget_userd(&gate->channels, client, handle);
+        else
+                sweep(gate);
+}
+
+/* ---- off and on ---------------------------------------------------------------------------------- */
+
+static int set_off(struct gate *gate, unsigned int device, const struct channel *channels, size_t n, bool is_disabled)
+{
+        struct probe_channel list[PROBE_CHANNELS];
+        int r = 0;
+
+        while (n) {
+                size_t some = n < PROBE_CHANNELS ? n : PROBE_CHANNELS;
+                int one;
+
+                for (size_t i = 0; i < some; i++)
+                        list[i] = (struct probe_channel){ channels[i].is.client, channels[i].is.handle };
+                one = probe_channels_set(&gate->probe, device, list, some, is_disabled);
+                r = one < 0 ? one : r;
+                channels += some;
+                n -= some;
+        }
+        return r;
+}
+
+int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled)
+{
+        _cleanup_(freep) struct channel *channels = NULL;
+        ssize_t n = channels_copy(&gate->channels, (int)device, 0, 0, &channels);
+
+        return n < 0 ? (int)n : set_off(gate, device, channels, (size_t)n, is_disabled);
+}
+
+static struct gate_desired desired_of(const struct gate *gate, int device)
+{
+        if (!gate->options.desired || device < 0)
+                return (struct gate_desired){ 0 };
+        return gate->options.desired(gate->options.node_context, (unsigned int)device);
+}
+
+/* Channels that may run from now on: they are off if that is the desired state. */
+static void follow_desired(struct gate *gate, int device, const struct channel *channels, size_t n)
+{
+        bool is_disabled = false, was_set = false;
+
+        for (int i = 0; i < TRIES && n; i++) {
+                is_disabled = desired_of(gate, device).is_disabled;
+                if (is_disabled || was_set) {
+                        (void)set_off(gate, (unsigned int)device, channels, n, is_disabled);
+                        was_set = true;
+                }
+                if (desired_of(gate, device).is_disabled == is_disabled)
+                        return;
+        }
+}
+
+void channel_control_follow(struct gate *gate, int device, uint32_t client, uint32_t group)
+{
+        _cleanup_(freep) struct channel *channels = NULL;
+        ssize_t n;
+
+        if (!desired_of(gate, device).is_disabled)
+                return;
+        n = channels_copy(&gate->channels, device, client, group, &channels);
+        follow_desired(gate, device, channels, n > 0 ? (size_t)n : 0);
+}
+
+/* ---- slices -------------------------------------------------------------------------------------- */
+
+/* SET_TIMESLICE or GET_TIMESLICE (u64 microseconds) by a descriptor of somebody's. The status, or UINT32_MAX. */
+static uint32_t slice_control(const struct gate *gate, int fd, const struct group *group, uint32_t cmd, uint64_t *usec)
+{
+        const struct gate_driver *driver = &gate->options.driver;
+        struct rm_control control = {
+                .client = group->client, .object = group->handle, .cmd = cmd, .params = usec, .params_size = 8
+        };
+        uint8_t block[RM_BLOCK_MAX];
+        uint32_t size = rm_encode_control(&control, block);
+
+        if (driver->ioctl(driver->context, fd, rm_encode_request(RM_NR_CONTROL, size), block) < 0)
+                return UINT32_MAX;
+        return rm_get32(block, size, RM_CONTROL_STATUS_AT);
+}
+
+/* What the driver gives by itself, asked before it is changed for the first time. */
+static uint32_t ask_own(const struct gate *gate, int fd, struct group *group)
+{
+        uint64_t usec = 0;
+        uint32_t status = slice_control(gate, fd, group, RM_GET_TIMESLICE, &usec);
+
+        if (status == RM_STATUS_OK && usec && usec < INT64_MAX / NSEC_PER_USEC)
+                group->own = (nsec)usec * NSEC_PER_USEC;
+        return status;
+}
+
+static uint32_t set_slice(const struct gate *gate, int fd, struct group *group, nsec slice)
+{
+        uint32_t status = group->own ? RM_STATUS_OK : ask_own(gate, fd, group);
+        nsec wanted = slice ? slice : group->own;
+        uint64_t usec = wanted < NSEC_PER_USEC ? 1 : (uint64_t)(wanted / NSEC_PER_USEC);
+
+        if (status != RM_STATUS_OK || !wanted)
+                return status;
+        status = slice_control(gate, fd, group, RM_SET_TIMESLICE, &usec);
+        if (status == RM_STATUS_OK)
+                group->slice = slice;
+        return status;
+}
+
+/* A descriptor number of a process: it may be the client's. */
+static uint32_t try_descriptor(struct gate *gate, const struct process *process, int theirs, struct group *group,
+                               nsec slice)
+{
+        _cleanup_(closep) int fd = process_fd(process, theirs);
+        uint32_t minor, status;
+
+        if (fd < 0 || gate->options.driver.node(gate->options.driver.context, fd, &minor) != RM_NODE_CTL)
+                return RM_STATUS_INVALID_CLIENT;
+        status = set_slice(gate, fd, group, slice);
+        if (status == RM_STATUS_OK) {
+                group->process = process->id;
+                group->theirs = theirs;
+        }
+        return status;
+}
+
+/* Nodes of the driver are files, those of the simulated one sockets. */
+static bool may_be_node(pid_t process, const char *number)
+{
+        char path[64], link[64] = { 0 };
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/fd/%.16s", process, number);
+        return readlink(path, link, sizeof(link) - 1) > 0 &&
+               (!strncmp(link, "/dev/", 5) || !strncmp(link, "socket:", 7));
+}
+
+/* The descriptor may have another number by now, and the process that made the client may be dead. */
+static uint32_t search_process(struct gate *gate, const struct process *process, struct group *group, nsec slice)
+{
+        uint32_t status = RM_STATUS_INVALID_CLIENT;
+        struct dirent *entry;
+        char path[64];
+        DIR *dir;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/fd", process->id);
+        dir = opendir(path);
+        while (dir && status == RM_STATUS_INVALID_CLIENT && (entry = readdir(dir)))
+                if (isdigit((unsigned char)entry->d_name[0]) && may_be_node(process->id, entry->d_name))
+                        status = try_descriptor(gate, process, atoi(entry->d_name), group, slice);
+        if (dir)
+                (void)closedir(dir);
+        return status;
+}
+
+static uint32_t by_process(struct gate *gate, pid_t id, int theirs, struct group *group, nsec slice)
+{
+        struct process *process;
+        uint32_t status;
+
+        if (process_get(&gate->processes, id, &process) < 0)
+                return RM_STATUS_INVALID_CLIENT;
+        status = theirs >= 0 ? try_descriptor(gate, process, theirs, group, slice) :
+                               search_process(gate, process, group, slice);
+        process_put(&gate->processes, process);
+        return status;
+}
+
+static bool place_slice(struct gate *gate, struct group *group, nsec slice)
+{
+        uint32_t status = by_process(gate, group->process, group->theirs, group, slice);
+        pid_t list[256];
+        size_t n;
+
+        if (status != RM_STATUS_INVALID_CLIENT)
+                return status == RM_STATUS_OK;
+        n = list_processes(gate, list, ARRAY_SIZE(list));
+        for (size_t i = 0; i < n && status == RM_STATUS_INVALID_CLIENT; i++)
+                status = by_process(gate, list[i], -1, group, slice);
+        return status == RM_STATUS_OK;
+}
+
+/* Keeps what was learnt, if the group is still there. True: it is. */
+static bool remember(struct gate *gate, const struct group *group)
+{
+        LOCKED(&gate->channels.lock);
+        struct group *there = channels_group(&gate->channels, group->client, group->handle);
+
+        if (there) {
+                there->slice = group->slice;
+                there->own = group->own;
+                there->process = group->process;
+                there->theirs = group->theirs;
+        }
+        return there;
+}
+
+unsigned int gate_timeslice_set(struct gate *gate, unsigned int device, nsec slice)
+{
+        _cleanup_(freep) struct group *groups = NULL;
+        ssize_t n = channels_copy_groups(&gate->channels, (int)device, &groups);
+        unsigned int n_failed = 0;
+
+        for (ssize_t i = 0; i < n; i++) {
+                bool is_set = groups[i].slice == slice || place_slice(gate, &groups[i], slice);
+
+                if (remember(gate, &groups[i]) && !is_set)
+                        n_failed++;
+        }
+        return n < 0 ? 1 : n_failed;
+}
+
+/* ---- a new one ----------------------------------------------------------------------------------- */
+
+/* A group of its own has no slice yet; we are at the descriptor. */
+static void placed_group(struct request *request, const struct ledger_object *object)
+{
+        struct gate *gate = request->gate;
+        struct group group = { 0 }, *there;
+        nsec slice;
+
+        {
+                LOCKED(&gate->channels.lock);
+                there = channels_group(&gate->channels, object->client, object->handle);
+                if (there)
+                        group = *there;
+        }
+        if (!there || !channels_is_compute(group.engine))
+                return;
+        slice = desired_of(gate, group.device).slice;
+        if (!slice)
+                return;
+        (void)set_slice(gate, request->fd, &group, slice);
+        (void)remember(gate, &group);
+}
+
+/* In a group that runs already it may run, too. */
+static void placed_channel(struct request *request, const struct ledger_object *object)
+{
+        struct gate *gate = request->gate;
+        struct channel channel = { .is = { .client = object->client, .handle = object->handle } };
+        int device = -1;
+
+        {
+                LOCKED(&gate->channels.lock);
+                const struct group *group = channels_group(&gate->channels, object->client, object->parent);
+
+                if (group && group->is_scheduled && channels_is_compute(group->engine))
+                        device = group->device;
+        }
+        if (device >= 0)
+                follow_desired(gate, device, &channel, 1);
+}
+
+void channel_control_placed(struct request *request, const struct ledger_object *object)
+{
+        if (is_group(object->class_number))
+                placed_group(request, object);
+        else if (RM_CLASS_IS_CHANNEL(object->class_number))
+                placed_channel(request, object);
+}

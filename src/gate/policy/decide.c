@@ -1,0 +1,283 @@
+#include "gate/policy/decide.h"
+
+#include "base/cleanup.h"
+#include "rm/numbers.h"
+
+#include <errno.h>
+
+enum what {
+        REQUEST,
+        CLASS,
+        CONTROL,
+        FUNCTION, /* of VID_HEAP */
+        OLD,      /* class of ALLOC_MEMORY */
+};
+
+struct rule {
+        enum what what;
+        uint32_t number;
+        enum gate_action action;
+        uint32_t status;
+        const char *because;
+};
+
+/* The names that rules.def uses for numbers of requests. */
+#define REQUEST_OF(kind) RM_##kind
+
+static const struct rule rules[] = {
+#define RULE(what, number, action, status, because) { what, number, GATE_##action, status, because },
+#include "gate/policy/rules.def"
+#undef RULE
+};
+
+enum {
+        GRANULE = 64 * 1024,
+        FLAG_FIXED_ADDRESS = 0x10,
+};
+
+/* The compiler makes a search of these; a number that stands twice does not compile. */
+static int index_of(enum what what, uint32_t number)
+{
+        enum { FIRST = __COUNTER__ + 1 };
+
+#define KEY(what, number) ((uint64_t)(what) << 32 | (uint32_t)(number))
+        switch (KEY(what, number)) {
+#define RULE(what, number, action, status, because)                                                                    \
+        case KEY(what, number):                                                                                        \
+                return __COUNTER__ - FIRST;
+#include "gate/policy/rules.def"
+#undef RULE
+#undef KEY
+        default:
+                return -1;
+        }
+}
+
+static const struct rule *find(enum what what, uint32_t number)
+{
+        int i = index_of(what, number);
+
+        return i < 0 ? NULL : &rules[i];
+}
+
+static void deny(struct gate_verdict *verdict, uint32_t status, const char *because)
+{
+        *verdict = (struct gate_verdict){ .action = GATE_DENY, .status = status, .because = because };
+}
+
+/* G3, in the driver's words: what it says of a number that it does not know. */
+static void deny_unknown(const struct rm_call *call, enum what what, struct gate_verdict *verdict)
+{
+        if (what == CLASS || what == OLD)
+                deny(verdict, RM_STATUS_INVALID_CLASS, "no rule for this class");
+        else if (what == CONTROL)
+                deny(verdict, RM_STATUS_NOT_SUPPORTED, "no rule for this control");
+        else if (what == FUNCTION)
+                deny(verdict, RM_STATUS_NOT_SUPPORTED, "no rule for this function of the heap");
+        else
+                deny(verdict, 0, "no rule for this request");
+        verdict->is_unknown = true;
+        if (call->status_at == UINT32_MAX || what == REQUEST)
+                verdict->error = -EINVAL;
+}
+
+static enum what look_at(enum rm_kind kind)
+{
+        switch ((int)kind) {
+        case RM_ALLOC:
+        case RM_ALLOC_SHORT:
+                return CLASS;
+        case RM_CONTROL:
+                return CONTROL;
+        case RM_VID_HEAP:
+                return FUNCTION;
+        default:
+                return OLD;
+        }
+}
+
+/* Channels have many class numbers; treat every one alike, as the driver does. */
+static uint32_t rule_class(uint32_t number)
+{
+        return RM_CLASS_IS_CHANNEL(number) ? 0x6f : number;
+}
+
+static bytes round_up(bytes size, bytes granule)
+{
+        return size > INT64_MAX - granule ? UINT64_MAX : (size + granule - 1) / granule * granule;
+}
+
+/* Offsets in NV_MEMORY_ALLOCATION_PARAMS, 525 to 595. */
+enum {
+        MEMORY_FLAGS_AT = 8,
+        MEMORY_ATTR_AT = 24,
+        MEMORY_ATTR2_AT = 28,
+        MEMORY_SIZE_AT = 64,
+        MEMORY_PARAMS_MIN = 120,
+};
+
+/* Left to the driver, the page size follows the size: 2 MiB from 2 MiB on. */
+static bytes granule_of(uint32_t attr, uint32_t attr2, bytes size)
+{
+        if (RM_ATTR_PAGE_SIZE(attr) == 0)
+                return size >= 2 * MIB ? 2 * MIB : GRANULE;
+        if (RM_ATTR_PAGE_SIZE(attr) != 3)
+                return GRANULE;
+        switch (RM_ATTR2_HUGE(attr2)) {
+        case 2:
+                return 512 * MIB;
+        case 3:
+                return 256 * GIB;
+        default:
+                return 2 * MIB;
+        }
+}
+
+bytes gate_memory_size(const void *params, size_t params_size)
+{
+        uint32_t attr = rm_get32(params, params_size, MEMORY_ATTR_AT);
+        uint32_t attr2 = rm_get32(params, params_size, MEMORY_ATTR2_AT);
+        bytes size = rm_get64(params, params_size, MEMORY_SIZE_AT);
+
+        return round_up(size ? size : 1, granule_of(attr, attr2, size));
+}
+
+/* Class 0x40 is video memory only where it says so; the driver refuses the rest (rm-abi 2.1). */
+static void decide_memory(const void *params, size_t size, struct gate_verdict *verdict)
+{
+        uint32_t flags = rm_get32(params, size, MEMORY_FLAGS_AT);
+        uint32_t attr = rm_get32(params, size, MEMORY_ATTR_AT);
+
+        if (size < MEMORY_PARAMS_MIN)
+                deny(verdict, RM_STATUS_INVALID_PARAM_STRUCT, "parameters are too short");
+        else if (flags & FLAG_FIXED_ADDRESS)
+                deny(verdict, RM_STATUS_INVALID_ARGUMENT, "at a fixed address it takes more than it says");
+        else if (flags & RM_FLAG_VIRTUAL || RM_ATTR_LOCATION(attr) != 0)
+                deny(verdict, RM_STATUS_INVALID_ARGUMENT, "class 0x40 is video memory");
+        else
+                verdict->size = gate_memory_size(params, size);
+}
+
+static void decide_host(const struct rm_call *call, const void *block, const void *params, size_t size,
+                        struct gate_verdict *verdict)
+{
+        enum { OLD_LIMIT_AT = 32 };
+        uint64_t limit = rm_get64(block, call->block_size, OLD_LIMIT_AT);
+
+        if (call->kind == RM_ALLOC_MEMORY)
+                verdict->size = limit == UINT64_MAX ? UINT64_MAX : round_up(limit + 1, 4096);
+        else if (size < MEMORY_PARAMS_MIN)
+                deny(verdict, RM_STATUS_INVALID_PARAM_STRUCT, "parameters are too short");
+        else
+                verdict->size = round_up(rm_get64(params, size, MEMORY_SIZE_AT), 4096);
+}
+
+/* NVOS32 function 2, ALLOC_SIZE: becomes class 0x40 if its location is video memory (rm-abi 2.1). */
+static void decide_heap(const struct rm_call *call, const void *block, struct gate_verdict *verdict)
+{
+        enum { FLAGS_AT = 52, ATTR_AT = 56, SIZE_AT = 88, ATTR2_AT = 144 };
+        uint32_t flags = rm_get32(block, call->block_size, FLAGS_AT);
+        uint32_t attr = rm_get32(block, call->block_size, ATTR_AT);
+        uint32_t attr2 = rm_get32(block, call->block_size, ATTR2_AT);
+        bytes size = rm_get64(block, call->block_size, SIZE_AT);
+
+        if (flags & FLAG_FIXED_ADDRESS) {
+                deny(verdict, RM_STATUS_INVALID_ARGUMENT, "at a fixed address it takes more than it says");
+        } else if (flags & RM_FLAG_VIRTUAL) {
+                verdict->action = GATE_OBJECT;
+        } else if (RM_ATTR_LOCATION(attr) == 0) {
+                verdict->action = GATE_CHARGE;
+                verdict->size = round_up(size ? size : 1, granule_of(attr, attr2, size));
+        } else {
+                verdict->action = GATE_HOST;
+                verdict->size = round_up(size, 4096);
+        }
+}
+
+/* Parameters in the driver's own serialised form would mean something else than we read.
+ * Source: NVOS54_FLAGS_FINN_SERIALIZED, NVOS64_FLAGS_FINN_SERIALIZED in nvos.h. */
+static bool is_serialised(const struct rm_layout *layout, const struct rm_call *call, const void *block)
+{
+        if (call->kind == RM_CONTROL)
+                return rm_get32(block, call->block_size, 12) & 4u;
+        if (call->kind == RM_ALLOC)
+                return rm_get32(block, call->block_size, layout->alloc_status_at - 4) & 1u;
+        return false;
+}
+
+void gate_decide(const struct rm_layout *layout, const struct rm_call *call, const void *block, const void *params,
+                 size_t params_size, struct gate_verdict *ret)
+{
+        enum what what = REQUEST;
+        const struct rule *rule = find(REQUEST, call->kind);
+
+        if (is_serialised(layout, call, block)) {
+                deny(ret, RM_STATUS_NOT_SUPPORTED, "serialised parameters");
+                return;
+        }
+        if (rule && rule->action == GATE_LOOKUP) {
+                what = look_at(call->kind);
+                rule = find(what, what == CLASS ? rule_class(call->class_or_cmd) : call->class_or_cmd);
+        }
+        if (!rule) {
+                deny_unknown(call, what, ret);
+                return;
+        }
+        *ret = (struct gate_verdict){ .action = rule->action, .status = rule->status, .because = rule->because };
+        if (ret->action == GATE_QUIET) {
+                ret->action = GATE_DENY;
+                ret->is_quiet = true;
+        }
+        if (ret->action == GATE_DENY && call->status_at == UINT32_MAX)
+                ret->error = -EPERM;
+        if (what == FUNCTION && ret->action == GATE_CHARGE)
+                decide_heap(call, block, ret);
+        else if (ret->action == GATE_CHARGE)
+                decide_memory(params, params_size, ret);
+        else if (ret->action == GATE_HOST)
+                decide_host(call, block, params, params_size, ret);
+}
+
+struct field {
+        enum what what;
+        uint32_t number, offset;
+};
+
+static const struct field client_fields[] = {
+#define CLIENT_FIELD(what, number, offset, meaning) { what, number, offset },
+#define FD_FIELD(what, number, offset, meaning)
+#include "gate/policy/foreign.def"
+#undef CLIENT_FIELD
+#undef FD_FIELD
+};
+
+static const struct field fd_fields[] = {
+#define CLIENT_FIELD(what, number, offset, meaning)
+#define FD_FIELD(what, number, offset, meaning) { what, number, offset },
+#include "gate/policy/foreign.def"
+#undef CLIENT_FIELD
+#undef FD_FIELD
+};
+
+size_t gate_client_fields(const struct rm_call *call, const uint32_t **ret_offsets)
+{
+        static __thread uint32_t offsets[8];
+        enum what what = look_at(call->kind);
+        size_t n = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(client_fields) && n < ARRAY_SIZE(offsets); i++)
+                if (client_fields[i].what == what && client_fields[i].number == call->class_or_cmd)
+                        offsets[n++] = client_fields[i].offset;
+        *ret_offsets = offsets;
+        return n;
+}
+
+uint32_t gate_params_fd(const struct rm_call *call)
+{
+        enum what what = look_at(call->kind);
+
+        for (size_t i = 0; i < ARRAY_SIZE(fd_fields); i++)
+                if (fd_fields[i].what == what && fd_fields[i].number == call->class_or_cmd)
+                        return fd_fields[i].offset;
+        return UINT32_MAX;
+}

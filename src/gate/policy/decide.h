@@ -1,0 +1,73 @@
+/*
+ * What is to be done with a driver call: one row of rules.def, and what the call costs.
+ *
+ * Pure: the same answer for the same bytes. libsublet.so asks the same function.
+ */
+#pragma once
+
+#include "base/text.h"
+#include "rm/call.h"
+
+enum gate_action {
+        GATE_DENY,     /* refused, as the driver would refuse it */
+        GATE_QUIET,    /* of a row only: a DENY that nobody is told of, for every program asks */
+        GATE_PERFORM,  /* made by us, with our copy */
+        GATE_ACCEPT,   /* answered OK, not made */
+        GATE_CONTINUE, /* made by the tenant itself */
+        GATE_UNWRAP,   /* another request inside */
+        GATE_VIEW,     /* made by us, and the reply shows the tenant's part only */
+        /* Made by us, and the books are kept: */
+        GATE_CLIENT,   /* a client begins */
+        GATE_OBJECT,   /* an object begins */
+        GATE_CHARGE,   /* video memory begins */
+        GATE_HOST,     /* host memory begins */
+        GATE_FREE,     /* an object ends, and what hangs on it */
+        GATE_DUP,      /* a second handle */
+        GATE_EXPORT,   /* a descriptor will hold the object */
+        GATE_IMPORT,   /* an object from a descriptor */
+        GATE_SPACE,    /* a UVM VA space begins */
+        GATE_HOLD,     /* a UVM VA space holds memory */
+        GATE_RELEASE,  /* and lets it go */
+        GATE_RANGE,    /* a UVM range for RM memory begins */
+        GATE_POOL,     /* a UVM range for semaphores begins: no managed memory */
+        GATE_SCHEDULE, /* made by us, and what is to be off stays off */
+        GATE_SHARE,    /* made by us if other tenants may dup, else answered OK */
+        GATE_LOOKUP,   /* rules.def has rows by class, control or function */
+};
+
+struct gate_verdict {
+        enum gate_action action;
+        uint32_t status;     /* of DENY, ACCEPT: the result to write */
+        int error;           /* of DENY: the block has no result; -errno for the system call */
+        const char *because; /* static */
+        bool is_unknown;     /* no row: default deny */
+        bool is_quiet;       /* of DENY: no event */
+        bytes size;          /* of CHARGE and HOST: what to reserve before the call */
+};
+
+/* params: our copy of the parameters, params_size bytes of it (a short one is refused). */
+void gate_decide(const struct rm_layout *layout, const struct rm_call *call, const void *block, const void *params,
+                 size_t params_size, struct gate_verdict *ret);
+
+/*
+ * What a video memory allocation takes: max(request, reply) rounded to its page size, 64 KiB or
+ * 2 MiB or larger (rm-abi 2.3). Works on the parameters before the call and after it. UINT64_MAX:
+ * nonsense that no quota holds.
+ */
+bytes gate_memory_size(const void *params, size_t params_size);
+
+/* A parameter field that names a client: of an allocation's class or a control (foreign.def). 0 or
+ * a client of the tenant's is fine, anything else is somebody else's. Returns how many; *ret static. */
+size_t gate_client_fields(const struct rm_call *call, const uint32_t **ret_offsets);
+
+/* Offset of a descriptor number in the parameters that the driver looks up, or UINT32_MAX. */
+uint32_t gate_params_fd(const struct rm_call *call);
+
+/*
+ * Whether a MIG subscription (class 0xc637 on a subdevice, 0xc638 on a 0xc637) names the instance of the lease.
+ * `parent` is what it is to hang on. RM_STATUS_OK, also for other classes; else what is to be answered.
+ */
+struct lease;
+struct ledger_object;
+uint32_t gate_check_instance(const struct lease *lease, uint32_t class_number, const void *params, size_t params_size,
+                             const struct ledger_object *parent);

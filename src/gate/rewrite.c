@@ -1,0 +1,131 @@
+/* Replies that show the tenant's part only: the driver's call, then a view on its reply. */
+#include "gate/request.h"
+#include "gate/policy/views.h"
+
+#include "base/cleanup.h"
+#include "rm/numbers.h"
+
+#include <errno.h>
+
+enum {
+        GET_ACTIVE_DEVICES = 0x288,
+        PIDS_MAX = 950,
+};
+
+/* The card that the object of a control belongs to; -1: none. */
+static int device_of(const struct request *request, uint32_t object)
+{
+        struct gate *gate = request->gate;
+        struct ledger_object found;
+        LOCKED(&gate->ledger_lock);
+
+        if (ledger_get(gate->ledger, request->call.client, object, &found) != LEDGER_OK)
+                return -1;
+        return found.device;
+}
+
+static struct view view_of(const struct request *request, int device)
+{
+        struct quota *quota = &request->gate->lease->devices[device].quota;
+
+        return (struct view){ quota->size, quota_free(quota) };
+}
+
+struct holder {
+        struct gate *gate;
+        int device;
+};
+
+static bytes held_by(void *context, uint32_t pid)
+{
+        const struct holder *holder = context;
+        LOCKED(&holder->gate->ledger_lock);
+
+        return ledger_held_by(holder->gate->ledger, &holder->gate->lease->devices[holder->device].quota, pid);
+}
+
+/* The tenant's processes that hold memory of the device; each once. */
+static size_t list_owners(struct gate *gate, int device, uint32_t pids[static PIDS_MAX])
+{
+        const struct quota *quota = &gate->lease->devices[device].quota;
+        LOCKED(&gate->ledger_lock);
+        uint32_t client, owner;
+        size_t n = 0;
+
+        for (size_t i = 0; n < PIDS_MAX && ledger_client_next(gate->ledger, 0, &i, &client, &owner);) {
+                size_t k = 0;
+
+                while (k < n && pids[k] != owner)
+                        k++;
+                if (k == n && owner && ledger_held_by(gate->ledger, quota, owner))
+                        pids[n++] = owner;
+        }
+        return n;
+}
+
+static void rewrite_control(struct request *request)
+{
+        const struct lease *lease = request->gate->lease;
+        uint32_t size = request->params_size, n = rm_get32(request->params, size, 0);
+        int device = device_of(request, request->call.object);
+        uint32_t pids[PIDS_MAX];
+        struct holder holder = { request->gate, device };
+        struct view view;
+
+        switch (request->call.class_or_cmd) {
+        case RM_GET_ATTACHED_IDS:
+        case RM_GET_PROBED_IDS:
+                /* 32 ids, and in the probed list 32 that were excluded */
+                view_gpu_ids(request->params, size / 4 < 32 ? size / 4 : 32, lease);
+                return;
+        case GET_ACTIVE_DEVICES:
+                view_active_devices(request->params, size, lease);
+                return;
+        }
+        if (device < 0)
+                return;
+        switch (request->call.class_or_cmd) {
+        case RM_FB_GET_INFO_V2:
+                view = view_of(request, device);
+                if (size > 4)
+                        view_fb_info(request->params + 4, n < (size - 4) / 8 ? n : (size - 4) / 8, &view);
+                break;
+        case RM_GET_PIDS:
+                view_pids(request->params, size, pids, list_owners(request->gate, device, pids));
+                break;
+        case RM_GET_PID_INFO:
+                view_pid_info(request->params, size, held_by, &holder);
+                break;
+        }
+}
+
+static void rewrite_block(struct request *request)
+{
+        struct view view;
+        int device;
+
+        if (request->call.kind == RM_CARD_INFO) {
+                view_cards(request->block, request->call.block_size / 72, request->gate->lease);
+                return;
+        }
+        device = device_of(request, request->call.parent);
+        if (device < 0)
+                return;
+        view = view_of(request, device);
+        view_heap_info(request->block, request->call.block_size, &view);
+}
+
+int serve_view(struct request *request)
+{
+        int r = perform(request);
+
+        if (r < 0)
+                return r;
+        if (request->gate->options.keep_totals || request_status(request) != RM_STATUS_OK)
+                return reply(request, r);
+        if (request->call.kind == RM_CONTROL)
+                rewrite_control(request);
+        else
+                rewrite_block(request);
+        return reply(request, r);
+}

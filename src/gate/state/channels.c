@@ -1,0 +1,139 @@
+#include "gate/state/channels.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* NV2080_ENGINE_TYPE_GR0 to GR7. Source: cl2080_notification.h, 525.147.05 to 595.45.04. */
+bool channels_is_compute(uint32_t engine)
+{
+        return engine >= 1 && engine <= 8;
+}
+
+void channels_init(struct channels *channels, size_t n_max, size_t n_groups_max)
+{
+        *channels = (struct channels){ .n_max = n_max, .n_groups_max = n_groups_max };
+        lock_init(&channels->lock, LOCK_CHANNELS);
+}
+
+void channels_done(struct channels *channels)
+{
+        free(channels->items);
+        free(channels->groups);
+        lock_done(&channels->lock);
+}
+
+/* Room for `n` elements. 0; -ENOMEM. */
+static int grow(void **items, size_t *n_room, size_t n, size_t size)
+{
+        size_t more = *n_room ? *n_room * 2 : 32;
+        void *moved;
+
+        if (n <= *n_room)
+                return 0;
+        moved = realloc(*items, more * size);
+        if (!moved)
+                return -ENOMEM;
+        *items = moved;
+        *n_room = more;
+        return 0;
+}
+
+int channels_reserve(struct channels *channels, bool is_group)
+{
+        LOCKED(&channels->lock);
+        size_t n = is_group ? channels->n_groups + channels->n_groups_reserved : channels->n + channels->n_reserved;
+        int r;
+
+        if (n >= (is_group ? channels->n_groups_max : channels->n_max))
+                return -ENOSPC;
+        r = is_group ? grow((void **)&channels->groups, &channels->n_groups_room, n + 1, sizeof(struct group)) :
+                       grow((void **)&channels->items, &channels->n_room, n + 1, sizeof(struct channel));
+        if (r < 0)
+                return r;
+        if (is_group)
+                channels->n_groups_reserved++;
+        else
+                channels->n_reserved++;
+        return 0;
+}
+
+static void unreserve(struct channels *channels, bool is_group)
+{
+        if (is_group)
+                channels->n_groups_reserved--;
+        else
+                channels->n_reserved--;
+}
+
+void channels_unreserve(struct channels *channels, bool is_group)
+{
+        LOCKED(&channels->lock);
+
+        unreserve(channels, is_group);
+}
+
+void channels_put(struct channels *channels, struct channel *channel)
+{
+        size_t i = 0;
+
+        while (i < channels->n && (channels->items[i].is.client != channel->is.client ||
+                                   channels->items[i].is.handle != channel->is.handle))
+                i++;
+        channel->is.order = channels->n_ever++;
+        channels->items[i] = *channel;
+        if (i == channels->n)
+                channels->n++;
+        unreserve(channels, false);
+        channels->changes++;
+}
+
+struct group *channels_group(struct channels *channels, uint32_t client, uint32_t handle)
+{
+        for (size_t i = 0; i < channels->n_groups; i++)
+                if (channels->groups[i].client == client && channels->groups[i].handle == handle)
+                        return &channels->groups[i];
+        return NULL;
+}
+
+void channels_put_group(struct channels *channels, const struct group *group)
+{
+        struct group *there = channels_group(channels, group->client, group->handle);
+
+        unreserve(channels, true);
+        *(there ? there : &channels->groups[channels->n_groups++]) = *group;
+}
+
+ssize_t channels_copy(struct channels *channels, int device, uint32_t client, uint32_t group, struct channel **ret)
+{
+        LOCKED(&channels->lock);
+        struct channel *copy = calloc(channels->n + 1, sizeof(*copy));
+        ssize_t n = 0;
+
+        if (!copy)
+                return -ENOMEM;
+        for (size_t i = 0; i < channels->n; i++) {
+                const struct gate_channel *is = &channels->items[i].is;
+
+                if (is->is_compute && is->device == (unsigned int)device &&
+                    (!group || (is->group == group && is->client == client)))
+                        copy[n++] = channels->items[i];
+        }
+        *ret = copy;
+        return n;
+}
+
+ssize_t channels_copy_groups(struct channels *channels, int device, struct group **ret)
+{
+        LOCKED(&channels->lock);
+        struct group *copy = calloc(channels->n_groups + 1, sizeof(*copy));
+        ssize_t n = 0;
+
+        if (!copy)
+                return -ENOMEM;
+        for (size_t i = 0; i < channels->n_groups; i++)
+                if (channels->groups[i].device == device && channels_is_compute(channels->groups[i].engine))
+                        copy[n++] = channels->groups[i];
+        *ret = copy;
+        return n;
+}

@@ -1,0 +1,92 @@
+/*
+ * The channel groups and channels of a tenant: what is switched off and on, given slices, and looked at
+ * for work. The ledger has them as objects; here is what the driver said of them.
+ *
+ * A dup of a channel is no new channel, and is not here. Rooms are reserved before the driver's call and
+ * used after it, so a put cannot fail. Invariant: what is here is in the ledger, or is about to be swept.
+ *
+ * Threads: any.
+ */
+#pragma once
+
+#include "base/clock.h"
+#include "base/lock.h"
+#include "gate/state/driver.h"
+
+#include <sys/types.h>
+
+struct probe;
+
+struct group {
+        uint32_t client, handle;
+        uint32_t engine; /* the driver's engine type: 1 to 8 is graphics and compute */
+        int device;      /* of the lease */
+        pid_t process;   /* who made it, and at what descriptor: there SET_TIMESLICE works */
+        int theirs;
+        bool is_scheduled;        /* a channel that joins it may run at once */
+        uint32_t scheduled_until; /* the channels before this one, by their order, were there when it was scheduled */
+        nsec slice;               /* set by us; 0: the driver's own */
+        nsec own;                 /* what the driver's own is; 0: not asked yet */
+};
+
+struct channel {
+        struct gate_channel is;
+        uint32_t userd; /* handle of the memory where its positions stand; 0: none, or it has gone */
+        uint64_t userd_at;
+        bool is_scheduled; /* by itself */
+};
+
+struct channels {
+        struct lock lock;
+        struct channel *items;
+        struct group *groups;
+        size_t n, n_room, n_reserved, n_max;
+        size_t n_groups, n_groups_room, n_groups_reserved, n_groups_max;
+        uint32_t n_ever;
+        _Atomic uint64_t changes; /* counts what comes and goes */
+};
+
+void channels_init(struct channels *channels, size_t n_max, size_t n_groups_max);
+void channels_done(struct channels *channels);
+
+/* Room for one more channel, or group. 0; -ENOSPC; -ENOMEM. */
+int channels_reserve(struct channels *channels, bool is_group);
+void channels_unreserve(struct channels *channels, bool is_group);
+
+/* Use a reservation up. One of that handle that is there already is replaced. The lock is the caller's,
+ * so that what it tells of a channel is told in order. */
+void channels_put(struct channels *channels, struct channel *channel); /* gives it its order */
+void channels_put_group(struct channels *channels, const struct group *group);
+
+/* Which there are; *ret is malloc'd. Those of a device, compute only; and of one group, if group is not 0.
+ * How many; -ENOMEM. */
+ssize_t channels_copy(struct channels *channels, int device, uint32_t client, uint32_t group, struct channel **ret);
+ssize_t channels_copy_groups(struct channels *channels, int device, struct group **ret);
+
+/* The group, under the lock; NULL. */
+struct group *channels_group(struct channels *channels, uint32_t client, uint32_t handle);
+
+bool channels_is_compute(uint32_t engine);
+
+/* ---- demand.c: a mapped page per compute channel, of one thread ---- */
+
+struct demand_page {
+        uint32_t client, handle; /* the channel */
+        int device;
+        uint32_t memory;     /* our handle of its USERD; 0: could not be had */
+        const uint8_t *page; /* NULL: could not be mapped */
+        const volatile uint32_t *positions;
+        uint32_t put; /* as last seen */
+};
+
+struct demand {
+        struct demand_page *items;
+        size_t n, n_room;
+        uint64_t changes; /* of channels, when looked at last */
+        struct {
+                uint32_t client, handle, ours; /* USERD memory, and our dup of it */
+                unsigned int n_users;
+        } memories[16];
+};
+
+void demand_done(struct demand *demand, struct probe *probe);

@@ -1,0 +1,400 @@
+#include "gate/state/files.h"
+
+#include "base/cleanup.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+
+enum {
+        KCMP_FILE_ = 0, /* linux/kcmp.h */
+        KCMP_FILES_ = 2,
+        SECCOMP_FILTERED = 2, /* in /proc/PID/status */
+};
+
+/* Locks of rank LOCK_PROCESSES: taken alone. */
+void files_init(struct files *files)
+{
+        *files = (struct files){ 0 };
+        lock_init(&files->lock, LOCK_PROCESSES);
+}
+
+void files_done(struct files *files)
+{
+        for (size_t i = 0; i < files->n; i++)
+                (void)close(files->items[i].fd);
+        free(files->items);
+        lock_done(&files->lock);
+}
+
+static bool same_file(pid_t process, int theirs, int ours)
+{
+        return syscall(SYS_kcmp, getpid(), process, KCMP_FILE_, (unsigned long)ours, (unsigned long)theirs) == 0;
+}
+
+static uint64_t find(const struct files *files, int fd)
+{
+        for (size_t i = 0; i < files->n; i++)
+                if (same_file(getpid(), fd, files->items[i].fd))
+                        return files->items[i].number;
+        return 0;
+}
+
+uint64_t files_find(struct files *files, int fd)
+{
+        LOCKED(&files->lock);
+
+        return find(files, fd);
+}
+
+bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint64_t *ret_number)
+{
+        LOCKED(&files->lock);
+
+        for (size_t i = 0; i < files->n; i++)
+                if (files->items[i].is_space && same_file(process, theirs, files->items[i].fd)) {
+                        files->items[i].n_users++;
+                        *ret_fd = files->items[i].fd;
+                        *ret_number = files->items[i].number;
+                        return true;
+                }
+        return false;
+}
+
+void files_unuse(struct files *files, uint64_t number)
+{
+        LOCKED(&files->lock);
+
+        for (size_t i = 0; i < files->n; i++)
+                if (files->items[i].number == number)
+                        files->items[i].n_users--;
+}
+
+static bool has_room(struct files *files)
+{
+        size_t n_room = files->n_room ? files->n_room * 2 : 8;
+        struct file *items;
+
+        if (files->n < files->n_room)
+                return true;
+        items = realloc(files->items, n_room * sizeof(*items));
+        if (!items)
+                return false;
+        files->items = items;
+        files->n_room = n_room;
+        return true;
+}
+
+uint64_t files_keep(struct files *files, int fd, bool is_space)
+{
+        LOCKED(&files->lock);
+        uint64_t number = find(files, fd);
+        struct stat st;
+        int ours;
+
+        if (number)
+                return number;
+        if (!has_room(files))
+                return 0;
+        ours = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        if (ours < 0)
+                return 0;
+        files->items[files->n++] = (struct file){
+                .number = ++files->last, .fd = ours, .is_space = is_space, .inode = fstat(ours, &st) < 0 ? 0 : st.st_ino
+        };
+        return files->last;
+}
+
+static void drop_at(struct files *files, size_t i)
+{
+        (void)close(files->items[i].fd);
+        files->items[i] = files->items[--files->n];
+}
+
+bool files_have_range(struct files *files, const char *line)
+{
+        unsigned long long base, offset, inode;
+
+        if (sscanf(line, "%llx-%*x %*s %llx %*s %llu", &base, &offset, &inode) != 3 || base != offset || !inode)
+                return false;
+
+        LOCKED(&files->lock);
+        for (size_t i = 0; i < files->n; i++)
+                if (files->items[i].is_space && files->items[i].inode == inode)
+                        return true;
+        return false;
+}
+
+/* Same kind of file at all? kcmp only on those. */
+static bool same_kind(const struct stat *theirs, const struct stat *ours)
+{
+        return theirs->st_mode == ours->st_mode && theirs->st_rdev == ours->st_rdev &&
+               (ours->st_rdev || theirs->st_ino == ours->st_ino);
+}
+
+/* A number of /proc/PROCESS/status, or -1. field: "\nUid:". */
+static long status_of(pid_t process, const char *field)
+{
+        _cleanup_(closep) int fd = -1;
+        char path[64], text[2048];
+        const char *at;
+        ssize_t n;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/status", process);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        if (n < 0)
+                return -1;
+        text[n] = '\0';
+        at = strstr(text, field);
+        return at ? strtol(at + strlen(field), NULL, 10) : -1;
+}
+
+/* A process of ours that hides its descriptors (an undumpable one) may have the file. */
+static bool hides(pid_t process)
+{
+        return status_of(process, "\nUid:") == (long)geteuid();
+}
+
+/*
+ * Descriptors can wait where no table shows them: sent into a socket and not received, or registered
+ * with an io_uring. What waits is not told, only that something does: then the file may be it. Looked
+ * for with processes under a filter, as tenants are; other people's sockets are busy, too.
+ * Source: unix_show_fdinfo (scm_fds, Linux 5.10), io_uring_show_fdinfo (UserFiles).
+ */
+static bool holds_unseen(pid_t task, const char *descriptor)
+{
+        static const char *const counts[] = { "\nscm_fds:", "\nUserFiles:" };
+        _cleanup_(closep) int fd = -1;
+        char path[96], text[4096];
+        ssize_t n;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", task, descriptor);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+        if (n < 0)
+                return false;
+        text[n] = '\0';
+        for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
+                const char *at = strstr(text, counts[i]);
+
+                if (at && strtoul(at + strlen(counts[i]), NULL, 10))
+                        return true;
+        }
+        return false;
+}
+
+/* A task, and whether it is under a filter once somebody has asked. */
+struct task {
+        pid_t id;
+        enum { NOT_ASKED, IS_FILTERED, IS_FREE } filter;
+};
+
+static bool is_filtered(struct task *task)
+{
+        if (task->filter == NOT_ASKED)
+                task->filter = status_of(task->id, "\nSeccomp:") == SECCOMP_FILTERED ? IS_FILTERED : IS_FREE;
+        return task->filter == IS_FILTERED;
+}
+
+/* A file that is looked for, and whether it may be where no table shows it. */
+struct sought {
+        int fd;
+        struct stat st;
+        bool may_wait;
+};
+
+/* *ret_is_closed: we may not look at this task's descriptors, at none of them. */
+static bool entry_has(int dir, const char *descriptor, struct task *task, const struct sought *sought,
+                      bool *ret_is_closed)
+{
+        struct stat theirs;
+
+        if (!isdigit((unsigned char)*descriptor))
+                return false;
+        if (fstatat(dir, descriptor, &theirs, 0) < 0) {
+                *ret_is_closed = errno == EACCES;
+                return false;
+        }
+        if (same_kind(&theirs, &sought->st) && same_file(task->id, atoi(descriptor), sought->fd))
+                return true;
+        return sought->may_wait && (S_ISSOCK(theirs.st_mode) || !(theirs.st_mode & S_IFMT)) && is_filtered(task) &&
+               holds_unseen(task->id, descriptor);
+}
+
+static bool table_has(const char *path, pid_t id, const struct sought *sought)
+{
+        struct task task = { .id = id };
+        struct dirent *entry;
+        bool has = false, is_closed = false;
+        DIR *dir = opendir(path);
+
+        if (!dir && errno != EACCES)
+                return errno != ENOENT && errno != ESRCH; /* cannot tell: it may */
+        if (!dir)
+                return hides(id);
+        while (!has && !is_closed && (entry = readdir(dir)))
+                has = entry_has(dirfd(dir), entry->d_name, &task, sought, &is_closed);
+        (void)closedir(dir);
+        return has;
+}
+
+/* A thread may have a table of descriptors of its own. One that we may not compare we may not look at either. */
+static bool has_own_table(pid_t process, pid_t thread)
+{
+        long r = thread == process ? 0 : syscall(SYS_kcmp, process, thread, KCMP_FILES_, 0, 0);
+
+        return r > 0 || (r < 0 && errno != EPERM && errno != ESRCH);
+}
+
+/* More than one: a link for each, beside the usual two. */
+static bool has_threads(const char *tasks)
+{
+        struct stat st;
+
+        return stat(tasks, &st) == 0 && st.st_nlink > 3;
+}
+
+static bool process_has(pid_t process, const struct sought *sought)
+{
+        char path[96];
+        struct dirent *entry;
+        bool has;
+        DIR *dir;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/fd", process);
+        has = table_has(path, process, sought);
+        (void)snprintf(path, sizeof(path), "/proc/%d/task", process);
+        dir = has || !has_threads(path) ? NULL : opendir(path);
+        while (dir && !has && (entry = readdir(dir))) {
+                pid_t thread = (pid_t)atoi(entry->d_name);
+
+                if (thread <= 0 || !has_own_table(process, thread))
+                        continue;
+                (void)snprintf(path, sizeof(path), "/proc/%d/task/%d/fd", process, thread);
+                has = table_has(path, thread, sought);
+        }
+        if (dir)
+                (void)closedir(dir);
+        return has;
+}
+
+static bool is_mapped_by_any(struct files *files, const struct file *file,
+                             bool (*is_mapped)(struct files *files, pid_t process))
+{
+        if (file->n_mappers > FILE_MAPPERS)
+                return true; /* cannot tell: keep it */
+        for (unsigned int i = 0; i < file->n_mappers; i++)
+                if (is_mapped(files, file->mappers[i]))
+                        return true;
+        return false;
+}
+
+/* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that they were
+ * in. What waits is another tenant's then. An export's memory is there for as long as its file, whoever has that. */
+static bool anybody_has(const struct file *file, bool has_tasks)
+{
+        struct sought sought = { .fd = file->fd, .may_wait = has_tasks || !file->is_space };
+        struct dirent *entry;
+        bool has = false;
+        DIR *dir = opendir("/proc");
+
+        if (!dir || fstat(file->fd, &sought.st) < 0) {
+                if (dir)
+                        (void)closedir(dir);
+                return true; /* cannot tell: keep it */
+        }
+        while (!has && (entry = readdir(dir))) {
+                pid_t process = (pid_t)atoi(entry->d_name);
+
+                has = process > 0 && process != getpid() && process_has(process, &sought);
+        }
+        (void)closedir(dir);
+        return has;
+}
+
+/* The look through /proc is done without the lock; the file is kept open by being in use. */
+static bool is_unused(struct files *files, uint64_t number, bool has_tasks,
+                      bool (*is_mapped)(struct files *files, pid_t process))
+{
+        struct file file = { .fd = -1 };
+        bool has;
+
+        {
+                LOCKED(&files->lock);
+                for (size_t i = 0; i < files->n; i++)
+                        if (files->items[i].number == number) {
+                                file = files->items[i];
+                                files->items[i].n_users++;
+                        }
+        }
+        if (file.fd < 0)
+                return false;
+        has = anybody_has(&file, has_tasks) || is_mapped_by_any(files, &file, is_mapped);
+        files_unuse(files, number);
+        return !has;
+}
+
+/* The lowest number above `after`; 0: none. */
+static uint64_t next_number(struct files *files, uint64_t after)
+{
+        LOCKED(&files->lock);
+        uint64_t next = 0;
+
+        for (size_t i = 0; i < files->n; i++)
+                if (files->items[i].number > after && (!next || files->items[i].number < next))
+                        next = files->items[i].number;
+        return next;
+}
+
+uint64_t files_drop_unused(struct files *files, bool has_tasks, bool (*is_mapped)(struct files *files, pid_t process),
+                           bool *ret_is_space)
+{
+        uint64_t number = 0;
+
+        while ((number = next_number(files, number))) {
+                if (!is_unused(files, number, has_tasks, is_mapped))
+                        continue;
+                LOCKED(&files->lock);
+                for (size_t i = 0; i < files->n; i++)
+                        if (files->items[i].number == number && !files->items[i].n_users) {
+                                *ret_is_space = files->items[i].is_space;
+                                drop_at(files, i);
+                                return number;
+                        }
+        }
+        return 0;
+}
+
+void files_mapped(struct files *files, uint64_t number, pid_t process)
+{
+        LOCKED(&files->lock);
+
+        for (size_t i = 0; i < files->n; i++) {
+                struct file *file = &files->items[i];
+                unsigned int known = 0;
+
+                if (file->number != number)
+                        continue;
+                while (known < file->n_mappers && known < FILE_MAPPERS && file->mappers[known] != process)
+                        known++;
+                if (known < FILE_MAPPERS)
+                        file->mappers[known] = process;
+                if (known == file->n_mappers)
+                        file->n_mappers++;
+        }
+}
+
+size_t files_count(struct files *files)
+{
+        LOCKED(&files->lock);
+
+        return files->n;
+}

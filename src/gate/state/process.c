@@ -1,0 +1,231 @@
+#include "gate/state/process.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+int processes_init(struct processes *processes)
+{
+        *processes = (struct processes){ .epoll = epoll_create1(EPOLL_CLOEXEC) };
+        if (processes->epoll < 0)
+                return -errno;
+        lock_init(&processes->lock, LOCK_PROCESSES);
+        return 0;
+}
+
+/* The lock is held, or nobody else is left. */
+static void unref(struct process *process)
+{
+        if (--process->n_refs)
+                return;
+        (void)close(process->pidfd);
+        free(process);
+}
+
+void processes_done(struct processes *processes)
+{
+        struct process *process;
+
+        for (size_t i = 0; (process = map_next(&processes->by_thread, &i));)
+                unref(process);
+        for (size_t i = 0; (process = map_next(&processes->by_id, &i));)
+                unref(process);
+        map_done(&processes->by_thread);
+        map_done(&processes->by_id);
+        closep(&processes->epoll);
+        lock_done(&processes->lock);
+}
+
+/* "Tgid:" of /proc/THREAD/status. */
+static int process_of(pid_t thread, pid_t *ret)
+{
+        _cleanup_(closep) int fd = -1;
+        char path[64], text[512];
+        const char *at;
+        ssize_t n;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/status", thread);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+                return errno == ENOENT ? -ESRCH : -errno;
+        n = read(fd, text, sizeof(text) - 1);
+        if (n < 0)
+                return -errno;
+        text[n] = '\0';
+        at = strstr(text, "\nTgid:");
+        if (!at)
+                return -ESRCH;
+        *ret = (pid_t)strtol(at + 6, NULL, 10);
+        return *ret > 0 ? 0 : -ESRCH;
+}
+
+/* Meets a process: its end will be noticed. */
+static int meet(struct processes *processes, pid_t id, struct process **ret)
+{
+        _cleanup_(freep) struct process *process = calloc(1, sizeof(*process));
+        _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, id, 0);
+        struct epoll_event event = { .events = EPOLLIN, .data.u64 = (uint64_t)id };
+        int r;
+
+        if (!process)
+                return -ENOMEM;
+        if (pidfd < 0)
+                return -errno;
+        r = map_put(&processes->by_id, (uint64_t)id, process);
+        if (r < 0)
+                return r;
+        if (epoll_ctl(processes->epoll, EPOLL_CTL_ADD, pidfd, &event) < 0) {
+                r = -errno;
+                (void)map_take(&processes->by_id, (uint64_t)id);
+                return r;
+        }
+        *process = (struct process){ .id = id, .pidfd = TAKE_FD(pidfd), .n_refs = 1 };
+        *ret = TAKE(process);
+        return 0;
+}
+
+static void forget_thread(struct processes *processes, pid_t thread)
+{
+        struct process *process = map_take(&processes->by_thread, (uint64_t)thread);
+
+        if (process)
+                unref(process);
+}
+
+int process_get(struct processes *processes, pid_t thread, struct process **ret)
+{
+        LOCKED(&processes->lock);
+        struct process *process = map_get(&processes->by_thread, (uint64_t)thread);
+        pid_t id;
+        int r;
+
+        if (!process) {
+                r = process_of(thread, &id);
+                if (r < 0)
+                        return r;
+                process = map_get(&processes->by_id, (uint64_t)id);
+                if (!process)
+                        r = meet(processes, id, &process);
+                if (r < 0)
+                        return r;
+                r = map_put(&processes->by_thread, (uint64_t)thread, process);
+                if (r < 0)
+                        return r;
+                process->n_refs++;
+        }
+        process->n_refs++;
+        *ret = process;
+        return 0;
+}
+
+void process_put(struct processes *processes, struct process *process)
+{
+        LOCKED(&processes->lock);
+
+        unref(process);
+}
+
+/* The entries by thread of a dead process; rare, so a full pass is fine. */
+static void forget_threads(struct processes *processes, const struct process *process)
+{
+        for (size_t i = 0; i < processes->by_thread.n_slots;) {
+                const struct map_slot *slot = &processes->by_thread.slots[i];
+
+                if (slot->value == process)
+                        forget_thread(processes, (pid_t)slot->key); /* may move another here */
+                else
+                        i++;
+        }
+}
+
+void processes_forget_threads(struct processes *processes)
+{
+        struct process *process;
+        LOCKED(&processes->lock);
+
+        for (size_t i = 0; (process = map_next(&processes->by_thread, &i));)
+                unref(process);
+        map_done(&processes->by_thread);
+}
+
+pid_t processes_reap(struct processes *processes)
+{
+        struct epoll_event event;
+        struct process *process;
+
+        if (epoll_wait(processes->epoll, &event, 1, 0) != 1)
+                return 0;
+
+        LOCKED(&processes->lock);
+        process = map_take(&processes->by_id, event.data.u64);
+        if (!process)
+                return 0;
+        process->is_dead = true;
+        (void)epoll_ctl(processes->epoll, EPOLL_CTL_DEL, process->pidfd, NULL);
+        forget_threads(processes, process);
+        unref(process);
+        return (pid_t)event.data.u64;
+}
+
+bool processes_have_ended(struct processes *processes)
+{
+        struct pollfd ends = { processes->epoll, POLLIN, 0 };
+
+        return poll(&ends, 1, 0) == 1;
+}
+
+bool processes_know(struct processes *processes, pid_t id)
+{
+        LOCKED(&processes->lock);
+
+        return map_get(&processes->by_id, (uint64_t)id);
+}
+
+size_t processes_count(struct processes *processes)
+{
+        LOCKED(&processes->lock);
+
+        return processes->by_id.n_used;
+}
+
+int process_fd(const struct process *process, int fd)
+{
+        long r = syscall(SYS_pidfd_getfd, process->pidfd, fd, 0);
+
+        return r < 0 ? -errno : (int)r;
+}
+
+int remote_read(pid_t thread, void *to, uint64_t from, size_t size)
+{
+        struct iovec here = { to, size }, there = { (void *)(uintptr_t)from, size };
+        ssize_t n;
+
+        if (!size)
+                return 0;
+        n = process_vm_readv(thread, &here, 1, &there, 1, 0);
+        if (n < 0)
+                return -errno;
+        return (size_t)n == size ? 0 : -EFAULT;
+}
+
+int remote_write(pid_t thread, uint64_t to, const void *from, size_t size)
+{
+        struct iovec here = { (void *)(uintptr_t)from, size }, there = { (void *)(uintptr_t)to, size };
+        ssize_t n;
+
+        if (!size)
+                return 0;
+        n = process_vm_writev(thread, &here, 1, &there, 1, 0);
+        if (n < 0)
+                return -errno;
+        return (size_t)n == size ? 0 : -EFAULT;
+}

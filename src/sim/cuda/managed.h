@@ -1,6 +1,0 @@
-/* Managed memory: see managed.c. */
-#pragma once
-
-#include "sim/cuda/memory.h"
-
-void managed_end(struct allocation *allocation);

@@ -1,0 +1,201 @@
+/*
+ * cuMemAlloc and its kin. Recorded: class 0x40 of the size, GPUDirect registration (503c0104), UVM
+ * 73, UVM 33; freeing is 503c0105, UVM 34, FREE. What the driver refuses for want of memory is
+ * asked for a second time. Less than 2 MiB is a piece of a chunk that came so.
+ */
+#include "sim/cuda/context/stream.h"
+
+#include "base/cleanup.h"
+#include "rm/numbers.h"
+#include "sim/cuda/driver/place.h"
+
+#include <string.h>
+
+uint32_t p2p_register(const struct memory *memory, uint64_t base, uint64_t size)
+{
+        uint8_t params[32] = { 0 };
+
+        rm_put32(params, sizeof(params), 0, memory->handle);
+        rm_put64(params, sizeof(params), 8, base);
+        rm_put64(params, sizeof(params), 16, size);
+        return nv_control(&library.nv, start_handle(&memory->device->start, NULL, OBJECT_P2P), 0x503c0104, params,
+                          sizeof(params));
+}
+
+void p2p_unregister(const struct memory *memory)
+{
+        uint8_t params[4] = { 0 };
+
+        rm_put32(params, sizeof(params), 0, memory->handle);
+        (void)nv_control(&library.nv, start_handle(&memory->device->start, NULL, OBJECT_P2P), 0x503c0105, params,
+                         sizeof(params));
+}
+
+/* Memory of its own, registered and mapped. */
+static CUresult map_large(CUcontext context, uint64_t bytes, struct mapping **ret)
+{
+        struct memory *memory;
+        uint64_t base;
+        CUresult r = memory_video(context->device, bytes, ATTR_LINEAR, &memory);
+
+        if (r == CUDA_ERROR_OUT_OF_MEMORY)
+                r = memory_video(context->device, bytes, ATTR_LINEAR, &memory);
+        if (r != CUDA_SUCCESS)
+                return r;
+        base = place_take(memory->size, PLACE_GRANULE);
+        if (!base) {
+                (void)memory_unref(memory);
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        r = result_of(p2p_register(memory, base, memory->size));
+        if (r == CUDA_SUCCESS) {
+                r = mapping_new(memory, base, memory->size, 0, true, ret);
+                if (r != CUDA_SUCCESS)
+                        p2p_unregister(memory);
+        }
+        if (r != CUDA_SUCCESS)
+                place_give(base, memory->size);
+        (void)memory_unref(memory); /* the mapping has its own reference */
+        return r;
+}
+
+static void unmap_large(CUcontext context, struct mapping *mapping)
+{
+        uint64_t base = mapping->span.base, size = mapping->span.size;
+
+        (void)context;
+        p2p_unregister(mapping->memory);
+        (void)mapping_free(mapping);
+        place_give(base, size);
+}
+
+static CUresult make_chunk(CUcontext context, struct mapping **ret)
+{
+        return map_large(context, CHUNK_SIZE, ret);
+}
+
+static const struct chunk_maker device_chunks = { make_chunk, unmap_large };
+
+static CUresult alloc_small(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
+{
+        struct allocation *allocation;
+        struct chunk *chunk;
+        uint64_t base;
+        CUresult r = chunk_take(context, &context->chunks, &device_chunks, bytes, &chunk, &base);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = allocation_new(context, ALLOCATION_SMALL, base, bytes, &allocation);
+        if (r != CUDA_SUCCESS) {
+                chunk_give(context, chunk, base, bytes);
+                return r;
+        }
+        allocation->chunk = chunk;
+        *ret = base;
+        return CUDA_SUCCESS;
+}
+
+static CUresult alloc_large(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
+{
+        struct allocation *allocation;
+        struct mapping *mapping;
+        CUresult r = map_large(context, bytes, &mapping);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = allocation_new(context, ALLOCATION_LARGE, mapping->span.base, bytes, &allocation);
+        if (r != CUDA_SUCCESS) {
+                unmap_large(context, mapping);
+                return r;
+        }
+        allocation->mapping = mapping;
+        *ret = mapping->span.base;
+        return CUDA_SUCCESS;
+}
+
+static CUresult alloc(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
+{
+        return bytes <= CHUNK_LARGEST ? alloc_small(context, bytes, ret) : alloc_large(context, bytes, ret);
+}
+
+CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
+{
+        LOCKED_LIBRARY;
+        CUcontext context;
+        CUresult r = enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!at || !bytes)
+                return CUDA_ERROR_INVALID_VALUE;
+        return alloc(context, bytes, at);
+}
+
+/* Rows padded to 512 bytes: recorded for rows of 4000. */
+CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width, size_t height, unsigned int element)
+{
+        LOCKED_LIBRARY;
+        CUcontext context;
+        CUresult r = enter(&context);
+        uint64_t row = round_up(width, CHUNK_PIECE);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!at || !pitch || !width || !height || (element != 4 && element != 8 && element != 16))
+                return CUDA_ERROR_INVALID_VALUE;
+        if (row > UINT64_MAX / height)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        r = alloc(context, row * height, at);
+        if (r == CUDA_SUCCESS)
+                *pitch = row;
+        return r;
+}
+
+CUresult CUDAAPI cuMemFree_v2(CUdeviceptr at)
+{
+        LOCKED_LIBRARY;
+        struct allocation *allocation;
+        CUcontext context;
+        CUresult r = enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!at)
+                return CUDA_SUCCESS;
+        allocation = allocation_named(at);
+        if (!allocation)
+                return CUDA_ERROR_INVALID_VALUE;
+        switch (allocation->kind) {
+        case ALLOCATION_SMALL:
+        case ALLOCATION_LARGE:
+        case ALLOCATION_MANAGED:
+        case ALLOCATION_POOL:
+                break;
+        default: /* ends another way */
+                return CUDA_ERROR_INVALID_VALUE;
+        }
+        r = context_wait(allocation->context); /* freeing waits for what may still use it */
+        return r == CUDA_SUCCESS ? allocation_end(allocation) : r;
+}
+
+/* One FB_GET_INFO_V2 with these three indexes: recorded. */
+CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
+{
+        LOCKED_LIBRARY;
+        static const uint32_t index[] = { RM_FB_HEAP_FREE, RM_FB_HEAP_SIZE, RM_FB_TAX };
+        uint32_t kib[ARRAY_SIZE(index)], status;
+        CUcontext context;
+        CUresult r = enter(&context);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        if (!free_bytes || !total)
+                return CUDA_ERROR_INVALID_VALUE;
+        status = nv_fb_info(&library.nv, start_handle(&context->device->start, NULL, OBJECT_SUBDEVICE), index, kib,
+                            ARRAY_SIZE(index));
+        if (status != RM_STATUS_OK)
+                return result_of(status);
+        *free_bytes = (size_t)kib[0] << 10;
+        *total = (size_t)kib[1] << 10;
+        return CUDA_SUCCESS;
+}

@@ -1,0 +1,257 @@
+/* Memory objects, and where they are mapped. See memory.h. */
+#include "sim/cuda/memory/memory.h"
+
+#include "base/cleanup.h"
+#include "rm/numbers.h"
+#include "sim/cuda/driver/place.h"
+#include "sim/client/doorbell.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+static struct spans mappings;
+
+uint64_t round_up(uint64_t size, uint64_t to)
+{
+        return size > UINT64_MAX - to ? UINT64_MAX / to * to : (size + to - 1) / to * to;
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+static uint32_t device_handle(const struct device *device)
+{
+        return start_handle(&device->start, NULL, OBJECT_DEVICE);
+}
+
+static struct memory *memory_make(struct device *device, enum memory_kind kind, uint32_t handle, uint64_t size)
+{
+        struct memory *memory = calloc(1, sizeof(*memory));
+
+        if (!memory)
+                return NULL;
+        *memory = (struct memory){
+                .device = device,
+                .kind = kind,
+                .handle = handle,
+                .parent = device_handle(device),
+                .size = size,
+                .n_refs = 1,
+        };
+        return memory;
+}
+
+CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struct memory **ret)
+{
+        struct nv *nv = &library.nv;
+        struct nv_memory wanted = {
+                .class_number = RM_CLASS_VIDEO_MEMORY,
+                .owner = nv->client,
+                .flags = 0x1c101,
+                .attr = attr,
+                .size = size,
+                .align = PLACE_GRANULE,
+        };
+        uint32_t handle = nv_handle_take(nv), status;
+
+        if (!handle)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        status = nv_memory_alloc(nv, device_handle(device), handle, &wanted);
+        if (status != RM_STATUS_OK) {
+                nv_handle_give(nv, handle);
+                return result_of(status);
+        }
+        return memory_adopt(device, handle, device_handle(device), wanted.size, ret);
+}
+
+/* An object that exists: of memory_video, a dup, an import. On failure it is freed. */
+CUresult memory_adopt(struct device *device, uint32_t handle, uint32_t parent, uint64_t size, struct memory **ret)
+{
+        struct memory *memory = memory_make(device, MEMORY_VIDEO, handle, size);
+
+        if (!memory) {
+                (void)nv_free(&library.nv, parent, handle);
+                nv_handle_give(&library.nv, handle);
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        memory->parent = parent;
+        *ret = memory;
+        return CUDA_SUCCESS;
+}
+
+CUresult memory_pinned(struct device *device, void *pages, uint64_t size, uint32_t flags, struct memory **ret)
+{
+        struct nv *nv = &library.nv;
+        uint32_t handle = nv_handle_take(nv), status;
+        struct memory *memory;
+
+        if (!handle)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        status = nv_memory_pin(nv, device->start.node[NODE_MAIN], device_handle(device), handle, flags, pages, size);
+        if (status != RM_STATUS_OK) {
+                nv_handle_give(nv, handle);
+                return result_of(status);
+        }
+        memory = memory_make(device, MEMORY_PINNED, handle, size);
+        if (!memory) {
+                (void)nv_free(nv, device_handle(device), handle);
+                nv_handle_give(nv, handle);
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        }
+        memory->bytes = pages;
+        *ret = memory;
+        return CUDA_SUCCESS;
+}
+
+CUresult memory_managed(struct device *device, void *bytes, uint64_t size, struct memory **ret)
+{
+        struct memory *memory = memory_make(device, MEMORY_MANAGED, 0, size);
+
+        if (!memory)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        memory->bytes = bytes;
+        *ret = memory;
+        return CUDA_SUCCESS;
+}
+
+struct memory *memory_ref(struct memory *memory)
+{
+        memory->n_refs++;
+        return memory;
+}
+
+struct memory *memory_unref(struct memory *memory)
+{
+        if (!memory || --memory->n_refs > 0)
+                return NULL;
+        if (memory->kind == MEMORY_VIDEO && memory->bytes)
+                (void)munmap(memory->bytes, memory->size);
+        if (memory->handle) {
+                (void)nv_free(&library.nv, memory->parent, memory->handle);
+                nv_handle_give(&library.nv, memory->handle);
+        }
+        free(memory);
+        return NULL;
+}
+
+uint8_t *memory_bytes(struct memory *memory)
+{
+        _cleanup_(closep) int fd = -1;
+        uint64_t size = 0;
+        void *at;
+
+        if (memory->bytes)
+                return memory->bytes;
+        fd = sim_gpu_backing(library.nv.ctl, library.nv.client, memory->handle, &size);
+        if (fd < 0 || size < memory->size)
+                return NULL;
+        at = mmap(NULL, memory->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        if (at == MAP_FAILED)
+                return NULL;
+        memory->bytes = at;
+        return at;
+}
+
+/* ---- mappings -------------------------------------------------------------------------------- */
+
+static CUresult map(struct mapping *mapping)
+{
+        const struct memory *memory = mapping->memory;
+        const struct nv *nv = &library.nv;
+        uint64_t base = mapping->span.base, size = mapping->span.size;
+        uint32_t status = RM_STATUS_OK;
+
+        if (mapping->is_own)
+                status = nv_uvm_create(nv, base, size);
+        if (status != RM_STATUS_OK)
+                return result_of(status);
+        status = nv_uvm_map(nv, memory->device->start.uuid, base, size, mapping->offset, memory->handle);
+        if (status != RM_STATUS_OK && mapping->is_own)
+                (void)nv_uvm_free(nv, base, size);
+        return result_of(status);
+}
+
+static void unmap(const struct mapping *mapping)
+{
+        uint64_t base = mapping->span.base, size = mapping->span.size;
+
+        if (!mapping->memory->handle)
+                return; /* managed: ends with its munmap */
+        if (mapping->is_own)
+                (void)nv_uvm_free(&library.nv, base, size);
+        else
+                (void)nv_uvm_unmap(&library.nv, mapping->memory->device->start.uuid, base, size);
+        nv_handle_give(&library.nv, mapping->handle);
+}
+
+CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64_t offset, bool is_own,
+                     struct mapping **ret)
+{
+        _cleanup_(freep) struct mapping *mapping = calloc(1, sizeof(*mapping));
+        CUresult r = CUDA_SUCCESS;
+
+        if (!mapping)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        *mapping = (struct mapping){ { base, size }, memory, offset, 0, is_own };
+        if (spans_put(&mappings, &mapping->span) < 0)
+                return CUDA_ERROR_OUT_OF_MEMORY;
+        if (memory->handle) {
+                mapping->handle = nv_handle_take(&library.nv);
+                r = map(mapping);
+        }
+        if (r != CUDA_SUCCESS) {
+                nv_handle_give(&library.nv, mapping->handle);
+                spans_take(&mappings, &mapping->span);
+                return r;
+        }
+        (void)memory_ref(memory);
+        *ret = TAKE(mapping);
+        return CUDA_SUCCESS;
+}
+
+struct mapping *mapping_free(struct mapping *mapping)
+{
+        if (!mapping)
+                return NULL;
+        spans_take(&mappings, &mapping->span);
+        unmap(mapping);
+        (void)memory_unref(mapping->memory);
+        free(mapping);
+        return NULL;
+}
+
+struct mapping *mapping_at(uint64_t address)
+{
+        return (struct mapping *)spans_find(&mappings, address);
+}
+
+uint8_t *bytes_at(uint64_t address, uint64_t *ret_have)
+{
+        struct mapping *mapping = mapping_at(address);
+        uint64_t in;
+        uint8_t *bytes;
+
+        if (!mapping)
+                return NULL;
+        bytes = memory_bytes(mapping->memory);
+        if (!bytes)
+                return NULL;
+        in = address - mapping->span.base;
+        *ret_have = mapping->span.size - in;
+        return bytes + mapping->offset + in;
+}
+
+bool bytes_are_mapped(uint64_t address, uint64_t size)
+{
+        uint64_t end = address + size;
+
+        if (end < address)
+                return false;
+        while (address < end) {
+                const struct mapping *mapping = mapping_at(address);
+
+                if (!mapping)
+                        return false;
+                address = mapping->span.base + mapping->span.size;
+        }
+        return true;
+}

@@ -1,0 +1,278 @@
+#include "sim/engine/runlist.h"
+
+void runlist_init(struct runlist *list, const struct run_ops *ops, void *context, nsec switch_cost, nsec now)
+{
+        *list = (struct runlist){ .ops = ops, .context = context, .switch_cost = switch_cost, .now = now };
+}
+
+/* ---- who could run --------------------------------------------------------------------------- */
+
+static bool can_be_on(const struct run_group *group)
+{
+        if (!group->slice || !group->is_scheduled) /* R2, R4 */
+                return false;
+        for (const struct run_queue *queue = group->queues; queue; queue = queue->next)
+                if (!queue->is_off)
+                        return true;
+        return false; /* R3 */
+}
+
+/* The queue whose head is next in the group; NULL: nothing to do. */
+static struct run_queue *queue_next(const struct run_group *group)
+{
+        const struct runlist *list = group->list;
+        struct run_queue *best = NULL;
+
+        if (!can_be_on(group))
+                return NULL;
+        for (struct run_queue *queue = group->queues; queue; queue = queue->next) {
+                if (queue->is_off || !queue->head || !list->ops->is_ready(list->context, queue->head))
+                        continue;
+                if (!best || queue->head->order < best->head->order)
+                        best = queue;
+        }
+        return best;
+}
+
+/* The next group after the latest one that has work and is not the resident one. */
+static struct run_group *group_next(const struct runlist *list)
+{
+        struct run_group *start = list->last ? list->last->next : list->groups;
+        struct run_group *group = start ? start : list->groups;
+
+        for (struct run_group *first = group; group;) {
+                if (group != list->current && queue_next(group))
+                        return group;
+                group = group->next ? group->next : list->groups;
+                if (group == first)
+                        break;
+        }
+        return NULL;
+}
+
+/* ---- time passes ----------------------------------------------------------------------------- */
+
+static void switch_off(struct runlist *list)
+{
+        struct run_group *group = list->current;
+
+        list->current = NULL;
+        if (group)
+                list->ops->off(list->context, group, list->now);
+}
+
+/* An engine that nobody has used yet has nothing to save. */
+static void switch_begin(struct runlist *list, struct run_group *group)
+{
+        list->switch_until = list->now + (list->last ? list->switch_cost : 0);
+        switch_off(list);
+        list->incoming = group;
+        list->last = group;
+        list->n_switches++;
+}
+
+static void switch_end(struct runlist *list)
+{
+        struct run_queue *queue = queue_next(list->incoming);
+
+        if (queue)
+                queue->head->left += list->ramp; /* R5 */
+        list->current = list->incoming;
+        list->incoming = NULL;
+        list->now = list->switch_until;
+        list->slice_end = list->now + list->current->slice;
+        list->ops->on(list->context, list->current, list->now);
+}
+
+static void work_done(struct runlist *list, struct run_queue *queue)
+{
+        struct run_work *work = queue->head;
+
+        queue->head = work->next;
+        if (!queue->head)
+                queue->tail = NULL;
+        work->next = NULL;
+        list->ops->done(list->context, queue, work, list->now);
+}
+
+static nsec earlier(nsec a, nsec b)
+{
+        return a < b ? a : b;
+}
+
+/* Lets the resident group work, at most until `now`. False: now is reached. */
+static bool run(struct runlist *list, struct run_queue *queue, bool is_contended, nsec now)
+{
+        struct run_work *work = queue->head;
+        nsec until = earlier(now, list->now + work->left);
+
+        if (!work->is_taken && list->ops->taken)
+                list->ops->taken(list->context, queue, list->now);
+        work->is_taken = true;
+        if (is_contended)
+                until = earlier(until, list->slice_end);
+        else if (list->slice_end <= until) /* R1 */
+                list->slice_end += ((until - list->slice_end) / list->current->slice + 1) * list->current->slice;
+        work->left -= until - list->now;
+        list->current->active += until - list->now;
+        list->now = until;
+        if (work->left)
+                return until < now || (is_contended && until == list->slice_end);
+        work_done(list, queue);
+        return true;
+}
+
+/* One thing happens. False: nothing more does until `now`. */
+static bool step(struct runlist *list, nsec now)
+{
+        struct run_queue *queue;
+        struct run_group *other;
+
+        if (list->is_stuck)
+                return false;
+        if (list->incoming) {
+                if (list->switch_until > now)
+                        return false;
+                switch_end(list);
+                return true;
+        }
+        if (list->current && !can_be_on(list->current)) {
+                switch_off(list);
+                return true;
+        }
+        queue = list->current ? queue_next(list->current) : NULL;
+        other = group_next(list);
+        if (queue && (!other || list->now < list->slice_end))
+                return run(list, queue, other != NULL, now);
+        if (!other)
+                return false;
+        switch_begin(list, other);
+        return true;
+}
+
+void runlist_advance(struct runlist *list, nsec now)
+{
+        while (step(list, now))
+                ;
+        if (now > list->now)
+                list->now = now;
+}
+
+nsec runlist_next(const struct runlist *list)
+{
+        const struct run_queue *queue = list->current ? queue_next(list->current) : NULL;
+        bool is_contended = group_next(list) != NULL;
+
+        if (list->is_stuck)
+                return RUN_NEVER;
+        if (list->incoming)
+                return list->switch_until;
+        if (!queue)
+                return is_contended ? list->now : RUN_NEVER;
+        return is_contended ? earlier(list->slice_end, list->now + queue->head->left) : list->now + queue->head->left;
+}
+
+/* ---- what callers change --------------------------------------------------------------------- */
+
+void runlist_add_group(struct runlist *list, struct run_group *group, nsec slice)
+{
+        struct run_group **at = &list->groups;
+
+        while (*at)
+                at = &(*at)->next;
+        *group = (struct run_group){ .list = list, .slice = slice };
+        *at = group;
+}
+
+static struct run_group *group_before(const struct runlist *list, const struct run_group *group)
+{
+        struct run_group *before = list->groups;
+
+        if (before == group)
+                return NULL;
+        while (before && before->next != group)
+                before = before->next;
+        return before;
+}
+
+void runlist_remove_group(struct runlist *list, struct run_group *group, nsec now)
+{
+        struct run_group *before = group_before(list, group);
+
+        runlist_advance(list, now);
+        if (list->current == group)
+                switch_off(list);
+        if (list->incoming == group)
+                list->incoming = NULL;
+        if (list->last == group)
+                list->last = before ? before : group->next;
+        if (before)
+                before->next = group->next;
+        else
+                list->groups = group->next;
+        group->list = NULL;
+}
+
+void runlist_add_queue(struct run_group *group, struct run_queue *queue)
+{
+        *queue = (struct run_queue){ .group = group, .next = group->queues };
+        group->queues = queue;
+}
+
+struct run_work *runlist_remove_queue(struct run_queue *queue, nsec now)
+{
+        struct run_queue **at = &queue->group->queues;
+
+        runlist_advance(queue->group->list, now);
+        while (*at != queue)
+                at = &(*at)->next;
+        *at = queue->next;
+        return queue->head;
+}
+
+void runlist_submit(struct run_queue *queue, struct run_work *work, nsec duration, nsec now)
+{
+        struct runlist *list = queue->group->list;
+
+        runlist_advance(list, now);
+        *work = (struct run_work){ .left = duration, .order = list->n_submitted++ };
+        if (queue->tail)
+                queue->tail->next = work;
+        else
+                queue->head = work;
+        queue->tail = work;
+        runlist_advance(list, now);
+}
+
+void runlist_set_slice(struct run_group *group, nsec slice, nsec now)
+{
+        struct runlist *list = group->list;
+
+        runlist_advance(list, now);
+        if (list->current == group)
+                list->slice_end += slice - group->slice; /* R2 */
+        group->slice = slice;
+        runlist_advance(list, now);
+}
+
+void runlist_set_off(struct run_queue *queue, bool is_off, nsec now)
+{
+        runlist_advance(queue->group->list, now);
+        queue->is_off = is_off;
+        runlist_advance(queue->group->list, now);
+}
+
+void runlist_preempt(struct run_group *group, nsec now)
+{
+        runlist_advance(group->list, now);
+        if (group->list->current == group)
+                group->list->slice_end = now;
+        runlist_advance(group->list, now);
+}
+
+void runlist_schedule(struct run_group *group, nsec now)
+{
+        runlist_advance(group->list, now);
+        group->is_scheduled = true;
+        runlist_advance(group->list, now);
+}

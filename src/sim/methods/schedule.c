@@ -1,0 +1,429 @@
+/*
+ * Methods about who may have what: scheduling, accounting by process, sharing, context-switch
+ * records.
+ */
+#include "sim/methods/methods.h"
+
+#include "rm/numbers.h"
+
+#include <stdlib.h>
+
+static void put(struct method_call *call, size_t at, uint32_t value)
+{
+        rm_put32(call->params->data, call->params->size, at, value);
+}
+
+static uint32_t get(const struct method_call *call, size_t at)
+{
+        return rm_get32(call->params->data, call->params->size, at);
+}
+
+/* ---- sharing and memory ---------------------------------------------------------------------- */
+
+/* hObject@0 mapFlags@4 addrSpaceType@8: 1 host, 2 video. */
+uint32_t method_address_space(struct method_call *call)
+{
+        const struct object *object = handles_get(call->ask->client, get(call, 0));
+
+        if (!object)
+                return RM_STATUS_OBJECT_NOT_FOUND;
+        put(call, 8, object->memory && object->memory->taken ? 2 : 1);
+        return RM_STATUS_OK;
+}
+
+uint32_t method_inherited_share(struct method_call *call)
+{
+        return share_put(&call->ask->client->top, call->params->data, call->params->size);
+}
+
+uint32_t method_share(struct method_call *call)
+{
+        struct object *object = handles_get(call->ask->client, get(call, 0));
+
+        return object ? share_put(object, call->params->data + 4, call->params->size - 4) : RM_STATUS_OBJECT_NOT_FOUND;
+}
+
+uint32_t method_export_object(struct method_call *call)
+{
+        return exports_put_one(call->ask);
+}
+
+uint32_t method_import_object(struct method_call *call)
+{
+        return exports_take_one(call->machine, call->ask);
+}
+
+uint32_t method_export_info(struct method_call *call)
+{
+        return exports_info(call->machine, call->ask);
+}
+
+uint32_t method_export_objects(struct method_call *call)
+{
+        return exports_put(call->ask);
+}
+
+uint32_t method_import_objects(struct method_call *call)
+{
+        return exports_take(call->machine, call->ask);
+}
+
+/* n@0 and a list of { index, datum }: 2 and 3 the size in bytes, 7 in 4 KiB units, 9 where it is.
+ */
+uint32_t method_surface_info(struct method_call *call)
+{
+        const struct memory *memory = call->object->memory;
+        struct part *list = &call->ask->segments[1];
+
+        if (call->ask->header.n_segments < 2 || get(call, 0) > list->size / 8)
+                return RM_STATUS_INVALID_ARGUMENT;
+        for (size_t i = 0; i < get(call, 0); i++) {
+                uint32_t index = rm_get32(list->data, list->size, 8 * i);
+                uint64_t datum = index == 2 ? (uint32_t)memory->size :
+                                 index == 3 ? memory->size >> 32 :
+                                 index == 7 ? memory->size / (4 * KIB) :
+                                 index == 9 ? (memory->taken ? 2 : 1) :
+                                              0;
+
+                rm_put32(list->data, list->size, 8 * i + 4, (uint32_t)datum);
+        }
+        return RM_STATUS_OK;
+}
+
+/* ---- accounting by process: rm-abi 2.5, 5.2 -------------------------------------------------- */
+
+static bool has_class(const struct client *client, const struct gpu *gpu, uint32_t class_number)
+{
+        const struct object *object;
+
+        for (size_t i = 0; (object = handles_next(client, &i)) != NULL;)
+                if (object->gpu == gpu && object->class_number == class_number)
+                        return true;
+        return false;
+}
+
+/* idType@0 (0: by class) id@4 count@8 pid[950]@12 */
+uint32_t method_pids(struct method_call *call)
+{
+        enum {
+                PIDS_MAX = 950,
+        };
+        const struct client *client;
+        uint32_t n = 0, seen;
+
+        if (get(call, 0))
+                return RM_STATUS_INVALID_ARGUMENT;
+        for (size_t i = 0; (client = map_next(&call->machine->handles.clients, &i)) != NULL && n < PIDS_MAX;) {
+                if (!has_class(client, call->gpu, get(call, 4)))
+                        continue;
+                for (seen = 0; seen < n && get(call, 12 + 4 * seen) != (uint32_t)client->pid;)
+                        seen++;
+                if (seen == n)
+                        put(call, 12 + 4 * n++, (uint32_t)client->pid);
+        }
+        put(call, 8, n);
+        return RM_STATUS_OK;
+}
+
+struct usage {
+        uint64_t own, shared, dup;
+};
+
+static void usage_add(struct usage *usage, const struct client *client, const struct gpu *gpu)
+{
+        const struct object *object;
+
+        for (size_t i = 0; (object = handles_next(client, &i)) != NULL;) {
+                const struct memory *memory = object->memory;
+
+                if (!memory || memory->gpu != gpu || !memory->taken)
+                        continue;
+                if (object->is_dup)
+                        usage->dup += memory->size;
+                else if (memory->n_handles > 1)
+                        usage->shared += memory->size;
+                else
+                        usage->own += memory->size;
+        }
+}
+
+/* count@0; 72 bytes each from 8: pid@0 index@4 result@8 private@16 sharedOwned@24 sharedDup@32,
+ * protected ones @40, compute instance@64, GPU instance@68. What only UVM, exports or managed
+ * ranges hold is not in it. */
+uint32_t method_pid_info(struct method_call *call)
+{
+        enum {
+                ENTRIES_MAX = 200,
+                ENTRY = 72,
+        };
+        struct client *client;
+
+        if (get(call, 0) > ENTRIES_MAX)
+                return RM_STATUS_INVALID_ARGUMENT;
+        for (size_t n = 0; n < get(call, 0); n++) {
+                size_t at = 8 + ENTRY * n;
+                struct usage usage = { 0 };
+
+                for (size_t i = 0; (client = map_next(&call->machine->handles.clients, &i)) != NULL;)
+                        if ((uint32_t)client->pid == get(call, at))
+                                usage_add(&usage, client, call->gpu);
+                put(call, at + 8, RM_STATUS_OK);
+                rm_put64(call->params->data, call->params->size, at + 16, usage.own);
+                rm_put64(call->params->data, call->params->size, at + 24, usage.shared);
+                rm_put64(call->params->data, call->params->size, at + 32, usage.dup);
+                for (size_t i = 40; i < ENTRY; i += 8)
+                        rm_put64(call->params->data, call->params->size, at + i, i < 64 ? 0 : UINT64_MAX);
+        }
+        return RM_STATUS_OK;
+}
+
+/* ---- scheduling: rm-abi 4 -------------------------------------------------------------------- */
+
+/* enable@0. On GSP bEnable=0 answers OK and does nothing (measured, H200, 580.159.04). */
+uint32_t method_schedule(struct method_call *call)
+{
+        struct group *group = call->object->channel ? call->object->channel->group : call->object->group;
+
+        if (!group)
+                return RM_STATUS_NOT_SUPPORTED;
+        if (call->params->data[0])
+                runlist_schedule(&group->run, call->machine->now);
+        return RM_STATUS_OK;
+}
+
+/* What steering takes on an H200, 580.159.04, and when it takes effect after its call began (docs/time.md). */
+#define COST_SLICE (170 * NSEC_PER_USEC)
+#define COST_OFF (600 * NSEC_PER_USEC)
+#define COST_ON (300 * NSEC_PER_USEC)
+#define COST_MORE (7 * NSEC_PER_USEC) /* for each channel beyond the first eight: 55 for a tenant's */
+#define COST_PREEMPT (293 * NSEC_PER_USEC)
+#define AFTER_OFF (420 * NSEC_PER_USEC)
+#define AFTER_ON (300 * NSEC_PER_USEC)
+
+enum {
+        SLICE_UNIT = 1024, /* nanoseconds: 5000 «microseconds» are 5.12 ms (measured) */
+        CHANNELS_OF_ONE = 8,
+};
+
+static uint32_t slice_set(struct group *group, uint64_t usec)
+{
+        if (usec > INT64_MAX / 4 / (uint64_t)NSEC_PER_USEC)
+                return RM_STATUS_INVALID_ARGUMENT;
+        runlist_set_slice(&group->run,
+                          (nsec)usec * (group->gpu->machine->faults.real_time ? SLICE_UNIT : NSEC_PER_USEC),
+                          group->gpu->machine->now);
+        group->slice_usec = usec;
+        return RM_STATUS_OK;
+}
+
+uint32_t method_set_timeslice(struct method_call *call)
+{
+        call->ask->cost = COST_SLICE;
+        return slice_set(call->object->group, rm_get64(call->params->data, call->params->size, 0));
+}
+
+uint32_t method_get_timeslice(struct method_call *call)
+{
+        rm_put64(call->params->data, call->params->size, 0, call->object->group->slice_usec);
+        return RM_STATUS_OK;
+}
+
+/* hChannel@0 property@4 u64@8; property 0: the timeslice in microseconds. */
+uint32_t method_channel_property(struct method_call *call)
+{
+        struct object *object = handles_get(call->ask->client, get(call, 0));
+
+        if (!object || !object->channel)
+                return RM_STATUS_OBJECT_NOT_FOUND;
+        if (get(call, 4) != 0)
+                return RM_STATUS_OK;
+        call->ask->cost = COST_SLICE;
+        return slice_set(object->channel->group, rm_get64(call->params->data, call->params->size, 8));
+}
+
+/* ---- channels off and on ---------------------------------------------------------------------- */
+
+static uint32_t steer_apply(struct machine *machine, const struct steer *steer, nsec at)
+{
+        uint32_t status = RM_STATUS_OK;
+
+        for (size_t i = 0; i < steer->n; i++) {
+                struct client *client = handles_client(&machine->handles, steer->clients[i]);
+                struct object *object = client ? handles_get(client, steer->channels[i]) : NULL;
+
+                if (object && object->channel)
+                        runlist_set_off(&object->channel->run, steer->is_off, at);
+                else
+                        status = RM_STATUS_INVALID_CHANNEL;
+        }
+        return status;
+}
+
+static bool all_are_there(const struct machine *machine, const struct steer *steer)
+{
+        for (size_t i = 0; i < steer->n; i++) {
+                struct client *client = handles_client(&machine->handles, steer->clients[i]);
+                struct object *object = client ? handles_get(client, steer->channels[i]) : NULL;
+
+                if (!object || !object->channel)
+                        return false;
+        }
+        return true;
+}
+
+/* False: no memory; it takes effect at once. */
+static bool steer_later(struct machine *machine, const struct steer *steer)
+{
+        struct steer *late = malloc(sizeof(*late)), **at = &machine->steers;
+
+        if (!late)
+                return false;
+        *late = *steer;
+        while (*at && (*at)->due <= late->due)
+                at = &(*at)->next;
+        late->next = *at;
+        *at = late;
+        return true;
+}
+
+nsec steer_advance(struct machine *machine)
+{
+        while (machine->steers && machine->steers->due <= machine->now) {
+                struct steer *steer = machine->steers;
+
+                machine->steers = steer->next;
+                (void)steer_apply(machine, steer, steer->due);
+                free(steer);
+        }
+        return machine->steers ? machine->steers->due : RUN_NEVER;
+}
+
+void steer_done(struct machine *machine)
+{
+        while (machine->steers) {
+                struct steer *steer = machine->steers;
+
+                machine->steers = steer->next;
+                free(steer);
+        }
+}
+
+/* disable@0 num@4 onlySched@8 rewind@9 event@16 clients[64]@24 channels[64]@280. Whose channels
+ * they are is not checked (measured, H200, 580.159.04). */
+uint32_t method_disable_channels(struct method_call *call)
+{
+        enum {
+                CHANNELS_MAX = 64,
+                CLIENTS_AT = 24,
+                CHANNELS_AT = 280,
+        };
+        struct machine *machine = call->machine;
+        struct steer steer = { .n = get(call, 4), .is_off = call->params->data[0] };
+
+        if (!steer.n)
+                return RM_STATUS_INVALID_PARAM_STRUCT; /* measured, as is INVALID_CHANNEL: tests/gpu/meter.c */
+        if (steer.n > CHANNELS_MAX)
+                return RM_STATUS_INVALID_ARGUMENT;
+        for (size_t i = 0; i < steer.n; i++) {
+                steer.clients[i] = get(call, CLIENTS_AT + 4 * i);
+                steer.channels[i] = get(call, CHANNELS_AT + 4 * i);
+        }
+        steer.due = machine->now + (steer.is_off ? AFTER_OFF : AFTER_ON);
+        call->ask->cost = steer.is_off ? COST_OFF : COST_ON;
+        if (steer.n > CHANNELS_OF_ONE)
+                call->ask->cost += COST_MORE * (steer.n - CHANNELS_OF_ONE);
+        if (machine->faults.real_time && all_are_there(machine, &steer) && steer_later(machine, &steer))
+                return RM_STATUS_OK;
+        return steer_apply(machine, &steer, machine->now);
+}
+
+uint32_t method_preempt(struct method_call *call)
+{
+        call->ask->cost = COST_PREEMPT;
+        runlist_preempt(&call->object->group->run, call->machine->now);
+        return RM_STATUS_OK;
+}
+
+uint32_t method_group_info(struct method_call *call)
+{
+        put(call, 0, call->object->group->context);
+        return RM_STATUS_OK;
+}
+
+/* Also the token that a doorbell is rung with. */
+uint32_t method_channel_id(struct method_call *call)
+{
+        put(call, 0, call->object->channel->cid);
+        return RM_STATUS_OK;
+}
+
+/* hObject@0 classEngineID@4 classID@8 engineID@12 */
+uint32_t method_engine_of(struct method_call *call)
+{
+        const struct object *object = handles_get(call->ask->client, get(call, 0));
+
+        if (!object)
+                return RM_STATUS_OBJECT_NOT_FOUND;
+        put(call, 4, object->class_number);
+        put(call, 8, object->class_number);
+        put(call, 12, call->object->channel->group->engine);
+        return RM_STATUS_OK;
+}
+
+/* numChannels@0 pHandles@8 pChannels@16: numbers of one's own channels. */
+uint32_t method_channel_list(struct method_call *call)
+{
+        const struct part *handles = &call->ask->segments[1];
+        struct part *numbers = &call->ask->segments[2];
+
+        if (call->ask->header.n_segments < 3)
+                return RM_STATUS_INVALID_ARGUMENT;
+        for (size_t i = 0; i < handles->size / 4; i++) {
+                struct object *object = handles_get(call->ask->client, rm_get32(handles->data, handles->size, 4 * i));
+
+                if (!object || !object->channel)
+                        return RM_STATUS_INVALID_ARGUMENT;
+                rm_put32(numbers->data, numbers->size, 4 * i, object->channel->cid);
+        }
+        return RM_STATUS_OK;
+}
+
+/* The card's clock, which records have. */
+uint32_t method_time(struct method_call *call)
+{
+        rm_put64(call->params->data, call->params->size, 0,
+                 (uint64_t)(call->machine->now + call->machine->realtime_since));
+        return RM_STATUS_OK;
+}
+
+/* cpuClkId@0 sampleCount@1, then pairs of 64 bits from 8: the time of day, and the card's. */
+uint32_t method_times(struct method_call *call)
+{
+        enum {
+                SAMPLES_MAX = 16,
+        };
+        uint64_t now = (uint64_t)(call->machine->now + call->machine->realtime_since);
+
+        if (call->params->data[1] > SAMPLES_MAX)
+                return RM_STATUS_INVALID_ARGUMENT;
+        for (size_t i = 0; i < 2 * (size_t)call->params->data[1]; i++)
+                rm_put64(call->params->data, call->params->size, 8 + 8 * i, now);
+        return RM_STATUS_OK;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+uint32_t method_bind_records_v1(struct method_call *call)
+{
+        return buffer_bind(call->ask, call->params, false);
+}
+
+uint32_t method_bind_records(struct method_call *call)
+{
+        return buffer_bind(call->ask, call->params, true);
+}
+
+uint32_t method_records(struct method_call *call)
+{
+        return buffer_control(call->ask, call->object, call->params);
+}

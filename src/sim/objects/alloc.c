@@ -1,0 +1,335 @@
+/*
+ * Objects: what an allocation of each class makes, and how handles are freed, duplicated, shared.
+ *
+ * The order is the driver's: class, parent, handle, then what the class itself wants; an allocation
+ * that fails leaves nothing behind. Source: rm-abi 1.3, 1.5, 2.1, 2.5, 7.
+ */
+#include "sim/server/machine.h"
+
+#include "base/cleanup.h"
+#include "rm/numbers.h"
+
+#include <errno.h>
+
+enum {
+        CLASS_EVENT = 0x05,
+        CLASS_VIRTUAL = 0x50a0,
+        CLASS_DEVICELESS = 0x90ce,
+        CLASS_EVENT_BUFFER = 0x90cd,
+        CLASS_DISPLAY = 0x73,
+        CLASS_GPU_INSTANCE = 0xc637,
+        CLASS_COMPUTE_INSTANCE = 0xc638,
+        CLASS_ADDRESS_SPACE = 0x90f1,
+        DOORBELL_SIZE = 64 * 1024, /* of a user mode object; libcuda maps it whole */
+        POLICY_REVOKE = 1,
+};
+
+uint32_t alloc_status(int r)
+{
+        switch (r) {
+        case HANDLES_OK:
+                return RM_STATUS_OK;
+        case HANDLES_E_HANDLE:
+                return SIM_STATUS_DUPLICATE;
+        case HANDLES_E_PARENT:
+                return SIM_STATUS_INVALID_PARENT;
+        default:
+                return RM_STATUS_NO_MEMORY;
+        }
+}
+
+/* ---- what a class makes ---------------------------------------------------------------------- */
+
+static uint32_t device_alloc(struct machine *machine, struct object *object, const struct part *params)
+{
+        uint32_t number = rm_get32(params->data, params->size, 0);
+
+        if (object->parent != &object->client->top)
+                return SIM_STATUS_INVALID_PARENT;
+        if (number >= machine->options.n_gpus)
+                return SIM_STATUS_INVALID_DEVICE;
+        object->gpu = &machine->gpus[number];
+        return object->gpu->is_lost ? SIM_STATUS_GPU_IS_LOST : RM_STATUS_OK;
+}
+
+static uint32_t subdevice_alloc(const struct object *object, const struct part *params)
+{
+        if (object->parent->class_number != RM_CLASS_DEVICE)
+                return SIM_STATUS_INVALID_PARENT;
+        return rm_get32(params->data, params->size, 0) ? RM_STATUS_INVALID_ARGUMENT : RM_STATUS_OK;
+}
+
+/* Host memory that stands for registers: libcuda maps it. */
+static uint32_t doorbell_alloc(struct object *object)
+{
+        if (mem_new(NULL, DOORBELL_SIZE, 0, 0, &object->memory) != HEAP_OK)
+                return RM_STATUS_NO_MEMORY;
+        object->memory->n_handles = 1;
+        return RM_STATUS_OK;
+}
+
+static uint32_t context_share_alloc(struct object *object, struct part *params)
+{
+        if (object->parent->class_number != RM_CLASS_GROUP)
+                return SIM_STATUS_INVALID_PARENT;
+        handles_depend(object, rm_get32(params->data, params->size, 0));
+        rm_put32(params->data, params->size, 8, 0x3f); /* the subcontext's number: the first it gives */
+        return RM_STATUS_OK;
+}
+
+/* An event is heard on the file that was prepared for it under this number (ALLOC_OS_EVENT). */
+static uint32_t event_alloc(struct machine *machine, struct object *object, const struct part *params)
+{
+        uint32_t key = rm_get32(params->data, params->size, 16);
+        struct file *file;
+
+        for (size_t i = 0; (file = map_next(&machine->files, &i)) != NULL;) {
+                if (!file->hears || file->event_client != object->client->top.handle || file->event_key != key)
+                        continue;
+                object->event = file->cookie;
+                return RM_STATUS_OK;
+        }
+        return SIM_STATUS_INVALID_EVENT;
+}
+
+/* A subscription to a MIG instance, which the parameters name; its capability (a descriptor at 0) is not looked at.
+ * Source: clc637.h, clc638.h. */
+static uint32_t instance_alloc(const struct machine *machine, const struct object *object, const struct part *params)
+{
+        uint32_t id = rm_get32(params->data, params->size, 8);
+
+        if (object->class_number == CLASS_COMPUTE_INSTANCE)
+                return object->parent->class_number != CLASS_GPU_INSTANCE ? SIM_STATUS_INVALID_PARENT :
+                       id                                                 ? RM_STATUS_INVALID_ARGUMENT :
+                                                                            RM_STATUS_OK;
+        if (object->parent->class_number != RM_CLASS_SUBDEVICE)
+                return SIM_STATUS_INVALID_PARENT;
+        if (object->gpu->index != 0 || !machine->options.n_instances)
+                return RM_STATUS_NOT_SUPPORTED;
+        return id < 1 || id > machine->options.n_instances ? RM_STATUS_INVALID_ARGUMENT : RM_STATUS_OK;
+}
+
+/* 0xc361, 0xc461, ...: the doorbell page. */
+static bool is_user_mode(uint32_t class_number)
+{
+        return class_number > 0xc000 && class_number <= 0xffff && (class_number & 0xff) == 0x61;
+}
+
+static uint32_t object_make(struct machine *machine, struct ask *ask, struct object *object)
+{
+        struct part *params = &ask->segments[0];
+
+        if (RM_CLASS_IS_CHANNEL(object->class_number))
+                return channel_alloc(ask, object, params);
+        if (is_user_mode(object->class_number))
+                return doorbell_alloc(object);
+        switch (object->class_number) {
+        case RM_CLASS_DEVICE:
+                return device_alloc(machine, object, params);
+        case RM_CLASS_SUBDEVICE:
+                return subdevice_alloc(object, params);
+        case RM_CLASS_VIDEO_MEMORY:
+        case RM_CLASS_HOST_MEMORY:
+        case CLASS_VIRTUAL:
+        case CLASS_DEVICELESS:
+                return mem_alloc(object, params);
+        case RM_CLASS_GROUP:
+                return group_alloc(ask, object, params);
+        case RM_CLASS_CONTEXT_SHARE:
+                return context_share_alloc(object, params);
+        case RM_CLASS_USER_DATA:
+                return mem_page_alloc(object);
+        case RM_CLASS_OS_EVENT:
+                return event_alloc(machine, object, params);
+        case CLASS_EVENT_BUFFER:
+                return buffer_alloc(ask, object, params);
+        case CLASS_ADDRESS_SPACE:
+                rm_put64(params->data, params->size, 8, 0x1fffffffb000000); /* its size */
+                return RM_STATUS_OK;
+        case CLASS_GPU_INSTANCE:
+        case CLASS_COMPUTE_INSTANCE:
+                return instance_alloc(machine, object, params);
+        case CLASS_DISPLAY:
+                return RM_STATUS_NOT_SUPPORTED; /* a card without one */
+        default:
+                return RM_STATUS_OK;
+        }
+}
+
+/* Gives back what the object was; it is out of all maps. */
+void object_gone(void *context, struct object *object)
+{
+        (void)context;
+        buffer_free(object->buffer);
+        if (object->memory) {
+                object->memory->n_handles--;
+                mem_unref(object->memory);
+        }
+        channel_unref(object->channel);
+        group_unref(object->group);
+}
+
+/* ---- allocation ------------------------------------------------------------------------------ */
+
+static uint32_t client_alloc(struct machine *machine, struct ask *ask)
+{
+        struct file *file = ask->file->ctl ? ask->file->ctl : ask->file;
+        struct client *client;
+
+        if (handles_client_new(&machine->handles, ask->who.pid, ask->who.uid, &client) < 0)
+                return RM_STATUS_NO_MEMORY;
+        client->file = file;
+        client->next = file->clients;
+        file->clients = client;
+        rm_put32(ask->block.data, ask->block.size, ask->call.object_at, client->top.handle);
+        rm_put32(ask->segments[0].data, ask->segments[0].size, 0, client->top.handle);
+        ask->segments[0].is_returned = true;
+        return RM_STATUS_OK;
+}
+
+uint32_t alloc_object(struct machine *machine, struct ask *ask)
+{
+        struct object *object;
+        uint32_t status;
+        int r;
+
+        if (!ask->client)
+                return client_alloc(machine, ask);
+        if (!rm_class_name(ask->call.class_or_cmd) && !RM_CLASS_IS_CHANNEL(ask->call.class_or_cmd))
+                return RM_STATUS_INVALID_CLASS;
+        r = handles_put(ask->client, ask->call.parent, ask->call.object, ask->call.class_or_cmd, &object);
+        if (r != HANDLES_OK)
+                return alloc_status(r);
+        status = object->gpu && object->gpu->is_lost ? SIM_STATUS_GPU_IS_LOST : object_make(machine, ask, object);
+        if (status != RM_STATUS_OK) {
+                handles_free(&machine->handles, object);
+                return status;
+        }
+        rm_put32(ask->block.data, ask->block.size, ask->call.object_at, object->handle);
+        ask->segments[0].is_returned = true;
+        return RM_STATUS_OK;
+}
+
+/* Request 0x27: host memory, the caller's own pages, and a dummy for the whole card (rm-abi 2.1).
+ */
+uint32_t alloc_old_memory(struct machine *machine, struct ask *ask)
+{
+        uint64_t limit = rm_get64(ask->block.data, ask->block.size, 32);
+        struct object *object;
+        int r;
+
+        if (ask->file->node != RM_NODE_DEVICE || limit == UINT64_MAX)
+                return RM_STATUS_INVALID_ARGUMENT;
+        if (ask->call.class_or_cmd != RM_CLASS_HOST_MEMORY && ask->call.class_or_cmd != RM_CLASS_OS_DESCRIPTOR &&
+            ask->call.class_or_cmd != RM_CLASS_VIDEO_MEMORY)
+                return RM_STATUS_INVALID_CLASS;
+        r = handles_put(ask->client, ask->call.parent, ask->call.object, ask->call.class_or_cmd, &object);
+        if (r != HANDLES_OK)
+                return alloc_status(r);
+        if (ask->call.class_or_cmd == RM_CLASS_VIDEO_MEMORY) {
+                limit = machine->options.memory - 1;
+        } else if (mem_new(NULL, limit + 1, 0, 0, &object->memory) != HEAP_OK) {
+                handles_free(&machine->handles, object);
+                return RM_STATUS_NO_MEMORY;
+        } else {
+                object->memory->n_handles = 1;
+        }
+        rm_put32(ask->block.data, ask->block.size, ask->call.object_at, object->handle);
+        rm_put64(ask->block.data, ask->block.size, 32, limit);
+        return RM_STATUS_OK;
+}
+
+static void client_free(struct machine *machine, struct client *client)
+{
+        struct client **at = &client->file->clients;
+
+        while (*at != client)
+                at = &(*at)->next;
+        *at = client->next;
+        handles_client_free(&machine->handles, client);
+}
+
+uint32_t alloc_free(struct machine *machine, struct ask *ask)
+{
+        struct object *object = handles_get(ask->client, ask->call.object);
+
+        if (!object)
+                return RM_STATUS_OK; /* as the driver, rm-abi 1.3 */
+        if (object == &ask->client->top)
+                client_free(machine, ask->client);
+        else
+                handles_free(&machine->handles, object);
+        return RM_STATUS_OK;
+}
+
+/* ---- a second handle ------------------------------------------------------------------------- */
+
+bool alloc_may_dup(const struct object *object, pid_t pid, uid_t uid)
+{
+        const struct client *owner = object->client;
+        uint8_t policy = object->policy ? object->policy : owner->top.policy;
+
+        return policy & SHARE_ALL || (policy & SHARE_USER && owner->uid == uid) ||
+               (policy & SHARE_PROCESS && owner->pid == pid);
+}
+
+uint32_t alloc_dup(struct machine *machine, struct ask *ask)
+{
+        struct client *source = handles_client(&machine->handles, ask->call.source_client);
+        struct object *from, *object;
+        int r;
+
+        if (!source)
+                return RM_STATUS_INVALID_OBJECT_HANDLE;
+        from = handles_get(source, ask->call.source_object);
+        if (!from || from == &source->top)
+                return RM_STATUS_OBJECT_NOT_FOUND;
+        if (!alloc_may_dup(from, ask->client->pid, ask->client->uid))
+                return RM_STATUS_INSUFFICIENT_PERMISSIONS;
+        if (from->class_number == RM_CLASS_DEVICE || from->class_number == RM_CLASS_SUBDEVICE || from->buffer)
+                return RM_STATUS_INVALID_ARGUMENT;
+        r = handles_put(ask->client, ask->call.parent, ask->call.object, from->class_number, &object);
+        if (r != HANDLES_OK)
+                return alloc_status(r);
+
+        object->is_dup = true;
+        if (from->memory) {
+                object->memory = mem_ref(from->memory);
+                object->memory->n_handles++;
+        }
+        if (from->group && (object->group = from->group))
+                object->group->refs++;
+        if (from->channel && (object->channel = from->channel))
+                object->channel->refs++;
+        rm_put32(ask->block.data, ask->block.size, ask->call.object_at, object->handle);
+        return RM_STATUS_OK;
+}
+
+uint32_t alloc_share(struct machine *machine, struct ask *ask)
+{
+        struct object *object = handles_get(ask->client, ask->call.object);
+
+        (void)machine;
+        if (!object)
+                return RM_STATUS_OBJECT_NOT_FOUND;
+        return share_put(object, ask->block.data + 8, ask->block.size - 8);
+}
+
+/* policy: target@0, mask@4, u16 type@8, u8 action@10 */
+uint32_t share_put(struct object *object, const unsigned char *policy, size_t size)
+{
+        uint32_t word = rm_get32(policy, size, 8);
+        uint32_t type = word & 0xffff, action = word >> 16 & 0xff;
+        uint8_t now = object->policy ? object->policy : SHARE_PROCESS;
+
+        if (type > 7)
+                return RM_STATUS_INVALID_ARGUMENT;
+        if (type && action & POLICY_REVOKE)
+                now = (uint8_t)(now & ~(1u << type));
+        else if (type)
+                now = (uint8_t)(now | 1u << type);
+        else
+                now = 1; /* nobody */
+        object->policy = now;
+        return RM_STATUS_OK;
+}

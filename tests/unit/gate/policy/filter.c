@@ -1,0 +1,402 @@
+/* The filter is run here as the kernel runs it, over registers that a tenant might have. */
+#include "rm/releases.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "gate/policy/filter.h"
+#include "rm/call.h"
+#include "rm/numbers.h"
+
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/seccomp.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+enum {
+        I386_IOCTL = 54,
+        I386_MMAP = 90,
+        I386_MMAP2 = 192,
+        X32_BIT = 0x40000000,
+        X32_IOCTL = 514,
+};
+
+/* What classic BPF can do in a seccomp program: Documentation/networking/filter.rst. */
+static uint32_t run(const struct sock_fprog *program, const struct seccomp_data *data)
+{
+        uint32_t a = 0, x = 0, memory[BPF_MEMWORDS] = { 0 };
+
+        for (size_t pc = 0; pc < program->len; pc++) {
+                const struct sock_filter *i = &program->filter[pc];
+                uint32_t operand = BPF_SRC(i->code) == BPF_X ? x : i->k;
+
+                switch (BPF_CLASS(i->code)) {
+                case BPF_LD:
+                case BPF_LDX: {
+                        uint32_t value = i->k;
+
+                        if (BPF_MODE(i->code) == BPF_ABS) {
+                                assert_true(i->k % 4 == 0 && i->k < sizeof(*data));
+                                memcpy(&value, (const uint8_t *)data + i->k, 4);
+                        } else if (BPF_MODE(i->code) == BPF_MEM) {
+                                value = memory[i->k];
+                        } else {
+                                assert_int_equal(BPF_MODE(i->code), BPF_IMM);
+                        }
+                        *(BPF_CLASS(i->code) == BPF_LD ? &a : &x) = value;
+                        break;
+                }
+                case BPF_ST:
+                        memory[i->k] = a;
+                        break;
+                case BPF_STX:
+                        memory[i->k] = x;
+                        break;
+                case BPF_ALU:
+                        switch (BPF_OP(i->code)) {
+                        case BPF_AND:
+                                a &= operand;
+                                break;
+                        case BPF_OR:
+                                a |= operand;
+                                break;
+                        case BPF_RSH:
+                                a >>= operand;
+                                break;
+                        case BPF_LSH:
+                                a <<= operand;
+                                break;
+                        default:
+                                fail_msg("instruction 0x%x", i->code);
+                        }
+                        break;
+                case BPF_JMP: {
+                        bool is = false;
+
+                        switch (BPF_OP(i->code)) {
+                        case BPF_JA:
+                                pc += i->k;
+                                continue;
+                        case BPF_JEQ:
+                                is = a == operand;
+                                break;
+                        case BPF_JGT:
+                                is = a > operand;
+                                break;
+                        case BPF_JGE:
+                                is = a >= operand;
+                                break;
+                        case BPF_JSET:
+                                is = a & operand;
+                                break;
+                        default:
+                                fail_msg("instruction 0x%x", i->code);
+                        }
+                        pc += is ? i->jt : i->jf;
+                        break;
+                }
+                case BPF_RET:
+                        return BPF_RVAL(i->code) == BPF_A ? a : i->k;
+                case BPF_MISC:
+                        if (BPF_MISCOP(i->code) == BPF_TAX)
+                                x = a;
+                        else
+                                a = x;
+                        break;
+                }
+        }
+        fail_msg("the program has no end");
+        return 0;
+}
+
+/* Programs of all branches, built once. */
+static struct sock_fprog programs[N_RELEASES];
+static struct rm_layout layouts[N_RELEASES];
+
+static int build_all(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++) {
+                layouts[i] = layout_of_release(i);
+                if (filter_build(&layouts[i], &programs[i]) < 0)
+                        return -1;
+        }
+        return 0;
+}
+
+static int free_all(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++)
+                free(programs[i].filter);
+        return 0;
+}
+
+static uint32_t ask(size_t release, uint32_t arch, int nr, uint64_t arg1, uint64_t arg3, uint64_t arg5)
+{
+        struct seccomp_data data = { .nr = nr, .arch = arch, .args = { 7, arg1, 0x7f0000001000, arg3, 9, arg5 } };
+
+        return run(&programs[release], &data);
+}
+
+static uint32_t ioctl_of(size_t release, uint64_t request)
+{
+        return ask(release, AUDIT_ARCH_X86_64, SYS_ioctl, request, 0, 0);
+}
+
+static bool is_notified(size_t release, uint64_t request)
+{
+        uint32_t answer = ioctl_of(release, request);
+
+        assert_true(answer == SECCOMP_RET_USER_NOTIF || answer == SECCOMP_RET_ALLOW);
+        return answer == SECCOMP_RET_USER_NOTIF;
+}
+
+/* F1 */
+
+static void require_seen(size_t release, uint32_t nr, uint32_t size)
+{
+        static const uint64_t upper[] = { 0, 1, 0xffffffff, 0x80000000 };
+
+        for (uint32_t direction = 0; direction < 4; direction++)
+                for (uint32_t type = 0; type < 256; type++) {
+                        uint32_t request = direction << 30 | size << 16 | type << 8 | nr;
+
+                        assert_true(is_notified(release, upper[(type + direction) % 4] << 32 | request));
+                }
+}
+
+static void every_request_is_seen_however_it_is_spelt(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++) {
+                const struct rm_layout *layout = &layouts[i];
+
+#define REQUEST(kind, node, nr, size, status, fd, client, meaning)                                                     \
+        if (RM_NODE_##node == RM_NODE_CTL && (size) != RM_ABSENT && (size) != 0)                                       \
+                require_seen(i, nr, size);
+#include "rm/requests.def"
+#undef REQUEST
+                for (uint32_t n = 1; n <= 32; n++)
+                        require_seen(i, RM_NR_CARD_INFO, n * 72);
+        }
+}
+
+/* What the gate would decode, the filter sees; and what it sees of another type, the gate decodes. */
+static void the_filter_and_the_decoder_agree(void **state)
+{
+        static const size_t some[] = { 0, 9, 11 }; /* 525, 580, 595 */
+
+        (void)state;
+        for (size_t k = 0; k < ARRAY_SIZE(some); k++)
+                for (uint32_t nr = 0; nr < 256; nr++)
+                        for (uint32_t size = 0; size < 0x4000; size += size < 2700 ? 1 : 97) {
+                                uint32_t request = RM_REQUEST(nr, size) | (uint32_t)'X' << 8, block;
+                                enum rm_kind kind;
+                                bool is_call = rm_request_find(&layouts[some[k]], RM_NODE_CTL, request, &kind,
+                                                               &block) == RM_OK;
+
+                                if (is_notified(some[k], request) != is_call)
+                                        fail_msg("nr 0x%x of %u bytes: %s", nr, size,
+                                                 is_call ? "not seen" : "somebody else's");
+                        }
+}
+
+static void an_unknown_request_of_the_drivers_type_is_seen(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++)
+                for (uint32_t nr = 0x20; nr < 256; nr++) {
+                        assert_true(is_notified(i, 3u << 30 | 13u << 16 | (uint32_t)'F' << 8 | nr));
+                        assert_true(is_notified(i, (uint32_t)'F' << 8 | nr));
+                }
+}
+
+static void ordinary_requests_are_not_touched(void **state)
+{
+        static const uint32_t others[] = {
+                0x5401,     0x5402,     0x5413,     0x5410,     0x540f, /* TCGETS, TCSETS, TIOCGWINSZ, TIOC?PGRP */
+                0x541b,     0x5421,     0x5450,     0x5451,     0x5452, /* FIONREAD, FIONBIO, FION?CLEX, FIOASYNC */
+                0x40045431, 0x80045430,                                 /* TIOCSPTLCK, TIOCGPTN */
+                1,          2,          3,                              /* FIBMAP, FIGETBSZ: no UVM number since 525 */
+                0x8912,     0x8915,     0x8927,     0x8933,             /* SIOCGIFCONF and such */
+                0x80081272, 0x1260,     0x127d,     0x40049409,         /* BLKGETSIZE64, BLKGETSIZE, ..., FICLONE */
+                0xc020660b, 0x80086601, 0x40086602,                     /* FS_IOC_FIEMAP, FS_IOC_?ETFLAGS */
+                0x2400,     0x2401,     0x40042406,                     /* perf */
+                0x4600,     0x4601,     0x4602,     0x4611,             /* a frame buffer's: type 'F', low numbers */
+                0xae00,     0xae01,     0xae80,     0x4020ae46,         /* KVM */
+                0x400454ca, 0x400454cb, 0x800454d2,                     /* TUNSETIFF and such */
+                0xc0206440, 0xc0406400, 0x6444,                         /* DRM */
+                0xc0181b01, 0x00003b64, 0x5201,                         /* InfiniBand, VFIO, random */
+                0x40086200, 0xc0306201,                                 /* binder */
+        };
+
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++)
+                for (size_t k = 0; k < ARRAY_SIZE(others); k++)
+                        if (is_notified(i, others[k]))
+                                fail_msg("0x%x is taken from its owner", others[k]);
+}
+
+/* F2 */
+
+static void every_uvm_number_is_seen(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++) {
+                const struct rm_layout *layout = &layouts[i];
+
+#define REQUEST(kind, node, nr, size, status, fd, client, meaning)                                                     \
+        if (RM_NODE_##node == RM_NODE_UVM && (size) != RM_ABSENT && (nr) != UVM_CREATE_EXTERNAL) {                     \
+                assert_true(is_notified(i, nr));                                                                       \
+                assert_true(is_notified(i, 0xffffffff00000000u | (nr)));                                               \
+        }
+#include "rm/requests.def"
+#undef REQUEST
+                for (uint32_t number = 4; number < 128; number++)
+                        assert_true(number == UVM_CREATE_EXTERNAL || is_notified(i, number));
+        }
+}
+
+/* A range is seen when it ends; its beginning need be seen only where the end tells no length. */
+static void beginning_a_range_is_seen_where_it_matters(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++)
+                assert_int_equal(is_notified(i, UVM_CREATE_EXTERNAL), releases[i].branch >= 590);
+}
+
+static void a_uvm_number_counts_as_a_whole(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++)
+                for (uint32_t number = 4; number < 128; number++)
+                        for (unsigned int bit = 15; bit < 32; bit++) {
+                                uint32_t request = number | 1u << bit, block;
+                                enum rm_kind kind;
+
+                                if (bit < 30 && bit >= 16 &&
+                                    rm_request_find(&layouts[i], RM_NODE_CTL, request, &kind, &block) == RM_OK)
+                                        continue; /* happens to be another's size */
+                                if (bit >= 30 &&
+                                    rm_request_find(&layouts[i], RM_NODE_CTL, request, &kind, &block) == RM_OK)
+                                        continue;
+                                assert_false(is_notified(i, request));
+                        }
+}
+
+/* F3 */
+
+static bool mmap_is_notified(size_t release, uint64_t flags, uint64_t offset)
+{
+        return ask(release, AUDIT_ARCH_X86_64, SYS_mmap, 4096, flags, offset) == SECCOMP_RET_USER_NOTIF;
+}
+
+static void a_shared_mapping_of_a_file_at_an_offset_is_seen(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++) {
+                assert_true(mmap_is_notified(i, MAP_SHARED, 4096));
+                assert_true(mmap_is_notified(i, MAP_SHARED | MAP_FIXED, 0x7f0000000000));
+                assert_true(mmap_is_notified(i, MAP_SHARED_VALIDATE, (uint64_t)1 << 32)); /* low half 0 */
+                assert_true(mmap_is_notified(i, MAP_SHARED | 0xffffffff00000000, 0x200000));
+                assert_true(mmap_is_notified(i, MAP_SHARED | MAP_NORESERVE | MAP_POPULATE, 0x200000));
+        }
+}
+
+static void other_mappings_are_not_touched(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++) {
+                assert_false(mmap_is_notified(i, MAP_PRIVATE | MAP_ANONYMOUS, 0));
+                assert_false(mmap_is_notified(i, MAP_SHARED | MAP_ANONYMOUS, 0));
+                assert_false(mmap_is_notified(i, MAP_SHARED | MAP_ANONYMOUS, 4096));
+                assert_false(mmap_is_notified(i, MAP_PRIVATE, 4096));
+                assert_false(mmap_is_notified(i, MAP_SHARED, 0)); /* every file from its beginning */
+        }
+}
+
+/* F4 */
+
+static void the_other_tables_carry_no_driver_call(void **state)
+{
+        static const uint32_t requests[] = { 0xc030462b, 0x5401, UVM_MAP_EXTERNAL, UVM_INITIALIZE };
+        const uint32_t refused = SECCOMP_RET_ERRNO | EPERM;
+
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++) {
+                for (size_t k = 0; k < ARRAY_SIZE(requests); k++) {
+                        assert_int_equal(ask(i, AUDIT_ARCH_I386, I386_IOCTL, requests[k], 0, 0), refused);
+                        assert_int_equal(ask(i, AUDIT_ARCH_X86_64, X32_BIT | X32_IOCTL, requests[k], 0, 0), refused);
+                }
+                assert_int_equal(ask(i, AUDIT_ARCH_I386, I386_MMAP, 0, 0, 0), refused);
+                assert_int_equal(ask(i, AUDIT_ARCH_I386, I386_MMAP2, 4096, MAP_SHARED, 1), refused);
+                assert_int_equal(ask(i, AUDIT_ARCH_X86_64, X32_BIT | SYS_mmap, 4096, MAP_SHARED, 4096), refused);
+                assert_int_equal(ask(i, AUDIT_ARCH_I386, I386_MMAP2, 4096, MAP_PRIVATE | MAP_ANONYMOUS, 0),
+                                 SECCOMP_RET_ALLOW);
+        }
+}
+
+static void a_table_that_no_kernel_of_this_machine_has_is_not_let_through(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++)
+                assert_int_not_equal(ask(i, AUDIT_ARCH_AARCH64, 29, 0xc030462b, 0, 0), SECCOMP_RET_ALLOW);
+}
+
+/* F5 */
+
+static void other_calls_are_not_touched(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++) {
+                for (int nr = 0; nr < 512; nr++)
+                        if (nr != SYS_ioctl && nr != SYS_mmap)
+                                assert_int_equal(ask(i, AUDIT_ARCH_X86_64, nr, 0xc030462b, MAP_SHARED, 4096),
+                                                 SECCOMP_RET_ALLOW);
+                assert_int_equal(ask(i, AUDIT_ARCH_I386, 3, 0, 0, 0), SECCOMP_RET_ALLOW); /* read */
+        }
+}
+
+/* A kernel launch is no call; but a program makes thousands of others per second. */
+static void the_program_is_short_enough_for_the_kernel(void **state)
+{
+        (void)state;
+        for (size_t i = 0; i < N_RELEASES; i++)
+                assert_true(programs[i].len > 20 && programs[i].len < BPF_MAXINSNS);
+}
+
+static void the_kernel_takes_the_program(void **state)
+{
+        struct err err = { 0 };
+
+        (void)state;
+        if (filter_check(&err) < 0) {
+                print_message("# %s\n", err.text);
+                skip();
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(every_request_is_seen_however_it_is_spelt),
+                cmocka_unit_test(the_filter_and_the_decoder_agree),
+                cmocka_unit_test(an_unknown_request_of_the_drivers_type_is_seen),
+                cmocka_unit_test(ordinary_requests_are_not_touched),
+                cmocka_unit_test(every_uvm_number_is_seen),
+                cmocka_unit_test(beginning_a_range_is_seen_where_it_matters),
+                cmocka_unit_test(a_uvm_number_counts_as_a_whole),
+                cmocka_unit_test(a_shared_mapping_of_a_file_at_an_offset_is_seen),
+                cmocka_unit_test(other_mappings_are_not_touched),
+                cmocka_unit_test(the_other_tables_carry_no_driver_call),
+                cmocka_unit_test(a_table_that_no_kernel_of_this_machine_has_is_not_let_through),
+                cmocka_unit_test(other_calls_are_not_touched),
+                cmocka_unit_test(the_program_is_short_enough_for_the_kernel),
+                cmocka_unit_test(the_kernel_takes_the_program),
+        };
+
+        return cmocka_run_group_tests_name("gate/policy/filter", tests, build_all, free_all);
+}

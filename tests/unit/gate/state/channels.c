@@ -1,0 +1,117 @@
+/* The table of a tenant's groups and channels. */
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "gate/state/channels.h"
+
+#include <errno.h>
+
+static struct channel channel(uint32_t client, uint32_t handle, uint32_t group, bool is_compute)
+{
+        return (struct channel){
+                .is = { .client = client, .handle = handle, .group = group, .is_compute = is_compute }
+        };
+}
+
+static void put(struct channels *channels, struct channel one)
+{
+        assert_int_equal(channels_reserve(channels, false), 0);
+        {
+                LOCKED(&channels->lock);
+                channels_put(channels, &one);
+        }
+}
+
+static void graphics_and_compute_are_engines_1_to_8(void **state)
+{
+        (void)state;
+        assert_false(channels_is_compute(0));
+        assert_true(channels_is_compute(1));
+        assert_true(channels_is_compute(8));
+        assert_false(channels_is_compute(9)); /* a copy engine */
+}
+
+static void a_reservation_bounds_what_is_put_and_goes_back(void **state)
+{
+        struct channels channels;
+
+        (void)state;
+        channels_init(&channels, 2, 1);
+        assert_int_equal(channels_reserve(&channels, false), 0);
+        put(&channels, channel(1, 1, 9, true));
+        assert_int_equal(channels_reserve(&channels, false), -ENOSPC);
+        channels_unreserve(&channels, false);
+        put(&channels, channel(1, 2, 9, true));
+        assert_int_equal(channels_reserve(&channels, false), -ENOSPC);
+        assert_int_equal(channels_reserve(&channels, true), 0);
+        assert_int_equal(channels_reserve(&channels, true), -ENOSPC);
+        channels_done(&channels);
+}
+
+static void copies_are_of_one_device_one_group_and_compute_only(void **state)
+{
+        struct channels channels;
+        struct channel *copy = NULL;
+
+        (void)state;
+        channels_init(&channels, 100, 100);
+        for (uint32_t i = 1; i <= 40; i++)
+                put(&channels, channel(1, i, i % 2 ? 100 : 101, i % 4 != 0));
+        assert_int_equal(channels_copy(&channels, 0, 0, 0, &copy), 30);
+        freep(&copy);
+        assert_int_equal(channels_copy(&channels, 0, 1, 100, &copy), 20);
+        freep(&copy);
+        assert_int_equal(channels_copy(&channels, 0, 2, 100, &copy), 0); /* another client's handle */
+        freep(&copy);
+        assert_int_equal(channels_copy(&channels, 1, 0, 0, &copy), 0);
+        freep(&copy);
+        channels_done(&channels);
+}
+
+static void a_handle_that_comes_again_replaces_and_is_counted_on(void **state)
+{
+        struct channels channels;
+        struct channel *copy = NULL;
+
+        (void)state;
+        channels_init(&channels, 100, 100);
+        put(&channels, channel(1, 7, 100, true));
+        put(&channels, channel(1, 7, 101, true));
+        assert_int_equal(channels_copy(&channels, 0, 0, 0, &copy), 1);
+        assert_int_equal(copy[0].is.group, 101);
+        assert_int_equal(copy[0].is.order, 1);
+        freep(&copy);
+        channels_done(&channels);
+}
+
+static void a_group_is_found_by_client_and_handle(void **state)
+{
+        struct channels channels;
+        struct group group = { .client = 1, .handle = 5, .engine = 1 }, *copy = NULL;
+
+        (void)state;
+        channels_init(&channels, 100, 100);
+        assert_int_equal(channels_reserve(&channels, true), 0);
+        {
+                LOCKED(&channels.lock);
+                channels_put_group(&channels, &group);
+                assert_non_null(channels_group(&channels, 1, 5));
+                assert_null(channels_group(&channels, 2, 5));
+        }
+        assert_int_equal(channels_copy_groups(&channels, 0, &copy), 1);
+        freep(&copy);
+        channels_done(&channels);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(graphics_and_compute_are_engines_1_to_8),
+                cmocka_unit_test(a_reservation_bounds_what_is_put_and_goes_back),
+                cmocka_unit_test(copies_are_of_one_device_one_group_and_compute_only),
+                cmocka_unit_test(a_handle_that_comes_again_replaces_and_is_counted_on),
+                cmocka_unit_test(a_group_is_found_by_client_and_handle),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

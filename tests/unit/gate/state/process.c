@@ -1,0 +1,254 @@
+#include "unit.h"
+
+#include "base/cleanup.h"
+#include "gate/state/process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+enum {
+        N_THREADS = 5,
+        PAGE = 4096,
+};
+
+/* A process to look at: it has threads, a page of memory, and a descriptor. It ends with its parent. */
+struct subject {
+        pid_t id;
+        pid_t threads[N_THREADS];
+        int fd;        /* its number there */
+        ino_t inode;   /* of what is behind it */
+        uint8_t *page; /* its address, the same here and there */
+};
+
+static void *wait_for_ever(void *context)
+{
+        *(_Atomic pid_t *)context = (pid_t)syscall(SYS_gettid);
+        while (pause())
+                ;
+        return NULL;
+}
+
+static void be_subject(int report, uint8_t *page)
+{
+        _Atomic pid_t ids[N_THREADS] = { 0 };
+        struct subject subject = { .id = getpid(), .page = page };
+        struct stat st;
+        pthread_t thread;
+
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        subject.fd = memfd_create("subject", 0);
+        (void)fstat(subject.fd, &st);
+        subject.inode = st.st_ino;
+        memset(page, 0x5a, PAGE);
+        for (int i = 0; i < N_THREADS; i++) {
+                if (pthread_create(&thread, NULL, wait_for_ever, (void *)&ids[i]))
+                        _exit(1);
+                while (!ids[i])
+                        (void)sched_yield();
+                subject.threads[i] = ids[i];
+        }
+        (void)!write(report, &subject, sizeof(subject));
+        for (;;)
+                (void)pause();
+}
+
+static struct subject subject_new(void)
+{
+        uint8_t *page = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        struct subject subject;
+        int report[2];
+        pid_t child;
+
+        assert_ptr_not_equal(page, MAP_FAILED);
+        assert_int_equal(mprotect(page + PAGE, PAGE, PROT_NONE), 0); /* a hole would be filled by others */
+        assert_int_equal(pipe(report), 0);
+        child = fork();
+        if (child == 0)
+                be_subject(report[1], page);
+        (void)close(report[1]);
+        assert_int_equal(read(report[0], &subject, sizeof(subject)), sizeof(subject));
+        (void)close(report[0]);
+        return subject;
+}
+
+static void subject_end(const struct subject *subject)
+{
+        (void)kill(subject->id, SIGKILL);
+        assert_int_equal(waitpid(subject->id, NULL, 0), subject->id);
+        (void)munmap(subject->page, PAGE);
+}
+
+static pid_t reap(struct processes *processes)
+{
+        struct pollfd ready = { processes->epoll, POLLIN, 0 };
+
+        return poll(&ready, 1, 5000) == 1 ? processes_reap(processes) : 0;
+}
+
+static void every_thread_belongs_to_its_process(void **state)
+{
+        struct subject subject = subject_new();
+        struct processes processes;
+        struct process *first, *process;
+
+        (void)state;
+        assert_int_equal(processes_init(&processes), 0);
+        assert_int_equal(process_get(&processes, subject.id, &first), 0);
+        assert_int_equal(first->id, subject.id);
+        for (int round = 0; round < 3; round++)
+                for (int i = 0; i < N_THREADS; i++) {
+                        assert_int_equal(process_get(&processes, subject.threads[i], &process), 0);
+                        assert_ptr_equal(process, first);
+                        process_put(&processes, process);
+                        if (round == 1)
+                                processes_forget_threads(&processes);
+                }
+        assert_int_equal(processes_count(&processes), 1);
+        process_put(&processes, first);
+        processes_done(&processes);
+        subject_end(&subject);
+}
+
+static void a_thread_that_is_not_there_has_no_process(void **state)
+{
+        struct processes processes;
+        struct process *process = NULL;
+
+        (void)state;
+        assert_int_equal(processes_init(&processes), 0);
+        assert_int_equal(process_get(&processes, INT32_MAX, &process), -ESRCH);
+        assert_null(process);
+        assert_int_equal(processes_count(&processes), 0);
+        processes_done(&processes);
+}
+
+static void an_end_is_noticed_once(void **state)
+{
+        struct subject subject = subject_new();
+        struct processes processes;
+        struct process *process;
+
+        (void)state;
+        assert_int_equal(processes_init(&processes), 0);
+        assert_int_equal(process_get(&processes, subject.threads[2], &process), 0);
+        assert_int_equal(processes_reap(&processes), 0);
+        subject_end(&subject);
+        assert_int_equal(reap(&processes), subject.id);
+        assert_int_equal(processes_reap(&processes), 0);
+        assert_int_equal(processes_count(&processes), 0);
+        assert_true(process->is_dead); /* ours until we put it back */
+        assert_int_equal(process->id, subject.id);
+        process_put(&processes, process);
+        assert_int_equal(process_get(&processes, subject.threads[2], &process), -ESRCH);
+        processes_done(&processes);
+}
+
+static void many_processes_come_and_go(void **state)
+{
+        struct processes processes;
+        struct process *process;
+
+        (void)state;
+        assert_int_equal(processes_init(&processes), 0);
+        for (int i = 0; i < 40; i++) {
+                pid_t child = fork();
+
+                if (child == 0)
+                        for (;;)
+                                (void)pause();
+                assert_int_equal(process_get(&processes, child, &process), 0);
+                process_put(&processes, process);
+                (void)kill(child, SIGKILL);
+                assert_int_equal(waitpid(child, NULL, 0), child);
+                assert_int_equal(reap(&processes), child);
+        }
+        assert_int_equal(processes_count(&processes), 0);
+        assert_int_equal(processes.by_thread.n_used, 0);
+        processes_done(&processes);
+}
+
+static void memory_is_read_and_written(void **state)
+{
+        struct subject subject = subject_new();
+        uint8_t bytes[64] = { 0 };
+
+        (void)state;
+        assert_int_equal(remote_read(subject.threads[0], bytes, (uintptr_t)subject.page + 100, sizeof(bytes)), 0);
+        for (size_t i = 0; i < sizeof(bytes); i++)
+                assert_int_equal(bytes[i], 0x5a);
+        assert_int_equal(subject.page[100], 0); /* ours is another */
+        memset(bytes, 7, sizeof(bytes));
+        assert_int_equal(remote_write(subject.threads[1], (uintptr_t)subject.page + 200, bytes, sizeof(bytes)), 0);
+        memset(bytes, 0, sizeof(bytes));
+        assert_int_equal(remote_read(subject.id, bytes, (uintptr_t)subject.page + 199, 3), 0);
+        assert_int_equal(bytes[0], 0x5a);
+        assert_int_equal(bytes[1], 7);
+        subject_end(&subject);
+}
+
+static void what_is_not_there_cannot_be_copied(void **state)
+{
+        struct subject subject = subject_new();
+        uint64_t end = (uintptr_t)subject.page + PAGE;
+        uint8_t bytes[64] = { 0 };
+
+        (void)state;
+        assert_int_equal(remote_read(subject.id, bytes, 0, 8), -EFAULT);
+        assert_int_equal(remote_read(subject.id, bytes, end, 8), -EFAULT);
+        assert_int_equal(remote_read(subject.id, bytes, end - 8, 16), -EFAULT); /* a part is not enough */
+        assert_int_equal(remote_read(subject.id, bytes, UINT64_MAX - 3, 8), -EFAULT);
+        assert_int_equal(remote_read(subject.id, bytes, (uint64_t)1 << 63, 8), -EFAULT);
+        assert_int_equal(remote_write(subject.id, end - 8, bytes, 16), -EFAULT);
+        assert_int_equal(remote_write(subject.id, 4096, bytes, 16), -EFAULT);
+        assert_int_equal(remote_read(subject.id, bytes, 0, 0), 0); /* nothing, from anywhere */
+        assert_int_equal(remote_write(subject.id, 0, bytes, 0), 0);
+        subject_end(&subject);
+        assert_int_equal(remote_read(subject.id, bytes, (uintptr_t)end - PAGE, 8), -ESRCH);
+}
+
+static void a_descriptor_is_fetched(void **state)
+{
+        struct subject subject = subject_new();
+        struct processes processes;
+        struct process *process;
+        struct stat st;
+        int fd;
+
+        (void)state;
+        assert_int_equal(processes_init(&processes), 0);
+        assert_int_equal(process_get(&processes, subject.threads[3], &process), 0);
+        fd = process_fd(process, subject.fd);
+        assert_true(fd >= 0);
+        assert_int_equal(fstat(fd, &st), 0);
+        assert_int_equal(st.st_ino, subject.inode);
+        (void)close(fd);
+        assert_int_equal(process_fd(process, 999), -EBADF);
+        assert_int_equal(process_fd(process, -1), -EBADF);
+        subject_end(&subject);
+        assert_true(process_fd(process, subject.fd) < 0);
+        process_put(&processes, process);
+        processes_done(&processes);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(every_thread_belongs_to_its_process),
+                cmocka_unit_test(a_thread_that_is_not_there_has_no_process),
+                cmocka_unit_test(an_end_is_noticed_once),
+                cmocka_unit_test(many_processes_come_and_go),
+                cmocka_unit_test(memory_is_read_and_written),
+                cmocka_unit_test(what_is_not_there_cannot_be_copied),
+                cmocka_unit_test(a_descriptor_is_fetched),
+        };
+
+        return cmocka_run_group_tests_name("gate/state/process", tests, NULL, NULL);
+}
