@@ -16,7 +16,7 @@
 #include <sys/types.h>
 
 struct agent;
-struct fetch_call;
+struct http_pool_call;
 
 enum fleet_health {
         FLEET_UNKNOWN, /* not asked yet */
@@ -73,7 +73,7 @@ struct fleet_replica {
         bool must_forget;
         json_t *told, *telling;
         nsec tell_at;
-        struct fetch_call *probe, *scrape, *ask, *tell, *order;
+        struct http_pool_call *probe, *scrape, *ask, *tell, *order;
 };
 
 struct fleet {

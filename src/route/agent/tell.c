@@ -16,23 +16,18 @@ enum {
 static const nsec LIMIT = 5 * NSEC_PER_SEC;
 
 static void call(struct agent *agent, const char *method, const char *path, const char *body,
-                 void (*done)(void *context, const struct fetch_answer *answer), void *context,
-                 struct fetch_call **slot)
+                 void (*done)(void *context, const struct http_answer *answer), void *context,
+                 struct http_pool_call **slot)
 {
-        const struct fetch_ask ask = { .method = method,
-                                       .base = agent->api,
-                                       .path = path,
-                                       .body = body,
-                                       .limit = LIMIT,
-                                       .done = done,
-                                       .context = context };
+        const struct http_request request = { .method = method,
+                                              .base = agent->api,
+                                              .path = path,
+                                              .body = body,
+                                              .limit = LIMIT,
+                                              .done = done,
+                                              .context = context };
 
-        (void)fetch_start(agent->fetch, &ask, slot);
-}
-
-static bool is_good(const struct fetch_answer *answer)
-{
-        return answer->code == 0 && answer->status >= 200 && answer->status < 300;
+        (void)http_pool_start(agent->http, &request, slot);
 }
 
 /* ---- what it says -------------------------------------------------------------------------------------------- */
@@ -63,7 +58,7 @@ static void look_at(struct agent *agent, struct fleet_replica *replica, const js
                 rest_wanted(agent, replica);
 }
 
-static void on_gone(void *context, const struct fetch_answer *answer)
+static void on_gone(void *context, const struct http_answer *answer)
 {
         (void)context;
         (void)answer;
@@ -71,7 +66,7 @@ static void on_gone(void *context, const struct fetch_answer *answer)
 
 static void look_at_all(struct agent *agent, const json_t *list)
 {
-        char path[FETCH_URL];
+        char path[HTTP_URL];
 
         for (size_t i = 0; i < json_array_size(list); i++) {
                 const json_t *is = json_array_get(list, i);
@@ -100,10 +95,10 @@ static void begin_epoch(struct agent *agent, const char *epoch)
         }
 }
 
-static void on_state(void *context, const struct fetch_answer *answer)
+static void on_state(void *context, const struct http_answer *answer)
 {
         struct agent *agent = context;
-        json_t *root = is_good(answer) ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *root = http_is_good(answer) ? json_loads(http_text(answer), 0, NULL) : NULL;
         const char *epoch = json_string_value(json_object_get(root, "epoch"));
 
         agent->state = NULL;
@@ -122,7 +117,7 @@ static void on_state(void *context, const struct fetch_answer *answer)
 
 static void ask_state(struct agent *agent)
 {
-        char path[FETCH_URL];
+        char path[HTTP_URL];
 
         if (agent->state)
                 return;
@@ -139,7 +134,7 @@ static void ask_state(struct agent *agent)
 
 /* ---- what it is told ----------------------------------------------------------------------------------------- */
 
-static void on_told(void *context, const struct fetch_answer *answer)
+static void on_told(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
         struct agent *agent = replica->agent;
@@ -147,7 +142,7 @@ static void on_told(void *context, const struct fetch_answer *answer)
 
         replica->tell = NULL;
         replica->telling = NULL;
-        if (is_good(answer)) {
+        if (http_is_good(answer)) {
                 json_decref(replica->told);
                 replica->told = telling;
                 return;
@@ -155,24 +150,24 @@ static void on_told(void *context, const struct fetch_answer *answer)
         json_decref(telling);
         replica->tell_at = agent->now + (answer->code < 0 ? NSEC_PER_SEC / 10 : REFUSED_SECONDS * NSEC_PER_SEC);
         if (answer->code == 0)
-                agent_say(agent, "replica %s: the module does not take it: %s", replica->name, answer->text);
+                agent_say(agent, "replica %s: the module does not take it: %s", replica->name, http_text(answer));
 }
 
-static void on_forgotten(void *context, const struct fetch_answer *answer)
+static void on_forgotten(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
 
         replica->tell = NULL;
-        if (is_good(answer))
+        if (http_is_good(answer))
                 replica->must_forget = false;
 }
 
-static void on_removed(void *context, const struct fetch_answer *answer)
+static void on_removed(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
 
         replica->tell = NULL;
-        if (!is_good(answer) && answer->status != 404) {
+        if (!http_is_good(answer) && answer->status != 404) {
                 replica->tell_at = replica->agent->now + NSEC_PER_SEC;
                 return;
         }
@@ -218,7 +213,7 @@ static void put(struct fleet_replica *replica, const char *path)
 static void tell(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
-        char path[FETCH_URL];
+        char path[HTTP_URL];
 
         if (replica->tell)
                 return;
@@ -240,13 +235,13 @@ static void tell(struct fleet_replica *replica)
         }
 }
 
-static void on_settings(void *context, const struct fetch_answer *answer)
+static void on_settings(void *context, const struct http_answer *answer)
 {
         struct agent *agent = context;
 
         agent->setting = NULL;
-        if (answer->code == 0 && !is_good(answer))
-                agent_say(agent, "the module does not take the settings: %s", answer->text);
+        if (answer->code == 0 && !http_is_good(answer))
+                agent_say(agent, "the module does not take the settings: %s", http_text(answer));
         agent->knows_settings = answer->code == 0;
 }
 
