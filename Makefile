@@ -1,13 +1,16 @@
-# The front door. Everything is built by Meson into $(BUILD); apt packages are installed if root.
+# SPDX-License-Identifier: Apache-2.0
+# The front door. Everything is built by Meson into $(BUILD). Nothing here installs a package but
+# `make deps`, and nothing runs as root but that, `make install` below /usr, and some of the tests.
 #
+#   make deps         install what make, make demo and make test need (Debian 12, as root)
 #   make              build
 #   make demo         two tenants on the real GPU if there is one, else on a simulated one
-#   make test         everything that must hold, quickly          [SAN=address,undefined | SAN=thread]
-#   make test-all     the above, with sanitizers, fuzzers and random kills (what CI runs)
+#   make test         everything that must hold, quickly   [SAN=address,undefined | SAN=thread]
+#   make test-all     the long tests: lint, sanitizers, fuzzers, kills, a cluster; installs if root
 #   make bench-gate   what supervision costs, native and supervised side by side
 #   make bench-route  what the router must show, other routers' formulas beside it
 #   make bench-time   GPU time shared, ours beside the driver's default
-#   make lint         format, house rules, shell
+#   make lint         format, house rules, figures, shell, spelling
 #   make install      PREFIX=/usr/local
 
 SAN    ?=
@@ -17,20 +20,22 @@ comma  := ,
 
 .PHONY: all deps demo test test-all bench-gate bench-route bench-time lint install clean
 
-all: deps $(BUILD)/build.ninja
+all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD) --quiet
 
 deps:
-	@tools/deps
+	@tools/deps base test containers route
 
+# What meson says of a missing library is of no use to who has not read it; what it says else is.
 $(BUILD)/build.ninja:
-	@meson setup $(BUILD) --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false -Doptimization=1 -Dc_args=-g1 -Dwerror=false) >/dev/null
+	@said=$$(meson setup $(BUILD) --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false -Doptimization=1 -Dc_args=-g1 -Dwerror=false) 2>&1) || \
+		{ tools/deps --check base && printf '%s\n' "$$said" >&2; exit 1; }
 
 demo: all
 	@tools/demo $(BUILD)
 
 test: all
-	@tools/deps containers
+	@tools/deps --check test
 	@tests/run $(BUILD)
 
 test-all:

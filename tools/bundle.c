@@ -3,7 +3,7 @@
  *
  *      bundle OUT FILE...
  *
- * Each becomes "/NAME", index.html "/" as well. The tag is a hash of the bytes: it changes when they do.
+ * Each becomes "/NAME", index.html "/" as well. The tag is a hash of the bytes.
  */
 #include <stdint.h>
 #include <stdio.h>

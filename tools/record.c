@@ -150,7 +150,7 @@ static void out_write(const char *text, size_t size)
         (void)!syscall(SYS_write, fd, text, size);
 }
 
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void record(const char *format, ...)
 {
         char line[512];
         va_list list;
@@ -249,7 +249,7 @@ static void ensure_introduced(int fd)
         (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
         n = readlink(link, node, sizeof(node) - 1);
         node[n < 0 ? 0 : n] = 0;
-        say("have %d %s\n", fd, node[0] ? node : "?");
+        record("have %d %s\n", fd, node[0] ? node : "?");
 }
 
 static void opened(const char *path, int fd, int error)
@@ -260,7 +260,7 @@ static void opened(const char *path, int fd, int error)
                 if (!atomic_load(&uvm_major))
                         find_uvm_major(); /* the module may have come with this open */
         }
-        say("open %d %s %d\n", fd, path, fd < 0 ? error : 0);
+        record("open %d %s %d\n", fd, path, fd < 0 ? error : 0);
 }
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
@@ -351,7 +351,7 @@ static char *put_bytes(char *at, const char *word, const unsigned char *bytes, s
 
 /*
  * Block sizes of UVM requests, release 580 (550.54.14 to 580.x; others differ in 33 and 68).
- * Source: rm-abi.md section 8.3; those it does not name: uvm_ioctl.h of the open kernel modules.
+ * Source: docs/rm-abi.md 8.3; those it does not name: uvm_ioctl.h of the open kernel modules.
  */
 static size_t uvm_size(unsigned long request)
 {
@@ -474,8 +474,8 @@ static int record_ioctl(enum node node, int fd, unsigned long request, void *arg
                 *at++ = '\n';
                 out_write(pad->line, (size_t)(at - pad->line));
         } else {
-                say("ioctl %d %lx %zu %d %d %llu\n", fd, request & 0xffffffff, size, r, r < 0 ? error : 0,
-                    (unsigned long long)began);
+                record("ioctl %d %lx %zu %d %d %llu\n", fd, request & 0xffffffff, size, r, r < 0 ? error : 0,
+                       (unsigned long long)began);
         }
         pad_drop(pad);
         errno = error;
@@ -543,12 +543,12 @@ static void *record_mmap(void *at, size_t size, int prot, int flags, int fd, off
         r = real_mmap(at, size, prot, flags, fd, offset);
         error = errno;
         if (r == MAP_FAILED) {
-                say("mmap %lx %zx %x %x %d %llx -%d\n", (unsigned long)at, size, (unsigned int)prot,
-                    (unsigned int)flags, fd, (unsigned long long)offset, error);
+                record("mmap %lx %zx %x %x %d %llx -%d\n", (unsigned long)at, size, (unsigned int)prot,
+                       (unsigned int)flags, fd, (unsigned long long)offset, error);
         } else {
                 map_put((uintptr_t)r, size);
-                say("mmap %lx %zx %x %x %d %llx %lx\n", (unsigned long)at, size, (unsigned int)prot,
-                    (unsigned int)flags, fd, (unsigned long long)offset, (unsigned long)r);
+                record("mmap %lx %zx %x %x %d %llx %lx\n", (unsigned long)at, size, (unsigned int)prot,
+                       (unsigned int)flags, fd, (unsigned long long)offset, (unsigned long)r);
         }
         errno = error;
         return r;
@@ -563,7 +563,7 @@ HOOK void sublet_record_mark(const char *text)
         int saved = errno;
 
         if (atomic_load(&recording))
-                say("mark %s\n", text);
+                record("mark %s\n", text);
         errno = saved;
 }
 
@@ -674,7 +674,7 @@ HOOK int close(int fd)
         int saved = errno;
 
         if (node_of(fd) != NODE_NONE) {
-                say("close %d\n", fd); /* before: afterwards the number may be somebody else's */
+                record("close %d\n", fd); /* before: afterwards the number may be somebody else's */
                 forget(fd);
         }
         errno = saved;
@@ -689,7 +689,7 @@ static int copied(int fd, int r)
                 forget(r);
                 if (node_of(r) != NODE_NONE) {
                         ensure_introduced(fd);
-                        say("dup %d %d\n", fd, r);
+                        record("dup %d %d\n", fd, r);
                         (void)introduce(r);
                 }
         }
@@ -727,7 +727,7 @@ HOOK int munmap(void *at, size_t size)
         int saved = errno;
 
         if (atomic_load(&recording) && map_take((uintptr_t)at, size))
-                say("munmap %lx %zx\n", (unsigned long)at, size);
+                record("munmap %lx %zx\n", (unsigned long)at, size);
         errno = saved;
         return NEXT(munmap, SYS_munmap, at, size);
 }

@@ -195,7 +195,7 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
         return r;
 }
 
-/* The driver runs the inner request on the inner block; one level only (rm-abi 1.1). */
+/* The driver runs the inner request on the inner block; one level only (docs/rm-abi.md 1.1). */
 static int unwrap(struct request *request)
 {
         uint32_t nr = request->call.class_or_cmd, size = request->call.params_size;

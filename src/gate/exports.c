@@ -3,7 +3,7 @@
  * memory until the descriptor's last close; an import within the tenant is a dup. A descriptor of
  * another tenant is refused.
  *
- * Controls 0x3d05/0x3d06 carry one object, 0x3d0b/0x3d0c several (rm-abi 1.5).
+ * Controls 0x3d05/0x3d06 carry one object, 0x3d0b/0x3d0c several (docs/rm-abi.md 1.5).
  */
 #include "gate/request.h"
 

@@ -11,7 +11,7 @@
  * (recv_wait_event in seccomp.c waits non-exclusively, 6.6 to 6.18).
  *
  * The threads carry no capability but the one to read the tenant: RM takes privileges from the
- * calling thread (rm-abi 7), and what it does for a tenant must not be done as root.
+ * calling thread (docs/rm-abi.md 7), and what it does for a tenant must not be done as root.
  */
 #include "gate/request.h"
 

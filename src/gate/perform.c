@@ -177,7 +177,7 @@ int perform(struct request *request)
         return r < 0 ? r : r2 < 0 ? r2 : r;
 }
 
-/* The driver copies an allocation's parameters back only when it succeeded (rm-abi 1.3). */
+/* The driver copies an allocation's parameters back only when it succeeded (docs/rm-abi.md 1.3). */
 static bool returns_params(const struct request *request)
 {
         enum rm_kind kind = request->call.kind;

@@ -5,7 +5,7 @@
  *
  * M1  A record counts when it is complete. 525 and 535 move the position before they write the record, so
  *     there the newest one counts only once the position has rested for a whole call of meter_read, or
- *     another follows it (rm-abi 6).
+ *     another follows it (docs/rm-abi.md 6).
  * M2  The device's clock is its own: nanoseconds since the epoch as of when the driver started it, and
  *     drifting since. Its difference to clock_now() is measured again and again (the device's time, asked
  *     between two looks at our clock; only a quick answer counts). Records never go back in time by that.

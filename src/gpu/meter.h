@@ -1,6 +1,6 @@
 /*
  * The meter: the device's own records of every context switch, from an event buffer that the device
- * client is bound to (rm-abi 6).
+ * client is bound to (docs/rm-abi.md 6).
  *
  * A record says: context `id` came on, or went off, at that nanosecond. The id is the cid that the driver
  * gave the group's first channel; whose it is, the caller knows from the control blocks. A context that is

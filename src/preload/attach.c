@@ -45,7 +45,7 @@ static bool is_below(uint64_t tenancy)
 }
 
 /* The listener, or -errno. */
-static int install(const struct lease_descriptor *descriptor)
+static int attach_install(const struct lease_descriptor *descriptor)
 {
         struct sock_filter filter[LEASE_DESCRIPTOR_FILTER_MAX];
         struct sock_fprog program = { .len = (unsigned short)descriptor->n_filter, .filter = filter };
@@ -63,7 +63,7 @@ static int install(const struct lease_descriptor *descriptor)
 
 /* ---- the daemon ---------------------------------------------------------------------------------- */
 
-static int reach(const char *listening_socket)
+static int attach_connect(const char *listening_socket)
 {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         struct timeval patience = { .tv_sec = ATTACH_MS / 1000 };
@@ -84,7 +84,7 @@ static int reach(const char *listening_socket)
 }
 
 /* A packet as docs/messages.md has it, with a descriptor or -1; then the answer, whose type is to be that. */
-static int say(int socket, const char *text, int fd, const char *expected)
+static int attach_exchange(int socket, const char *text, int fd, const char *expected)
 {
         union {
                 struct cmsghdr header;
@@ -112,7 +112,7 @@ static int say(int socket, const char *text, int fd, const char *expected)
         return strstr(answer, expected) ? 0 : -EACCES;
 }
 
-static int ask(int socket, const struct lease_descriptor *descriptor)
+static int attach_ask(int socket, const struct lease_descriptor *descriptor)
 {
         static const char digits[] = "0123456789abcdef";
         char token[2 * LEASE_DESCRIPTOR_TOKEN + 1] = "", text[160];
@@ -123,42 +123,43 @@ static int ask(int socket, const struct lease_descriptor *descriptor)
         }
         (void)snprintf(text, sizeof(text), "{\"v\":1,\"type\":\"attach\",\"tenancy\":%llu,\"token\":\"%s\"}",
                        (unsigned long long)descriptor->tenancy, token);
-        return say(socket, text, -1, "\"type\":\"go\"");
+        return attach_exchange(socket, text, -1, "\"type\":\"go\"");
 }
 
-static int hand_over(int socket, const struct lease_descriptor *descriptor)
+static int attach_hand_over(int socket, const struct lease_descriptor *descriptor)
 {
-        int listener = install(descriptor), r;
+        int listener = attach_install(descriptor), r;
         char text[64];
 
         if (listener < 0) {
                 (void)snprintf(text, sizeof(text), "{\"v\":1,\"type\":\"failed\",\"code\":%d}", -listener);
-                (void)say(socket, text, -1, "\"type\":\"refused\""); /* by then books may be kept inside again */
+                (void)attach_exchange(socket, text, -1,
+                                      "\"type\":\"refused\""); /* by then books may be kept inside again */
                 return listener;
         }
         is_on = true; /* whatever comes: the kernel answers now, or the gate */
-        r = say(socket, "{\"v\":1,\"type\":\"listener\"}", listener, "\"type\":\"attached\"");
+        r = attach_exchange(socket, "{\"v\":1,\"type\":\"listener\"}", listener, "\"type\":\"attached\"");
         (void)next_close(listener);
         return r;
 }
 
-static int attach(const struct lease_descriptor *descriptor)
+static int attach_decide(const struct lease_descriptor *descriptor)
 {
-        int socket = reach(descriptor->listening_socket), r = socket;
+        int socket = attach_connect(descriptor->listening_socket), r = socket;
 
         if (socket < 0)
                 return r;
-        r = ask(socket, descriptor);
+        r = attach_ask(socket, descriptor);
         if (r == 0)
-                r = hand_over(socket, descriptor);
+                r = attach_hand_over(socket, descriptor);
         (void)next_close(socket);
         return r;
 }
 
 /* For people: the daemon reads it there. */
-static void note(enum lease_descriptor_place place, int error)
+static void attach_note(enum lease_descriptor_source source, int error)
 {
-        int fd = lease_descriptor_open_segment(place), value = -error;
+        int fd = lease_descriptor_open_segment(source), value = -error;
 
         if (fd < 0)
                 return;
@@ -166,7 +167,7 @@ static void note(enum lease_descriptor_place place, int error)
         (void)next_close(fd);
 }
 
-void attach_begin(const struct lease_descriptor *descriptor, enum lease_descriptor_place place)
+void attach_begin(const struct lease_descriptor *descriptor, enum lease_descriptor_source source)
 {
         int r;
 
@@ -175,10 +176,10 @@ void attach_begin(const struct lease_descriptor *descriptor, enum lease_descript
         is_on = is_below(descriptor->tenancy); /* A1 */
         if (is_on)
                 return;
-        r = descriptor->n_filter && descriptor->listening_socket[0] ? attach(descriptor) : -ENOENT;
+        r = descriptor->n_filter && descriptor->listening_socket[0] ? attach_decide(descriptor) : -ENOENT;
         if (r == 0 || is_on)
                 return;
-        note(place, r);
+        attach_note(source, r);
         if (descriptor->attach == LEASE_DESCRIPTOR_ATTACH_REQUIRED)
                 refusal = "its lease requires the daemon's gate, and it could not be attached ('sublet doctor')";
 }

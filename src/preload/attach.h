@@ -22,7 +22,7 @@
 #include <stdbool.h>
 
 /* Blocks for at most 2 x ATTACH_MS, if the daemon does not answer. */
-void attach_begin(const struct lease_descriptor *descriptor, enum lease_descriptor_place place);
+void attach_begin(const struct lease_descriptor *descriptor, enum lease_descriptor_source source);
 
 bool attach_is_on(void); /* the gate decides; nothing is to be done here. Inherited by fork, as the filter is */
 const char *attach_refusal(void); /* why no driver call may be made here, or NULL */

@@ -24,11 +24,11 @@ enum {
 
 /* ---- the table: with the lock --------------------------------------------------------------------------- */
 
-static size_t index_of(const struct hook *hook, int fd)
+static size_t index_of(const struct preload *preload, int fd)
 {
         size_t i = 0;
 
-        while (i < hook->n_files && hook->files[i].fd != fd)
+        while (i < preload->n_files && preload->files[i].fd != fd)
                 i++;
         return i;
 }
@@ -40,74 +40,74 @@ static bool same_file(int a, int b)
         return syscall(SYS_kcmp, self, self, KCMP_FILE_, (unsigned long)a, (unsigned long)b) == 0;
 }
 
-static bool put(struct hook *hook, int fd, uint64_t number)
+static bool file_put(struct preload *preload, int fd, uint64_t number)
 {
-        if (hook->n_files == HOOK_FILES)
+        if (preload->n_files == PRELOAD_FILES_MAX)
                 return false;
-        hook->files[hook->n_files++] = (struct hook_file){ fd, number };
+        preload->files[preload->n_files++] = (struct preload_file){ fd, number };
         return true;
 }
 
 /* One that fcntl or a message duplicated is recognised where the kernel compares. */
-static uint64_t find(struct hook *hook, int fd)
+static uint64_t file_find(struct preload *preload, int fd)
 {
-        size_t i = index_of(hook, fd);
+        size_t i = index_of(preload, fd);
 
-        if (i < hook->n_files)
-                return hook->files[i].number;
-        for (i = 0; i < hook->n_files; i++)
-                if (same_file(fd, hook->files[i].fd))
-                        return put(hook, fd, hook->files[i].number) ? hook->files[i].number : 0;
+        if (i < preload->n_files)
+                return preload->files[i].number;
+        for (i = 0; i < preload->n_files; i++)
+                if (same_file(fd, preload->files[i].fd))
+                        return file_put(preload, fd, preload->files[i].number) ? preload->files[i].number : 0;
         return 0;
 }
 
-uint64_t files_lookup(struct hook *hook, int fd)
+uint64_t files_lookup(struct preload *preload, int fd)
 {
-        LOCKED(&hook->lock);
+        LOCKED(&preload->lock);
 
-        return find(hook, fd);
+        return file_find(preload, fd);
 }
 
-uint64_t files_number(struct hook *hook, int fd)
+uint64_t files_number(struct preload *preload, int fd)
 {
-        LOCKED(&hook->lock);
-        uint64_t number = find(hook, fd);
+        LOCKED(&preload->lock);
+        uint64_t number = file_find(preload, fd);
 
         if (number)
                 return number;
-        return put(hook, fd, hook->last_number + 1) ? ++hook->last_number : 0;
+        return file_put(preload, fd, preload->last_number + 1) ? ++preload->last_number : 0;
 }
 
 /* The number whose last descriptor it was, or 0. */
-static uint64_t forget(struct hook *hook, int fd)
+static uint64_t file_forget(struct preload *preload, int fd)
 {
-        size_t i = index_of(hook, fd);
+        size_t i = index_of(preload, fd);
         uint64_t number;
 
-        if (i == hook->n_files)
+        if (i == preload->n_files)
                 return 0;
-        number = hook->files[i].number;
-        hook->files[i] = hook->files[--hook->n_files];
-        for (i = 0; i < hook->n_files; i++)
-                if (hook->files[i].number == number)
+        number = preload->files[i].number;
+        preload->files[i] = preload->files[--preload->n_files];
+        for (i = 0; i < preload->n_files; i++)
+                if (preload->files[i].number == number)
                         return 0;
         return number;
 }
 
-static void file_gone(struct hook *hook, uint64_t number)
+static void file_gone(struct preload *preload, uint64_t number)
 {
-        LOCKED(&hook->gate.ledger_lock);
+        LOCKED(&preload->gate.ledger_lock);
 
-        for (size_t i = 0; i < hook->n_clients;)
-                if (hook->clients[i].number == number) {
-                        ledger_client_gone(hook->gate.ledger, hook->clients[i].client);
-                        hook->clients[i] = hook->clients[--hook->n_clients];
+        for (size_t i = 0; i < preload->n_clients;)
+                if (preload->clients[i].number == number) {
+                        ledger_client_gone(preload->gate.ledger, preload->clients[i].client);
+                        preload->clients[i] = preload->clients[--preload->n_clients];
                 } else {
                         i++;
                 }
-        ledger_space_gone(hook->gate.ledger, number);
-        ledger_export_gone(hook->gate.ledger, number);
-        hook->n_managed = ledger_totals(hook->gate.ledger).n_managed;
+        ledger_space_gone(preload->gate.ledger, number);
+        ledger_export_gone(preload->gate.ledger, number);
+        preload->n_managed = ledger_totals(preload->gate.ledger).n_managed;
 }
 
 /* ---- around the calls -------------------------------------------------------------------------------------- */
@@ -123,71 +123,71 @@ static bool is_sealed(int fd)
 
 static bool is_ours(int fd)
 {
-        const struct hook *hook = hook_here;
+        const struct preload *preload = preload_here;
 
-        if (hook && hook->seat.segment && fd == hook->seat.fd)
+        if (preload && preload->handle.segment && fd == preload->handle.fd)
                 return true;
         return (fd == LEASE_DESCRIPTOR_FD || fd == LEASE_DESCRIPTOR_SEGMENT_FD) && is_sealed(fd);
 }
 
 /* H5: forgotten first, so that nobody takes a new descriptor of the number for it; uncharged when it is closed. */
-static int close_locked(struct hook *hook, int fd)
+static int close_locked(struct preload *preload, int fd)
 {
-        LOCKED(&hook->lock);
-        uint64_t number = forget(hook, fd);
+        LOCKED(&preload->lock);
+        uint64_t number = file_forget(preload, fd);
         int r = next_close(fd) < 0 ? -errno : 0;
 
         if (number)
-                file_gone(hook, number);
+                file_gone(preload, number);
         return r;
 }
 
-static int close_known(struct hook *hook, int fd)
+static int close_known(struct preload *preload, int fd)
 {
-        struct hook_guard guard = hook_enter();
-        int r = close_locked(hook, fd);
+        struct preload_guard guard = preload_enter();
+        int r = close_locked(preload, fd);
 
-        hook_leave(&guard);
+        preload_leave(&guard);
         if (r == 0)
                 return 0;
         errno = -r;
         return -1;
 }
 
-HOOK int close(int fd)
+EXPORTED int close(int fd)
 {
-        struct hook *hook = hook_peek();
+        struct preload *preload = preload_peek();
 
         if (fd >= 0 && is_ours(fd)) {
                 errno = EBADF;
                 return -1;
         }
-        return hook && index_of(hook, fd) < hook->n_files ? close_known(hook, fd) : next_close(fd);
+        return preload && index_of(preload, fd) < preload->n_files ? close_known(preload, fd) : next_close(fd);
 }
 
 /* After something was put on a number, or taken from it, by the kernel at once. */
 static void replaced(int from, int to)
 {
-        struct hook *hook = hook_peek();
-        struct hook_guard guard;
+        struct preload *preload = preload_peek();
+        struct preload_guard guard;
 
-        if (!hook || !hook->n_files || from == to)
+        if (!preload || !preload->n_files || from == to)
                 return;
-        guard = hook_enter();
+        guard = preload_enter();
         {
-                LOCKED(&hook->lock);
-                uint64_t gone = forget(hook, to);
-                size_t i = index_of(hook, from);
+                LOCKED(&preload->lock);
+                uint64_t gone = file_forget(preload, to);
+                size_t i = index_of(preload, from);
 
-                if (i < hook->n_files)
-                        (void)put(hook, to, hook->files[i].number);
+                if (i < preload->n_files)
+                        (void)file_put(preload, to, preload->files[i].number);
                 if (gone)
-                        file_gone(hook, gone);
+                        file_gone(preload, gone);
         }
-        hook_leave(&guard);
+        preload_leave(&guard);
 }
 
-HOOK int dup(int fd)
+EXPORTED int dup(int fd)
 {
         int r = (int)syscall(SYS_dup, fd);
 
@@ -196,7 +196,7 @@ HOOK int dup(int fd)
         return r;
 }
 
-HOOK int dup2(int from, int to)
+EXPORTED int dup2(int from, int to)
 {
         int r;
 
@@ -210,7 +210,7 @@ HOOK int dup2(int from, int to)
         return r;
 }
 
-HOOK int dup3(int from, int to, int flags)
+EXPORTED int dup3(int from, int to, int flags)
 {
         int r;
 
@@ -228,32 +228,32 @@ HOOK int dup3(int from, int to, int flags)
 
 static void range_gone(unsigned int first, unsigned int last)
 {
-        struct hook *hook = hook_peek();
-        struct hook_guard guard;
+        struct preload *preload = preload_peek();
+        struct preload_guard guard;
 
-        if (!hook || !hook->n_files)
+        if (!preload || !preload->n_files)
                 return;
-        guard = hook_enter();
+        guard = preload_enter();
         {
-                LOCKED(&hook->lock);
-                for (size_t i = 0; i < hook->n_files;) {
-                        unsigned int fd = (unsigned int)hook->files[i].fd;
+                LOCKED(&preload->lock);
+                for (size_t i = 0; i < preload->n_files;) {
+                        unsigned int fd = (unsigned int)preload->files[i].fd;
                         uint64_t number;
 
                         if (fd < first || fd > last) {
                                 i++;
                                 continue;
                         }
-                        number = forget(hook, (int)fd);
+                        number = file_forget(preload, (int)fd);
                         if (number)
-                                file_gone(hook, number);
+                                file_gone(preload, number);
                 }
         }
-        hook_leave(&guard);
+        preload_leave(&guard);
 }
 
 /* The parts between ours. */
-HOOK int close_range(unsigned int first, unsigned int last, int flags)
+EXPORTED int close_range(unsigned int first, unsigned int last, int flags)
 {
         unsigned int from = first;
         int r = 0;
@@ -274,7 +274,7 @@ HOOK int close_range(unsigned int first, unsigned int last, int flags)
         return r;
 }
 
-HOOK void closefrom(int first)
+EXPORTED void closefrom(int first)
 {
         struct rlimit limit = { .rlim_cur = 1024 };
 

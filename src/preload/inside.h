@@ -22,79 +22,80 @@
 #include <signal.h>
 #include <sys/uio.h>
 
-#define HOOK __attribute__((visibility("default")))
+#define EXPORTED __attribute__((visibility("default")))
 
 enum {
-        HOOK_FILES = 1024, /* descriptors of the driver that a process has */
+        PRELOAD_FILES_MAX = 1024, /* descriptors of the driver that a process has */
 };
 
 /* A descriptor of the driver that the program has used. Descriptors of one struct file have one number. */
-struct hook_file {
+struct preload_file {
         int fd;
         uint64_t number;
 };
 
 /* A client lives as long as the file it was made on. */
-struct hook_client {
+struct preload_client {
         uint32_t client;
         uint64_t number;
 };
 
-struct hook {
+struct preload {
         atomic_int phase; /* 0: a new process */
         pid_t pid;        /* a child of vfork has our memory, but not our descriptors */
         bool is_sim;
         uint32_t uvm_major;
         struct lease lease;
-        struct usage_segment_seat seat;
+        struct usage_segment_handle handle;
         struct gate gate;
         struct process process;
 
         struct lock lock; /* the rest */
         struct worker *workers;
-        struct hook_file files[HOOK_FILES];
+        struct preload_file files[PRELOAD_FILES_MAX];
         atomic_size_t n_files;
         uint64_t last_number;
-        struct hook_client *clients;
+        struct preload_client *clients;
         size_t n_clients, n_clients_room;
         atomic_size_t n_managed;
         _Atomic uintptr_t managed_from, managed_to; /* all managed ranges lie within */
 };
 
 /* state.c: this process's; NULL: fail closed, and it has been said why. */
-struct hook *hook_get(void);
+struct preload *preload_get(void);
 
 /* The one of this process if there is one already. NULL also in a child of vfork. */
-struct hook *hook_peek(void);
+struct preload *preload_peek(void);
 
 /* One line on stderr: "sublet: WHAT: WHY". Signals are blocked. */
-void hook_say(const char *what, const char *why);
+void preload_warn(const char *what, const char *why);
 
 /* Between them no handler runs and no thread is cancelled; errno survives. */
-struct hook_guard {
+struct preload_guard {
         sigset_t signals;
         int cancel, saved;
 };
-struct hook_guard hook_enter(void);
-void hook_leave(struct hook_guard *guard);
+struct preload_guard preload_enter(void);
+void preload_leave(struct preload_guard *guard);
 
 /* What is behind a descriptor; *ret_minor for RM_NODE_DEVICE. */
-enum rm_node hook_node(int fd, uint32_t *ret_minor);
+enum rm_node preload_node(int fd, uint32_t *ret_minor);
 
 /* stand.c: what the gate's files call by other names here (meson.build). */
-ssize_t stand_readv(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
+ssize_t stub_readv(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
+                   unsigned long n_theirs, unsigned long flags);
+ssize_t stub_writev(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
                     unsigned long n_theirs, unsigned long flags);
-ssize_t stand_writev(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
-                     unsigned long n_theirs, unsigned long flags);
-void stand_keep(int *fd);
+void stub_keep(int *fd);
 
 /* descriptors.c. The number of the file; files_number makes one, 0: no room. */
-uint64_t files_number(struct hook *hook, int fd);
-uint64_t files_lookup(struct hook *hook, int fd); /* 0: none */
+uint64_t files_number(struct preload *preload, int fd);
+uint64_t files_lookup(struct preload *preload, int fd); /* 0: none */
 
 /* managed.c: they look at what the books know, and do nothing else if it knows none. */
-int managed_map(struct hook *hook, int fd, void *address, size_t length, int prot, int flags, off_t offset, void **ret);
-void managed_unmapped(struct hook *hook, uintptr_t base, size_t length);
+int managed_map(struct preload *preload, int fd, void *address, size_t length, int prot, int flags, off_t offset,
+                void **ret);
+void managed_unmapped(struct preload *preload, uintptr_t base, size_t length);
 
-/* state.c: what hook_get gave last, for functions whose contract has no room for it. */
-extern struct hook *hook_here;
+/* state.c: what preload_get gave last, for functions whose contract has no room for it. */
+extern struct preload *preload_here;

@@ -9,16 +9,16 @@
 #include <stdarg.h>
 #include <sys/ioctl.h>
 
-static struct worker *worker_take(struct hook *hook)
+static struct worker *worker_take(struct preload *preload)
 {
         struct worker *worker;
         uint8_t *bytes_of;
 
         {
-                LOCKED(&hook->lock);
-                worker = hook->workers;
+                LOCKED(&preload->lock);
+                worker = preload->workers;
                 if (worker) {
-                        hook->workers = (struct worker *)(void *)worker->in; /* the next one, while it rests */
+                        preload->workers = (struct worker *)(void *)worker->in; /* the next one, while it rests */
                         return worker;
                 }
         }
@@ -35,62 +35,63 @@ static struct worker *worker_take(struct hook *hook)
         return worker;
 }
 
-static void worker_drop(struct hook *hook, struct worker *worker)
+static void worker_drop(struct preload *preload, struct worker *worker)
 {
-        LOCKED(&hook->lock);
+        LOCKED(&preload->lock);
 
-        worker->in = (struct seccomp_notif *)(void *)hook->workers;
-        hook->workers = worker;
+        worker->in = (struct seccomp_notif *)(void *)preload->workers;
+        preload->workers = worker;
 }
 
 /* Room to note a client, before the driver is asked for one (L4). */
-static bool has_room(struct hook *hook, int fd)
+static bool clients_reserve(struct preload *preload, int fd)
 {
-        LOCKED(&hook->lock);
-        size_t more = hook->n_clients_room ? 2 * hook->n_clients_room : 16;
-        struct hook_client *clients;
+        LOCKED(&preload->lock);
+        size_t more = preload->n_clients_room ? 2 * preload->n_clients_room : 16;
+        struct preload_client *clients;
 
-        if (hook->n_clients + GATE_THREADS_MAX < hook->n_clients_room)
+        if (preload->n_clients + GATE_THREADS_MAX < preload->n_clients_room)
                 return true;
         more = more < 2 * GATE_THREADS_MAX ? 2 * GATE_THREADS_MAX : more;
-        clients = heap_realloc(hook->clients, more * sizeof(*clients));
+        clients = heap_realloc(preload->clients, more * sizeof(*clients));
         if (!clients)
                 return false;
-        hook->clients = clients;
-        hook->n_clients_room = more;
+        preload->clients = clients;
+        preload->n_clients_room = more;
         (void)fd;
         return true;
 }
 
-static void note_client(struct hook *hook, const struct request *request, uint64_t number)
+static void client_note(struct preload *preload, const struct request *request, uint64_t number)
 {
-        LOCKED(&hook->lock);
+        LOCKED(&preload->lock);
 
         if (request->verdict.action == GATE_CLIENT && request_status(request) == RM_STATUS_OK &&
-            hook->n_clients < hook->n_clients_room)
-                hook->clients[hook->n_clients++] = (struct hook_client){
+            preload->n_clients < preload->n_clients_room)
+                preload->clients[preload->n_clients++] = (struct preload_client){
                         rm_get32(request->block, request->call.block_size, request->call.object_at), number
                 };
 }
 
-static int serve(struct hook *hook, int fd, uint32_t number, void *argument, enum rm_node node, uint32_t minor)
+static int ioctl_serve(struct preload *preload, int fd, uint32_t number, void *argument, enum rm_node node,
+                       uint32_t minor)
 {
-        struct worker *worker = worker_take(hook);
+        struct worker *worker = worker_take(preload);
         uint64_t file = 0;
         int r;
 
         if (!worker)
                 return -ENOMEM;
         struct request request = {
-                .gate = &hook->gate,
+                .gate = &preload->gate,
                 .worker = worker,
-                .process = &hook->process,
-                .thread = hook->process.id,
+                .process = &preload->process,
+                .thread = preload->process.id,
                 .fd = fd,
                 .theirs = fd,
                 .node = node,
                 .minor = minor,
-                .space = node == RM_NODE_UVM ? files_lookup(hook, fd) : 0,
+                .space = node == RM_NODE_UVM ? files_lookup(preload, fd) : 0,
                 .address = (uintptr_t)argument,
                 .block = worker->block,
                 .params = worker->params,
@@ -99,30 +100,30 @@ static int serve(struct hook *hook, int fd, uint32_t number, void *argument, enu
         };
 
         if (node == RM_NODE_CTL)
-                file = files_number(hook, fd);
-        if (node == RM_NODE_CTL && (!file || !has_room(hook, fd)))
+                file = files_number(preload, fd);
+        if (node == RM_NODE_CTL && (!file || !clients_reserve(preload, fd)))
                 r = -ENOMEM;
         else
                 r = serve_request(&request, number);
         if (r >= 0 && file)
-                note_client(hook, &request, file);
-        worker_drop(hook, worker);
+                client_note(preload, &request, file);
+        worker_drop(preload, worker);
         return r;
 }
 
-static int decide(int fd, uint32_t number, void *argument, enum rm_node node, uint32_t minor)
+static int ioctl_decide(int fd, uint32_t number, void *argument, enum rm_node node, uint32_t minor)
 {
-        struct hook_guard guard = hook_enter();
-        struct hook *hook = hook_get();
+        struct preload_guard guard = preload_enter();
+        struct preload *preload = preload_get();
         int r = -EPERM;
 
-        if (hook && (node == RM_NODE_CTL || node == RM_NODE_DEVICE || node == RM_NODE_UVM))
-                r = serve(hook, fd, number, argument, node, minor);
-        hook_leave(&guard);
+        if (preload && (node == RM_NODE_CTL || node == RM_NODE_DEVICE || node == RM_NODE_UVM))
+                r = ioctl_serve(preload, fd, number, argument, node, minor);
+        preload_leave(&guard);
         return r;
 }
 
-HOOK int ioctl(int fd, unsigned long request, ...)
+EXPORTED int ioctl(int fd, unsigned long request, ...)
 {
         uint32_t minor = 0;
         enum rm_node node;
@@ -134,10 +135,10 @@ HOOK int ioctl(int fd, unsigned long request, ...)
         argument = va_arg(list, void *);
         va_end(list);
 
-        node = hook_node(fd, &minor);
+        node = preload_node(fd, &minor);
         if (node == RM_NODE_OTHER)
                 return next_ioctl(fd, request, argument);
-        r = decide(fd, (uint32_t)request, argument, node, minor);
+        r = ioctl_decide(fd, (uint32_t)request, argument, node, minor);
         if (r == GATE_GO_ON)
                 return next_ioctl(fd, request, argument);
         if (r >= 0)

@@ -111,12 +111,12 @@ bool lease_descriptor_owner_is_good(const struct stat *st)
 }
 
 /* Neither the tenant nor one who helps it can change it while it is read, or later. */
-static bool is_fixed(int fd, enum lease_descriptor_place place, const struct stat *st)
+static bool is_fixed(int fd, enum lease_descriptor_source source, const struct stat *st)
 {
         struct statvfs fs;
         int seals;
 
-        if (place == LEASE_DESCRIPTOR_INHERITED) {
+        if (source == LEASE_DESCRIPTOR_INHERITED) {
                 seals = fcntl(fd, F_GET_SEALS);
                 return seals >= 0 && (seals & SEALS) == SEALS;
         }
@@ -124,38 +124,38 @@ static bool is_fixed(int fd, enum lease_descriptor_place place, const struct sta
                fs.f_flag & ST_RDONLY;
 }
 
-int lease_descriptor_read(int fd, enum lease_descriptor_place place, struct lease_descriptor *ret)
+int lease_descriptor_read(int fd, enum lease_descriptor_source source, struct lease_descriptor *ret)
 {
         struct stat st;
 
         if (fstat(fd, &st) < 0)
                 return -errno;
-        if (st.st_size != sizeof(*ret) || !is_fixed(fd, place, &st) ||
+        if (st.st_size != sizeof(*ret) || !is_fixed(fd, source, &st) ||
             pread(fd, ret, sizeof(*ret), 0) != (ssize_t)sizeof(*ret) || !is_plausible(ret))
                 return -EPROTO;
         return 0;
 }
 
-int lease_descriptor_find(struct lease_descriptor *ret, enum lease_descriptor_place *ret_place)
+int lease_descriptor_find(struct lease_descriptor *ret, enum lease_descriptor_source *ret_source)
 {
         int fd = open(LEASE_DESCRIPTOR_MOUNT_DIR "/page", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK), r;
 
         if (fd >= 0) {
-                *ret_place = LEASE_DESCRIPTOR_MOUNTED;
+                *ret_source = LEASE_DESCRIPTOR_MOUNTED;
                 r = lease_descriptor_read(fd, LEASE_DESCRIPTOR_MOUNTED, ret);
                 (void)close(fd);
                 return r;
         }
         if (errno != ENOENT && errno != ENOTDIR)
                 return -EPROTO; /* it is there, and cannot be read */
-        *ret_place = LEASE_DESCRIPTOR_INHERITED;
+        *ret_source = LEASE_DESCRIPTOR_INHERITED;
         r = lease_descriptor_read(LEASE_DESCRIPTOR_FD, LEASE_DESCRIPTOR_INHERITED, ret);
         return r == -EBADF ? -ENOENT : r;
 }
 
-int lease_descriptor_open_segment(enum lease_descriptor_place place)
+int lease_descriptor_open_segment(enum lease_descriptor_source source)
 {
-        int fd = place == LEASE_DESCRIPTOR_MOUNTED ?
+        int fd = source == LEASE_DESCRIPTOR_MOUNTED ?
                          open(LEASE_DESCRIPTOR_MOUNT_DIR "/region", O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) :
                          fcntl(LEASE_DESCRIPTOR_SEGMENT_FD, F_DUPFD_CLOEXEC, 0);
 

@@ -28,7 +28,7 @@ enum {
 
 #define LEASE_DESCRIPTOR_MOUNT_DIR "/run/sublet/lease"
 
-enum lease_descriptor_place {
+enum lease_descriptor_source {
         LEASE_DESCRIPTOR_MOUNTED,
         LEASE_DESCRIPTOR_INHERITED, /* at LEASE_DESCRIPTOR_FD */
 };
@@ -69,13 +69,13 @@ int lease_descriptor_parse(const void *from, size_t size, struct lease_descripto
 
 /* Copies and checks what a descriptor holds. 0; -EBADF: none there; -EPROTO: writable in that place, not ours, or
  * damaged. */
-int lease_descriptor_read(int fd, enum lease_descriptor_place place, struct lease_descriptor *ret);
+int lease_descriptor_read(int fd, enum lease_descriptor_source source, struct lease_descriptor *ret);
 
 /* The page of this process. 0; -ENOENT: it has none; -EPROTO. */
-int lease_descriptor_find(struct lease_descriptor *ret, enum lease_descriptor_place *ret_place);
+int lease_descriptor_find(struct lease_descriptor *ret, enum lease_descriptor_source *ret_source);
 
 /* The region of that place; the caller's. Or -errno. */
-int lease_descriptor_open_segment(enum lease_descriptor_place place);
+int lease_descriptor_open_segment(enum lease_descriptor_source source);
 
 /* Whether it belongs to root, or to nobody here (a user namespace): files of a mount, which the tenant must not own. */
 struct stat;

@@ -39,7 +39,7 @@ int next_close(int fd)
 }
 
 /* Before anybody is in a signal handler. */
-__attribute__((constructor)) static void find(void)
+__attribute__((constructor)) static void next_resolve(void)
 {
         (void)next_ioctl(-1, 0, NULL);
         (void)next_munmap(NULL, 0);

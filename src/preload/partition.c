@@ -27,40 +27,40 @@ static struct {
 } created[CREATED];
 
 static struct lock lock = LOCK_INIT(LOCK_PARTITION);
-static struct sms asked;
+static struct sms requested;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void ask(void)
+static void request_read(void)
 {
         static struct lease_descriptor descriptor; /* large */
-        enum lease_descriptor_place place;
+        enum lease_descriptor_source source;
 
-        if (lease_descriptor_find(&descriptor, &place) == 0)
-                asked = descriptor.sms;
+        if (lease_descriptor_find(&descriptor, &source) == 0)
+                requested = descriptor.sms;
 }
 
-bool partition_is_asked(void)
+bool partition_is_requested(void)
 {
-        (void)pthread_once(&once, ask);
-        return asked.permille || asked.count;
+        (void)pthread_once(&once, request_read);
+        return requested.permille || requested.count;
 }
 
 /* P4 */
-__attribute__((format(printf, 2, 3))) static CUresult refuse(CUresult r, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static CUresult partition_refuse(CUresult r, const char *format, ...)
 {
         static atomic_bool is_said;
-        struct hook_guard guard;
+        struct preload_guard guard;
         char why[160];
         va_list list;
 
         if (atomic_exchange(&is_said, true))
                 return r; /* programs ask again */
-        guard = hook_enter();
+        guard = preload_enter();
         va_start(list, format);
         (void)vsnprintf(why, sizeof(why), format, list);
         va_end(list);
-        hook_say("no context is made", why);
-        hook_leave(&guard);
+        preload_warn("no context is made", why);
+        preload_leave(&guard);
         return r;
 }
 
@@ -84,15 +84,16 @@ static bool has_green_contexts(const struct driver *driver)
 
 static CUresult part_of(CUdevice device, const CUdevResource *all, CUdevResource *ret)
 {
-        unsigned int wanted = sms_wanted(asked, all->sms), size, one = 1;
+        unsigned int wanted = sms_wanted(requested, all->sms), size, one = 1;
 
         if (!wanted)
-                return refuse(CUDA_ERROR_NOT_SUPPORTED, "--sms %u: device %d has %u multiprocessors", asked.count,
-                              device, all->sms);
+                return partition_refuse(CUDA_ERROR_NOT_SUPPORTED, "--sms %u: device %d has %u multiprocessors",
+                                        requested.count, device, all->sms);
         size = sms_nearest(wanted, split_size, (void *)(uintptr_t)all);
         if (!size)
-                return refuse(CUDA_ERROR_NOT_SUPPORTED, "--sms: device %d cannot give %u of its %u multiprocessors",
-                              device, wanted, all->sms);
+                return partition_refuse(CUDA_ERROR_NOT_SUPPORTED,
+                                        "--sms: device %d cannot give %u of its %u multiprocessors", device, wanted,
+                                        all->sms);
         return driver_get()->cuDevSmResourceSplitByCount(ret, &one, all, NULL, 0, size);
 }
 
@@ -103,10 +104,11 @@ CUresult partition_resource(CUdevice device, CUdevResource *ret)
         CUresult r;
 
         if (!has_green_contexts(driver))
-                return refuse(CUDA_ERROR_NOT_SUPPORTED, "--sms needs a driver with green contexts: 550 or newer");
+                return partition_refuse(CUDA_ERROR_NOT_SUPPORTED,
+                                        "--sms needs a driver with green contexts: 550 or newer");
         r = driver->cuDeviceGetDevResource(device, &all, CU_DEV_RESOURCE_TYPE_SM);
         if (r == CUDA_ERROR_NOT_SUPPORTED)
-                return refuse(r, "--sms: the driver cannot divide device %d", device);
+                return partition_refuse(r, "--sms: the driver cannot divide device %d", device);
         return r == CUDA_SUCCESS ? part_of(device, &all, ret) : r;
 }
 
@@ -126,16 +128,16 @@ unsigned int partition_size(CUdevice device)
 
 static void note_size(unsigned int size, unsigned int all)
 {
-        struct hook *hook = hook_peek();
+        struct preload *preload = preload_peek();
 
-        if (hook && hook->seat.segment) {
-                hook->seat.segment->sms_of = all;
-                hook->seat.segment->sms = size;
+        if (preload && preload->handle.segment) {
+                preload->handle.segment->sms_of = all;
+                preload->handle.segment->sms = size;
         }
 }
 
 /* P5: a green context is not made, and *ret_green NULL, where the part is the whole. */
-static CUresult make(CUdevice device, CUgreenCtx *ret_green, CUcontext *ret)
+static CUresult part_make(CUdevice device, CUgreenCtx *ret_green, CUcontext *ret)
 {
         const struct driver *driver = driver_get();
         CUdevResource part, all;
@@ -155,7 +157,8 @@ static CUresult make(CUdevice device, CUgreenCtx *ret_green, CUcontext *ret)
         if (r == CUDA_SUCCESS)
                 r = driver->cuGreenCtxCreate(ret_green, desc, device, CU_GREEN_CTX_DEFAULT_STREAM);
         if (r != CUDA_SUCCESS)
-                return refuse(r, "--sms: the driver refuses a green context on device %d (CUDA error %d)", device, r);
+                return partition_refuse(r, "--sms: the driver refuses a green context on device %d (CUDA error %d)",
+                                        device, r);
         r = driver->cuCtxFromGreenCtx(ret, *ret_green);
         if (r != CUDA_SUCCESS)
                 (void)driver->cuGreenCtxDestroy(*ret_green);
@@ -180,11 +183,11 @@ CUresult partition_hold(CUdevice device, CUcontext primary)
         CUresult r;
 
         if (device < 0 || device >= DEVICES)
-                return refuse(CUDA_ERROR_NOT_SUPPORTED, "--sms: device %d is beyond the %d that can be divided", device,
-                              DEVICES);
+                return partition_refuse(CUDA_ERROR_NOT_SUPPORTED,
+                                        "--sms: device %d is beyond the %d that can be divided", device, DEVICES);
         part = &parts[device];
         if (!part->green) {
-                r = make(device, &part->green, &inner);
+                r = part_make(device, &part->green, &inner);
                 if (r != CUDA_SUCCESS)
                         return r;
                 if (!part->green)
@@ -199,7 +202,7 @@ CUresult partition_hold(CUdevice device, CUcontext primary)
         return CUDA_SUCCESS;
 }
 
-static void end(struct part *part)
+static void part_end(struct part *part)
 {
         make_current(part->inner, part->primary);
         part->primary = part->inner = NULL;
@@ -213,7 +216,7 @@ void partition_drop(CUdevice device)
         LOCKED(&lock);
 
         if (device >= 0 && device < DEVICES && parts[device].green && --parts[device].n_retained == 0)
-                end(&parts[device]);
+                part_end(&parts[device]);
 }
 
 void partition_end(CUdevice device)
@@ -221,7 +224,7 @@ void partition_end(CUdevice device)
         LOCKED(&lock);
 
         if (device >= 0 && device < DEVICES && parts[device].green)
-                end(&parts[device]);
+                part_end(&parts[device]);
 }
 
 CUcontext partition_inside(CUcontext context)
@@ -253,7 +256,7 @@ CUresult partition_new(CUdevice device, CUcontext *ret)
                 i++;
         if (i == CREATED)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        r = make(device, &green, ret);
+        r = part_make(device, &green, ret);
         if (r != CUDA_SUCCESS || !green)
                 return r;
         created[i].context = *ret;

@@ -21,7 +21,7 @@
 #include "preload/resolve.h"
 
 /* Whether this tenant has one. Any thread, any time. */
-bool partition_is_asked(void);
+bool partition_is_requested(void);
 
 /* The device's multiprocessors as the lease has them; a call of CUDA's that fails is answered. */
 CUresult partition_resource(CUdevice device, CUdevResource *ret);

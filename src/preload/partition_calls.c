@@ -9,12 +9,12 @@
 
 /* ---- devices ------------------------------------------------------------------------------------- */
 
-HOOK CUresult cuDeviceGetAttribute(int *ret, int attribute, CUdevice device)
+EXPORTED CUresult cuDeviceGetAttribute(int *ret, int attribute, CUdevice device)
 {
         CUresult r = DRIVER(cuDeviceGetAttribute, ret, attribute, device);
         unsigned int size;
 
-        if (r != CUDA_SUCCESS || attribute != CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT || !partition_is_asked())
+        if (r != CUDA_SUCCESS || attribute != CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT || !partition_is_requested())
                 return r;
         size = partition_size(device); /* P3 */
         if (size)
@@ -23,59 +23,59 @@ HOOK CUresult cuDeviceGetAttribute(int *ret, int attribute, CUdevice device)
 }
 
 /* A program that divides the device itself divides its part. */
-HOOK CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *ret, int type)
+EXPORTED CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *ret, int type)
 {
-        if (ret && type == CU_DEV_RESOURCE_TYPE_SM && partition_is_asked())
+        if (ret && type == CU_DEV_RESOURCE_TYPE_SM && partition_is_requested())
                 return partition_resource(device, ret);
         return DRIVER(cuDeviceGetDevResource, device, ret, type);
 }
 
-HOOK CUresult cuCtxGetDevResource(CUcontext context, CUdevResource *ret, int type)
+EXPORTED CUresult cuCtxGetDevResource(CUcontext context, CUdevResource *ret, int type)
 {
         return DRIVER(cuCtxGetDevResource, partition_inside(context), ret, type);
 }
 
 /* ---- the primary context ------------------------------------------------------------------------- */
 
-static CUresult give_back(CUdevice device)
+static CUresult primary_release(CUdevice device)
 {
         CUresult r = DRIVER(cuDevicePrimaryCtxRelease_v2, device);
 
         return r != CUDA_ERROR_NOT_FOUND ? r : DRIVER(cuDevicePrimaryCtxRelease, device);
 }
 
-HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext *ret, CUdevice device)
+EXPORTED CUresult cuDevicePrimaryCtxRetain(CUcontext *ret, CUdevice device)
 {
         CUresult r = DRIVER(cuDevicePrimaryCtxRetain, ret, device);
 
-        if (r != CUDA_SUCCESS || !partition_is_asked())
+        if (r != CUDA_SUCCESS || !partition_is_requested())
                 return r;
         r = partition_hold(device, *ret);
         if (r != CUDA_SUCCESS)
-                (void)give_back(device);
+                (void)primary_release(device);
         return r;
 }
 
-HOOK CUresult cuDevicePrimaryCtxRelease(CUdevice device)
+EXPORTED CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
         partition_drop(device);
         return DRIVER(cuDevicePrimaryCtxRelease, device);
 }
 
-HOOK CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
+EXPORTED CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
         partition_drop(device);
         return DRIVER(cuDevicePrimaryCtxRelease_v2, device);
 }
 
 /* The driver ends no primary context that has a green one. */
-HOOK CUresult cuDevicePrimaryCtxReset(CUdevice device)
+EXPORTED CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
         partition_end(device);
         return DRIVER(cuDevicePrimaryCtxReset, device);
 }
 
-HOOK CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
+EXPORTED CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
         partition_end(device);
         return DRIVER(cuDevicePrimaryCtxReset_v2, device);
@@ -84,11 +84,11 @@ HOOK CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 /* ---- contexts of the program --------------------------------------------------------------------- */
 
 /* True: *ret_result is the answer. False: the whole device is the part, and the driver makes the context. */
-static bool create(CUcontext *ret, CUdevice device, CUresult *ret_result)
+static bool context_create(CUcontext *ret, CUdevice device, CUresult *ret_result)
 {
         CUcontext context = NULL;
 
-        if (!partition_is_asked())
+        if (!partition_is_requested())
                 return false;
         *ret_result = ret ? partition_new(device, &context) : CUDA_ERROR_INVALID_VALUE;
         if (*ret_result != CUDA_SUCCESS)
@@ -100,40 +100,40 @@ static bool create(CUcontext *ret, CUdevice device, CUresult *ret_result)
         return true;
 }
 
-HOOK CUresult cuCtxCreate(CUcontext *ret, unsigned int flags, CUdevice device)
+EXPORTED CUresult cuCtxCreate(CUcontext *ret, unsigned int flags, CUdevice device)
 {
         CUresult r;
 
-        return create(ret, device, &r) ? r : DRIVER(cuCtxCreate, ret, flags, device);
+        return context_create(ret, device, &r) ? r : DRIVER(cuCtxCreate, ret, flags, device);
 }
 
-HOOK CUresult cuCtxCreate_v2(CUcontext *ret, unsigned int flags, CUdevice device)
+EXPORTED CUresult cuCtxCreate_v2(CUcontext *ret, unsigned int flags, CUdevice device)
 {
         CUresult r;
 
-        return create(ret, device, &r) ? r : DRIVER(cuCtxCreate_v2, ret, flags, device);
+        return context_create(ret, device, &r) ? r : DRIVER(cuCtxCreate_v2, ret, flags, device);
 }
 
-HOOK CUresult cuCtxCreate_v3(CUcontext *ret, void *params, int n, unsigned int flags, CUdevice device)
+EXPORTED CUresult cuCtxCreate_v3(CUcontext *ret, void *params, int n, unsigned int flags, CUdevice device)
 {
         CUresult r;
 
-        if (partition_is_asked() && n)
+        if (partition_is_requested() && n)
                 return CUDA_ERROR_NOT_SUPPORTED; /* an affinity, which is MPS's */
-        return create(ret, device, &r) ? r : DRIVER(cuCtxCreate_v3, ret, params, n, flags, device);
+        return context_create(ret, device, &r) ? r : DRIVER(cuCtxCreate_v3, ret, params, n, flags, device);
 }
 
-HOOK CUresult cuCtxCreate_v4(CUcontext *ret, void *params, unsigned int flags, CUdevice device)
+EXPORTED CUresult cuCtxCreate_v4(CUcontext *ret, void *params, unsigned int flags, CUdevice device)
 {
         CUresult r;
 
-        if (partition_is_asked() && params)
+        if (partition_is_requested() && params)
                 return CUDA_ERROR_NOT_SUPPORTED;
-        return create(ret, device, &r) ? r : DRIVER(cuCtxCreate_v4, ret, params, flags, device);
+        return context_create(ret, device, &r) ? r : DRIVER(cuCtxCreate_v4, ret, params, flags, device);
 }
 
 /* As of any context: it is current no more in the thread that ends it. */
-static bool destroy(CUcontext context, CUresult *ret)
+static bool context_destroy(CUcontext context, CUresult *ret)
 {
         CUcontext now = NULL;
 
@@ -144,33 +144,33 @@ static bool destroy(CUcontext context, CUresult *ret)
         return true;
 }
 
-HOOK CUresult cuCtxDestroy(CUcontext context)
+EXPORTED CUresult cuCtxDestroy(CUcontext context)
 {
         CUresult r;
 
-        return destroy(context, &r) ? r : DRIVER(cuCtxDestroy, context);
+        return context_destroy(context, &r) ? r : DRIVER(cuCtxDestroy, context);
 }
 
-HOOK CUresult cuCtxDestroy_v2(CUcontext context)
+EXPORTED CUresult cuCtxDestroy_v2(CUcontext context)
 {
         CUresult r;
 
-        return destroy(context, &r) ? r : DRIVER(cuCtxDestroy_v2, context);
+        return context_destroy(context, &r) ? r : DRIVER(cuCtxDestroy_v2, context);
 }
 
 /* ---- which is current ---------------------------------------------------------------------------- */
 
-HOOK CUresult cuCtxSetCurrent(CUcontext context)
+EXPORTED CUresult cuCtxSetCurrent(CUcontext context)
 {
         return DRIVER(cuCtxSetCurrent, partition_inside(context));
 }
 
-HOOK CUresult cuCtxPushCurrent(CUcontext context)
+EXPORTED CUresult cuCtxPushCurrent(CUcontext context)
 {
         return DRIVER(cuCtxPushCurrent, partition_inside(context));
 }
 
-HOOK CUresult cuCtxPushCurrent_v2(CUcontext context)
+EXPORTED CUresult cuCtxPushCurrent_v2(CUcontext context)
 {
         return DRIVER(cuCtxPushCurrent_v2, partition_inside(context));
 }
@@ -182,33 +182,33 @@ static CUresult named(CUresult r, CUcontext *context)
         return r;
 }
 
-HOOK CUresult cuCtxGetCurrent(CUcontext *ret)
+EXPORTED CUresult cuCtxGetCurrent(CUcontext *ret)
 {
         return named(DRIVER(cuCtxGetCurrent, ret), ret);
 }
 
-HOOK CUresult cuCtxPopCurrent(CUcontext *ret)
+EXPORTED CUresult cuCtxPopCurrent(CUcontext *ret)
 {
         return named(DRIVER(cuCtxPopCurrent, ret), ret);
 }
 
-HOOK CUresult cuCtxPopCurrent_v2(CUcontext *ret)
+EXPORTED CUresult cuCtxPopCurrent_v2(CUcontext *ret)
 {
         return named(DRIVER(cuCtxPopCurrent_v2, ret), ret);
 }
 
-HOOK CUresult cuStreamGetCtx(CUstream stream, CUcontext *ret)
+EXPORTED CUresult cuStreamGetCtx(CUstream stream, CUcontext *ret)
 {
         return named(DRIVER(cuStreamGetCtx, stream, ret), ret);
 }
 
 /* It tells streams of green contexts apart; ours are not the program's to know. */
-HOOK CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *ret, CUgreenCtx *ret_green)
+EXPORTED CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *ret, CUgreenCtx *ret_green)
 {
         CUcontext context = NULL;
         CUresult r;
 
-        if (!ret || !partition_is_asked() || DRIVER(cuStreamGetCtx, stream, &context) != CUDA_SUCCESS ||
+        if (!ret || !partition_is_requested() || DRIVER(cuStreamGetCtx, stream, &context) != CUDA_SUCCESS ||
             partition_outside(context) == context)
                 return DRIVER(cuStreamGetCtx_v2, stream, ret, ret_green);
         r = DRIVER(cuStreamGetCtx_v2, stream, ret, ret_green);
@@ -218,7 +218,7 @@ HOOK CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *ret, CUgreenCtx *ret
         return r;
 }
 
-HOOK CUresult cuCtxSynchronize_v2(CUcontext context)
+EXPORTED CUresult cuCtxSynchronize_v2(CUcontext context)
 {
         return DRIVER(cuCtxSynchronize_v2, partition_inside(context));
 }

@@ -46,23 +46,23 @@ dlsym_fn resolve_next(void)
         return next;
 }
 
-static void **place(const struct row *row)
+static void **pointer_slot(const struct row *row)
 {
         return (void **)(void *)((char *)&driver + row->at);
 }
 
 /* It is loaded: somebody calls it. */
-static void find(void)
+static void driver_resolve(void)
 {
         void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
 
         for (size_t i = 0; library && i < sizeof(rows) / sizeof(*rows); i++)
-                *place(&rows[i]) = resolve_next()(library, rows[i].symbol);
+                *pointer_slot(&rows[i]) = resolve_next()(library, rows[i].symbol);
 }
 
 const struct driver *driver_get(void)
 {
-        (void)pthread_once(&once, find);
+        (void)pthread_once(&once, driver_resolve);
         return &driver;
 }
 
@@ -72,7 +72,7 @@ static void *ours_for(void *address)
                 return NULL;
         (void)driver_get();
         for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-                if (rows[i].ours && *place(&rows[i]) == address)
+                if (rows[i].ours && *pointer_slot(&rows[i]) == address)
                         return rows[i].ours;
         return address;
 }
@@ -81,25 +81,25 @@ void *resolve_symbol(void *handle, const char *name)
 {
         void *address = resolve_next()(handle, name);
 
-        return name && !strncmp(name, "cu", 2) && partition_is_asked() ? ours_for(address) : address;
+        return name && !strncmp(name, "cu", 2) && partition_is_requested() ? ours_for(address) : address;
 }
 
-HOOK CUresult cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flags, int *ret_status)
+EXPORTED CUresult cuGetProcAddress_v2(const char *name, void **ret, int version, uint64_t flags, int *ret_status)
 {
         CUresult (*ask)(const char *, void **, int, uint64_t, int *) = driver_get()->cuGetProcAddress_v2;
         CUresult r = ask ? ask(name, ret, version, flags, ret_status) : CUDA_ERROR_NOT_FOUND;
 
-        if (r == CUDA_SUCCESS && ret && partition_is_asked())
+        if (r == CUDA_SUCCESS && ret && partition_is_requested())
                 *ret = ours_for(*ret);
         return r;
 }
 
-HOOK CUresult cuGetProcAddress(const char *name, void **ret, int version, uint64_t flags)
+EXPORTED CUresult cuGetProcAddress(const char *name, void **ret, int version, uint64_t flags)
 {
         CUresult (*ask)(const char *, void **, int, uint64_t) = driver_get()->cuGetProcAddress;
         CUresult r = ask ? ask(name, ret, version, flags) : CUDA_ERROR_NOT_FOUND;
 
-        if (r == CUDA_SUCCESS && ret && partition_is_asked())
+        if (r == CUDA_SUCCESS && ret && partition_is_requested())
                 *ret = ours_for(*ret);
         return r;
 }

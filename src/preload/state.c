@@ -27,14 +27,14 @@ enum {
 /* In libsublet-sim.so, if that is there: whose nodes are sockets. */
 __attribute__((weak)) int sublet_sim_node(int fd, uint32_t *ret_minor);
 
-struct hook *hook_here;
+struct preload *preload_here;
 
 /* The kernel's node numbers; written by whoever reads the lease descriptor, always the same. */
 static _Atomic unsigned int uvm_major;
 
-struct hook_guard hook_enter(void)
+struct preload_guard preload_enter(void)
 {
-        struct hook_guard guard = { .saved = errno };
+        struct preload_guard guard = { .saved = errno };
         sigset_t all;
 
         (void)sigfillset(&all);
@@ -43,14 +43,14 @@ struct hook_guard hook_enter(void)
         return guard;
 }
 
-void hook_leave(struct hook_guard *guard)
+void preload_leave(struct preload_guard *guard)
 {
         (void)pthread_sigmask(SIG_SETMASK, &guard->signals, NULL);
         (void)pthread_setcancelstate(guard->cancel, NULL);
         errno = guard->saved;
 }
 
-static enum rm_node node_of(int fd, uint32_t *ret_minor)
+static enum rm_node node_classify(int fd, uint32_t *ret_minor)
 {
         struct stat st;
 
@@ -70,17 +70,17 @@ static enum rm_node node_of(int fd, uint32_t *ret_minor)
         return RM_NODE_OTHER;
 }
 
-enum rm_node hook_node(int fd, uint32_t *ret_minor)
+enum rm_node preload_node(int fd, uint32_t *ret_minor)
 {
         int saved = errno;
-        enum rm_node node = attach_is_on() ? RM_NODE_OTHER : node_of(fd, ret_minor);
+        enum rm_node node = attach_is_on() ? RM_NODE_OTHER : node_classify(fd, ret_minor);
 
         errno = saved;
         return node;
 }
 
 /* Signals are blocked: a pipe that nobody reads must not kill the program. */
-void hook_say(const char *what, const char *why)
+void preload_warn(const char *what, const char *why)
 {
         char line[256];
         struct timespec now = { 0 };
@@ -105,30 +105,30 @@ static int driver_ioctl(void *context, int fd, uint32_t request, void *block)
 static enum rm_node driver_node(void *context, int fd, uint32_t *ret_minor)
 {
         (void)context;
-        return hook_node(fd, ret_minor);
+        return preload_node(fd, ret_minor);
 }
 
-static const char *begin_gate(struct hook *hook, const struct lease_descriptor *descriptor)
+static const char *begin_gate(struct preload *preload, const struct lease_descriptor *descriptor)
 {
-        struct gate *gate = &hook->gate;
+        struct gate *gate = &preload->gate;
 
-        hook->lease = descriptor->lease;
-        gate->lease = &hook->lease;
+        preload->lease = descriptor->lease;
+        gate->lease = &preload->lease;
         gate->options = (struct gate_options){
-                .lease = &hook->lease,
+                .lease = &preload->lease,
                 .layout = descriptor->layout,
                 .driver = { .node = driver_node, .ioctl = driver_ioctl },
                 .imports = true,
                 .ipc_host = true, /* of the tenant's other processes; charged to both */
         };
-        lock_init(&hook->lock, LOCK_PROCESSES);
+        lock_init(&preload->lock, LOCK_PROCESSES);
         lock_init(&gate->ledger_lock, LOCK_LEDGER);
         for (size_t i = 0; i < GATE_CLIENT_LOCKS; i++)
                 lock_init(&gate->client_locks[i], LOCK_CLIENT);
         return ledger_new(&gate->ledger) < 0 ? "there is no memory for the books" : NULL;
 }
 
-static const char *why_no_region(int outcome)
+static const char *why_no_segment(int outcome)
 {
         switch (outcome) {
         case USAGE_SEGMENT_OK:
@@ -143,92 +143,93 @@ static const char *why_no_region(int outcome)
         }
 }
 
-static const char *join(struct hook *hook, const struct lease_descriptor *descriptor, enum lease_descriptor_place place)
+static const char *segment_join(struct preload *preload, const struct lease_descriptor *descriptor,
+                                enum lease_descriptor_source source)
 {
-        int fd = lease_descriptor_open_segment(place), r;
+        int fd = lease_descriptor_open_segment(source), r;
 
         if (fd < 0)
-                return why_no_region(fd);
-        r = usage_segment_join(fd, place, descriptor->tenancy, &hook->seat);
+                return why_no_segment(fd);
+        r = usage_segment_join(fd, source, descriptor->tenancy, &preload->handle);
         (void)next_close(fd);
-        return why_no_region(r);
+        return why_no_segment(r);
 }
 
 /* Why not, or NULL. */
-static const char *begin(struct hook *hook)
+static const char *preload_begin(struct preload *preload)
 {
         struct lease_descriptor *descriptor = heap_malloc(sizeof(*descriptor));
-        enum lease_descriptor_place place;
+        enum lease_descriptor_source source;
         const char *why;
         int r;
 
         if (!descriptor)
                 return "there is no memory for the books";
-        r = lease_descriptor_find(descriptor, &place);
+        r = lease_descriptor_find(descriptor, &source);
         if (r == -ENOENT)
                 return "this process has no lease (neither " LEASE_DESCRIPTOR_MOUNT_DIR
                        " nor descriptor 1000 is there)";
         if (r < 0)
-                return place == LEASE_DESCRIPTOR_MOUNTED ?
+                return source == LEASE_DESCRIPTOR_MOUNTED ?
                                "its lease is damaged, or can be written to (" LEASE_DESCRIPTOR_MOUNT_DIR "/page)" :
                                "its lease is damaged (descriptor 1000)";
-        hook->process.id = hook->pid = getpid();
+        preload->process.id = preload->pid = getpid();
         uvm_major = descriptor->uvm_major;
         why = attach_refusal();
         if (!why)
-                why = begin_gate(hook, descriptor);
+                why = begin_gate(preload, descriptor);
         if (!why)
-                why = join(hook, descriptor, place);
+                why = segment_join(preload, descriptor, source);
         heap_free(descriptor);
         return why;
 }
 
-static void begin_or_close(struct hook *hook)
+static void begin_or_close(struct preload *preload)
 {
-        const char *why = begin(hook);
+        const char *why = preload_begin(preload);
 
         if (why)
-                hook_say("no driver call is made", why);
-        hook_here = hook;
-        atomic_store(&hook->phase, why ? CLOSED : READY);
+                preload_warn("no driver call is made", why);
+        preload_here = preload;
+        atomic_store(&preload->phase, why ? CLOSED : READY);
 }
 
-struct hook *hook_get(void)
+struct preload *preload_get(void)
 {
-        struct hook *hook = heap_root(sizeof(*hook));
+        struct preload *preload = heap_root(sizeof(*preload));
         int phase = NEW;
 
-        if (!hook)
+        if (!preload)
                 return NULL;
-        if (atomic_compare_exchange_strong(&hook->phase, &phase, BEGINNING))
-                begin_or_close(hook);
-        while (hook->phase == BEGINNING)
+        if (atomic_compare_exchange_strong(&preload->phase, &phase, BEGINNING))
+                begin_or_close(preload);
+        while (preload->phase == BEGINNING)
                 (void)sched_yield(); /* another thread's */
-        return hook->phase == READY ? hook : NULL;
+        return preload->phase == READY ? preload : NULL;
 }
 
-struct hook *hook_peek(void)
+struct preload *preload_peek(void)
 {
-        struct hook *hook = hook_here;
+        struct preload *preload = preload_here;
 
-        return hook && hook->phase == READY && hook->pid == getpid() ? hook : NULL;
+        return preload && preload->phase == READY && preload->pid == getpid() ? preload : NULL;
 }
 
 /* The first call may come from a handler whose thread is anywhere: what is known of the nodes is known before. And who
  * hands itself over does so before it has done anything else. */
-__attribute__((constructor)) static void look(void)
+__attribute__((constructor)) static void preload_construct(void)
 {
         static struct lease_descriptor descriptor;
-        enum lease_descriptor_place place;
+        enum lease_descriptor_source source;
         int saved = errno;
         struct stat st;
 
-        if (lease_descriptor_find(&descriptor, &place) == 0) {
-                struct hook_guard guard = hook_enter();
+        if (lease_descriptor_find(&descriptor, &source) == 0) {
+                struct preload_guard guard = preload_enter();
 
                 uvm_major = descriptor.uvm_major;
-                attach_begin(&descriptor, place);
-                hook_leave(&guard);
+                attach_begin(&descriptor, source);
+                preload_leave(&guard);
         } else if (stat("/dev/nvidia-uvm", &st) == 0 && S_ISCHR(st.st_mode))
                 uvm_major = major(st.st_rdev); /* H1 is for it, too */
         errno = saved;

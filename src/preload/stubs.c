@@ -21,8 +21,8 @@ static ssize_t copy(const struct iovec *to, const struct iovec *from, unsigned l
         return sum;
 }
 
-ssize_t stand_readv(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
-                    unsigned long n_theirs, unsigned long flags)
+ssize_t stub_readv(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
+                   unsigned long n_theirs, unsigned long flags)
 {
         ssize_t r = process_vm_readv(getpid(), ours, n, theirs, n_theirs, flags);
 
@@ -30,8 +30,8 @@ ssize_t stand_readv(pid_t thread, const struct iovec *ours, unsigned long n, con
         return r < 0 && (errno == ENOSYS || errno == EPERM || errno == ESRCH) ? copy(ours, theirs, n) : r;
 }
 
-ssize_t stand_writev(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
-                     unsigned long n_theirs, unsigned long flags)
+ssize_t stub_writev(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
+                    unsigned long n_theirs, unsigned long flags)
 {
         ssize_t r = process_vm_writev(getpid(), ours, n, theirs, n_theirs, flags);
 
@@ -42,7 +42,7 @@ ssize_t stand_writev(pid_t thread, const struct iovec *ours, unsigned long n, co
 int remote_read(pid_t thread, void *to, uint64_t from, size_t size)
 {
         struct iovec ours = { to, size }, theirs = { (void *)(uintptr_t)from, size };
-        ssize_t n = size ? stand_readv(thread, &ours, 1, &theirs, 1, 0) : 0;
+        ssize_t n = size ? stub_readv(thread, &ours, 1, &theirs, 1, 0) : 0;
 
         return n < 0 ? -errno : (size_t)n == size ? 0 : -EFAULT;
 }
@@ -50,7 +50,7 @@ int remote_read(pid_t thread, void *to, uint64_t from, size_t size)
 int remote_write(pid_t thread, uint64_t to, const void *from, size_t size)
 {
         struct iovec ours = { (void *)(uintptr_t)from, size }, theirs = { (void *)(uintptr_t)to, size };
-        ssize_t n = size ? stand_writev(thread, &ours, 1, &theirs, 1, 0) : 0;
+        ssize_t n = size ? stub_writev(thread, &ours, 1, &theirs, 1, 0) : 0;
 
         return n < 0 ? -errno : (size_t)n == size ? 0 : -EFAULT;
 }
@@ -64,7 +64,7 @@ int process_fd(const struct process *process, int fd)
 }
 
 /* closep in the gate's files (meson.build): what process_fd gave is not ours to close. */
-void stand_keep(int *fd)
+void stub_keep(int *fd)
 {
         *fd = -1;
 }
@@ -72,14 +72,14 @@ void stand_keep(int *fd)
 uint64_t files_find(struct files *files, int fd)
 {
         (void)files;
-        return files_lookup(hook_here, fd);
+        return files_lookup(preload_here, fd);
 }
 
 uint64_t files_keep(struct files *files, int fd, bool is_space)
 {
         (void)files;
         (void)is_space;
-        return files_number(hook_here, fd);
+        return files_number(preload_here, fd);
 }
 
 /* ---- a supervisor's: the answer is known, or nobody is there to ask ---------------------------------------- */

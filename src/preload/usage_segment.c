@@ -58,7 +58,7 @@ static int lock_slot(int fd, size_t slot, short type)
         return fcntl(fd, F_OFD_SETLK, &lock) < 0 ? -errno : 0;
 }
 
-static bool is_empty(const struct usage_segment_slot *slot)
+static bool slot_is_empty(const struct usage_segment_slot *slot)
 {
         for (size_t i = 0; i < USAGE_SEGMENT_KINDS; i++)
                 if (slot->held[i])
@@ -66,7 +66,7 @@ static bool is_empty(const struct usage_segment_slot *slot)
         return true;
 }
 
-static void empty(struct usage_segment_slot *slot)
+static void slot_clear(struct usage_segment_slot *slot)
 {
         for (size_t i = 0; i < USAGE_SEGMENT_KINDS; i++)
                 slot->held[i] = 0;
@@ -90,105 +90,105 @@ static int open_again(int fd)
         return high;
 }
 
-static int take_slot(struct usage_segment_seat *seat)
+static int take_slot(struct usage_segment_handle *handle)
 {
         size_t start = (size_t)getpid() % USAGE_SEGMENT_SLOTS;
 
         for (size_t i = 0; i < USAGE_SEGMENT_SLOTS; i++) {
                 size_t slot = (start + i) % USAGE_SEGMENT_SLOTS;
-                int r = lock_slot(seat->fd, slot, F_WRLCK);
+                int r = lock_slot(handle->fd, slot, F_WRLCK);
 
                 if (r == -EAGAIN || r == -EACCES)
                         continue;
                 if (r < 0)
                         return r;
-                seat->slot = &seat->segment->slots[slot];
-                empty(seat->slot);
-                seat->slot->process = getpid();
+                handle->slot = &handle->segment->slots[slot];
+                slot_clear(handle->slot);
+                handle->slot->process = getpid();
                 return USAGE_SEGMENT_OK;
         }
         return USAGE_SEGMENT_E_SLOTS;
 }
 
-void usage_segment_settle(struct usage_segment_seat *seat)
+void usage_segment_reclaim(struct usage_segment_handle *handle)
 {
         for (size_t i = 0; i < USAGE_SEGMENT_SLOTS; i++) {
-                struct usage_segment_slot *slot = &seat->segment->slots[i];
+                struct usage_segment_slot *slot = &handle->segment->slots[i];
 
-                if (slot == seat->slot || is_empty(slot) || lock_slot(seat->fd, i, F_WRLCK) < 0)
+                if (slot == handle->slot || slot_is_empty(slot) || lock_slot(handle->fd, i, F_WRLCK) < 0)
                         continue;
-                empty(slot);
-                (void)lock_slot(seat->fd, i, F_UNLCK);
+                slot_clear(slot);
+                (void)lock_slot(handle->fd, i, F_UNLCK);
         }
 }
 
 /* ---- joining --------------------------------------------------------------------------------------- */
 
-bool usage_segment_is_file(int fd, enum lease_descriptor_place place)
+bool usage_segment_is_file(int fd, enum lease_descriptor_source source)
 {
         struct stat st;
         int seals = fcntl(fd, F_GET_SEALS);
 
         if (fstat(fd, &st) < 0 || st.st_size != sizeof(struct usage_segment))
                 return false;
-        if (place == LEASE_DESCRIPTOR_MOUNTED)
+        if (source == LEASE_DESCRIPTOR_MOUNTED)
                 return S_ISREG(st.st_mode) && lease_descriptor_owner_is_good(&st);
         return seals >= 0 && (seals & SEALS) == SEALS;
 }
 
-bool usage_segment_is_of(const struct usage_segment *segment, uint64_t tenancy)
+bool usage_segment_has_tenancy(const struct usage_segment *segment, uint64_t tenancy)
 {
         return memcmp(segment->magic, magic, sizeof(magic)) == 0 && segment->version == VERSION &&
                segment->size == sizeof(*segment) && segment->tenancy == tenancy;
 }
 
-int usage_segment_join(int fd, enum lease_descriptor_place place, uint64_t tenancy, struct usage_segment_seat *ret)
+int usage_segment_join(int fd, enum lease_descriptor_source source, uint64_t tenancy, struct usage_segment_handle *ret)
 {
-        struct usage_segment_seat seat = { .fd = -1 };
+        struct usage_segment_handle handle = { .fd = -1 };
         int r;
 
-        if (!usage_segment_is_file(fd, place))
+        if (!usage_segment_is_file(fd, source))
                 return -EPROTO;
-        seat.segment = mmap(NULL, sizeof(*seat.segment), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-        if (seat.segment == MAP_FAILED)
+        handle.segment = mmap(NULL, sizeof(*handle.segment), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (handle.segment == MAP_FAILED)
                 return -errno;
-        if (!usage_segment_is_of(seat.segment, tenancy))
+        if (!usage_segment_has_tenancy(handle.segment, tenancy))
                 r = -EPROTO;
         else
-                r = seat.fd = open_again(fd);
+                r = handle.fd = open_again(fd);
         if (r >= 0)
-                r = take_slot(&seat);
+                r = take_slot(&handle);
         /* Who attaches marks the usage segment first and looks for slots then: one of us two sees the other. */
-        if (r == USAGE_SEGMENT_OK && seat.segment->is_attached)
+        if (r == USAGE_SEGMENT_OK && handle.segment->is_attached)
                 r = USAGE_SEGMENT_E_ATTACHED;
         if (r != USAGE_SEGMENT_OK) {
-                usage_segment_leave(&seat);
+                usage_segment_leave(&handle);
                 return r;
         }
-        *ret = seat;
+        *ret = handle;
         return USAGE_SEGMENT_OK;
 }
 
-int usage_segment_join_again(struct usage_segment_seat *seat)
+int usage_segment_join_again(struct usage_segment_handle *handle)
 {
-        int inherited = seat->fd, r;
+        int inherited = handle->fd, r;
 
-        seat->slot = NULL;
-        r = seat->fd = open_again(inherited);
+        handle->slot = NULL;
+        r = handle->fd = open_again(inherited);
         (void)close(inherited);
-        return r < 0 ? r : take_slot(seat);
+        return r < 0 ? r : take_slot(handle);
 }
 
-void usage_segment_leave(struct usage_segment_seat *seat)
+void usage_segment_leave(struct usage_segment_handle *handle)
 {
-        if (!seat->segment)
+        if (!handle->segment)
                 return;
-        if (seat->slot)
-                empty(seat->slot);
-        if (seat->fd >= 0)
-                (void)close(seat->fd);
-        (void)munmap(seat->segment, sizeof(*seat->segment));
-        *seat = (struct usage_segment_seat){ .fd = -1 };
+        if (handle->slot)
+                slot_clear(handle->slot);
+        if (handle->fd >= 0)
+                (void)close(handle->fd);
+        (void)munmap(handle->segment, sizeof(*handle->segment));
+        *handle = (struct usage_segment_handle){ .fd = -1 };
 }
 
 /* ---- memory: R1, R2 ---------------------------------------------------------------------------------- */
@@ -213,48 +213,48 @@ static void raise_to(_Atomic bytes *mark, bytes size)
                 ;
 }
 
-int usage_segment_try(struct usage_segment_seat *seat, unsigned int kind, bytes size, bytes quota)
+int usage_segment_try(struct usage_segment_handle *handle, unsigned int kind, bytes size, bytes quota)
 {
         if (size > quota)
                 return USAGE_SEGMENT_E_FULL;
         for (int i = 0; i < TRIES; i++) {
                 bytes held;
 
-                (void)atomic_fetch_add(&seat->slot->held[kind], size);
-                held = usage_segment_held(seat->segment, kind);
+                (void)atomic_fetch_add(&handle->slot->held[kind], size);
+                held = usage_segment_held(handle->segment, kind);
                 if (held <= quota) {
-                        if (held > seat->segment->peak[kind]) { /* dead processes are no peak */
-                                usage_segment_settle(seat);
-                                held = usage_segment_held(seat->segment, kind);
+                        if (held > handle->segment->peak[kind]) { /* dead processes are no peak */
+                                usage_segment_reclaim(handle);
+                                held = usage_segment_held(handle->segment, kind);
                         }
-                        raise_to(&seat->segment->peak[kind], held);
+                        raise_to(&handle->segment->peak[kind], held);
                         return USAGE_SEGMENT_OK;
                 }
-                (void)atomic_fetch_sub(&seat->slot->held[kind], size);
+                (void)atomic_fetch_sub(&handle->slot->held[kind], size);
                 if (i == 0)
-                        usage_segment_settle(seat);
-                if (usage_segment_held(seat->segment, kind) > quota - size)
+                        usage_segment_reclaim(handle);
+                if (usage_segment_held(handle->segment, kind) > quota - size)
                         break;       /* really full */
                 (void)sched_yield(); /* somebody else tried at the same time */
         }
         return USAGE_SEGMENT_E_FULL;
 }
 
-int usage_segment_take(struct usage_segment_seat *seat, unsigned int kind, bytes size, bytes quota)
+int usage_segment_take(struct usage_segment_handle *handle, unsigned int kind, bytes size, bytes quota)
 {
-        int r = usage_segment_try(seat, kind, size, quota);
+        int r = usage_segment_try(handle, kind, size, quota);
 
         if (r != USAGE_SEGMENT_E_FULL)
                 return r;
-        (void)atomic_fetch_add(&seat->segment->n_refused[kind], 1);
-        raise_to(&seat->segment->largest_refused[kind], size);
+        (void)atomic_fetch_add(&handle->segment->n_refused[kind], 1);
+        raise_to(&handle->segment->largest_refused[kind], size);
         return r;
 }
 
-void usage_segment_drop(struct usage_segment_seat *seat, unsigned int kind, bytes size)
+void usage_segment_drop(struct usage_segment_handle *handle, unsigned int kind, bytes size)
 {
-        bytes held = seat->slot->held[kind];
+        bytes held = handle->slot->held[kind];
 
-        while (!atomic_compare_exchange_weak(&seat->slot->held[kind], &held, held > size ? held - size : 0))
+        while (!atomic_compare_exchange_weak(&handle->slot->held[kind], &held, held > size ? held - size : 0))
                 ;
 }

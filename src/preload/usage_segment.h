@@ -64,7 +64,7 @@ struct usage_segment {
 };
 
 /* A process's place in it. */
-struct usage_segment_seat {
+struct usage_segment_handle {
         struct usage_segment *segment;
         struct usage_segment_slot *slot;
         int fd; /* of our own file description: it carries the lock */
@@ -78,25 +78,25 @@ int usage_segment_write(int fd, uint64_t tenancy);
 
 /* Maps what a descriptor holds and takes a slot. -EPROTO: it is no region, a damaged one, or another tenancy's;
  * USAGE_SEGMENT_E_SLOTS; USAGE_SEGMENT_E_ATTACHED. The descriptor stays the caller's. */
-int usage_segment_join(int fd, enum lease_descriptor_place place, uint64_t tenancy, struct usage_segment_seat *ret);
+int usage_segment_join(int fd, enum lease_descriptor_source source, uint64_t tenancy, struct usage_segment_handle *ret);
 
 /* In the child of a fork: a slot of its own; the parent's stays the parent's. As usage_segment_join. */
-int usage_segment_join_again(struct usage_segment_seat *seat);
+int usage_segment_join_again(struct usage_segment_handle *handle);
 
-void usage_segment_leave(struct usage_segment_seat *seat); /* gives back what the slot holds */
+void usage_segment_leave(struct usage_segment_handle *handle); /* gives back what the slot holds */
 
-int usage_segment_take(struct usage_segment_seat *seat, unsigned int kind, bytes size, bytes quota);
-int usage_segment_try(struct usage_segment_seat *seat, unsigned int kind, bytes size,
+int usage_segment_take(struct usage_segment_handle *handle, unsigned int kind, bytes size, bytes quota);
+int usage_segment_try(struct usage_segment_handle *handle, unsigned int kind, bytes size,
                       bytes quota); /* a refusal is not counted */
-void usage_segment_drop(struct usage_segment_seat *seat, unsigned int kind, bytes size);
+void usage_segment_drop(struct usage_segment_handle *handle, unsigned int kind, bytes size);
 
 bytes usage_segment_held(const struct usage_segment *segment, unsigned int kind); /* by all processes */
 
-void usage_segment_settle(struct usage_segment_seat *seat); /* what dead processes held goes back now */
+void usage_segment_reclaim(struct usage_segment_handle *handle); /* what dead processes held goes back now */
 
 /* ---- usage_segment_scan.c: for who looks on from outside, and maps nothing that a tenant could take away under it ---- */
 
-struct usage_segment_books {
+struct usage_segment_totals {
         size_t n_processes; /* that have a slot */
         bytes held[USAGE_SEGMENT_KINDS], peak[USAGE_SEGMENT_KINDS], largest_refused[USAGE_SEGMENT_KINDS];
         uint64_t n_refused[USAGE_SEGMENT_KINDS];
@@ -107,11 +107,11 @@ struct usage_segment_books {
 
 /* What living processes have written: figures for people, and only as true as the tenant is honest. -EPROTO; -ETIME: it has
  * so many locks that the look would take long; -errno. */
-int usage_segment_scan(int fd, enum lease_descriptor_place place, uint64_t tenancy, struct usage_segment_books *ret);
+int usage_segment_scan(int fd, enum lease_descriptor_source source, uint64_t tenancy, struct usage_segment_totals *ret);
 
 /* Whether a gate decides from here on. 0; -errno. */
-int usage_segment_mark(int fd, bool is_attached);
+int usage_segment_set_attached(int fd, bool is_attached);
 
 /* region.c: whether a file can be one, by all but its content; and whether its first bytes are that tenancy's. */
-bool usage_segment_is_file(int fd, enum lease_descriptor_place place);
-bool usage_segment_is_of(const struct usage_segment *segment, uint64_t tenancy);
+bool usage_segment_is_file(int fd, enum lease_descriptor_source source);
+bool usage_segment_has_tenancy(const struct usage_segment *segment, uint64_t tenancy);

@@ -23,7 +23,7 @@ static bool is_locked(int fd, size_t slot)
 }
 
 /* The kernel asks every lock that the tenant has on the file, and there may be any number of them: -ETIME. */
-static int add(int fd, const struct usage_segment *segment, struct usage_segment_books *books)
+static int totals_add(int fd, const struct usage_segment *segment, struct usage_segment_totals *books)
 {
         nsec until = clock_cpu() + LOOK_FOR;
 
@@ -55,23 +55,23 @@ static int add(int fd, const struct usage_segment *segment, struct usage_segment
         return 0;
 }
 
-int usage_segment_scan(int fd, enum lease_descriptor_place place, uint64_t tenancy, struct usage_segment_books *ret)
+int usage_segment_scan(int fd, enum lease_descriptor_source source, uint64_t tenancy, struct usage_segment_totals *ret)
 {
         struct usage_segment *segment;
         int r = 0;
 
-        if (!usage_segment_is_file(fd, place))
+        if (!usage_segment_is_file(fd, source))
                 return -EPROTO;
         segment = malloc(sizeof(*segment));
         if (!segment)
                 return -ENOMEM;
         if (pread(fd, segment, sizeof(*segment), 0) != (ssize_t)sizeof(*segment) ||
-            !usage_segment_is_of(segment, tenancy))
+            !usage_segment_has_tenancy(segment, tenancy))
                 r = -EPROTO;
         if (r == 0) {
-                struct usage_segment_books books = { 0 };
+                struct usage_segment_totals books = { 0 };
 
-                r = add(fd, segment, &books);
+                r = totals_add(fd, segment, &books);
                 if (r == 0)
                         *ret = books;
         }
@@ -79,7 +79,7 @@ int usage_segment_scan(int fd, enum lease_descriptor_place place, uint64_t tenan
         return r;
 }
 
-int usage_segment_mark(int fd, bool is_attached)
+int usage_segment_set_attached(int fd, bool is_attached)
 {
         uint32_t mark = is_attached;
 

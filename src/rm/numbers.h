@@ -91,7 +91,7 @@
 #define RM_STATUS_NOT_SUPPORTED 0x56u
 #define RM_STATUS_OBJECT_NOT_FOUND 0x57u
 
-/* Fields of a memory allocation's attr, attr2 and flags (rm-abi 2.2). */
+/* Fields of a memory allocation's attr, attr2 and flags (docs/rm-abi.md 2.2). */
 #define RM_ATTR_LOCATION(attr) (((attr) >> 25) & 3u)  /* 0 video memory, 1 PCI, 3 any */
 #define RM_ATTR_PAGE_SIZE(attr) (((attr) >> 23) & 3u) /* 0 default, 1 4 KiB, 2 big, 3 huge */
 #define RM_ATTR2_HUGE(attr2) (((attr2) >> 20) & 3u)   /* 0/1 2 MiB, 2 512 MiB, 3 256 GiB */

@@ -126,9 +126,9 @@ static int on_granted(struct run *run, const json_t *body)
         const json_t *value;
 
         (void)snprintf(run->lease.tenant, sizeof(run->lease.tenant), "%s", message_text(body, "tenant", run->tenant));
-        json_object_foreach(json_object_get(body, "env"), name,
-                            value) if (json_is_string(value) &&
-                                       setenv(name, json_string_value(value), 1) < 0) return -errno;
+        json_object_foreach (json_object_get(body, "env"), name, value)
+                if (json_is_string(value) && setenv(name, json_string_value(value), 1) < 0)
+                        return -errno;
         return 0;
 }
 
@@ -169,7 +169,7 @@ static void on_event(struct run_talk *talk, const json_t *body)
 
 bool run_has_shim(const struct run_talk *talk)
 {
-        struct usage_segment_books books;
+        struct usage_segment_totals books;
 
         return talk->descriptor < 0 ||
                (usage_segment_scan(talk->segment, LEASE_DESCRIPTOR_INHERITED, talk->tenancy, &books) == 0 &&

@@ -72,7 +72,7 @@ static void become_tenant(const struct run *run, int descriptor, int segment, bo
         _exit(r == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT);
 }
 
-static void read_quota(const struct usage_segment_books *books, unsigned int kind, struct quota *quota)
+static void read_quota(const struct usage_segment_totals *books, unsigned int kind, struct quota *quota)
 {
         quota->used = books->held[kind];
         quota->peak = books->peak[kind];
@@ -83,7 +83,7 @@ static void read_quota(const struct usage_segment_books *books, unsigned int kin
 /* What the processes left in the books, now that they are gone: nothing, or it is said. */
 static void read_books(struct run *run, int segment, uint64_t tenancy)
 {
-        struct usage_segment_books books;
+        struct usage_segment_totals books;
 
         if (usage_segment_scan(segment, LEASE_DESCRIPTOR_INHERITED, tenancy, &books) < 0) {
                 (void)fprintf(stderr, "sublet: %s: the books were damaged\n", run->lease.tenant);

@@ -1,12 +1,12 @@
 /*
  * Inside the scheduler: what its files share.
  *
- *      pace.c          the daemon's side: tenants come, go and are looked at
- *      sched_thread.c   one turn of the thread after the other
- *      sched_tally.c    what the meter says, attributed
- *      sched_orders.c   what turns_next says, carried out
+ *      sched.c     the daemon's side: adds, changes, reads and removes tenants
+ *      thread.c    the thread's loop
+ *      tally.c     attributes what the meter says
+ *      orders.c    carries out what turns_next says
  *
- * All under LOCK_SCHED but what is marked «thread», which is the thread's own.
+ * All is under LOCK_SCHED, except the members below "thread", which only the thread uses.
  */
 #pragma once
 
@@ -19,28 +19,28 @@
 #include <pthread.h>
 
 enum {
-        SCHED_RECORDS = 4096, /* of the meter, that are read at once */
-        SCHED_TICKS = 21,     /* points of the past second, and the one that it begins with */
-        SCHED_EVENTS = 64,    /* that wait to be fetched */
+        SCHED_RECORDS = 4096, /* of the meter, read at once */
+        SCHED_TICKS = 21,     /* points of the past second, with both ends */
+        SCHED_EVENTS = 64,    /* in the queue */
         SCHED_CONTEXTS = 128, /* of one tenant that the meter may name */
 };
 
 #define SCHED_TICK (50 * NSEC_PER_MSEC)
 
-/* A tenant that is alone stays on the device without records, also when it is idle (measured). So one that has been
- * there that long without a sign of work is kicked: put off and let on again. If it was idle, the meter does not see
- * it come back, and its time ends; if not, it has lost a millisecond, and the next kick comes later. */
+/* A tenant that is alone stays on the device without records, also while it is idle (measured). So one that has been there
+ * that long without a sign of work is kicked: disabled and enabled again. If it was idle, the meter does not see it return,
+ * and its time ends; if not, it has lost a millisecond, and the next kick comes later. */
 #define KICK_FIRST (100 * NSEC_PER_MSEC)
 #define KICK_LAST (3200 * NSEC_PER_MSEC)
 #define KICK_ANSWER (5 * NSEC_PER_MSEC)
 
-/* What tells a channel of the control block apart. */
+/* The channels of a tenant on this device, as its control block has them. */
 struct sched_channels {
-        struct gpu_channel *compute; /* the channels that are switched */
+        struct gpu_channel *compute; /* those that are switched */
         size_t n_compute;
         uint32_t contexts[SCHED_CONTEXTS]; /* numbers of the groups' first channels */
         size_t n_contexts;
-        uint32_t sequence; /* of the control block, as of this */
+        uint32_t sequence; /* of the control block, when this was read */
         bool is_known;
 };
 
@@ -52,30 +52,30 @@ struct sched_entity {
         enum turns_class class;
         struct sched_channels channels;
 
-        nsec closed;    /* metered, of intervals that are over */
-        nsec used;      /* with the open one, as of metered_until; never falls. What the turns go by */
-        nsec idle;      /* of that, on the device without work: sched_tally.c */
-        nsec idle_tail; /* thought idle at the end of the latest interval */
-        nsec idle_tail_launch, resumed_at; /* the latest launch then; when it came on since, 0: not yet */
-        nsec billed;                       /* used less idle; never falls. What everybody else goes by */
-        nsec entitled;                     /* what its share entitled it to, ever */
+        nsec closed;                       /* metered, in intervals that have ended */
+        nsec used;                         /* with the open one, as of metered_until; never falls. For turns_next */
+        nsec idle;                         /* of that, on the device without work: tally.c */
+        nsec idle_tail;                    /* the end of the latest interval, where it may have been idle */
+        nsec idle_tail_launch, resumed_at; /* launched_at at that time; when it was on the device next, 0: not yet */
+        nsec billed;                       /* used less idle; never falls. For all others */
+        nsec entitled;                     /* what its share entitled it to since it was added */
         nsec started_at;
         uint64_t n_turns;
         bool wants;
 
-        struct turns_order order; /* the present one */
-        nsec off_since;           /* when it was switched off; 0: it is on */
-        bool is_disabled;         /* so the device has been told */
+        struct turns_order order; /* in force */
+        nsec off_since;           /* when it was disabled; 0: it is enabled */
+        bool is_disabled;         /* by the latest call that succeeded */
         bool must_kick;
         nsec kicked_at, kick_after;
-        bool is_in_call; /* one that switches it is under way */
+        bool is_in_call; /* a call that switches it is under way */
         bool has_failed, was_reenabled;
         nsec retry_at;
 
-        nsec billed_at[SCHED_TICKS], entitled_at[SCHED_TICKS]; /* at pace->ticks */
+        nsec billed_at[SCHED_TICKS], entitled_at[SCHED_TICKS]; /* at sched->ticks */
 };
 
-/* Channels that a tenant left behind, to be let on. */
+/* Channels of a removed tenant, to be enabled. */
 struct leftovers {
         struct leftovers *next;
         size_t n;
@@ -86,22 +86,22 @@ struct sched {
         struct lock lock;
         const struct gpu_backend *backend;
         struct sched_settings settings;
-        bool has_new_settings, is_over;
-        int wake; /* an eventfd: the thread is to look again */
+        bool is_over;
+        int wake; /* an eventfd that ends the thread's sleep */
 
         struct sched_entity *tenants[TURNS_TENANTS_MAX];
         size_t n_tenants;
         struct map contexts; /* context -> tenant */
         struct leftovers *leftovers;
 
-        /* who is on the device, as of metered_until */
+        /* what is on the device, as of metered_until */
         bool is_occupied;
-        struct sched_entity *resident; /* NULL, while taken: somebody that is not known */
+        struct sched_entity *resident; /* NULL, while occupied: a context of no tenant */
         uint32_t context;
         nsec occupied_since;
 
         struct sched_device state;
-        nsec busy_used, ticked_at; /* somebody was on the device, ever */
+        nsec busy_used, ticked_at; /* how long the device was occupied, ever */
         nsec ticks[SCHED_TICKS], busy_at[SCHED_TICKS], foreign_at[SCHED_TICKS];
         size_t n_ticks; /* ever */
         nsec turned_at;
@@ -119,29 +119,29 @@ struct sched {
         struct meter_record *records;
         struct turns_tenant view[TURNS_TENANTS_MAX];
         struct turns_order orders[TURNS_TENANTS_MAX];
-        struct control_channel *rows; /* room for a control block's */
-        struct gpu_channel *list;     /* room for a plan's */
+        struct control_channel *rows; /* room for those of a control block */
+        struct gpu_channel *list;     /* room for those of one call */
         size_t list_room;
 };
 
-/* pace.c */
+/* sched.c */
 void sched_event_put(struct sched *sched, enum sched_event_kind kind, uint64_t tenant, int64_t detail);
 struct sched_entity *sched_entity_find(struct sched *sched, uint64_t id); /* NULL: none */
-void sched_device_lost(struct sched *sched);                              /* the device is */
+void sched_device_lost(struct sched *sched);                              /* by the thread: the device is lost */
 
-/* sched_thread.c */
+/* thread.c */
 void *sched_run(void *sched);
 
-/* sched_tally.c: under the lock */
+/* tally.c: under the lock */
 void tally_records(struct sched *sched, const struct meter_record *records, size_t n);
 void tally_until(struct sched *sched, nsec until); /* the records up to then have been read */
 void tally_channels(struct sched *sched,
-                    struct sched_entity *tenant); /* if its control block has changed; uses pace->rows */
+                    struct sched_entity *tenant); /* if its control block has changed; uses sched->rows */
 void tally_forget(struct sched *sched, struct sched_entity *tenant);
-void tally_second(struct sched *sched, nsec now); /* notes the past second's figures */
+void tally_second(struct sched *sched, nsec now); /* notes the figures of the past second */
 void tally_rates(const struct sched *sched, const struct sched_entity *tenant, struct sched_row *ret);
 void tally_device(const struct sched *sched, struct sched_device *ret);
 
-/* sched_orders.c: by the thread, without the lock. False: the device is lost. */
+/* orders.c: by the thread, without the lock. False: the device is lost. */
 bool orders_apply(struct sched *sched, nsec now);
-void orders_end(struct sched *sched); /* everybody on, the driver's own slices */
+void orders_end(struct sched *sched); /* enables all channels, with the driver's own slices */

@@ -1,7 +1,7 @@
 /*
- * Orders, carried out. First everybody who is to come on, then everybody who is to go: so the device never idles in
- * between, and the sum is two points better at 20 ms windows (docs/time.md). Each half is one call for all its tenants,
- * as long as their channels fit; the control block says it before the call is made (board.h: who comes second sees the first).
+ * Carries out orders. First the tenants to be enabled, then those to be disabled: so the device never idles in between, and
+ * the sum is two points better at 20 ms windows (docs/time.md). Each half is one call for all its tenants, as long as their
+ * channels fit. The control block says it before the call is made: wire/control_block.h.
  */
 #include "sched/inside.h"
 
@@ -78,7 +78,7 @@ static void switch_failed(struct sched *sched, struct sched_entity *tenant, nsec
         tenant->retry_at = at + RETRY;
 }
 
-/* Of those in the call the one that has not been tried alone yet; NULL: none. Its channels are in pace->list. */
+/* A tenant of the failed call that has not been tried alone yet, with its channels in sched->list; NULL: none is left. */
 static struct sched_entity *next_in_call(struct sched *sched, size_t *ret_n)
 {
         for (size_t i = 0; i < sched->n_tenants; i++) {
@@ -95,7 +95,7 @@ static struct sched_entity *next_in_call(struct sched *sched, size_t *ret_n)
         return NULL;
 }
 
-/* A call for several has failed: for whom? */
+/* After a failed call for several: one call for each. */
 static int switch_each(struct sched *sched, bool is_disabled)
 {
         uint32_t status = 0;
@@ -140,20 +140,20 @@ static void switch_all_succeeded(struct sched *sched, bool is_disabled)
         }
 }
 
-/* ---- who is switched ------------------------------------------------------------------------- */
+/* ---- which tenants are switched ---------------------------------------------------------------- */
 
-/* The control block first, then its channels. */
+/* Writes the control block first, then reads its channels. */
 static size_t list_tenant(struct sched *sched, size_t n, struct sched_entity *tenant, bool is_disabled)
 {
         tenant->device->is_disabled = is_disabled;
         tally_channels(sched, tenant);
         if (!list_add(sched, n, tenant->channels.compute, tenant->channels.n_compute))
-                return n; /* no memory: again at the next turn */
+                return n; /* no memory: tried again in the next pass */
         tenant->is_in_call = true;
         return n + tenant->channels.n_compute;
 }
 
-/* Those who left while they were off. */
+/* Tenants that were removed while they were disabled. */
 static size_t list_leftovers(struct sched *sched, size_t n)
 {
         while (sched->leftovers) {
@@ -200,7 +200,7 @@ static bool switch_all(struct sched *sched, bool is_disabled, nsec now)
 static bool has_been_quiet(const struct sched_entity *tenant, nsec span, nsec now)
 {
         if (!tenant->device->can_watch)
-                return true; /* it cannot be told */
+                return true; /* its launches cannot be seen */
         return !tenant->device->n_pending && now - tenant->device->launched_at > span;
 }
 
@@ -242,14 +242,14 @@ static bool kick_resident(struct sched *sched, nsec now)
                 tenant->must_kick = false;
                 n = list_tenant(sched, 0, tenant, true);
                 tenant->is_in_call = false;
-                tenant->is_disabled = true; /* and its order says on */
+                tenant->is_disabled = true; /* and its order says enabled */
                 tenant->off_since = now;
         }
         r = make_call(sched, sched->list, n, true, 0, &status);
         return r != -ENODEV && switch_all(sched, false, now);
 }
 
-/* ---- a turn's worth -------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------------------- */
 
 static void slices_write(struct sched *sched)
 {

@@ -1,3 +1,4 @@
+/* The daemon's side of the scheduler: events, tenants, figures, start and stop. */
 #include "sched/inside.h"
 
 #include "base/cleanup.h"
@@ -104,7 +105,7 @@ static struct sched_entity *tenant_new(const struct sched *sched, const struct s
         tenant->closed = tenant->used = tenant->billed = tenant->device->used;
         for (size_t i = 0; i < SCHED_TICKS; i++)
                 tenant->billed_at[i] = tenant->billed;
-        /* Of a daemon that is no more: what it left off is off until we have said otherwise. */
+        /* As an earlier daemon left it: what is disabled stays so until this one enables it. */
         tenant->is_disabled = tenant->device->is_disabled;
         return tenant;
 }
@@ -122,7 +123,7 @@ int sched_add(struct sched *sched, const struct sched_tenant *from)
                 if (sched->n_tenants == TURNS_TENANTS_MAX)
                         return -ENOSPC;
                 tally_channels(sched, tenant);
-                tenant->must_kick = tenant->channels.n_compute > 0; /* it may be on the device, and nobody says so */
+                tenant->must_kick = tenant->channels.n_compute > 0; /* it may be on the device, and no record says so */
                 sched->tenants[sched->n_tenants++] = tenant;
                 tenant = NULL;
         }
@@ -130,7 +131,7 @@ int sched_add(struct sched *sched, const struct sched_tenant *from)
         return 0;
 }
 
-/* What was switched off is let on when the thread comes to it. */
+/* Channels that are disabled are left to the thread, which enables them. */
 static void tenant_disconnect(struct sched *sched, struct sched_entity *tenant)
 {
         struct leftovers *leftovers;
@@ -202,16 +203,6 @@ int sched_change(struct sched *sched, uint64_t id, permille share, permille cap,
         return 0;
 }
 
-void sched_set(struct sched *sched, const struct turns_settings *turns)
-{
-        {
-                LOCKED(&sched->lock);
-                sched->settings.turns = sched->state.turns = *turns;
-                sched->has_new_settings = true;
-        }
-        sched_wake(sched);
-}
-
 void sched_wake(struct sched *sched)
 {
         uint64_t one = 1;
@@ -219,7 +210,7 @@ void sched_wake(struct sched *sched)
         (void)!write(sched->wake, &one, sizeof(one));
 }
 
-/* ---- looking --------------------------------------------------------------------------------- */
+/* ---- figures ----------------------------------------------------------------------------------- */
 
 static void row_fill(const struct sched *sched, const struct sched_entity *tenant, struct sched_row *ret)
 {
@@ -272,7 +263,7 @@ struct trace *sched_trace(struct sched *sched)
         return sched->trace;
 }
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- start and stop ---------------------------------------------------------------------------- */
 
 static struct sched *sched_free(struct sched *sched)
 {
@@ -311,10 +302,10 @@ static int make_room(struct sched *sched)
                 return -ENOMEM;
         if (sched->wake < 0 || sched->ready < 0)
                 return -errno;
-        return turns_new(&sched->settings.turns, &sched->turns);
+        return 0;
 }
 
-/* Without a meter tenants run as the driver's default has it, and the operator is told. */
+/* Without a meter, tenants run by the driver's default, and an event tells the operator. */
 static int open_device(struct sched *sched, unsigned int device)
 {
         int r = gpu_client_open(sched->backend, device, &sched->client);
@@ -326,12 +317,11 @@ static int open_device(struct sched *sched, unsigned int device)
         if (r < 0) {
                 sched_event_put(sched, SCHED_NO_METER, 0, r);
                 sched->settings.turns.policy = TURNS_POLICY_NONE;
-                turns_set(sched->turns, &sched->settings.turns);
         }
         return 0;
 }
 
-/* Signals are the loop's. */
+/* The daemon's loop handles signals, so the thread blocks them. */
 static int start_thread(struct sched *sched)
 {
         sigset_t all, before;
@@ -351,7 +341,7 @@ int sched_start(const struct gpu_backend *backend, unsigned int device, const st
         int r;
 
         if (!sched)
-                return err_set(err, -ENOMEM, "pacing device %u", device);
+                return err_set(err, -ENOMEM, "scheduling device %u", device);
         sched->backend = backend;
         sched->settings = *settings;
         sched->wake = sched->ready = -1;
@@ -362,10 +352,12 @@ int sched_start(const struct gpu_backend *backend, unsigned int device, const st
         if (!r)
                 r = open_device(sched, device);
         if (!r)
+                r = turns_new(&sched->settings.turns, &sched->turns); /* open_device may have changed the policy */
+        if (!r)
                 r = start_thread(sched);
         if (r < 0) {
                 (void)sched_free(sched);
-                return err_set(err, r, "pacing device %u", device);
+                return err_set(err, r, "scheduling device %u", device);
         }
         *ret = sched;
         return 0;

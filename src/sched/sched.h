@@ -1,21 +1,21 @@
 /*
- * The scheduler: one thread per device that makes the device follow the turns. It reads the meter, attributes
- * what it says to tenants, asks turns_next, and lets on and keeps off. All driver calls of the daemon
- * happen here and nowhere else.
+ * The GPU time scheduler: one thread per device that makes the device follow the turns (turns/turns.h). It reads the meter,
+ * attributes what the meter says to tenants, asks turns_next for orders, and enables and disables channels accordingly. The
+ * daemon's driver calls for GPU time happen here and nowhere else.
  *
- *      sched_start(backend, device, &settings, &pace, err);
- *      sched_add(pace, &tenant);        once its shim has handed its control block over
- *      sched_change(pace, id, ...);     counts at once: the thread is woken
- *      sched_read(pace, &device, rows, n);
- *      sched_remove(pace, id);          then the control block may be unmapped
- *      sched_stop(pace);                everybody is let on, slices are the driver's own again
+ *      sched_start(backend, device, &settings, &sched, err);
+ *      sched_add(sched, &tenant);       once its shim has handed its control block over
+ *      sched_change(sched, id, ...);    takes effect at once: the thread is woken
+ *      sched_read(sched, &device, rows, n);
+ *      sched_remove(sched, id);         then the control block may be unmapped
+ *      sched_stop(sched);               all channels are enabled, slices are the driver's own again
  *
  * P1  No function here but sched_start and sched_stop waits for the driver: LOCK_SCHED is never held across a call.
- * P2  Of a control block, only `is_disabled`, `slice`, `watch` and `used` of devices[device] are written here. The heartbeat, share,
- *     cap and class are the daemon's loop's.
- * P3  is_disabled is written on the control block before the call, and `used` after each reading of the meter: a daemon that
- *     dies leaves a control block that says what is, and the next one goes on counting from it.
- * P4  Only a tenant's compute channels are switched, a call for several tenants where that is possible.
+ * P2  Of a control block, the scheduler writes `is_disabled`, `slice`, `watch` and `used` of devices[device] only. The
+ *     heartbeat, share, cap and class are written by the daemon's loop.
+ * P3  is_disabled is written to the control block before the call is made, and `used` after each reading of the meter: a
+ *     daemon that dies leaves control blocks that state the truth, and the next daemon goes on counting from them.
+ * P4  Only compute channels are switched, with one call for several tenants where possible.
  */
 #pragma once
 
@@ -29,30 +29,30 @@ struct sched;
 
 struct sched_settings {
         struct turns_settings turns;
-        nsec watch; /* period of the shims' look for signs of work; 0: the default, negative: never */
+        nsec watch; /* period at which shims check for signs of work; 0: the default, negative: never */
 };
 
 struct sched_tenant {
         uint64_t id;                   /* not 0, never reused */
-        struct control_block *control; /* borrowed until sched_remove; counting goes on from its `used` */
+        struct control_block *control; /* borrowed until sched_remove; counting starts from its `used` */
         permille share, cap;
         enum turns_class class;
 };
 
-/* What is known of a tenant on this device. */
+/* A tenant on this device. */
 struct sched_row {
         uint64_t id;
         permille share, cap;
         enum turns_class class;
-        nsec used;         /* metered since the tenant began, less what it was on the device without work */
-        permille granted;  /* metered, of the latest second */
+        nsec used;         /* metered since the tenant began, less its time on the device without work */
+        permille granted;  /* metered in the latest second */
         permille promised; /* what its share entitled it to in that second, as far as it wanted */
-        nsec started_at;   /* when the device last took it on, clock_now; 0: never */
-        nsec slice;        /* hardware timeslice that is wished; 0: the driver's own */
-        uint64_t n_turns;  /* how often it has come onto the device */
+        nsec started_at;   /* when the device last switched to it, clock_now; 0: never */
+        nsec slice;        /* desired hardware time slice; 0: the driver's own */
+        uint64_t n_turns;  /* how often the device switched to it */
         bool is_resident;  /* on the device, as of the meter */
-        bool is_disabled;  /* kept off now */
-        bool wants;        /* has work, as far as can be told */
+        bool is_disabled;  /* its channels are disabled */
+        bool wants;        /* has work, as far as can be seen */
         bool is_waiting;   /* has work, and is not on the device */
         bool has_failed;   /* the latest call to switch it failed */
 };
@@ -61,15 +61,15 @@ struct sched_device {
         unsigned int device;
         struct turns_settings turns;
         nsec metered_until; /* the records of the device have been read up to here */
-        nsec turned_at;     /* the thread's latest turn: old while a driver call does not come back */
-        permille busy;      /* some tenant, or somebody else, was on the device in the latest second */
-        permille foreign;   /* of that: contexts of nobody known here */
+        nsec turned_at;     /* the latest pass of the thread: old while a driver call does not return */
+        permille busy;      /* of the latest second: any context was on the device */
+        permille foreign;   /* of that: contexts that belong to no tenant */
         nsec foreign_used;  /* since the start */
         uint64_t n_switches, n_lost, n_calls, n_failed;
         nsec calls_time; /* spent in driver calls */
         nsec cpu;        /* of the thread */
-        bool has_meter;  /* false: time is not measured, and shares are not kept; reason in an event */
-        bool is_lost;    /* the device fell off the bus; nothing is done any more */
+        bool has_meter;  /* false: time is not measured and shares are not kept; an event has the reason */
+        bool is_lost;    /* the device fell off the bus: the thread does nothing any more */
         unsigned int n_tenants;
 };
 
@@ -77,15 +77,15 @@ enum sched_event_kind {
         SCHED_METER_LOST, /* detail: records that the driver dropped */
         SCHED_NO_METER,   /* detail: -errno of meter_open */
         SCHED_DEVICE_LOST,
-        SCHED_NOT_SWITCHED, /* tenant could not be let on or kept off; detail: the driver's status. Once, until it can */
-        SCHED_SWITCHED,     /* and now it can again */
+        SCHED_NOT_SWITCHED, /* channels could not be switched; detail: the driver's status. Once, until they can */
+        SCHED_SWITCHED,     /* and now they can again */
         SCHED_N_EVENTS,
 };
 
 struct sched_event {
         enum sched_event_kind kind;
         nsec at;         /* clock_now */
-        uint64_t tenant; /* 0: the device as such */
+        uint64_t tenant; /* 0: the device itself */
         int64_t detail;
 };
 
@@ -94,30 +94,29 @@ struct sched_event {
 int sched_start(const struct gpu_backend *backend, unsigned int device, const struct sched_settings *settings,
                 struct sched **ret, struct err *err);
 
-/* Lets everybody on, and ends the thread. NULL is fine. Waits for a driver call under way. */
+/* Enables all channels and ends the thread. NULL is fine. Waits for a driver call under way. */
 struct sched *sched_stop(struct sched *sched);
 
 int sched_add(struct sched *sched,
               const struct sched_tenant *tenant); /* 0; -EEXIST; -ENOSPC: TURNS_TENANTS_MAX; -ENOMEM */
 
-/* Afterwards the control block is not touched any more, and the tenant is let on, if it still has channels.
- * *ret_used may be NULL. 0; -ENOENT. */
+/* Afterwards the control block is not touched any more. Channels that are still there are enabled. *ret_used may be NULL.
+ * 0; -ENOENT. */
 int sched_remove(struct sched *sched, uint64_t id, nsec *ret_used);
 
 int sched_change(struct sched *sched, uint64_t id, permille share, permille cap,
                  enum turns_class class); /* 0; -ENOENT */
-void sched_set(struct sched *sched, const struct turns_settings *turns);
 
-/* Looks again at once: a tenant has got channels, say. Cheap. */
+/* Makes the thread look at all tenants now. Cheap. */
 void sched_wake(struct sched *sched);
 
-/* A consistent picture; rows may be NULL. The number of rows written, at most n_room. */
+/* A consistent snapshot; rows may be NULL. Returns the number of rows written, at most n_room. */
 size_t sched_read(struct sched *sched, struct sched_device *ret, struct sched_row *rows, size_t n_room);
 
-/* Who is on the device: *ret_tenant (0: nobody known), since *ret_since. False: nobody. As of metered_until. */
+/* The tenant on the device (0: a context of no tenant) and since when, as of metered_until. False: the device is idle. */
 bool sched_resident(struct sched *sched, uint64_t *ret_tenant, nsec *ret_since);
 
-/* Events wait in a bounded queue (the oldest go); the descriptor is readable while there are any. */
+/* Events wait in a bounded queue, which drops the oldest; the descriptor is readable while there are any. */
 int sched_fd(const struct sched *sched);
 size_t sched_events(struct sched *sched, struct sched_event *ret, size_t n_room);
 

@@ -1,11 +1,12 @@
 /*
- * What the meter says, attributed. A context's number is that of its group's first channel, which the tenant's
- * board has; a context that is not (or no more) on a control block is known by the process that made its client, which is
- * the tenant's shim. One context at a time is on the device, so who comes on ends who was, also without a record.
+ * Attributes what the meter says. A context's number is that of its group's first channel, which is in the tenant's control
+ * block; a context that is not, or no longer, in a control block is known by the process that made its client, the tenant's
+ * shim. One context at a time is on the device, so a new one ends the one before, also without a record.
  *
- * Who is on the device need not work: a context that is alone stays. So where launches can be seen, the end of an
- * interval without a sign of work is held back from what is billed (QUIET after the latest sign), until it is known:
- * who comes on again without a new launch had been at work, in a long kernel; who comes with one, or never, was idle.
+ * A tenant on the device need not work: a context that is alone stays. So where launches can be seen, the end of an interval
+ * without a sign of work (from QUIET after the latest one) is held back from the bill: the idle tail. A tenant that is on the
+ * device again without a new launch had been at work, in a long kernel, and the tail is billed; one that had a new launch,
+ * or never returns, was idle.
  */
 #include "sched/inside.h"
 
@@ -24,11 +25,11 @@ static nsec quiet_part(const struct sched_entity *tenant, nsec since, nsec until
 
         if (!tenant->device->can_watch || tenant->device->n_pending)
                 return 0;
-        until = until < checked_at ? until : checked_at; /* what was not looked at is taken for work */
+        until = until < checked_at ? until : checked_at; /* time that was not checked counts as work */
         return until > from ? until - from : 0;
 }
 
-/* `late`: it cannot wait for the next look. */
+/* is_late: the decision cannot wait for the next check. */
 static void idle_tail_settle(struct sched_entity *tenant, bool is_late)
 {
         if (!tenant->idle_tail || !tenant->resumed_at || (!is_late && tenant->device->checked_at <= tenant->resumed_at))
@@ -92,7 +93,7 @@ static void close_interval(struct sched *sched, nsec at)
         trace_put(sched->trace, &span);
 }
 
-/* It came on: by itself, or because a kick had put it off and it had work after all. */
+/* It is on the device: by itself, or because a kick had disabled it while it had work. */
 static void kick_answered(struct sched_entity *tenant, nsec at)
 {
         bool is_answer = tenant->kicked_at && at >= tenant->kicked_at && at - tenant->kicked_at < KICK_ANSWER;
@@ -127,7 +128,7 @@ void tally_records(struct sched *sched, const struct meter_record *records, size
         }
 }
 
-/* An open interval counts, but a reading before it does not take back what an earlier one said. */
+/* An open interval counts, but a reading from before it takes nothing back. */
 void tally_until(struct sched *sched, nsec until)
 {
         struct sched_entity *resident = sched->resident;
@@ -157,7 +158,7 @@ void tally_forget(struct sched *sched, struct sched_entity *tenant)
         tenant->channels.n_contexts = 0;
 }
 
-/* The first channel of the group: rows come in no order. */
+/* Whether it is its group's first channel: rows have no order. */
 static bool is_first(const struct control_channel *rows, size_t n, const struct control_channel *row)
 {
         for (size_t i = 0; i < n; i++)
@@ -166,7 +167,7 @@ static bool is_first(const struct control_channel *rows, size_t n, const struct 
         return true;
 }
 
-/* A context's number may have been another tenant's before. */
+/* The number may have been another tenant's before. */
 static void context_learn(struct sched *sched, struct sched_entity *tenant, uint32_t context)
 {
         if (tenant->channels.n_contexts == SCHED_CONTEXTS)
@@ -176,7 +177,7 @@ static void context_learn(struct sched *sched, struct sched_entity *tenant, uint
                 return;
         tenant->channels.contexts[tenant->channels.n_contexts++] = context;
         if (sched->is_occupied && !sched->resident && sched->context == context)
-                sched->resident = tenant; /* its switch was seen before its channel */
+                sched->resident = tenant; /* the meter saw it before its channel was in the control block */
 }
 
 static void channels_learn(struct sched *sched, struct sched_entity *tenant, const struct control_channel *rows,
@@ -185,7 +186,7 @@ static void channels_learn(struct sched *sched, struct sched_entity *tenant, con
         struct gpu_channel *channels = realloc(tenant->channels.compute, (n ? n : 1) * sizeof(*channels));
 
         if (!channels)
-                return; /* as it was, and again at the next look */
+                return; /* stays as it was; tried again in the next pass */
         tenant->channels.compute = channels;
         tenant->channels.n_compute = 0;
         tally_forget(sched, tenant);
@@ -207,7 +208,7 @@ void tally_channels(struct sched *sched, struct sched_entity *tenant)
                 return;
         n = control_block_channels(tenant->control, sched->rows, &sequence);
         if (sequence & 1)
-                return; /* its shim is in the middle of a change, or died there */
+                return; /* its shim is in the middle of a change, or has died there */
         channels_learn(sched, tenant, sched->rows, n);
         tenant->channels.sequence = sequence;
         tenant->channels.is_known = true;
@@ -241,22 +242,32 @@ static permille permille_of(nsec some, nsec all)
         return some >= all ? TURNS_WHOLE : (permille)((some * TURNS_WHOLE + all / 2) / all);
 }
 
+struct second {
+        size_t first, last; /* ticks */
+        nsec span;          /* from one to the other */
+};
+
+static struct second past_second(const struct sched *sched)
+{
+        struct second ret = { .last = (sched->n_ticks + SCHED_TICKS - 1) % SCHED_TICKS,
+                              .first = sched->n_ticks < SCHED_TICKS ? 0 : sched->n_ticks % SCHED_TICKS };
+
+        ret.span = sched->n_ticks ? sched->ticks[ret.last] - sched->ticks[ret.first] : 0;
+        return ret;
+}
+
 void tally_rates(const struct sched *sched, const struct sched_entity *tenant, struct sched_row *ret)
 {
-        size_t last = (sched->n_ticks + SCHED_TICKS - 1) % SCHED_TICKS;
-        size_t first = sched->n_ticks < SCHED_TICKS ? 0 : sched->n_ticks % SCHED_TICKS;
-        nsec span = sched->n_ticks ? sched->ticks[last] - sched->ticks[first] : 0;
+        struct second past = past_second(sched);
 
-        ret->granted = permille_of(tenant->billed_at[last] - tenant->billed_at[first], span);
-        ret->promised = permille_of(tenant->entitled_at[last] - tenant->entitled_at[first], span);
+        ret->granted = permille_of(tenant->billed_at[past.last] - tenant->billed_at[past.first], past.span);
+        ret->promised = permille_of(tenant->entitled_at[past.last] - tenant->entitled_at[past.first], past.span);
 }
 
 void tally_device(const struct sched *sched, struct sched_device *ret)
 {
-        size_t last = (sched->n_ticks + SCHED_TICKS - 1) % SCHED_TICKS;
-        size_t first = sched->n_ticks < SCHED_TICKS ? 0 : sched->n_ticks % SCHED_TICKS;
-        nsec span = sched->n_ticks ? sched->ticks[last] - sched->ticks[first] : 0;
+        struct second past = past_second(sched);
 
-        ret->busy = permille_of(sched->busy_at[last] - sched->busy_at[first], span);
-        ret->foreign = permille_of(sched->foreign_at[last] - sched->foreign_at[first], span);
+        ret->busy = permille_of(sched->busy_at[past.last] - sched->busy_at[past.first], past.span);
+        ret->foreign = permille_of(sched->foreign_at[past.last] - sched->foreign_at[past.first], past.span);
 }

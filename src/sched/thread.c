@@ -1,6 +1,6 @@
 /*
- * The thread: read the meter, look at the control blocks, ask turns_next, carry it out, sleep. It sleeps until turns_next
- * wants to be asked again, or until somebody wakes it; never longer than a tick, so that the figures stay fresh.
+ * The thread: reads the meter and the control blocks, asks turns_next, carries out the orders, sleeps. It sleeps until
+ * turns_next wants the next call or until it is woken, and never longer than a tick, so that the figures stay fresh.
  */
 #include "sched/inside.h"
 
@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SLEEP_MIN (100 * NSEC_PER_USEC) /* a turn at most that often, whatever the policy says */
-#define WATCH_MIN NSEC_PER_MSEC         /* between two looks at a tenant's rings: 8 us of a shim each */
-#define WATCH_EACH (NSEC_PER_MSEC / 4)  /* more, for each tenant: all looks together stay below 4 % of a core */
-#define WATCH_ALONE (5 * NSEC_PER_MSEC) /* nobody waits for what it leaves, but idle time is not billed */
+#define SLEEP_MIN (100 * NSEC_PER_USEC) /* at most one pass in that time, whatever the policy says */
+#define WATCH_MIN NSEC_PER_MSEC         /* between two checks of a tenant's rings: 8 us of a shim each */
+#define WATCH_EACH (NSEC_PER_MSEC / 4)  /* more, for each tenant: all checks together stay below 4 % of a core */
+#define WATCH_ALONE (5 * NSEC_PER_MSEC) /* of a tenant alone: idle time is not billed */
 
 /* ---- the meter ------------------------------------------------------------------------------- */
 
@@ -91,7 +91,8 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
 {
         struct control_device *device = tenant->device;
 
-        if (device->is_reenabled && !tenant->was_reenabled && tenant->is_disabled) { /* its shim took us for dead */
+        if (device->is_reenabled && !tenant->was_reenabled &&
+            tenant->is_disabled) { /* its shim took the daemon for dead */
                 tenant->is_disabled = false;
                 tenant->off_since = 0;
         }
@@ -110,40 +111,27 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
                                       .launched_at = device->launched_at };
 }
 
-/* For people, and for what was promised: the policy has its own, closer look. */
+/* For display, and for entitlement: the policy judges by itself, and more closely. */
 static bool does_want(const struct turns_tenant *seen, const struct sched_entity *tenant, nsec now)
 {
         if (seen->is_resident || seen->work == TURNS_WORK_PENDING)
                 return true;
         if (now - seen->launched_at < SCHED_TICK && seen->launched_at)
                 return true;
-        return tenant->is_disabled && tenant->wants; /* nothing that it could show */
+        return tenant->is_disabled && tenant->wants; /* while disabled it cannot show work */
 }
 
-/* What each tenant without a promised share is owed, in parts per million. */
-static nsec equal_part(const struct sched *sched)
-{
-        permille promised = 0;
-        size_t n = 0;
-
-        for (size_t i = 0; i < sched->n_tenants; i++) {
-                promised += sched->tenants[i]->share;
-                n += !sched->tenants[i]->share;
-        }
-        return turns_equal_part(promised, n);
-}
-
+/* The shares of tenants that want the device divide the time that has passed. */
 static void entitle(struct sched *sched, nsec span)
 {
-        nsec sum = 0, rest = equal_part(sched);
+        nsec sum = 0;
 
         for (size_t i = 0; i < sched->n_tenants; i++)
                 if (sched->tenants[i]->wants)
-                        sum += sched->tenants[i]->share ? 1000 * (nsec)sched->tenants[i]->share : rest;
+                        sum += sched->tenants[i]->share;
         for (size_t i = 0; i < sched->n_tenants && sum; i++) {
                 struct sched_entity *tenant = sched->tenants[i];
-                nsec due = span * (tenant->share ? 1000 * (nsec)tenant->share : rest) / sum;
-                nsec most = span * tenant->cap / TURNS_WHOLE;
+                nsec most = span * tenant->cap / TURNS_WHOLE, due = span * tenant->share / sum;
 
                 if (tenant->wants)
                         tenant->entitled += due < most ? due : most;
@@ -167,18 +155,15 @@ static size_t view_build(struct sched *sched, nsec now)
         return sched->n_tenants;
 }
 
-/* ---- a turn ---------------------------------------------------------------------------------- */
+/* ---- the loop ---------------------------------------------------------------------------------- */
 
-/* The orders from now on; when to look again. */
+/* Gives each tenant its order; returns when to do it again. */
 static nsec orders_decide(struct sched *sched, nsec now)
 {
         LOCKED(&sched->lock);
         struct turns_view view = { .now = now, .metered_until = sched->state.metered_until, .tenants = sched->view };
         nsec until;
 
-        if (sched->has_new_settings)
-                turns_set(sched->turns, &sched->settings.turns);
-        sched->has_new_settings = false;
         view.n_tenants = view_build(sched, now);
         until = turns_next(sched->turns, &view, sched->orders);
         for (size_t i = 0; i < sched->n_tenants; i++)
@@ -210,7 +195,7 @@ static void sleep_until(const struct sched *sched, nsec until)
                 (void)!read(sched->wake, &ignored, sizeof(ignored));
 }
 
-/* Windows end in time also on a busy machine, where we may. */
+/* Real-time priority where it is permitted: turns end in time also on a busy machine. */
 static void be_punctual(void)
 {
         struct sched_param param = { .sched_priority = 1 };

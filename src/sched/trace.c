@@ -1,3 +1,4 @@
+/* A ring of spans; see trace.h. */
 #include "sched/trace.h"
 
 #include "base/lock.h"
@@ -49,8 +50,8 @@ static uint64_t oldest(const struct trace *trace)
         return trace->n_put > trace->n_spans ? trace->n_put - trace->n_spans : 0;
 }
 
-/* They stand in the order in which they were put, which is that of their ends but for what is told late: a driver
- * call ends before the records of what it did are read. So the search is for the first that fits, and a little back. */
+/* Spans are in the order in which they were put, which is that of their ends, but for late ones: a driver call ends before
+ * the records of what it did are read. So the search finds the first that fits, and goes a little back. */
 uint64_t trace_seek(struct trace *trace, nsec since)
 {
         enum {

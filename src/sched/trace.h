@@ -1,12 +1,12 @@
 /*
- * A trace: what happened on one device and when, for some minutes back. A ring of spans, in the order in
- * which they ended: who was on the device, who was kept off it, and the driver calls for that.
+ * A trace: what happened on one device and when, for some minutes back. A ring of spans, in the order in which they ended:
+ * which context was on the device, which tenant was disabled, and the driver calls for that.
  *
  *      cursor = trace_seek(trace, now - 5 * NSEC_PER_SEC);
  *      while ((n = trace_read(trace, &cursor, spans, ARRAY_SIZE(spans))) > 0)
- *              ... write them; ask a device for more than it holds, and the oldest are missing ...
+ *              ... write them; ask for more than the ring holds, and the oldest are missing ...
  *
- * Times are clock_now()'s. What goes on now has no span yet: sched_read says it.
+ * Times are clock_now()'s. What has not ended yet has no span: sched_read reports it.
  *
  * Threads: any, LOCK_TRACE (a leaf); a reader copies little at a time, so it never holds up a writer.
  */
@@ -18,10 +18,10 @@
 #include <stdint.h>
 
 enum trace_kind {
-        TRACE_ON,   /* a context of the tenant was on the device; tenant 0: of nobody that is known here */
-        TRACE_OFF,  /* the tenant was kept off the device */
-        TRACE_CALL, /* a driver call; tenant: the one it was for, 0: for several */
-        TRACE_LOST, /* records of this time were dropped by the driver: what is shown is not all */
+        TRACE_ON,   /* a context was on the device; tenant 0: it belongs to none */
+        TRACE_OFF,  /* the tenant's channels were disabled */
+        TRACE_CALL, /* a driver call; tenant 0: for several */
+        TRACE_LOST, /* the driver dropped records of this time: the trace has a gap */
         TRACE_N_KINDS,
 };
 
@@ -50,10 +50,10 @@ struct trace *trace_free(struct trace *trace);     /* NULL is fine */
 
 void trace_put(struct trace *trace, const struct trace_span *span);
 
-/* Where to begin to read for spans that ended at or after `since`. */
+/* The cursor of the first span that ended at or after `since`. */
 uint64_t trace_seek(struct trace *trace, nsec since);
 
-/* The next spans, at most n_room; *cursor moves on, also over what has been overwritten. 0: no more yet. */
+/* Copies the next spans, at most n_room; *cursor advances, also past what has been overwritten. 0: no more yet. */
 size_t trace_read(struct trace *trace, uint64_t *cursor, struct trace_span *spans, size_t n_room);
 
 const char *trace_call_name(enum trace_call call); /* "let on", "keep off", "flush" */

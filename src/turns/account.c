@@ -1,13 +1,15 @@
 /*
- * The accounts: what each tenant has had, whom it owes and what it is owed.
+ * The accounts: what each entity has used, what it is owed and what it owes.
  *
- * The meter is behind by up to some milliseconds, on some releases by a second. What is not metered yet is
- * predicted: the holder of that time had it. When the meter catches up, the difference is in `spent` (which
- * may be negative), so a wrong prediction is corrected and never counted twice.
+ * The meter is behind by some milliseconds, on some releases by a second. Time that is not metered yet is predicted: the
+ * holder of that time used it. When the meter catches up, the difference is in `spent` (which may be negative), so a wrong
+ * prediction is corrected and never counted twice.
  */
 #include "turns/inside.h"
 
-/* Adds what holders had between `from` and now. */
+#include <string.h>
+
+/* Adds what holders used between `from` and now. */
 static void predict_use(struct turns *turns, nsec from)
 {
         nsec until = turns->now;
@@ -32,13 +34,13 @@ static void note_starts(struct entity *entity, const struct turns_tenant *tenant
         entity->started_at = nsec_max(entity->started_at, tenant->started_at);
 }
 
-/* Of one step. */
+/* Of one call. */
 struct turn_sums {
         nsec spent;
-        nsec slices; /* of those who were on the device */
+        nsec slices; /* of the entities that were on the device */
 };
 
-/* What a always-on tenant may have waited for others: at each coming a slice of everybody who was there too. */
+/* How long an always-on entity may have waited: at each start, for a slice of every other that was on the device. */
 static nsec waited(const struct turns *turns, const struct entity *entity, const struct turn_sums *sums)
 {
         nsec passed = turns->now - turns->before, waited;
@@ -49,8 +51,8 @@ static nsec waited(const struct turns *turns, const struct entity *entity, const
         return nsec_min(waited, nsec_max(passed - entity->spent, 0));
 }
 
-/* A always-on tenant pays for its use beyond its share, and for having waited: a tenant that the holder's slices hold back
- * looks as if it wanted little. */
+/* An always-on entity is charged for use beyond its share, and for waiting: one that the holder's slices hold back looks
+ * as if it wanted little. */
 static void account_debt(struct turns *turns, struct entity *entity, const struct turn_sums *sums)
 {
         nsec passed = turns->now - turns->before, wanted = entity->spent + waited(turns, entity, sums);
@@ -63,7 +65,7 @@ static void account_debt(struct turns *turns, struct entity *entity, const struc
         entity->debt = nsec_min(nsec_max(entity->debt, 0), 2 * entity->allowance);
 }
 
-/* Strict: owed is what is missing of the promise itself. What is not used is lost. */
+/* Strict: what is missing of the share itself is owed. Shares that are not used are lost. */
 static void account_promised(struct turns *turns)
 {
         for (size_t i = 0; i < turns->n; i++) {
@@ -130,9 +132,8 @@ void account_hold(struct turns *turns, int entity)
         if (turns->n_holds && turns->holds[turns->n_holds - 1].entity == entity)
                 return;
         if (turns->n_holds == N_HOLDS) {
-                for (unsigned int i = 1; i < N_HOLDS; i++)
-                        turns->holds[i - 1] = turns->holds[i];
                 turns->n_holds--;
+                memmove(turns->holds, turns->holds + 1, turns->n_holds * sizeof(turns->holds[0]));
         }
         turns->holds[turns->n_holds++] = (struct hold){ .from = turns->now, .entity = entity };
 }

@@ -1,23 +1,23 @@
 /*
  * Caps: no tenant is metered more than its cap over any second, whatever else is decided.
  *
- *      C1  time goes in cycles that divide a second, and each gives the tenant the cap's part of it. When that is
- *          used up the tenant is off until the next cycle: alone on the device it is on and off in pulses.
- *          A time-sliced tenant's turns are of that length anyway;
- *      C2  a look at the last second makes it strict: a tenant that was late in one cycle and is early in the next
- *          could have a part too much in the second that begins between.
+ *      C1  Time runs in cycles that divide a second, and each gives the tenant the cap's part of it. When that is used up,
+ *          the tenant is disabled until the next cycle: alone on the device it runs in pulses. The turns of a time-sliced
+ *          entity are of that length anyway.
+ *      C2  A check of the last second makes it strict: a tenant that was late in one cycle and is early in the next could
+ *          have a part too much in the second that begins between.
  *
- * Both take the worst of what the meter has not said yet, and leave MARGIN for calls that come late.
- * Nothing is known of the time before a tenant's entity: it counts as unused.
+ * Both assume the worst of time that is not metered yet, and leave MARGIN for calls that come late. Nothing is known of the
+ * time before a tenant became an entity: it counts as unused.
  */
 #include "turns/inside.h"
 
 #include "base/cleanup.h"
 
 #define SECOND NSEC_PER_SEC
-#define MARGIN NSEC_PER_MSEC          /* of a second: what may be had beyond what is thought */
-#define LEAD (700 * NSEC_PER_USEC)    /* from the order until the device has stopped (docs/time.md) */
-#define PULSE_MIN (5 * NSEC_PER_MSEC) /* to be on, or off: a pulse costs 0.9 ms of calls */
+#define MARGIN NSEC_PER_MSEC          /* of a second: use beyond what is predicted */
+#define LEAD (700 * NSEC_PER_USEC)    /* from an order until the device has stopped (docs/time.md) */
+#define PULSE_MIN (5 * NSEC_PER_MSEC) /* enabled, or disabled: a pulse costs 0.9 ms of calls */
 #define POINT_SPACING (4500 * NSEC_PER_USEC)
 #define BEND (50 * NSEC_PER_USEC)
 
@@ -28,7 +28,7 @@ static struct usage_point *usage_point_at(struct usage *usage, unsigned int i)
         return &usage->points[(usage->first + i) % N_SAMPLES];
 }
 
-/* Whether the curve bends at `b`: else it was off all the time, or on all the time. */
+/* Whether the curve bends at `b`: otherwise the tenant was off the device all the time, or on it all the time. */
 static bool curve_bends(const struct usage_point *a, const struct usage_point *b, const struct usage_point *c)
 {
         nsec before = b->used - a->used, after = c->used - b->used;
@@ -37,7 +37,7 @@ static bool curve_bends(const struct usage_point *a, const struct usage_point *b
         return !was_off && !was_on;
 }
 
-/* Only bends are kept, and of many in a short time only some, so that N_SAMPLES hold a second. */
+/* Keeps bends only, and of many in a short time only some, so that N_SAMPLES hold a second. */
 static void usage_put(struct usage *usage, nsec at, nsec used)
 {
         struct usage_point new = { at, used };
@@ -56,7 +56,7 @@ static void usage_put(struct usage *usage, nsec at, nsec used)
         *usage_point_at(usage, usage->n++) = new;
 }
 
-/* The least that it can have used until `at`: between two points it was on all the time just before the later. */
+/* The least that it can have used until `at`: between two points, all use was just before the later. */
 static nsec usage_at(struct usage *usage, nsec at)
 {
         struct usage_point *first;
@@ -83,7 +83,7 @@ uint32_t cap_rate(const struct turns_tenant *tenant)
         return rate > 5 * margin ? rate - margin : rate / 5 * 4;
 }
 
-/* A turn of the round robin, if it has enough for a pulse. */
+/* The period, or longer if that has too little for a pulse. */
 static nsec cycle_of(const struct turns *turns, uint32_t rate)
 {
         static const nsec longer[] = { 100 * NSEC_PER_MSEC, 200 * NSEC_PER_MSEC, 500 * NSEC_PER_MSEC };
@@ -110,21 +110,21 @@ static void tokens_refill(const struct turns *turns, struct entity *entity, uint
         entity->tokens = nsec_max(entity->tokens, -part(SECOND, rate));
 }
 
-/* What it can have had at most until now. */
+/* The most that it can have used until now. */
 static nsec used_at_most(const struct turns *turns, const struct entity *entity, const struct turns_tenant *tenant)
 {
         nsec unseen = turns->now - turns->metered_until;
 
-        if (!entity->is_on && entity->on_since + LEAD < turns->metered_until)
+        if (!entity->is_enabled && entity->switched_at + LEAD < turns->metered_until)
                 return entity->counted;
         if (!tenant->is_resident && unseen < LATE)
                 return entity->counted;
-        if (entity->is_on)
-                unseen = nsec_min(unseen, turns->now - entity->on_since);
+        if (entity->is_enabled)
+                unseen = nsec_min(unseen, turns->now - entity->switched_at);
         return entity->counted + unseen;
 }
 
-/* The round robin makes it even then: its turns are of the cap's part. */
+/* Then the round robin spreads the use: turns are no longer than the cap's part. */
 static bool takes_turns(const struct turns *turns, const struct entity *entity)
 {
         return entity->is_time_sliced && (turns->n_time_sliced > 1 || turns->policy == TURNS_POLICY_STRICT);

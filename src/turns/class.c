@@ -1,13 +1,13 @@
 /*
- * Classes by slices: a tenant that comes onto the device waits for the rest of another's slice.
+ * Classes, by time slices: a tenant with new work waits for the rest of another's slice.
  *
- *      normal   has slices of a millisecond while it takes turns: so long may a always-on tenant wait;
- *      latency  is a always-on tenant while it is within its share, and everybody else's slice is then tiny: it comes on
+ *      normal   has slices of half a millisecond while it takes turns: the longest wait of an always-on entity;
+ *      latency  is always-on while it is within its share, and the slices of all others are tiny meanwhile: it is served
  *               within a switch. Its own slice is long, so it is not interrupted;
- *      batch    has a tiny slice always: it gives way to any always-on tenant.
+ *      batch    always has a tiny slice: it yields to any always-on entity.
  *
- * The groups of one tenant (several processes) share its turn by its own slices: those of such a tenant are longer.
- * Slices change only with the tenants and their classes, not with turns: setting one costs a call per group.
+ * The groups of one tenant (several processes) share its turn by its own slices: those of such a tenant are longer. Slices
+ * change only with the tenants and their classes, not with turns: setting one costs a call per group.
  */
 #include "turns/inside.h"
 
@@ -32,7 +32,7 @@ static nsec own_slice(const struct entity *entity)
         return entity->is_time_sliced ? SLICE_TIME_SLICED : SLICE_ALWAYS_ON;
 }
 
-/* Two of those that give way would cut each other into pieces shorter than a switch; one alone cannot. */
+/* Two that yield would cut each other into pieces shorter than a switch; one alone cannot. */
 static nsec tiny_slice(const struct turns *turns, const struct turns_view *view)
 {
         size_t n_yielding = 0;
@@ -40,7 +40,7 @@ static nsec tiny_slice(const struct turns *turns, const struct turns_view *view)
 
         for (size_t i = 0; i < turns->n; i++) {
                 if (turns->entities[i].is_time_sliced)
-                        has_time_sliced = true; /* of whom one at a time is on */
+                        has_time_sliced = true; /* one of them at a time is enabled */
                 else if (!is_urgent(&view->tenants[i], &turns->entities[i]))
                         n_yielding++;
         }

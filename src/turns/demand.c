@@ -1,15 +1,15 @@
 /*
- * Who wants the device, and how much.
+ * Which entities want the device, and how much. The meter answers most of it:
  *
- * The device's own account answers most of it:
- *      D1  a always-on tenant that uses (or waits for) more than its share is a time-sliced tenant: account.c keeps the debt;
- *      D2  a holder that the device has not taken on when its turn has begun wants nothing: a channel group
- *          without work is not switched in, one that was preempted is at once. So who became idle is found at the
- *          next turn, with the meter alone;
- *      D3  a holder that became idle within its turn: the next time-sliced tenant is let on beside it (a trial). Who has work
- *          comes back after a slice of the other; who does not has been idle. A trial costs two switches, so it is
- *          made where there is reason: no launch has been seen for GAP; or, where launches cannot be seen, at the end of
- *          a turn and with longer and longer pauses as long as the answer is «busy».
+ *      D1  An always-on entity that uses, or waits for, more than its share becomes time-sliced: account.c keeps the debt.
+ *      D2  A holder that the device has not switched to since its turn began has no work: the device does not switch to a
+ *          channel group without work, and switches at once to one that was preempted. So an entity that became idle is
+ *          found at its next turn, with the meter alone.
+ *      D3  A holder may become idle within its turn. To find out, the next time-sliced entity is enabled beside it: a probe.
+ *          A holder with work is back after a slice of the other; one that is not back is idle. A probe costs two
+ *          switches, so there must be a reason: no launch was seen for GAP; or, where launches cannot be seen, the end of a
+ *          turn is near. The pauses between probes grow as long as the holder is found busy.
+ *
  * Gaps shorter than GAP are never lent: that costs more than it gives (docs/time.md).
  */
 #include "turns/inside.h"
@@ -17,12 +17,12 @@
 #define GAP (3 * NSEC_PER_MSEC)
 #define PROBE_SPAN (6 * NSEC_PER_MSEC) /* some slices of both */
 #define PROBE_MAX (60 * NSEC_PER_MSEC)
-#define BURST_MAX (20 * NSEC_PER_MSEC) /* longer than that is no burst */
+#define BURST_MAX (20 * NSEC_PER_MSEC) /* longer than that is not a burst */
 #define PROBE_EVERY (50 * NSEC_PER_MSEC)
 #define PROBE_PAUSE_MIN (200 * NSEC_PER_MSEC)
 #define PROBE_PAUSE_MAX (3200 * NSEC_PER_MSEC)
 
-/* ---- always-on tenants and time-sliced tenants ---------------------------------------------------------------------- */
+/* ---- always-on and time-sliced -------------------------------------------------------------- */
 
 void demand_allow(struct turns *turns, const struct turns_view *view)
 {
@@ -41,12 +41,12 @@ static void time_slice_begin(struct entity *entity, bool is_latency)
         entity->is_time_sliced = true;
         entity->has_turn = false;
         entity->saturated_for = 0;
-        if (is_latency) /* until as much of its share was not used */
+        if (is_latency) /* until it has left as much of its share unused */
                 entity->debt = 2 * entity->allowance;
         entity->probe_at = entity->probe_pause = 0;
 }
 
-void demand_leave(struct turns *turns, int entity)
+static void time_slice_end(struct turns *turns, int entity)
 {
         struct entity *leaves = &turns->entities[entity];
 
@@ -77,35 +77,35 @@ void demand_join(struct turns *turns, const struct turns_view *view)
                         entity->owed = nsec_max(-nsec_max(entity->debt, entity->burnt), -turns->period);
                         time_slice_begin(entity, is_latency);
                 } else if (entity->is_time_sliced && is_latency && !entity->debt)
-                        demand_leave(turns, (int)i);
+                        time_slice_end(turns, (int)i);
                 else if (!entity->is_time_sliced && is_busy(entity, &view->tenants[i]))
                         wake_at(turns, turns->now + nsec_max(entity->allowance - entity->debt, 2 * NSEC_PER_MSEC));
         }
 }
 
-/* So long may somebody's work wait for the slices of all who are at work beside it. */
+/* How long an entity's work may wait for the slices of all that work beside it. */
 static nsec slices_beside(const struct turns *turns, const struct turns_view *view, int entity)
 {
         nsec sum = 0;
 
         for (int i = 0; i < (int)turns->n; i++)
-                if (i != entity && turns->entities[i].is_on && is_busy(&turns->entities[i], &view->tenants[i]))
+                if (i != entity && turns->entities[i].is_enabled && is_busy(&turns->entities[i], &view->tenants[i]))
                         sum += slices_of(&turns->entities[i]);
         return sum;
 }
 
 /* ---- the holder ------------------------------------------------------------------------------ */
 
-/* D2. True: it did, or it cannot be told yet. */
-static bool was_taken_on(struct turns *turns, const struct turns_view *view)
+/* D2. True also while the meter cannot say yet. */
+static bool was_switched_to(struct turns *turns, const struct turns_view *view)
 {
         const struct turns_tenant *tenant = &view->tenants[turns->holder];
-        nsec until = turns->hold_from + TAKE_ON_MAX + slices_beside(turns, view, turns->holder);
+        nsec until = turns->hold_from + SWITCHED_TO_MAX + slices_beside(turns, view, turns->holder);
 
-        if (turns->is_taken_on)
+        if (turns->is_switched_to)
                 return true;
         if (tenant->is_resident || tenant->started_at >= turns->hold_from || tenant->work == TURNS_WORK_PENDING) {
-                turns->is_taken_on = tenant->work != TURNS_WORK_PENDING;
+                turns->is_switched_to = tenant->work != TURNS_WORK_PENDING;
                 return true;
         }
         if (turns->metered_until >= until)
@@ -114,8 +114,8 @@ static bool was_taken_on(struct turns *turns, const struct turns_view *view)
         return true;
 }
 
-/* Whether it is time to doubt. Who was found busy in such a state before is tried at the end of a turn only, where
- * half of the trial is the next one's time anyway. */
+/* Whether a probe is worth it. A holder that the latest probe found busy is probed at the end of its turn only, where half
+ * of the probe is the next one's time anyway. */
 static bool is_quiet(struct turns *turns, const struct turns_tenant *tenant)
 {
         nsec end = turns->hold_until - PROBE_SPAN / 2 - NSEC_PER_MSEC / 2;
@@ -139,11 +139,11 @@ static void probe_begin(struct turns *turns, const struct turns_tenant *tenant)
         if (next == NOBODY)
                 next = round_robin_other(turns, turns->holder);
         if (next == NOBODY ||
-            turns->now < nsec_max(turns->hold_from + TAKE_ON_MAX, nsec_max(entity->probe_at, turns->probe_after)) ||
+            turns->now < nsec_max(turns->hold_from + SWITCHED_TO_MAX, nsec_max(entity->probe_at, turns->probe_after)) ||
             turns->now - turns->metered_until > LATE || !is_quiet(turns, tenant))
                 return;
         turns->probe = (struct probe){
-                .is_on = true,
+                .is_running = true,
                 .next = next,
                 .from = turns->now,
                 .used = tenant->used,
@@ -183,12 +183,12 @@ static void probe_end(struct turns *turns, enum verdict verdict)
         struct entity *entity = &turns->entities[turns->holder];
         int holder = turns->holder, next = turns->probe.next;
 
-        turns->probe.is_on = false;
+        turns->probe.is_running = false;
         turns->probe_after = turns->now + PROBE_EVERY;
         if (verdict == PROBE_NEXT_IDLE) {
-                demand_leave(turns, next);
+                time_slice_end(turns, next);
         } else if (verdict == PROBE_IDLE) {
-                demand_leave(turns, holder);
+                time_slice_end(turns, holder);
                 round_robin_give(turns, next, turns->now);
                 return;
         } else {
@@ -197,7 +197,7 @@ static void probe_end(struct turns *turns, enum verdict verdict)
         }
         if (turns->now >= turns->hold_until)
                 return;
-        /* within its turn: what the next one has had is not from the holder's time, but from its own */
+        /* within its turn: what the next one used is taken from its own turn, not from the holder's */
         turns->hold_until += turns->entities[next].counted - turns->probe.lent;
         turns->entities[next].turn -= turns->entities[next].counted - turns->probe.lent;
         account_hold(turns, holder);
@@ -209,7 +209,7 @@ void demand_watch(struct turns *turns, const struct turns_view *view)
 
         if (turns->holder == NOBODY)
                 return;
-        if (turns->probe.is_on) {
+        if (turns->probe.is_running) {
                 turns->probe.wait = nsec_max(turns->probe.wait, slices_beside(turns, view, turns->holder));
                 verdict = probe_verdict(turns, view);
                 wake_at(turns, turns->now + NSEC_PER_MSEC);
@@ -217,11 +217,11 @@ void demand_watch(struct turns *turns, const struct turns_view *view)
                         probe_end(turns, verdict);
                 return;
         }
-        if (!was_taken_on(turns, view)) {
-                demand_leave(turns, turns->holder);
+        if (!was_switched_to(turns, view)) {
+                time_slice_end(turns, turns->holder);
                 return;
         }
         probe_begin(turns, &view->tenants[turns->holder]);
-        if (turns->probe.is_on)
+        if (turns->probe.is_running)
                 wake_at(turns, turns->now + NSEC_PER_MSEC);
 }

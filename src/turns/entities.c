@@ -1,6 +1,6 @@
 /*
- * The tenants of one view and of the next: who was there keeps its entity's memory, who is new begins as a always-on tenant,
- * who is gone is forgotten. Views mostly keep their order, so the search for each begins where it was found last.
+ * From one view to the next: a tenant that was there keeps its entity's memory, a new one begins always-on, and one that
+ * has left is forgotten. Views mostly keep their order, so each search begins behind the latest hit.
  */
 #include "turns/inside.h"
 
@@ -23,9 +23,9 @@ static struct entity entity_new(const struct turns *turns, const struct turns_te
                 .n_starts = tenant->n_starts,
                 .started_at = tenant->started_at,
                 .is_new = true,
-                .is_on = true,
+                .is_enabled = true,
                 .n_groups = 1,
-                .on_since = turns->now,
+                .switched_at = turns->now,
         };
 }
 
@@ -43,15 +43,15 @@ static int entity_find(const struct turns *turns, uint64_t id, size_t *hint)
         return NOBODY;
 }
 
-/* Indexes of old entities become those of new ones; where[old] is the new one, or NOBODY. */
+/* Replaces the indexes of old entities; where[old] is the new index, or NOBODY. */
 static void entities_renumber(struct turns *turns, const int *where)
 {
         unsigned int n = 0;
 
-        if (turns->probe.is_on &&
+        if (turns->probe.is_running &&
             (turns->holder == NOBODY || where[turns->holder] == NOBODY || where[turns->probe.next] == NOBODY))
-                turns->probe.is_on = false;
-        if (turns->probe.is_on)
+                turns->probe.is_running = false;
+        if (turns->probe.is_running)
                 turns->probe.next = where[turns->probe.next];
         if (turns->holder != NOBODY)
                 turns->holder = where[turns->holder];

@@ -1,45 +1,40 @@
 /*
- * What a struct turns remembers, for the files of this room only.
- *
- * A tenant of the view has a entity. It is a *always-on tenant* or a *time-sliced tenant*:
- *      a always-on tenant is on all the time. It wants less than its share, or nothing: the device takes it on by its own
- *      slices, and an idle always-on tenant costs nothing;
- *      time-sliced tenants want all they can get. They have the device in turns, one holder at a time, the others off.
- * demand.c moves entities between the two, round robin.c gives time-sliced tenants their turns, cap.c blocks those who have had
- * their cap, class.c chooses slices.
+ * What a struct turns remembers; for the files of this room only. turns.h says what always-on and time-sliced entities,
+ * turns and rounds are. demand.c moves entities between the two kinds, round_robin.c gives turns to time-sliced ones,
+ * cap.c blocks those that have used their cap, class.c and slices.c choose hardware time slices.
  *
  * Two accounts per entity, both in time on the device:
- *      owed    of time-sliced tenants: what the others have had too much. Sums to about zero; a turn is the tenant's part of
- *              a round plus what it is owed, so no error stays;
- *      debt    of everybody: used beyond the share of time that passed, never below zero. A always-on tenant whose debt
- *              exceeds its allowance wants more than its share, and becomes a time-sliced tenant.
+ *      owed    of time-sliced entities: what the others have had too much of. The sum is about zero. A turn is the entity's
+ *              part of a round plus what it is owed, so no error stays;
+ *      debt    of all: time used beyond the share of the time that passed, never below zero. An always-on entity whose debt
+ *              exceeds its allowance wants more than its share, and becomes time-sliced.
  */
 #pragma once
 
 #include "turns/turns.h"
 
 enum {
-        PPM = 1000000, /* shares inside are in parts per million: 200 tenants have half a percent each */
+        PPM = 1000000, /* shares in here are in parts per million: 200 tenants have half a percent each */
         N_HOLDS = 64,  /* turns remembered: as many as a late meter may not have counted yet */
         N_SAMPLES = 256,
+        NOBODY = -1, /* instead of an entity's index */
 };
 
 #define SWITCH (100 * NSEC_PER_USEC) /* of a device from one tenant to another (docs/time.md) */
-#define TURN_MIN (5 * NSEC_PER_MSEC) /* calls for a turn cost 0.9 ms; what is shorter waits until it is owed more */
-#define TAKE_ON_MAX                                                                                                    \
-        (6 * NSEC_PER_MSEC)      /* a holder with work is on the device by then: calls take 0.7 ms, or some more */
-#define LATE (5 * NSEC_PER_MSEC) /* a meter further behind tells nothing about this moment */
+#define TURN_MIN (5 * NSEC_PER_MSEC) /* the calls for a turn cost 0.9 ms; a shorter one waits until more is owed */
+#define SWITCHED_TO_MAX (6 * NSEC_PER_MSEC) /* the device is on a holder with work by then: calls take 0.7 ms or more */
+#define LATE (5 * NSEC_PER_MSEC)            /* a meter further behind says nothing about this moment */
 
-#define SLICE_OWN 0                      /* the driver's */
+#define SLICE_OWN 0                      /* the driver's own */
 #define SLICE_SHARED (2 * NSEC_PER_MSEC) /* of a tenant with several groups: they share its turn by slices */
 #define SLICE_SHARED_TINY NSEC_PER_MSEC
-#define SLICE_LATENCY (20 * NSEC_PER_MSEC)  /* never taken off the device by a slice's end */
-#define SLICE_INSTANT (1 * NSEC_PER_USEC)   /* gives way, alone beside who is in a hurry: 40 us sooner (docs/time.md) */
-#define SLICE_TINY (50 * NSEC_PER_USEC)     /* gives way, and others do, too */
-#define SLICE_ALWAYS_ON (4 * NSEC_PER_MSEC) /* short work is not interrupted */
-#define SLICE_TIME_SLICED (500 * NSEC_PER_USEC) /* so long may a always-on tenant wait */
+#define SLICE_LATENCY (20 * NSEC_PER_MSEC)      /* never ends before the tenant's work does */
+#define SLICE_INSTANT (1 * NSEC_PER_USEC)       /* of the only one that yields: 40 us sooner (docs/time.md) */
+#define SLICE_TINY (50 * NSEC_PER_USEC)         /* of one of several that yield */
+#define SLICE_ALWAYS_ON (4 * NSEC_PER_MSEC)     /* short work is not interrupted */
+#define SLICE_TIME_SLICED (500 * NSEC_PER_USEC) /* the longest wait of an always-on entity */
 
-/* The uses of a tenant over the last second: points of its curve, for a cap over any second. */
+/* What a tenant used over the last second, as points of a curve: for a cap over any second. */
 struct usage_point {
         nsec at, used;
 };
@@ -52,43 +47,39 @@ struct usage {
 
 struct entity {
         uint64_t id;
-        uint32_t share;  /* ppm of the device, all entities together at most PPM */
-        uint32_t weight; /* ppm of the time-sliced tenants' time; 0: a always-on tenant */
+        uint32_t share;  /* ppm of the device; the sum over all entities is at most PPM */
+        uint32_t weight; /* ppm of the time that time-sliced entities have; 0: always-on */
 
         nsec counted;              /* the view's `used`, at the latest call */
-        nsec used;                 /* the same, and what it is thought to have had since */
+        nsec used;                 /* the same, and what it is thought to have used since */
         nsec spent;                /* of that, since the call before */
         uint64_t n_starts;         /* at the latest call */
         nsec started_at;           /* at the latest call */
         unsigned int n_groups;     /* at least 1 */
-        unsigned int n_new_starts; /* starts since the call before */
+        unsigned int n_new_starts; /* since the call before */
 
         bool is_new;
         bool is_time_sliced;
-        bool is_at_cap; /* its weight is */
-        bool has_turn;  /* in this round, still to come */
+        bool is_at_cap; /* its weight is its cap */
+        bool has_turn;  /* still to come in this round */
         nsec turn;      /* its length */
         nsec owed, debt;
-        nsec allowance;     /* of debt, for a always-on tenant */
-        nsec saturated_for; /* so long has a always-on tenant wanted all there is */
+        nsec allowance;     /* of debt, while always-on */
+        nsec saturated_for; /* while always-on: for so long it has wanted all there is */
 
-        nsec probe_at, probe_pause; /* demand.c: when to try next whether it wants, and the pause after that */
+        nsec probe_at, probe_pause; /* demand.c: when to probe next whether it is idle, and the pause after that */
 
-        bool is_on;    /* by the latest orders */
-        nsec on_since; /* of the latest change */
-        nsec slice;    /* by the latest orders */
+        bool is_enabled;  /* by the latest orders */
+        nsec switched_at; /* when that changed */
+        nsec slice;       /* by the latest orders */
 
-        uint32_t rate_max; /* ppm that its cap leaves it; PPM: it has none */
-        bool is_blocked;   /* has had its cap */
-        nsec stops_at;     /* will have had it, if on from now */
-        nsec tokens;       /* cap.c: what is left of the cycle that began at: */
+        uint32_t rate_max; /* ppm that its cap leaves it; PPM: no cap */
+        bool is_blocked;   /* it has used its cap */
+        nsec stops_at;     /* when it will have, if enabled from now on */
+        nsec tokens;       /* cap.c: what is left of the cycle that began at cycle_at */
         nsec cycle_at;
-        nsec burnt; /* of it, so far */
+        nsec burnt; /* what it has used of that cycle */
         struct usage usage;
-};
-
-enum {
-        NOBODY = -1,
 };
 
 struct hold {
@@ -96,19 +87,19 @@ struct hold {
         int entity;
 };
 
-/* The holder and another time-sliced tenant are on together, to see whether the holder still wants. */
+/* The holder and the next time-sliced entity are enabled together, to see whether the holder is idle. */
 struct probe {
-        bool is_on;
+        bool is_running;
         int next;
         nsec from;
-        nsec used, lent;   /* the holder's and the next one's time, metered, when it began */
-        uint64_t n_starts; /* the same */
-        nsec wait;         /* for the slices of all who were at work beside the holder */
+        nsec used, lent;   /* metered time of the holder and of the next one, when it began */
+        uint64_t n_starts; /* of the holder, when it began */
+        nsec wait;         /* for the slices of all that worked beside the holder */
 };
 
 struct turns {
         struct turns_settings settings;
-        enum turns_policy policy; /* that rules: never AUTO */
+        enum turns_policy policy; /* in force: never AUTO */
         nsec now, before;         /* this call, the call before */
         nsec metered_until;
 
@@ -118,15 +109,15 @@ struct turns {
 
         nsec period;
         nsec round_at;
-        int holder, latest; /* index; NOBODY. Who has the turn; who had it last */
-        bool is_taken_on;   /* the device was seen to take the holder on */
+        int holder, latest;  /* index, or NOBODY: the present holder, and the latest one */
+        bool is_switched_to; /* the device was seen to switch to the holder */
         nsec hold_from, hold_until;
         struct probe probe;
-        nsec probe_after;           /* no trial before: one at a time, and not often */
-        struct hold holds[N_HOLDS]; /* a ring; the newest at n_holds - 1 */
+        nsec probe_after;           /* no probe before: one at a time, and not often */
+        struct hold holds[N_HOLDS]; /* the newest at n_holds - 1 */
         unsigned int n_holds;
 
-        nsec wake_at; /* the earliest reason to be called again */
+        nsec wake_at; /* the earliest reason for the next call */
 };
 
 static inline nsec nsec_min(nsec a, nsec b)
@@ -144,7 +135,7 @@ static inline nsec part(nsec whole, uint32_t ppm)
         return whole / PPM * ppm + whole % PPM * ppm / PPM;
 }
 
-/* So long does another's work wait for this tenant's slices. */
+/* How long another's work waits for this entity's slices. */
 static inline nsec slices_of(const struct entity *entity)
 {
         return (entity->slice + SWITCH) * entity->n_groups;
@@ -155,41 +146,36 @@ static inline void wake_at(struct turns *turns, nsec at)
         turns->wake_at = nsec_min(turns->wake_at, at);
 }
 
-/* entities.c: the entities are the view's tenants, with what was known of them. */
+/* entities.c: the entities become the view's tenants; a tenant that was there before keeps its memory. */
 void entities_follow(struct turns *turns, const struct turns_view *view);
 
-/* shares.c: entity->share of all; entity->weight of those who are time-sliced tenants. */
+/* shares.c: entity->share of all; entity->weight of time-sliced entities. */
 void shares_set(struct turns *turns, const struct turns_view *view);
 void shares_weigh(struct turns *turns, const struct turns_view *view);
 
-/* account.c: used, spent, debt and owed. */
+/* account.c: used, spent, debt and owed. account_hold: the entity that holds the device from now on, or NOBODY. */
 void account_update(struct turns *turns, const struct turns_view *view);
-void account_hold(struct turns *turns, int entity); /* who holds the device from now on */
+void account_hold(struct turns *turns, int entity);
 
-/* cap.c: blocks who has had its cap. cap_rate: what is given of it, ppm; a little less, so that calls may be late. */
+/* cap.c: blocks entities that have used their cap. cap_rate: the ppm that are given of it, a little less than the cap, so
+ * that calls may be late. */
 uint32_t cap_rate(const struct turns_tenant *tenant);
 void cap_update(struct turns *turns, const struct turns_view *view);
 
-/* demand.c */
-void demand_join(struct turns *turns,
-                 const struct turns_view *view);    /* always-on tenants that want more become time-sliced tenants */
-void demand_leave(struct turns *turns, int entity); /* a time-sliced tenant is a always-on tenant from now on */
-void demand_allow(struct turns *turns, const struct turns_view *view); /* entity->allowance */
-void demand_watch(struct turns *turns, const struct turns_view *view); /* is the holder at work? */
+/* demand.c. demand_join: always-on entities that want more than their share become time-sliced. demand_allow: sets
+ * entity->allowance. demand_watch: a holder without work becomes always-on, and its turn ends. */
+void demand_join(struct turns *turns, const struct turns_view *view);
+void demand_allow(struct turns *turns, const struct turns_view *view);
+void demand_watch(struct turns *turns, const struct turns_view *view);
 
-/* round robin.c: whose turn it is. */
+/* round_robin.c: which entity holds the device. round_robin_after: the next one that still has a turn in this round;
+ * round_robin_other: the next time-sliced one, with a turn or not. Both: an index, or NOBODY. */
 void round_robin_next(struct turns *turns, const struct turns_view *view);
-int round_robin_after(const struct turns *turns, int entity); /* the next that has a turn in this round, or NOBODY */
-int round_robin_other(const struct turns *turns,
-                      int entity); /* another time-sliced tenant, the next in order, or NOBODY */
+int round_robin_after(const struct turns *turns, int entity);
+int round_robin_other(const struct turns *turns, int entity);
 void round_robin_give(struct turns *turns, int entity, nsec from);
-void round_robin_pass(struct turns *turns); /* the holder's turn is over */
 void strict_next(struct turns *turns);
 
-/* slices.c, class.c: the slices of the orders. */
+/* slices.c, class.c: the time slices of the orders. */
 void slices_set(const struct turns *turns, struct turns_order *orders);
 void class_set(const struct turns *turns, const struct turns_view *view, struct turns_order *orders);
-
-/* auto.c */
-enum turns_policy auto_pick(const struct turns *turns);
-nsec auto_period(const struct turns *turns);

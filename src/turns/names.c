@@ -1,3 +1,4 @@
+/* The names of policies and classes, as options and messages have them. */
 #include "turns/turns.h"
 
 #include "base/cleanup.h"

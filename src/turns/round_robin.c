@@ -1,19 +1,19 @@
 /*
- * Turns: time-sliced tenants have the device one after the other, each for its part of a round plus what it is owed.
+ * Round robin: time-sliced entities have the device one after the other, each for its part of a round plus what it is owed.
  *
- *      R1  a round is one period, which divides 100 ms: any 100 ms hold whole rounds, so only the ends err;
- *      R2  a turn begins where the one before should have ended, so that late calls do not add up;
- *      R3  what is owed is reckoned from the meter, and goes into the next turn: errors do not add up either;
- *      R4  a turn shorter than TURN_MIN waits for a round in which it is longer;
- *      R5  who joins within a round comes at its end;
- *      R6  who has had too much misses one round for it, never two: nobody waits for longer.
+ *      R1  A round is one period, which divides 100 ms: any 100 ms hold whole rounds, so only the ends err.
+ *      R2  A turn begins where the one before should have ended, so that late calls do not add up.
+ *      R3  What is owed is computed from the meter, and goes into the next turn: errors do not add up either.
+ *      R4  A turn shorter than TURN_MIN waits for a round in which it is longer.
+ *      R5  An entity that joins within a round has its first turn at the end of it.
+ *      R6  An entity that has used too much misses one round for it, never two: T3 limits the wait.
  *
- * The orders of a handover switch the next holder on and the one before off. The edge does them in that order, so
- * that the device never waits for a call (docs/time.md).
+ * The orders of a handover enable the next holder and disable the one before, in this order, so that the device never waits
+ * for a call (docs/time.md).
  */
 #include "turns/inside.h"
 
-#define CATCH_UP (2 * NSEC_PER_MSEC) /* of a tenant with a cap, in a round: more would be cut off a second later */
+#define CATCH_UP (2 * NSEC_PER_MSEC) /* per round, of a tenant with a cap: more would be cut off a second later */
 #define ON_TIME (10 * NSEC_PER_MSEC) /* a handover later than this begins a turn of its own */
 
 static bool is_ready(const struct entity *entity)
@@ -58,8 +58,8 @@ static void owed_balance(struct turns *turns)
                         turns->entities[i].owed -= sum * (nsec)turns->entities[i].weight / weights;
 }
 
-/* R4. A turn that is otherwise about long enough is taken also when little is left of it: a share of 5 % that
- * came every other round made rounds of 86 and 104 ms, and nobody's share over 100 ms was right. */
+/* R4. A turn that is usually about long enough is taken also when little is left of it: a share of 5 % that came every
+ * other round made rounds of 86 and 104 ms, and no share over 100 ms was right. */
 static bool is_worth(const struct turns *turns, const struct entity *entity, uint32_t weight)
 {
         return entity->turn >= (part(turns->period, weight) > TURN_MIN / 5 * 4 ? TURN_MIN / 2 : TURN_MIN);
@@ -98,11 +98,12 @@ void round_robin_give(struct turns *turns, int entity, nsec from)
                 return;
         turns->holder = turns->latest = entity;
         turns->hold_from = turns->now;
-        turns->is_taken_on = false;
-        wake_at(turns, turns->now + TAKE_ON_MAX);
+        turns->is_switched_to = false;
+        wake_at(turns, turns->now + SWITCHED_TO_MAX);
 }
 
-void round_robin_pass(struct turns *turns)
+/* The turn is over. */
+static void round_robin_pass(struct turns *turns)
 {
         nsec late = turns->now - turns->hold_until;
         nsec from = late >= 0 && late < ON_TIME ? turns->hold_until : turns->now; /* R2 */
@@ -124,17 +125,18 @@ void round_robin_next(struct turns *turns, const struct turns_view *view)
 {
         if (turns->holder != NOBODY && !is_ready(&turns->entities[turns->holder]))
                 turns->holder = NOBODY;
-        if (turns->probe.is_on && (turns->holder == NOBODY || !is_ready(&turns->entities[turns->probe.next])))
-                turns->probe.is_on = false;
+        if (turns->probe.is_running && (turns->holder == NOBODY || !is_ready(&turns->entities[turns->probe.next])))
+                turns->probe.is_running = false;
         demand_watch(turns, view);
-        if (!turns->probe.is_on && (turns->holder == NOBODY || turns->now >= turns->hold_until))
+        if (!turns->probe.is_running && (turns->holder == NOBODY || turns->now >= turns->hold_until))
                 round_robin_pass(turns);
-        if (turns->holder != NOBODY && !turns->probe.is_on)
+        if (turns->holder != NOBODY && !turns->probe.is_running)
                 wake_at(turns, turns->hold_until);
 }
+
 /* ---- strict ---------------------------------------------------------------------------------- */
 
-/* Everybody's turn is its share of the period itself, wanted or not. What is promised to nobody is nobody's. */
+/* Every turn is the entity's share of the period, wanted or not. Time that is promised to none stays unused. */
 static void strict_round(struct turns *turns)
 {
         nsec next = turns->round_at + turns->period;
@@ -155,7 +157,7 @@ void strict_next(struct turns *turns)
 {
         int next;
 
-        turns->probe.is_on = false;
+        turns->probe.is_running = false;
         for (size_t i = 0; i < turns->n; i++)
                 turns->entities[i].is_time_sliced = true;
         if (turns->holder != NOBODY && turns->now < turns->hold_until && is_ready(&turns->entities[turns->holder])) {

@@ -1,17 +1,18 @@
 /*
- * Weights to hardware timeslices: the device goes round by itself, nobody is off, no call is made.
+ * Weights as hardware time slices: the device switches by itself, nothing is disabled, no call is made.
  *
- * For tenants whose queues are never empty this is as exact as turns (docs/time.md). A tenant that drains its queue
- * gives the rest of its slice away, so for synchronous tenants it promises nothing.
+ * For tenants whose queues are never empty this is as exact as turns (docs/time.md). A tenant that drains its queue gives
+ * the rest of its slice away, so for synchronous tenants it promises nothing.
  *
- * The device keeps a group on for its slice and the time of a switch; the slice is shorter by that. A round is as
- * short as LOSS allows: who waits, waits for a round.
+ * The device keeps a group for its slice and the time of a switch; the slice is shorter by that. A round is as short as
+ * LOSS allows: a tenant with new work waits for a round.
  */
 #include "turns/inside.h"
 
 #define LOST (230 * NSEC_PER_USEC) /* of work, per switch (docs/time.md) */
-#define LOSS 50                    /* a round is so many times what it loses: 2 % */
+#define LOSS 50                    /* how many times a round is what it loses: 2 % */
 #define IN_SWITCH (85 * NSEC_PER_USEC)
+#define ROUND_MIN (20 * NSEC_PER_MSEC)
 #define SLICE_MIN (500 * NSEC_PER_USEC)
 
 static nsec slices_round(const struct turns *turns)
@@ -20,7 +21,7 @@ static nsec slices_round(const struct turns *turns)
 
         if (turns->settings.period)
                 return turns->settings.period;
-        return nsec_min(nsec_max(round, 20 * NSEC_PER_MSEC), NSEC_PER_SEC);
+        return nsec_min(nsec_max(round, ROUND_MIN), NSEC_PER_SEC);
 }
 
 void slices_set(const struct turns *turns, struct turns_order *orders)

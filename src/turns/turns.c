@@ -1,6 +1,6 @@
 /*
- * One call: the entities follow the view, the accounts are brought up to now, caps block, the policy decides who
- * holds the device, classes decide slices, and the orders say it all.
+ * One call: the entities follow the view, the accounts are brought up to now, caps block, the policy chooses the holder,
+ * classes choose slices, and the orders state the result.
  */
 #include "turns/inside.h"
 
@@ -8,10 +8,20 @@
 
 #include <errno.h>
 
-#define CALL_PERIOD (20 * NSEC_PER_MSEC)    /* nothing may go unseen for longer */
+#define CALL_PERIOD (20 * NSEC_PER_MSEC)    /* between two calls, at most */
 #define CALL_SPACING (200 * NSEC_PER_USEC)  /* between two calls, at least */
 #define SLICE_DRIVER (2 * NSEC_PER_MSEC)    /* the driver's own, about */
 #define IDLE_CALL_PERIOD (NSEC_PER_SEC / 4) /* without tenants */
+
+/* The longest that divides 100 ms: what longer turns win (2 % from 20 to 100 ms for deep queues, 5 % for synchronous ones)
+ * helps all, and a tenant that waiting hurts is of class latency. The figures are in docs/time.md. */
+#define PERIOD (100 * NSEC_PER_MSEC)
+#define PERIOD_MIN (10 * NSEC_PER_MSEC)
+#define PERIOD_MAX (10 * NSEC_PER_SEC)
+
+/* Turns are the only policy that keeps shares for tenants of every kind, and the sum is best as soon as turns are longer
+ * than 20 ms. */
+#define POLICY TURNS_POLICY_TURNS
 
 int turns_new(const struct turns_settings *settings, struct turns **ret)
 {
@@ -20,6 +30,8 @@ int turns_new(const struct turns_settings *settings, struct turns **ret)
         if (!turns)
                 return -ENOMEM;
         turns->settings = *settings;
+        turns->policy = settings->policy == TURNS_POLICY_AUTO ? POLICY : settings->policy;
+        turns->period = settings->period ? nsec_min(nsec_max(settings->period, PERIOD_MIN), PERIOD_MAX) : PERIOD;
         turns->holder = turns->latest = NOBODY;
         *ret = turns;
         return 0;
@@ -29,30 +41,6 @@ struct turns *turns_free(struct turns *turns)
 {
         free(turns);
         return NULL;
-}
-
-void turns_set(struct turns *turns, const struct turns_settings *settings)
-{
-        turns->settings = *settings;
-}
-
-/* Another policy begins with everybody a always-on tenant, and what was owed under the one before is forgotten. */
-static void policy_choose(struct turns *turns)
-{
-        enum turns_policy policy = auto_pick(turns);
-
-        turns->period = auto_period(turns);
-        if (policy == turns->policy)
-                return;
-        turns->policy = policy;
-        turns->holder = turns->latest = NOBODY;
-        turns->probe.is_on = false;
-        for (size_t i = 0; i < turns->n; i++) {
-                struct entity *entity = &turns->entities[i];
-
-                entity->is_time_sliced = entity->has_turn = false;
-                entity->owed = entity->debt = 0;
-        }
 }
 
 static void policy_apply(struct turns *turns, const struct turns_view *view)
@@ -71,29 +59,29 @@ static void policy_apply(struct turns *turns, const struct turns_view *view)
         }
 }
 
-static bool is_on(const struct turns *turns, size_t i)
+static bool may_run(const struct turns *turns, size_t i)
 {
         const struct entity *entity = &turns->entities[i];
 
         if (entity->is_blocked)
                 return false;
         return !entity->is_time_sliced || (int)i == turns->holder ||
-               (turns->probe.is_on && (int)i == turns->probe.next);
+               (turns->probe.is_running && (int)i == turns->probe.next);
 }
 
 static void orders_write(struct turns *turns, const struct turns_view *view, struct turns_order *ret)
 {
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
-                bool on = is_on(turns, i);
+                bool is_enabled = may_run(turns, i);
 
-                if (on != entity->is_on)
-                        entity->on_since = turns->now;
-                entity->is_on = on;
-                if (on)
+                if (is_enabled != entity->is_enabled)
+                        entity->switched_at = turns->now;
+                entity->is_enabled = is_enabled;
+                if (is_enabled)
                         wake_at(turns, entity->stops_at);
                 entity->is_new = false;
-                ret[i] = (struct turns_order){ .is_disabled = !on, .slice = SLICE_OWN };
+                ret[i] = (struct turns_order){ .is_disabled = !is_enabled, .slice = SLICE_OWN };
         }
         if (turns->policy == TURNS_POLICY_SLICES)
                 slices_set(turns, ret);
@@ -107,7 +95,6 @@ nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns
 {
         turns->now = nsec_max(view->now, turns->now);
         turns->wake_at = turns->now + (view->n_tenants ? CALL_PERIOD : IDLE_CALL_PERIOD);
-        policy_choose(turns);
         entities_follow(turns, view);
         if (!turns->before)
                 turns->before = turns->now;

@@ -1,26 +1,35 @@
 /*
- * GPU time: who may use a device from now until when. Pure: bytes and numbers in, bytes and numbers
- * out; the time is a parameter. One `struct turns` per device.
+ * GPU time: which tenants may use a device now, and until when. Pure: the view comes in, orders go out, and the time is a
+ * parameter. One `struct turns` per device.
  *
- * The edge (sched/sched.c) brings a view: the tenants, what the meter counted for each, and what is
- * known of their work. A policy answers with an order per tenant: its slice, or off. The edge makes the
- * device follow the orders, and what the device then did is in the next view: the loop is closed there.
+ * The words of this room:
+ *      entity       a tenant as the policy remembers it from one view to the next (cf. Linux's sched_entity)
+ *      always-on    an entity that wants no more than its share. Its channels are always enabled; the device serves it by
+ *                   hardware time slices, and while it is idle it costs nothing
+ *      time-sliced  an entity that wants all it can get. Time-sliced entities take turns, round robin: the channels of one
+ *                   of them, the holder, are enabled, those of the others disabled
+ *      turn         a span in which one time-sliced entity holds the device: its part of a round plus what it is owed
+ *      owed, debt   the two accounts of an entity, in time on the device: inside.h
+ *
+ * The scheduler (sched/sched.h) brings the view: the tenants, what the meter counted for each, and what is known of their
+ * work. A policy answers with an order per tenant: a time slice, or channels disabled. The scheduler makes the device
+ * follow the orders, and what the device then did is part of the next view. That closes the control loop.
  *
  *      turns_new(&settings, &turns);
  *      for (;;) {
  *              ... view ...
  *              wake_at = turns_next(turns, &view, orders);
- *              ... apply orders; sleep until wake_at, or until a tenant comes, goes or changes ...
+ *              ... apply the orders; sleep until wake_at, or until a tenant is added, removed or changed ...
  *      }
  *
  * Promises (tests/unit/turns):
- *      T1  a tenant that wants is metered its share, measured over a second, whatever the others do;
+ *      T1  a tenant that wants the device is metered its share, measured over a second, whatever the others do;
  *      T2  no tenant is metered more than its cap over any second;
- *      T3  nobody who wants waits longer than three periods;
+ *      T3  no tenant that wants the device waits longer than three periods;
  *      T4  a share that is not wanted is lent, and is back within a period when it is wanted again;
- *      T5  every view yields orders: a tenant may come, go, or never end its kernel at any call.
+ *      T5  every view yields orders: a tenant may appear, leave, or never end its kernel at any call.
  *
- * Threads: none; a struct turns is its caller's.
+ * Threads: none; a struct turns belongs to its caller.
  */
 #pragma once
 
@@ -47,29 +56,29 @@ uint32_t turns_equal_part(permille promised, size_t n);
 
 enum turns_class {
         TURNS_NORMAL,
-        TURNS_LATENCY, /* comes onto the device at once while it is within its share */
-        TURNS_BATCH,   /* gives way: throughput matters to it, waiting does not */
+        TURNS_LATENCY, /* served at once while it is within its share */
+        TURNS_BATCH,   /* yields: throughput matters to it, waiting does not */
 };
 
 enum turns_work {
-        TURNS_WORK_UNKNOWN, /* no signal: only the meter tells */
-        TURNS_WORK_NONE,    /* all that was launched has been taken by the device, and nothing new came */
+        TURNS_WORK_UNKNOWN, /* launches cannot be seen: there is only the meter */
+        TURNS_WORK_NONE,    /* the device has taken all that was launched */
         TURNS_WORK_PENDING, /* launched and not yet taken by the device */
 };
 
-/* One tenant on this device, as the edge sees it. */
+/* One tenant on this device, as the scheduler sees it. */
 struct turns_tenant {
-        uint64_t id;    /* the caller's; the same for the same tenant in every view, never reused */
-        permille share; /* 0: none was promised; an equal part of what is not promised */
-        permille cap;   /* TURNS_WHOLE: none; 0: never on */
+        uint64_t id;    /* the caller's; constant for a tenant, never reused */
+        permille share; /* 0: none was promised; an equal part of what is left */
+        permille cap;   /* TURNS_WHOLE: none; 0: always disabled */
         enum turns_class class;
 
-        nsec used;         /* metered until view->metered_until, ever growing; an open interval counts */
-        nsec started_at;   /* when the device last took it on; 0: never */
-        bool is_resident;  /* it is on the device, as of the meter */
-        uint64_t n_starts; /* how often the device took it on, ever; 0: not counted */
+        nsec used;         /* metered until view->metered_until; never falls; an open interval counts */
+        nsec started_at;   /* when the device last switched to it; 0: never */
+        bool is_resident;  /* on the device, as of the meter */
+        uint64_t n_starts; /* how often the device switched to it, ever; 0: not counted */
 
-        unsigned int n_groups; /* channel groups for computing (a process has one); 0: not known, taken for one */
+        unsigned int n_groups; /* compute channel groups, one per process; 0: not known, counts as one */
 
         enum turns_work work;
         nsec launched_at; /* when a launch was last seen; 0: never, or no signal */
@@ -83,22 +92,22 @@ struct turns_view {
 };
 
 struct turns_order {
-        bool is_disabled; /* its channels are kept off the device */
-        nsec slice;       /* hardware timeslice while on; 0: the driver's own */
+        bool is_disabled; /* its channels are disabled */
+        nsec slice;       /* hardware time slice while enabled; 0: the driver's own */
 };
 
 enum turns_policy {
-        TURNS_POLICY_AUTO,   /* chosen per tenant mix, by docs/time.md */
-        TURNS_POLICY_SLICES, /* weights to hardware timeslices; nobody is off, but for a cap */
-        TURNS_POLICY_TURNS,  /* software windows; the share of an idle holder is lent */
-        TURNS_POLICY_STRICT, /* software windows; nothing is lent */
-        TURNS_POLICY_NONE,   /* the driver's default; metered only, caps are kept */
+        TURNS_POLICY_AUTO,   /* TURNS_POLICY_TURNS */
+        TURNS_POLICY_SLICES, /* hardware time slices by weight; channels are disabled only for a cap */
+        TURNS_POLICY_TURNS,  /* turns in software; what an idle holder leaves is lent */
+        TURNS_POLICY_STRICT, /* turns in software; nothing is lent */
+        TURNS_POLICY_NONE,   /* the driver's default: metered only, but caps hold */
         TURNS_N_POLICIES,
 };
 
 struct turns_settings {
         enum turns_policy policy;
-        nsec period; /* over which windows go round; 0: chosen from the tenants */
+        nsec period; /* of one round of turns; 0: 100 ms, or by the number of tenants (TURNS_POLICY_SLICES) */
 };
 
 struct turns;
@@ -106,16 +115,11 @@ struct turns;
 int turns_new(const struct turns_settings *settings, struct turns **ret); /* -ENOMEM */
 struct turns *turns_free(struct turns *turns);                            /* NULL is fine */
 
-/* Takes effect with the next turns_next. */
-void turns_set(struct turns *turns, const struct turns_settings *settings);
-
-/*
- * The orders from now on, one per tenant of the view, in its order. Returns when to be called again
- * at the latest; earlier calls do no harm.
- */
+/* The orders from now on, one per tenant of the view, in the view's order. Returns the latest time of the next call;
+ * earlier calls do no harm. */
 nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns_order *ret_orders);
 
-/* For people: "auto", "slices", "turns", "strict", "none". -EINVAL. */
+/* "auto", "slices", "turns", "strict", "none". 0; -EINVAL. */
 int turns_policy_parse(const char *text, enum turns_policy *ret);
 const char *turns_policy_name(enum turns_policy policy);
 int turns_class_parse(const char *text, enum turns_class *ret); /* "latency", "normal", "batch" */

@@ -13,7 +13,7 @@
  *      guest hold MiB FILE               takes so much, writes its number into the file, and waits to be ended
  *      guest spawn                       closing in a child of vfork leaves the parent's books alone
  *
- * The driver is spoken to as raw.c does (rm-abi.md, release 580). Exit status: 0 as it should be; 1 not; 2 usage.
+ * The driver is spoken to as raw.c does (docs/rm-abi.md, release 580). Exit status: 0 as it should be; 1 not; 2 usage.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -28,7 +28,7 @@
  *
  * Exit status: 0 when it came through, 2 when already the set-up failed (which is printed).
  *
- * Layouts: rm-abi.md sections 1.3 to 1.5, release 580. Blocks lie below 4 GiB, so that a 32-bit
+ * Layouts: docs/rm-abi.md 1.3 to 1.5, release 580. Blocks lie below 4 GiB, so that a 32-bit
  * pointer reaches them.
  */
 #define _GNU_SOURCE
@@ -85,7 +85,7 @@ enum {
 #define CONTROL_FB_INFO 0x20801303u
 #define CONTROL_DISABLE_CHANNELS 0x2080110bu
 
-/* What CUDA 13.0 asks for on release 580 (rm-abi.md 2.2). */
+/* What CUDA 13.0 asks for on release 580 (docs/rm-abi.md 2.2). */
 #define MEMORY_FLAGS 0x1c101u
 #define MEMORY_ATTR 0x11800000u
 #define MEMORY_ATTR2 0x100005u

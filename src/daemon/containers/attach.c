@@ -43,9 +43,9 @@ static struct tenant *tenant_of(struct daemon *daemon, const json_t *body)
 /* Nobody keeps books inside: who comes now sees the mark, and who came before is seen. */
 static const char *mark(const struct tenant *tenant)
 {
-        struct usage_segment_books books;
+        struct usage_segment_totals books;
 
-        if (usage_segment_mark(tenant->segment, true) < 0)
+        if (usage_segment_set_attached(tenant->segment, true) < 0)
                 return "the region cannot be written";
         if (usage_segment_scan(tenant->segment, tenant_place(tenant), tenant->lease.id, &books) < 0)
                 return "the region is damaged";
@@ -62,7 +62,7 @@ static const char *begin(struct tenant *tenant)
                 return "another process of the tenant is attaching";
         why = mark(tenant);
         if (why)
-                (void)usage_segment_mark(tenant->segment, false);
+                (void)usage_segment_set_attached(tenant->segment, false);
         else
                 tenant->is_attaching = true;
         return why;
@@ -75,7 +75,7 @@ void attach_undo(struct daemon *daemon, uint64_t tenancy)
         if (!tenant || !tenant->is_attaching)
                 return;
         tenant->is_attaching = false;
-        (void)usage_segment_mark(tenant->segment, false);
+        (void)usage_segment_set_attached(tenant->segment, false);
 }
 
 /* The shim talks to run from here on; the tenant's books are the shim's. */

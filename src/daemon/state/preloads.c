@@ -46,7 +46,7 @@ static bytes at_most(bytes size, bytes most)
 }
 
 static void write_control_block(const struct daemon *daemon, struct tenant *tenant,
-                                const struct usage_segment_books *books)
+                                const struct usage_segment_totals *books)
 {
         struct control_block *control = tenant->control;
 
@@ -125,7 +125,7 @@ static void keep_small(int segment)
 /* True: it has ended. A region that is damaged is no reason: its lease is not given to others yet. */
 static bool look(struct daemon *daemon, struct tenant *tenant)
 {
-        struct usage_segment_books books = { 0 };
+        struct usage_segment_totals books = { 0 };
         int r;
 
         if (tenant->lease.directory[0])
@@ -344,7 +344,7 @@ int preloads_start(struct daemon *daemon, struct tenant *tenant, const struct me
 static int come_back(struct daemon *daemon, struct tenant *tenant, const struct lease_descriptor *descriptor,
                      int segment)
 {
-        struct usage_segment_books books;
+        struct usage_segment_totals books;
         int r;
 
         if (descriptor->tenancy != tenant->lease.id ||
@@ -457,7 +457,7 @@ bool preloads_resume(struct daemon *daemon, struct tenant *tenant)
                 return false;
         control_block_unmap(tenant->control);
         tenant->control = NULL;
-        if (usage_segment_mark(tenant->segment, false) < 0 || new_control_block(daemon, tenant) < 0)
+        if (usage_segment_set_attached(tenant->segment, false) < 0 || new_control_block(daemon, tenant) < 0)
                 return false;
         tenant->lease.enforcement = ENFORCEMENT_PRELOAD;
         tenant->shim = 0;

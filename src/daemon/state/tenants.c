@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum lease_descriptor_place tenant_place(const struct tenant *tenant)
+enum lease_descriptor_source tenant_place(const struct tenant *tenant)
 {
         return tenant->lease.directory[0] ? LEASE_DESCRIPTOR_MOUNTED : LEASE_DESCRIPTOR_INHERITED;
 }

@@ -131,7 +131,7 @@ struct tenant *tenants_find_shim(const struct tenants *tenants, pid_t shim);
 bool tenants_divide(struct tenants *tenants);
 
 const char *tenant_state_name(const struct tenant *tenant); /* "starting", "running", "lost" */
-enum lease_descriptor_place
+enum lease_descriptor_source
 tenant_place(const struct tenant *tenant); /* where its programs find lease descriptor and usage segment */
 bool tenant_has(const struct tenant *tenant, unsigned int device);
 

@@ -142,7 +142,7 @@ bytes gate_memory_size(const void *params, size_t params_size)
         return round_up(size ? size : 1, granule_of(attr, attr2, size));
 }
 
-/* Class 0x40 is video memory only where it says so; the driver refuses the rest (rm-abi 2.1). */
+/* Class 0x40 is video memory only where it says so; the driver refuses the rest (docs/rm-abi.md 2.1). */
 static void decide_memory(const void *params, size_t size, struct gate_verdict *verdict)
 {
         uint32_t flags = rm_get32(params, size, MEMORY_FLAGS_AT);
@@ -172,7 +172,7 @@ static void decide_host(const struct rm_call *call, const void *block, const voi
                 verdict->size = round_up(rm_get64(params, size, MEMORY_SIZE_AT), 4096);
 }
 
-/* NVOS32 function 2, ALLOC_SIZE: becomes class 0x40 if its location is video memory (rm-abi 2.1). */
+/* NVOS32 function 2, ALLOC_SIZE: becomes class 0x40 if its location is video memory (docs/rm-abi.md 2.1). */
 static void decide_heap(const struct rm_call *call, const void *block, struct gate_verdict *verdict)
 {
         enum { FLAGS_AT = 52, ATTR_AT = 56, SIZE_AT = 88, ATTR2_AT = 144 };

@@ -51,7 +51,7 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
 
 /*
  * What a video memory allocation takes: max(request, reply) rounded to its page size, 64 KiB or
- * 2 MiB or larger (rm-abi 2.3). Works on the parameters before the call and after it. UINT64_MAX:
+ * 2 MiB or larger (docs/rm-abi.md 2.3). Works on the parameters before the call and after it. UINT64_MAX:
  * nonsense that no quota holds.
  */
 bytes gate_memory_size(const void *params, size_t params_size);

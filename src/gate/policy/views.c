@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Memory of confidential computing, as the heap's (rm-abi 5.1). */
+/* Memory of confidential computing, as the heap's (docs/rm-abi.md 5.1). */
 enum {
         FB_PROTECTED_TOTAL = 0x33,
         FB_PROTECTED_FREE = 0x34,

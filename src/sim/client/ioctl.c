@@ -25,7 +25,7 @@ enum {
 #define NO_OFFSET UINT32_MAX
 
 /* Controls whose parameters name a descriptor; of blocks rm_decode says it. The number in an event
- * (class 0x79, 0x90cd) is only a key. Source: rm-abi 1.5. */
+ * (class 0x79, 0x90cd) is only a key. Source: docs/rm-abi.md 1.5. */
 static const struct named {
         uint32_t control;
         uint32_t at;

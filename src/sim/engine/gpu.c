@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SWITCH_COST (85 * NSEC_PER_USEC) /* measured, H200, 580.159.04: gpu.md */
+#define SWITCH_COST (85 * NSEC_PER_USEC) /* measured, H200, 580.159.04: docs/gpu.md 3 */
 #define SLICE_GRAPHICS (2048 * NSEC_PER_USEC)
 #define SLICE_COPY (1024 * NSEC_PER_USEC)
 
@@ -21,7 +21,7 @@
 #define TAKEN_CHANNEL (64 * KIB)
 
 enum {
-        ENGINE_GRAPHICS_FIRST = 1, /* engineType, rm-abi 3 */
+        ENGINE_GRAPHICS_FIRST = 1, /* engineType, docs/rm-abi.md 3 */
         ENGINE_GRAPHICS_LAST = 8,
         ENGINE_LAST = 0x53,
         SEMAPHORE_SIZE = 16,
@@ -201,7 +201,7 @@ static struct group *group_new(struct gpu *gpu, const struct client *client, uin
         return group;
 }
 
-/* engineType@12; 0 is refused on chips with run lists of their own per engine (rm-abi 3). */
+/* engineType@12; 0 is refused on chips with run lists of their own per engine (docs/rm-abi.md 3). */
 uint32_t group_alloc(struct ask *ask, struct object *object, struct part *params)
 {
         uint32_t engine = rm_get32(params->data, params->size, 12);

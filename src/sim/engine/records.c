@@ -1,5 +1,5 @@
 /*
- * Context-switch records: what the card reports of who was on it, in event buffers (rm-abi 6).
+ * Context-switch records: what the card reports of who was on it, in event buffers (docs/rm-abi.md 6).
  *
  * A buffer has two memories of its client's, which the client maps read-only: a header with the
  * positions, and a ring of records of 32 bytes.

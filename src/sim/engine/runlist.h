@@ -6,7 +6,7 @@
  * in the middle and goes on later. A group that runs dry gives the rest of its slice away. Within a
  * group work runs in the order of submission, one piece after the other; within a channel always.
  *
- * What was measured on an H200 (gpu.md) and is kept here:
+ * What was measured on an H200 (docs/gpu.md 3, 4) and is kept here:
  *      R1  a group alone on the engine stays resident without events, idle or not; its slice is
  *          renewed, so who comes later waits for the rest of one;
  *      R2  a new timeslice counts at once, also downward; slice 0 is "off";

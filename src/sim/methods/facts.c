@@ -267,7 +267,7 @@ uint32_t method_pci_ids(struct method_call *call)
         return RM_STATUS_OK;
 }
 
-/* ---- memory info: rm-abi 5.1; KiB ------------------------------------------------------------ */
+/* ---- memory info: docs/rm-abi.md 5.1; KiB ------------------------------------------------------------ */
 
 static uint32_t memory_datum(const struct gpu *gpu, uint32_t index)
 {

@@ -90,7 +90,7 @@ uint32_t method_surface_info(struct method_call *call)
         return RM_STATUS_OK;
 }
 
-/* ---- accounting by process: rm-abi 2.5, 5.2 -------------------------------------------------- */
+/* ---- accounting by process: docs/rm-abi.md 2.5, 5.2 -------------------------------------------------- */
 
 static bool has_class(const struct client *client, const struct gpu *gpu, uint32_t class_number)
 {
@@ -177,7 +177,7 @@ uint32_t method_pid_info(struct method_call *call)
         return RM_STATUS_OK;
 }
 
-/* ---- scheduling: rm-abi 4 -------------------------------------------------------------------- */
+/* ---- scheduling: docs/rm-abi.md 4 -------------------------------------------------------------------- */
 
 /* enable@0. On GSP bEnable=0 answers OK and does nothing (measured, H200, 580.159.04). */
 uint32_t method_schedule(struct method_call *call)

@@ -2,7 +2,7 @@
  * Objects: what an allocation of each class makes, and how handles are freed, duplicated, shared.
  *
  * The order is the driver's: class, parent, handle, then what the class itself wants; an allocation
- * that fails leaves nothing behind. Source: rm-abi 1.3, 1.5, 2.1, 2.5, 7.
+ * that fails leaves nothing behind. Source: docs/rm-abi.md 1.3, 1.5, 2.1, 2.5, 7.
  */
 #include "sim/server/machine.h"
 
@@ -210,7 +210,7 @@ uint32_t alloc_object(struct machine *machine, struct ask *ask)
         return RM_STATUS_OK;
 }
 
-/* Request 0x27: host memory, the caller's own pages, and a dummy for the whole card (rm-abi 2.1).
+/* Request 0x27: host memory, the caller's own pages, and a dummy for the whole card (docs/rm-abi.md 2.1).
  */
 uint32_t alloc_old_memory(struct machine *machine, struct ask *ask)
 {
@@ -254,7 +254,7 @@ uint32_t alloc_free(struct machine *machine, struct ask *ask)
         struct object *object = handles_get(ask->client, ask->call.object);
 
         if (!object)
-                return RM_STATUS_OK; /* as the driver, rm-abi 1.3 */
+                return RM_STATUS_OK; /* as the driver, docs/rm-abi.md 1.3 */
         if (object == &ask->client->top)
                 client_free(machine, ask->client);
         else

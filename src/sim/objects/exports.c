@@ -1,6 +1,6 @@
 /*
  * Memory that a control descriptor carries to others: a table of references, made by the first
- * export and held until the descriptor is closed, also after every handle is freed (rm-abi 2.5).
+ * export and held until the descriptor is closed, also after every handle is freed (docs/rm-abi.md 2.5).
  *
  * 0x3d05 and 0x3d06 are the old calls for one object, which is the table's first. Source:
  * ctrl0000unix.h, 545.23.06 to 595.45.04 (earlier, 0x3d08 lacks gpuInstanceId).

@@ -7,7 +7,7 @@
  * depend on it first. Invariants: T1  an object's parent is an object of the same client, the
  * client itself at the top; T2  what is freed is out of all maps before `gone` is called for it,
  * leaves first; T3  handles given out for hNew 0 are never one that is in use. Pure but for
- * allocation. Source: rm-abi 2.4; the numbers: open-gpu-kernel-modules
+ * allocation. Source: docs/rm-abi.md 2.4; the numbers: open-gpu-kernel-modules
  * src/nvidia/inc/libraries/resserv, 525.147.05 to 595.45.04.
  */
 #pragma once

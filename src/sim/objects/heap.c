@@ -2,7 +2,7 @@
 
 #include "rm/numbers.h"
 
-#define GRANULE (64 * KIB) /* of 4 KiB and 64 KiB pages, rm-abi 2.3 */
+#define GRANULE (64 * KIB) /* of 4 KiB and 64 KiB pages, docs/rm-abi.md 2.3 */
 
 static bytes round_up(bytes size, bytes unit)
 {

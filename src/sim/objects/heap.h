@@ -4,7 +4,7 @@
  * Two kinds of holders. RM memory is taken and given back, or refused. A *lodger* (a managed range)
  * takes what is free or what older lodgers had, and loses it again to RM memory: its pages move to
  * host memory. Invariant: used == what was taken and not given + what all lodgers hold <= size.
- * Pure. Source: rm-abi 2.3, 8.3.
+ * Pure. Source: docs/rm-abi.md 2.3, 8.3.
  */
 #pragma once
 

@@ -8,7 +8,7 @@
  * takes the heap of a card as a lodger, 2 MiB at a time, whole and at once (the real one does when
  * it is touched)
  *
- * Ranges of a space do not overlap. Source: rm-abi 2.5, 8.3; kernel-open/nvidia-uvm/uvm.c, 580.142.
+ * Ranges of a space do not overlap. Source: docs/rm-abi.md 2.5, 8.3; kernel-open/nvidia-uvm/uvm.c, 580.142.
  */
 #include "sim/server/machine.h"
 

@@ -31,10 +31,10 @@ static uint64_t number(uint8_t byte)
         return byte < 128 ? (uint64_t)byte * 9 : UINT64_MAX - (255 - byte);
 }
 
-static void step(int fd, struct usage_segment_seat *seat, const uint8_t *data)
+static void step(int fd, struct usage_segment_handle *seat, const uint8_t *data)
 {
         unsigned int kind = data[1] % USAGE_SEGMENT_KINDS;
-        struct usage_segment_books books;
+        struct usage_segment_totals books;
         bytes size = number(data[3]);
 
         switch (data[0] % 5) {
@@ -50,7 +50,7 @@ static void step(int fd, struct usage_segment_seat *seat, const uint8_t *data)
                 usage_segment_drop(seat, kind, size);
                 break;
         case 3:
-                usage_segment_settle(seat);
+                usage_segment_reclaim(seat);
                 break;
         default:
                 if (usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &books) == 0 &&
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         size_t n = size < HEAD ? size : HEAD;
-        struct usage_segment_seat seat;
+        struct usage_segment_handle seat;
         uint8_t head[HEAD], was[HEAD];
         bool is_same;
         int fd, r;

@@ -306,7 +306,7 @@ daemon_start() {
         wait_for test -S "$node/tenant.sock"
 }
 
-# SUBLET_KILLS=200 is what issue 3 asks for
+# SUBLET_KILLS=200 for a long run
 @test "the daemon is killed again and again under load: no tenant has an error, all books are empty" {
         local kills=${SUBLET_KILLS:-12} i pids=() code
         daemon_start

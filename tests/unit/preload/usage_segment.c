@@ -32,17 +32,17 @@ static int end(void **state)
         return close(fd);
 }
 
-static struct usage_segment_seat join(void)
+static struct usage_segment_handle join(void)
 {
-        struct usage_segment_seat seat;
+        struct usage_segment_handle handle;
 
-        assert_int_equal(usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat), USAGE_SEGMENT_OK);
-        return seat;
+        assert_int_equal(usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &handle), USAGE_SEGMENT_OK);
+        return handle;
 }
 
 static void the_quota_is_all_processes(void **state)
 {
-        struct usage_segment_seat one = join(), two = join();
+        struct usage_segment_handle one = join(), two = join();
 
         (void)state;
         assert_int_equal(usage_segment_take(&one, 0, 600, QUOTA), USAGE_SEGMENT_OK);
@@ -59,71 +59,71 @@ static void the_quota_is_all_processes(void **state)
 
 static void what_a_process_left_goes_with_it(void **state)
 {
-        struct usage_segment_seat seat = join();
+        struct usage_segment_handle handle = join();
         pid_t child = fork();
 
         (void)state;
         if (child == 0) {
-                if (usage_segment_join_again(&seat) == USAGE_SEGMENT_OK &&
-                    usage_segment_take(&seat, 0, 900, QUOTA) == USAGE_SEGMENT_OK)
+                if (usage_segment_join_again(&handle) == USAGE_SEGMENT_OK &&
+                    usage_segment_take(&handle, 0, 900, QUOTA) == USAGE_SEGMENT_OK)
                         (void)raise(SIGKILL);
                 _exit(1);
         }
         assert_int_equal(waitpid(child, NULL, 0), child);
-        assert_int_equal(usage_segment_held(seat.segment, 0), 900);
-        assert_int_equal(usage_segment_take(&seat, 0, 1000, QUOTA), USAGE_SEGMENT_OK);
-        assert_int_equal(usage_segment_held(seat.segment, 0), 1000);
-        usage_segment_leave(&seat);
+        assert_int_equal(usage_segment_held(handle.segment, 0), 900);
+        assert_int_equal(usage_segment_take(&handle, 0, 1000, QUOTA), USAGE_SEGMENT_OK);
+        assert_int_equal(usage_segment_held(handle.segment, 0), 1000);
+        usage_segment_leave(&handle);
 }
 
 static void a_child_has_a_slot_of_its_own(void **state)
 {
-        struct usage_segment_seat seat = join();
+        struct usage_segment_handle handle = join();
         int status;
         pid_t child;
 
         (void)state;
-        assert_int_equal(usage_segment_take(&seat, 0, 500, QUOTA), USAGE_SEGMENT_OK);
+        assert_int_equal(usage_segment_take(&handle, 0, 500, QUOTA), USAGE_SEGMENT_OK);
         child = fork();
         if (child == 0) {
-                struct usage_segment_slot *parents = seat.slot;
+                struct usage_segment_slot *parents = handle.slot;
 
-                if (usage_segment_join_again(&seat) != USAGE_SEGMENT_OK || seat.slot == parents ||
+                if (usage_segment_join_again(&handle) != USAGE_SEGMENT_OK || handle.slot == parents ||
                     parents->held[0] != 500)
                         _exit(1);
-                _exit(usage_segment_take(&seat, 0, 501, QUOTA) == USAGE_SEGMENT_E_FULL ? 0 : 2);
+                _exit(usage_segment_take(&handle, 0, 501, QUOTA) == USAGE_SEGMENT_E_FULL ? 0 : 2);
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
-        assert_int_equal(seat.slot->held[0], 500);
-        usage_segment_leave(&seat);
+        assert_int_equal(handle.slot->held[0], 500);
+        usage_segment_leave(&handle);
 }
 
 /* Takes and gives without end, never seeing the sum above the quota. */
 static void churn(unsigned int seed)
 {
-        struct usage_segment_seat seat;
+        struct usage_segment_handle handle;
 
-        if (usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat) != USAGE_SEGMENT_OK)
+        if (usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &handle) != USAGE_SEGMENT_OK)
                 _exit(2);
         for (;;) {
                 bytes size = (bytes)(rand_r(&seed) % 300);
 
-                if (usage_segment_take(&seat, 0, size, QUOTA) != USAGE_SEGMENT_OK)
+                if (usage_segment_take(&handle, 0, size, QUOTA) != USAGE_SEGMENT_OK)
                         continue;
-                if (seat.slot->held[0] > QUOTA)
+                if (handle.slot->held[0] > QUOTA)
                         _exit(3);
                 if (rand_r(&seed) % 8)
-                        usage_segment_drop(&seat, 0, size);
-                if (seat.slot->held[0] > 500)
-                        usage_segment_drop(&seat, 0, seat.slot->held[0]);
+                        usage_segment_drop(&handle, 0, size);
+                if (handle.slot->held[0] > 500)
+                        usage_segment_drop(&handle, 0, handle.slot->held[0]);
         }
 }
 
 static void the_books_are_right_after_any_number_of_kills(void **state)
 {
         enum { CHILDREN = 6, KILLS = 500 };
-        struct usage_segment_seat seat = join();
+        struct usage_segment_handle handle = join();
         pid_t children[CHILDREN];
         unsigned int seed = 7;
         int status;
@@ -146,36 +146,37 @@ static void the_books_are_right_after_any_number_of_kills(void **state)
                 (void)kill(children[i], SIGKILL);
                 (void)waitpid(children[i], NULL, 0);
         }
-        assert_int_equal(usage_segment_take(&seat, 0, QUOTA, QUOTA), USAGE_SEGMENT_OK);
-        assert_int_equal(usage_segment_held(seat.segment, 0), QUOTA);
-        usage_segment_leave(&seat);
+        assert_int_equal(usage_segment_take(&handle, 0, QUOTA, QUOTA), USAGE_SEGMENT_OK);
+        assert_int_equal(usage_segment_held(handle.segment, 0), QUOTA);
+        usage_segment_leave(&handle);
 }
 
 static void what_is_not_a_region_is_refused(void **state)
 {
-        struct usage_segment_seat seat;
+        struct usage_segment_handle handle;
         int other = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING), scribbled;
 
         (void)state;
-        assert_int_equal(usage_segment_join(other, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat),
+        assert_int_equal(usage_segment_join(other, LEASE_DESCRIPTOR_INHERITED, TENANCY, &handle),
                          -EPROTO); /* empty, not sealed */
         assert_int_equal(ftruncate(other, sizeof(struct usage_segment)), 0);
-        assert_int_equal(usage_segment_join(other, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat),
+        assert_int_equal(usage_segment_join(other, LEASE_DESCRIPTOR_INHERITED, TENANCY, &handle),
                          -EPROTO); /* not sealed */
         assert_int_equal(fcntl(other, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
-        assert_int_equal(usage_segment_join(other, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat), -EPROTO); /* no magic */
+        assert_int_equal(usage_segment_join(other, LEASE_DESCRIPTOR_INHERITED, TENANCY, &handle),
+                         -EPROTO); /* no magic */
         (void)close(other);
-        assert_int_equal(usage_segment_join(-1, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat), -EPROTO);
+        assert_int_equal(usage_segment_join(-1, LEASE_DESCRIPTOR_INHERITED, TENANCY, &handle), -EPROTO);
         assert_int_equal(usage_segment_new(TENANCY, &scribbled), 0);
         assert_int_equal(pwrite(scribbled, "\xff", 1, 8), 1);
-        assert_int_equal(usage_segment_join(scribbled, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat),
+        assert_int_equal(usage_segment_join(scribbled, LEASE_DESCRIPTOR_INHERITED, TENANCY, &handle),
                          -EPROTO); /* another version */
         (void)close(scribbled);
 }
 
-static struct usage_segment_books look(void)
+static struct usage_segment_totals look(void)
 {
-        struct usage_segment_books books = { .n_processes = 99 };
+        struct usage_segment_totals books = { .n_processes = 99 };
 
         assert_int_equal(usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &books), 0);
         return books;
@@ -183,48 +184,49 @@ static struct usage_segment_books look(void)
 
 static void another_tenancys_region_is_refused(void **state)
 {
-        struct usage_segment_books books;
-        struct usage_segment_seat seat;
+        struct usage_segment_totals books;
+        struct usage_segment_handle handle;
 
         (void)state;
-        assert_int_equal(usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY + 1, &seat), -EPROTO);
+        assert_int_equal(usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY + 1, &handle), -EPROTO);
         assert_int_equal(usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY + 1, &books), -EPROTO);
 }
 
 static void nobody_counts_beside_a_gate(void **state)
 {
-        struct usage_segment_seat seat;
+        struct usage_segment_handle handle;
 
         (void)state;
-        assert_int_equal(usage_segment_mark(fd, true), 0);
+        assert_int_equal(usage_segment_set_attached(fd, true), 0);
         assert_true(look().is_attached);
-        assert_int_equal(usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &seat), USAGE_SEGMENT_E_ATTACHED);
+        assert_int_equal(usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &handle),
+                         USAGE_SEGMENT_E_ATTACHED);
         assert_int_equal(look().n_processes, 0); /* the slot was given back */
-        assert_int_equal(usage_segment_mark(fd, false), 0);
-        seat = join();
-        usage_segment_leave(&seat);
+        assert_int_equal(usage_segment_set_attached(fd, false), 0);
+        handle = join();
+        usage_segment_leave(&handle);
 }
 
 static void an_outsider_sees_what_the_living_hold(void **state)
 {
-        struct usage_segment_seat seat;
+        struct usage_segment_handle handle;
 
         (void)state;
         assert_int_equal(look().n_processes, 0);
-        seat = join();
-        assert_int_equal(usage_segment_take(&seat, 0, 700, QUOTA), USAGE_SEGMENT_OK);
-        assert_int_equal(usage_segment_take(&seat, 0, 301, QUOTA), USAGE_SEGMENT_E_FULL);
+        handle = join();
+        assert_int_equal(usage_segment_take(&handle, 0, 700, QUOTA), USAGE_SEGMENT_OK);
+        assert_int_equal(usage_segment_take(&handle, 0, 301, QUOTA), USAGE_SEGMENT_E_FULL);
         assert_int_equal(look().n_processes, 1);
         assert_int_equal(look().held[0], 700);
         assert_int_equal(look().n_refused[0], 1);
         assert_int_equal(look().largest_refused[0], 301);
-        assert_int_equal(seat.slot->process, getpid());
-        (void)close(seat.fd); /* as if it were killed */
+        assert_int_equal(handle.slot->process, getpid());
+        (void)close(handle.fd); /* as if it were killed */
         assert_int_equal(look().n_processes, 0);
         assert_int_equal(look().held[0], 0);
         assert_int_equal(look().peak[0], 700);
-        seat.fd = -1;
-        usage_segment_leave(&seat);
+        handle.fd = -1;
+        usage_segment_leave(&handle);
 }
 
 static double own_time(void)
@@ -239,8 +241,8 @@ static double own_time(void)
 static void a_tenant_with_locks_without_end_costs_an_outsider_little(void **state)
 {
         enum { LOCKS = 20000 };
-        struct usage_segment_seat seat = join();
-        struct usage_segment_books books;
+        struct usage_segment_handle handle = join();
+        struct usage_segment_totals books;
         char path[64];
         double start;
         int again, r;
@@ -255,27 +257,27 @@ static void a_tenant_with_locks_without_end_costs_an_outsider_little(void **stat
                 assert_int_equal(fcntl(again, F_OFD_SETLK, &lock), 0);
         }
         for (size_t i = 0; i < USAGE_SEGMENT_SLOTS; i++)
-                seat.segment->slots[i].process = 1;
+                handle.segment->slots[i].process = 1;
         start = own_time();
         r = usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &books);
         assert_true(r == 0 || r == -ETIME);
         assert_true(own_time() - start < 0.15);
         (void)close(again);
         assert_int_equal(usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &books), 0);
-        usage_segment_leave(&seat);
+        usage_segment_leave(&handle);
 }
 
 static void a_scribbled_slot_means_full(void **state)
 {
-        struct usage_segment_seat seat = join();
-        struct usage_segment_seat other = join();
+        struct usage_segment_handle handle = join();
+        struct usage_segment_handle other = join();
 
         (void)state;
         other.slot->held[0] = UINT64_MAX - 5;
-        assert_int_equal(usage_segment_take(&seat, 0, 10, QUOTA), USAGE_SEGMENT_E_FULL);
-        assert_int_equal(seat.slot->held[0], 0);
+        assert_int_equal(usage_segment_take(&handle, 0, 10, QUOTA), USAGE_SEGMENT_E_FULL);
+        assert_int_equal(handle.slot->held[0], 0);
         usage_segment_leave(&other);
-        usage_segment_leave(&seat);
+        usage_segment_leave(&handle);
 }
 
 int main(void)

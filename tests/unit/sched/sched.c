@@ -39,12 +39,6 @@ struct turns *turns_free(struct turns *turns)
         return NULL;
 }
 
-void turns_set(struct turns *turns, const struct turns_settings *settings)
-{
-        (void)turns;
-        (void)settings;
-}
-
 nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns_order *ret_orders)
 {
         (void)turns;

@@ -61,14 +61,14 @@ static void the_turn_stays_with_its_holder(void **state)
         (void)state;
         follow(3, (const uint64_t[]){ 1, 2, 3 });
         turns->holder = turns->latest = 2;
-        turns->probe = (struct probe){ .is_on = true, .next = 1 };
+        turns->probe = (struct probe){ .is_running = true, .next = 1 };
         turns->holds[0] = (struct hold){ .from = 1, .entity = 2 };
         turns->n_holds = 1;
         follow(2, (const uint64_t[]){ 3, 2 });
         assert_int_equal(turns->holder, 0);
         assert_int_equal(turns->latest, 0);
         assert_int_equal(turns->holds[0].entity, 0);
-        assert_true(turns->probe.is_on);
+        assert_true(turns->probe.is_running);
         assert_int_equal(turns->probe.next, 1);
 }
 
@@ -77,10 +77,10 @@ static void a_turn_or_a_trial_ends_with_who_had_it(void **state)
         (void)state;
         follow(3, (const uint64_t[]){ 1, 2, 3 });
         turns->holder = 0;
-        turns->probe = (struct probe){ .is_on = true, .next = 1 };
+        turns->probe = (struct probe){ .is_running = true, .next = 1 };
         follow(2, (const uint64_t[]){ 1, 3 });
         assert_int_equal(turns->holder, 0);
-        assert_false(turns->probe.is_on);
+        assert_false(turns->probe.is_running);
         follow(1, (const uint64_t[]){ 3 });
         assert_int_equal(turns->holder, NOBODY);
         follow(0, NULL);

@@ -223,10 +223,11 @@ static void every_view_yields_orders(void **state)
                                            .n_tenants = any(i % 100 ? 12 : TURNS_TENANTS_MAX + 1) };
                 nsec wake;
 
-                if (!any(50)) {
+                if (!any(500)) {
                         settings.policy = (enum turns_policy)any(TURNS_N_POLICIES);
                         settings.period = any(2) ? 0 : (nsec)any(3000000000u);
-                        turns_set(turns, &settings);
+                        turns_free(turns);
+                        assert_int_equal(turns_new(&settings, &turns), 0);
                 }
                 view.metered_until = (nsec)any((uint64_t)now * 2);
                 for (size_t k = 0; k < view.n_tenants; k++)

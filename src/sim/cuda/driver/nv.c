@@ -1,5 +1,5 @@
 /*
- * See nv.h. Blocks are built field by field at the offsets of rm-abi.md; the ones that never
+ * See nv.h. Blocks are built field by field at the offsets of docs/rm-abi.md; the ones that never
  * changed in 525 to 595 are numbers here, the others come from the layout.
  */
 #include "sim/cuda/driver/nv.h"

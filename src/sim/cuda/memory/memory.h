@@ -32,7 +32,7 @@ struct memory {
         unsigned int n_refs;
 };
 
-/* How the driver tells kinds of video memory apart (rm-abi 2.2); recorded. */
+/* How the driver tells kinds of video memory apart (docs/rm-abi.md 2.2); recorded. */
 enum {
         ATTR_LINEAR = 0x18000000,  /* cuMemAlloc */
         ATTR_ARRAY = 0x18020004,   /* arrays */

@@ -75,7 +75,7 @@ static json_t *attach(uint64_t tenancy, const char *with)
 
 static bool is_marked(void)
 {
-        struct usage_segment_books books;
+        struct usage_segment_totals books;
 
         assert_int_equal(
                 usage_segment_scan(stage->tenant->segment, LEASE_DESCRIPTOR_INHERITED, stage->tenant->lease.id, &books),
@@ -128,7 +128,7 @@ static void a_tenant_of_a_gate_has_no_such_door(void **state)
 
 static void one_at_a_time_and_nobody_beside_books_that_are_kept_inside(void **state)
 {
-        struct usage_segment_seat seat;
+        struct usage_segment_handle seat;
         uint64_t first;
         char answer[32];
 

@@ -157,7 +157,7 @@ static void classes_have_their_actions(void **state)
         }
 }
 
-/* What makes memory, or a way around the quota, and has no rule: rm-abi 2.1. */
+/* What makes memory, or a way around the quota, and has no rule: docs/rm-abi.md 2.1. */
 static void other_ways_to_memory_are_refused(void **state)
 {
         static const uint32_t classes[] = { 0x3f,   0x42,   0x50,   0x76,   0x81,   0x82,  0x83, 0xb1, 0xc2,
@@ -227,7 +227,7 @@ static void no_control_is_decided_by_a_part_of_its_number(void **state)
         }
 }
 
-/* rm-abi 4: what steers time. */
+/* docs/rm-abi.md 4: what steers time. */
 static void a_tenant_does_not_steer_its_time_or_anybodys(void **state)
 {
         static const uint32_t accepted[] = { 0xa06c0103, 0xa06c0104, 0xa06c0105, 0x2080220a, 0x2080220b,

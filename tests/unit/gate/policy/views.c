@@ -45,7 +45,7 @@ static uint32_t told(uint32_t index, uint32_t real)
         return data;
 }
 
-/* rm-abi 5.1, for a card of 140 GiB with 100 GiB free. */
+/* docs/rm-abi.md 5.1, for a card of 140 GiB with 100 GiB free. */
 static void totals_are_the_quota(void **state)
 {
         static const uint32_t totals[] = { 0x07, 0x08, 0x09, 0x20 };

@@ -173,7 +173,8 @@ static void a_channel_is_switched_off_and_on_by_anybody(void **state)
 
         (void)rig_channel(rig, GROUP, CHANNEL);
         rig_begin(&other, 0);
-        assert_int_equal(disable(&other, rig->client, CHANNEL, true), RM_STATUS_OK); /* gpu.md 8: no owner is asked */
+        /* No owner is asked (docs/gpu.md 8). */
+        assert_int_equal(disable(&other, rig->client, CHANNEL, true), RM_STATUS_OK);
         (void)launch(rig, CHANNEL, 1 * MS);
         assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, last, 50 * MS, NULL), -ETIMEDOUT);
         assert_int_equal(disable(&other, rig->client, CHANNEL, false), RM_STATUS_OK);
@@ -259,7 +260,7 @@ static void channels_have_numbers_of_their_own(void **state)
         assert_int_equal(cid, first);
 }
 
-/* What no handle stands for: HEAP_FREE knows it, accounting by process does not (rm-abi 2.1). */
+/* What no handle stands for: HEAP_FREE knows it, accounting by process does not (docs/rm-abi.md 2.1, 2.5). */
 static void groups_and_channels_take_memory_and_give_it_back(void **state)
 {
         struct rig *rig = *state;

@@ -9,7 +9,7 @@ static void clients_get_growing_handles(void **state)
         assert_true(second > rig->client && third > second);
 }
 
-/* rm-abi 7: the file that made the client, or a device file registered to it; nobody else. */
+/* docs/rm-abi.md 7: the file that made the client, or a device file registered to it; nobody else. */
 static void a_client_belongs_to_its_file(void **state)
 {
         struct rig *rig = *state;
