@@ -61,7 +61,9 @@ static int take_page(struct watch *watch, const json_t *page)
 
         if (!json_is_array(items))
                 return -EIO;
-        json_array_foreach(items, i, item) if (watch->put(watch->context, item) == -ENOMEM) return -ENOMEM;
+        json_array_foreach (items, i, item)
+                if (watch->put(watch->context, item) == -ENOMEM)
+                        return -ENOMEM;
         keep_version(watch, page);
         if (more && strlen(more) >= sizeof(watch->next))
                 return -EPROTO;

@@ -62,7 +62,7 @@ static int line(struct watch *watch, const char *text)
         "{\"items\":[" names "],\"metadata\":{\"resourceVersion\":\"" version "\",\"continue\":\"" more "\"}}"
 #define EVENT(type, name, version)                                                                                     \
         "{\"type\":\"" type "\",\"object\":{\"name\":\"" name "\",\"metadata\":{\"resourceVersion\":\"" version "\"}}" \
-                                                                                                                "}"
+        "}"
 
 static void a_list_comes_in_pages_and_the_stream_from_its_version(void **state)
 {
