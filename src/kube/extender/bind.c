@@ -16,7 +16,7 @@ struct bind_api {
         struct api *api;
 };
 
-/* One pod on its way. */
+/* One call of bind_pod. */
 struct job {
         struct binder *binder;
         const struct bind_request *request;
@@ -68,7 +68,7 @@ void binder_done(struct binder *binder)
 
 /* ---- calls ------------------------------------------------------------------------------------- */
 
-/* The status; or negative: not known what became of it. */
+/* HTTP status; negative: whether the call was carried out is not known. */
 static long job_call(struct job *job, const char *method, const char *tail, const char *type, const json_t *body,
                      json_t **ret)
 {
@@ -94,7 +94,7 @@ static long job_call(struct job *job, const char *method, const char *tail, cons
         return r < 0 ? r : status;
 }
 
-/* The pod as it is. 1: bound where it was to be; 0: not bound; -ENOENT: gone; -EBUSY: bound elsewhere; else not known. */
+/* Reads the pod. 1: bound to the requested node; 0: not bound; -ENOENT: gone; -EBUSY: bound elsewhere; else unknown. */
 static int job_get_pod(struct job *job, struct object_pod *ret)
 {
         json_t *json = NULL;
@@ -107,7 +107,7 @@ static int job_get_pod(struct job *job, struct object_pod *ret)
         if (r < 0)
                 return r == -ENOENT ? err_say(job->err, r, "the pod is gone") : r;
         if (strcmp(ret->uid, job->request->uid) != 0)
-                return err_say(job->err, -ENOENT, "the pod is gone, another has its name");
+                return err_say(job->err, -ENOENT, "the pod is gone; another one has its name");
         if (ret->node[0] && strcmp(ret->node, job->request->node) != 0)
                 return err_say(job->err, -EBUSY, "the pod is on %.100s already", ret->node);
         return ret->node[0] != '\0';
@@ -117,7 +117,7 @@ static int job_get_pod(struct job *job, struct object_pod *ret)
 
 static struct cluster_pod *pod_of(struct job *job)
 {
-        /* The map's values are not const; what is changed here is the binder's own field. */
+        /* The only field changed through it is is_binding, which belongs to the binder. */
         return (struct cluster_pod *)(uintptr_t)cluster_pod(&job->binder->extend->cluster, job->request->uid);
 }
 
@@ -129,10 +129,10 @@ static int job_annotate(struct job *job, const struct object_pod *pod, const str
         job->annotations =
                 object_annotations(pod, node->name, placement, (const char(*)[OBJECT_UUID])node->uuids, cluster->unit,
                                    node->devices[placement->device[0]].total, clock_realtime());
-        return job->annotations ? 0 : err_set(job->err, -ENOMEM, "writing the decision down");
+        return job->annotations ? 0 : err_set(job->err, -ENOMEM, "the decision's annotations");
 }
 
-/* Under the lock: a place, counted from now on. */
+/* Under the lock: picks devices, which count from now on. */
 static int job_decide(struct job *job, const struct cluster_pod *known)
 {
         struct extend *extend = job->binder->extend;
@@ -142,7 +142,8 @@ static int job_decide(struct job *job, const struct cluster_pod *known)
         int r;
 
         cluster_pod_get(known, &pod);
-        if (known->node && cluster_node(&extend->cluster, job->request->node)) { /* decided before: as before (B2) */
+        if (known->node &&
+            cluster_node(&extend->cluster, job->request->node)) { /* decided before: the same answer (B2) */
                 memcpy(placement.device, known->devices, sizeof(placement.device));
                 job->is_assumed = true;
                 return job_annotate(job, &pod, &placement);
@@ -151,12 +152,12 @@ static int job_decide(struct job *job, const struct cluster_pod *known)
                 return err_say(job->err, -ENOSPC, "node %.100s: %s", job->request->node, why);
         r = cluster_assume(&extend->cluster, job->request->uid, job->request->node, &placement);
         if (r < 0)
-                return err_set(job->err, r, "deciding");
+                return err_set(job->err, r, "counting the decision");
         job->is_assumed = true;
         return job_annotate(job, &pod, &placement);
 }
 
-/* Under the lock. 1: it is done already; 0: decided; -EAGAIN: the pod must be looked at first. */
+/* Under the lock. 1: bound already; 0: decided; -EAGAIN: the pod must be read first. */
 static int job_prepare(struct job *job)
 {
         struct cluster_pod *pod = pod_of(job);
@@ -183,7 +184,7 @@ static int job_prepare_locked(struct job *job)
         return job_prepare(job);
 }
 
-/* What was looked at becomes known, and begins again. */
+/* Stores the pod as it was read, and prepares again. */
 static int job_prepare_with(struct job *job, const struct object_pod *seen)
 {
         LOCKED(job->binder->lock);
@@ -198,7 +199,7 @@ static int job_prepare_with(struct job *job, const struct object_pod *seen)
         return seen->n_wants ? job_prepare(job) : 0;
 }
 
-/* ---- telling ----------------------------------------------------------------------------------- */
+/* ---- writing it to the API server -------------------------------------------------------------- */
 
 static long job_patch_pod(struct job *job)
 {
@@ -222,7 +223,7 @@ static long job_post_binding(struct job *job)
         return status;
 }
 
-/* 0: bound; -EAGAIN: the decision stays counted, nobody knows (B1); else it is taken back. */
+/* 0: bound; -EAGAIN: unknown, so the decision keeps counting (B1); else it is taken back. */
 static int job_perform(struct job *job)
 {
         long status = job->annotations ? job_patch_pod(job) : 200;
@@ -257,7 +258,7 @@ static void job_commit(struct job *job, int outcome)
         json_decref(job->annotations);
 }
 
-/* A name goes into a path; what the API server gave out is letters, digits, "-" and ".". */
+/* Names become part of a path; those that the API server gives out have these letters only. */
 static bool is_name(const char *text, size_t most)
 {
         static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._";
@@ -274,7 +275,7 @@ int bind_pod(struct binder *binder, const struct bind_request *request, struct e
 
         if (!is_name(request->name, OBJECT_NAME) || !is_name(request->namespace, OBJECT_LABEL) ||
             !is_name(request->uid, OBJECT_LABEL) || !is_name(request->node, OBJECT_NAME))
-                return err_say(err, -EINVAL, "the request has no PodName, PodNamespace, PodUID and Node");
+                return err_say(err, -EINVAL, "the request lacks a valid PodName, PodNamespace, PodUID or Node");
         job.client = client_borrow(binder);
         if (!job.client)
                 return err_set(err, -ENOMEM, "binding");

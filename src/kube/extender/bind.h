@@ -1,12 +1,12 @@
 /*
- * Binding: the decision is made and counted under the lock, then told to the API server: first the annotations, with the
- * UID as a precondition, then the binding. A pod that is bound has its decision written on it.
+ * Binding a pod: the decision is made and counted under the lock, then written to the API server, first the annotations
+ * with the UID as a precondition, then the binding. So every bound pod carries its decision.
  *
- *  B1  A decision that the API server refused is taken back. If no answer says whether it was carried out, the pod is
- *      looked at; if that cannot be either, the decision stays counted until the scheduler asks again or a list shows.
- *  B2  Asked again for what was done, it answers as the first time (the scheduler repeats itself); for another node
- *      while the pod is counted on one, it looks before it believes.
- *  B3  Nothing is written without being the holder of the lease, asked before each call (elect.h).
+ *  B1  A decision that the API server refuses is taken back. If no answer says whether it was carried out, the pod is read
+ *      again; if that fails too, the decision keeps counting until the scheduler repeats the call or a list shows the pod.
+ *  B2  A repeated call gets the first call's answer (the scheduler does repeat calls). A call for another node than the one
+ *      the pod counts on reads the pod before it believes either.
+ *  B3  Nothing is written by an extender that does not hold the lease; that is checked before each call (elect.h).
  *
  * Threads: any number; the lock is not held across a call.
  */
@@ -18,7 +18,7 @@
 
 #include "base/lock.h"
 
-struct bind_api; /* one API client, idle or in use */
+struct bind_api; /* an API client */
 
 struct binder {
         struct lock *lock; /* of extend */
@@ -32,6 +32,6 @@ struct bind_request {
         const char *name, *namespace, *uid, *node;
 };
 
-/* 0: it is bound there; else why not, in err. */
+/* 0: the pod is bound there; else -errno with err. */
 int bind_pod(struct binder *binder, const struct bind_request *request, struct err *err);
 void binder_done(struct binder *binder);

@@ -1,7 +1,6 @@
 /*
- * Nodes are found by name and pods by UID, through a hash whose rare collisions are chained. After every change of a node
- * or of its pods what its devices have given is counted anew from its pods: a node has tens of them, and a sum that is
- * never adjusted cannot drift (C1).
+ * Nodes are found by name and pods by UID, through a hash whose rare collisions are chained. After every change the sums of
+ * a node are counted again from its pods: a node has tens of them, and a sum that is never adjusted cannot drift (C1).
  */
 #include "kube/extender/cluster.h"
 
@@ -104,7 +103,7 @@ static struct cluster_node *node_find_or_add(struct cluster *cluster, const char
         return node;
 }
 
-/* A chain loses one; `at` is its link there, and the map has its first. */
+/* Unlinks it from its chain, whose first entry is in the map. */
 static void node_remove(struct cluster *cluster, struct cluster_node *node)
 {
         uint64_t key = hash(node->name);
@@ -244,7 +243,7 @@ static char *append(char **at, const char *text)
         return here;
 }
 
-/* One block: the pod, its wants, its texts. A pod's wants never change: resources of a container are immutable. */
+/* One block: the pod, its wants, its texts. Wants never change: the resources of a container are immutable. */
 static struct cluster_pod *pod_new(const struct object_pod *from)
 {
         size_t size = sizeof(struct cluster_pod) + from->n_wants * sizeof(struct placement_want) + strlen(from->uid) +
@@ -297,7 +296,7 @@ static int pod_bind(struct cluster *cluster, struct cluster_pod *pod, const stru
 
         if (!node)
                 return -ENOMEM;
-        /* A report of the binding may come without the annotation only from somebody else's binding. */
+        /* A binding without our annotation is somebody else's. */
         if (from->is_placed)
                 memcpy(pod->devices, from->devices, sizeof(pod->devices));
         if (from->is_placed || !pod->is_assumed || pod->node != node)
@@ -310,8 +309,7 @@ static int pod_bind(struct cluster *cluster, struct cluster_pod *pod, const stru
                 return 0;
         }
         pod_leave_node(cluster, pod);
-        pod_join_node(pod,
-                      node_find_or_add(cluster, from->node)); /* leaving may have freed it, if nobody else was there */
+        pod_join_node(pod, node_find_or_add(cluster, from->node)); /* found again: leaving may have freed it */
         return 0;
 }
 
@@ -328,7 +326,7 @@ int cluster_put_pod(struct cluster *cluster, const struct object_pod *from)
                 return -ENOMEM;
         pod->round = cluster->pod_round;
         pod->priority = from->priority;
-        return from->node[0] ? pod_bind(cluster, pod, from) : 0; /* C2: not bound yet says nothing about a decision */
+        return from->node[0] ? pod_bind(cluster, pod, from) : 0; /* C2: an unbound pod says nothing about a decision */
 }
 
 int cluster_assume(struct cluster *cluster, const char *uid, const char *name, const struct placement *placement)
@@ -385,7 +383,7 @@ void cluster_list_begin(struct cluster *cluster, bool is_pods)
                 cluster->node_round++;
 }
 
-/* Dropping changes the map that is looked through, so it begins again after each: lists seldom lack anything. */
+/* Removal changes the map that is being walked, so the walk begins again after each; lists seldom lack anything. */
 static bool sweep_pod(struct cluster *cluster)
 {
         struct cluster_pod *pod;

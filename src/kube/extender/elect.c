@@ -48,8 +48,8 @@ static void format_time(char *to, size_t size)
         (void)snprintf(to + n, size - n, ".%06dZ", (int)(now % NSEC_PER_SEC / NSEC_PER_USEC));
 }
 
-/* The lease as we want it; `old` gives the version that it must still have. */
-static json_t *lease_json(const struct elect *elect, const json_t *old, const char *name, const char *holder)
+/* The lease to write; it fails unless the lease still has the version of `old`. */
+static json_t *lease_json(const json_t *old, const char *name, const char *holder)
 {
         char now[48];
         json_t *lease = json_pack("{s:s,s:s,s:{s:s},s:{s:s,s:i}}", "apiVersion", "coordination.k8s.io/v1", "kind",
@@ -57,7 +57,6 @@ static json_t *lease_json(const struct elect *elect, const json_t *old, const ch
                                   "leaseDurationSeconds", (int)(ELECT_LEASE / NSEC_PER_SEC));
         json_t *version = json_object_get(json_object_get(old, "metadata"), "resourceVersion");
 
-        (void)elect;
         format_time(now, sizeof(now));
         if (version)
                 (void)json_object_set(json_object_get(lease, "metadata"), "resourceVersion", version);
@@ -65,12 +64,12 @@ static json_t *lease_json(const struct elect *elect, const json_t *old, const ch
         return lease;
 }
 
-/* Writes the lease; true: it is ours (or nobody's, with holder ""). */
+/* true: written. holder: "" gives it up. */
 static bool lease_write(struct elect *elect, struct api *api, const json_t *old, const char *holder)
 {
         char path[PATH];
         const char *slash = strchr(elect->lease, '/');
-        json_t *lease = lease_json(elect, old, slash + 1, holder), *answer = NULL;
+        json_t *lease = lease_json(old, slash + 1, holder), *answer = NULL;
         long status = 0;
         int r;
 
@@ -138,7 +137,7 @@ static void *elect_run(void *context)
         return NULL;
 }
 
-/* Another need not wait for it. */
+/* So that the next holder need not wait for ELECT_LEASE. */
 static void give_up(struct elect *elect)
 {
         struct api_settings last = elect->api;

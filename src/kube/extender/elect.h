@@ -1,11 +1,11 @@
 /*
- * One of several extenders decides: whoever holds a Lease of coordination.k8s.io.
+ * Leader election: of several extenders, the holder of a Lease of coordination.k8s.io decides.
  *
- * A holder renews every ELECT_RENEW; it calls itself one only until ELECT_HOLD after a renewal that it knows of began, and
- * another takes a lease that nobody has renewed for ELECT_LEASE by its own clock. A call to the API server ends
- * within API_SECONDS, so what an old holder began is over before the next one begins.
+ * The holder renews every ELECT_RENEW, and considers itself the holder until ELECT_HOLD after the start of its last
+ * successful renewal. Another takes a lease that has not changed for ELECT_LEASE by its own clock. A call to the API server
+ * ends within API_SECONDS, so the old holder's calls are over before the next holder begins.
  *
- * Threads: its own renews; elect_is_holder from any.
+ * Threads: one of its own renews; elect_is_holder from any.
  */
 #pragma once
 
@@ -20,24 +20,25 @@ _Static_assert(ELECT_HOLD + API_SECONDS * NSEC_PER_SEC < ELECT_LEASE,
                "an old holder's calls end before a new one begins");
 
 struct elect {
-        const char *lease; /* "namespace/name"; NULL: there is no election, and we hold */
-        const char *self;  /* who we are: unique */
+        const char *lease; /* "namespace/name"; NULL: no election, this one holds */
+        const char *self;  /* unique identity */
         struct api_settings api;
         void *context;
-        void (*won)(void *context); /* before elect_is_holder says so: what is known must become current */
+        void (*won)(void *context); /* before elect_is_holder is true: the copy must become current */
 
         _Atomic nsec held_until;
         atomic_uint n_won;
-        char seen[256]; /* the last holder and version, and since when they stand */
+        char seen[256]; /* the last holder and version seen, and since when */
         nsec seen_at;
         pthread_t thread;
         bool is_started;
 };
 
 int elect_start(struct elect *elect);
-void elect_end(struct elect *elect); /* after api.is_ending, and all that only a holder does; gives the lease up */
+void elect_end(
+        struct elect *elect); /* after api.is_ending, and after all that only a holder does; gives the lease up */
 bool elect_is_holder(const struct elect *elect);
 
-/* What to do about a lease, as it is: pure. now: monotonic. */
+/* Pure. What to do about the lease as it was read. now: monotonic. */
 enum elect_step { ELECT_WAIT, ELECT_TAKE, ELECT_RENEW_IT };
 enum elect_step elect_step(struct elect *elect, const json_t *lease, nsec now);

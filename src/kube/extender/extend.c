@@ -1,7 +1,7 @@
 /*
- * The scheduler asks twice for each pod, filter and prioritize, and pods come in rows of the same shape. So what is found
- * out about a node for a shape stands on it until something there is counted anew: of 5,000 nodes those are looked into that
- * have changed, the others are a look-up by name.
+ * The scheduler sends two requests for each pod, filter and prioritize, and pods come in series of the same shape. So a
+ * verdict on a node is kept for one shape until the node is counted again: of 5,000 nodes only those that changed are
+ * evaluated, the others cost a lookup by name.
  */
 #include "kube/extender/extend.h"
 
@@ -10,12 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct placement_request request_of(const struct object_pod *pod)
-{
-        return (struct placement_request){ pod->wants, pod->n_wants, pod->is_together };
-}
-
-/* ---- why not ----------------------------------------------------------------------------------- */
+/* ---- reasons ----------------------------------------------------------------------------------- */
 
 static void largest(const struct cluster_node *node, bytes *ret_total, bytes *ret_free, size_t *ret_at)
 {
@@ -47,7 +42,7 @@ static void wanted(const struct object_pod *pod, bytes *ret_most, unsigned int *
         }
 }
 
-/* node: NULL if it is not known. */
+/* node: NULL: not known. */
 static void format_reason(const struct cluster_node *node, const struct object_pod *pod, int outcome,
                           char why[static EXTEND_WHY])
 {
@@ -81,7 +76,8 @@ static void format_reason(const struct cluster_node *node, const struct object_p
                                bytes_format(most, a), share / (PLACEMENT_WHOLE / 100));
                 break;
         default:
-                (void)snprintf(why, EXTEND_WHY, "each of its %zu GPU containers would fit, all of them do not",
+                (void)snprintf(why, EXTEND_WHY,
+                               "each of the pod's %zu GPU containers would fit alone, but not all together",
                                pod->n_wants);
                 break;
         }
@@ -90,7 +86,7 @@ static void format_reason(const struct cluster_node *node, const struct object_p
 int extend_pick(const struct extend *extend, const char *name, const struct object_pod *pod, struct placement *ret,
                 char why[static EXTEND_WHY])
 {
-        const struct placement_request request = request_of(pod);
+        const struct placement_request request = extend_request(pod);
         const struct cluster_node *node = cluster_node(&extend->cluster, name);
         int outcome = PLACEMENT_E_NONE;
 
@@ -107,7 +103,7 @@ int extend_pick(const struct extend *extend, const char *name, const struct obje
         return outcome;
 }
 
-/* ---- what is remembered ------------------------------------------------------------------------ */
+/* ---- verdicts that nodes keep ------------------------------------------------------------------ */
 
 static bool is_same_shape(const struct extend *extend, const struct object_pod *pod)
 {
@@ -120,7 +116,7 @@ static void begin_shape(struct extend *extend, const struct object_pod *pod)
 {
         if (is_same_shape(extend, pod))
                 return;
-        if (++extend->shape == 0) /* 0 is «nothing» */
+        if (++extend->shape == 0) /* 0 means no verdict */
                 extend->shape = 1;
         memcpy(extend->wants, pod->wants, pod->n_wants * sizeof(*pod->wants));
         extend->n_wants = pod->n_wants;
@@ -142,7 +138,7 @@ static struct cluster_memo evaluate_node(const struct extend *extend, const stru
         return memo;
 }
 
-/* Of a node that may not be known, for a pod that may be impossible. */
+/* The node may be unknown (NULL), and the pod may be impossible. */
 static struct cluster_memo node_memo(const struct extend *extend, const struct object_pod *pod,
                                      struct cluster_node *node)
 {
@@ -160,35 +156,35 @@ static struct cluster_memo node_memo(const struct extend *extend, const struct o
 static const char no_pod[] =
         "{\"Nodes\":null,\"NodeNames\":[],\"FailedNodes\":{},\"Error\":\"the request has no Pod\"}";
 
-/* The lists of an answer, each as it grows. */
+/* The lists of an answer, while they grow. */
 struct verdict {
         struct writer passed, items, failed, final;
 };
 
 static void append_failed(struct writer *to, const char *name, const char *why)
 {
-        writer_say(to, to->size ? "," : "{");
+        writer_text(to, to->size ? "," : "{");
         writer_string(to, name);
-        writer_say(to, ":\"");
-        writer_say(to, why);
-        writer_say(to, "\"");
+        writer_text(to, ":\"");
+        writer_text(to, why);
+        writer_text(to, "\"");
 }
 
 static void append_passed(const struct extender_args *args, size_t i, struct verdict *to)
 {
         _cleanup_(freep) char *item = NULL;
 
-        writer_say(&to->passed, to->passed.size ? "," : "[");
+        writer_text(&to->passed, to->passed.size ? "," : "[");
         writer_string(&to->passed, extender_args_name(args, i));
         if (!args->has_whole_nodes)
                 return;
         item = json_dumps(json_array_get(args->nodes, i), JSON_COMPACT);
-        writer_say(&to->items, to->items.size ? "," : "{\"items\":[");
-        writer_say(&to->items, item ? item : "null");
+        writer_text(&to->items, to->items.size ? "," : "{\"items\":[");
+        writer_text(&to->items, item ? item : "null");
         to->items.is_broken |= !item;
 }
 
-/* What is final is in both maps: older schedulers read only one, newer ones let the other win. */
+/* A final failure is in both maps: older schedulers read only FailedNodes, newer ones let the other map win. */
 static void filter_node(const struct extend *extend, const struct extender_args *args, size_t i, struct verdict *to)
 {
         const char *name = extender_args_name(args, i);
@@ -212,17 +208,17 @@ static char *verdict_take(struct verdict *verdict, bool is_whole, size_t *ret_si
 {
         struct writer all = { 0 };
 
-        writer_say(&all, "{\"Nodes\":");
+        writer_text(&all, "{\"Nodes\":");
         writer_add(&all, &verdict->items);
-        writer_say(&all, !is_whole ? "null" : verdict->items.size ? "]}" : "{\"items\":[]}");
-        writer_say(&all, ",\"NodeNames\":");
+        writer_text(&all, !is_whole ? "null" : verdict->items.size ? "]}" : "{\"items\":[]}");
+        writer_text(&all, ",\"NodeNames\":");
         writer_add(&all, &verdict->passed);
-        writer_say(&all, verdict->passed.size ? "],\"FailedNodes\":" : "[],\"FailedNodes\":");
+        writer_text(&all, verdict->passed.size ? "],\"FailedNodes\":" : "[],\"FailedNodes\":");
         writer_add(&all, &verdict->failed);
-        writer_say(&all,
-                   verdict->failed.size ? "},\"FailedAndUnresolvableNodes\":" : "{},\"FailedAndUnresolvableNodes\":");
+        writer_text(&all,
+                    verdict->failed.size ? "},\"FailedAndUnresolvableNodes\":" : "{},\"FailedAndUnresolvableNodes\":");
         writer_add(&all, &verdict->final);
-        writer_say(&all, verdict->final.size ? "},\"Error\":\"\"}" : "{},\"Error\":\"\"}");
+        writer_text(&all, verdict->final.size ? "},\"Error\":\"\"}" : "{},\"Error\":\"\"}");
         return writer_take(&all, ret_size);
 }
 
@@ -253,19 +249,19 @@ char *extend_prioritize(struct extend *extend, const struct extender_args *args,
 
         if (args->has_pod)
                 begin_shape(extend, &args->pod);
-        writer_say(&to, "[");
+        writer_text(&to, "[");
         for (size_t i = 0; args->has_pod && i < json_array_size(args->nodes); i++) {
                 const char *name = extender_args_name(args, i);
 
                 if (!name)
                         continue;
-                writer_say(&to, is_first ? "{\"Host\":" : ",{\"Host\":");
+                writer_text(&to, is_first ? "{\"Host\":" : ",{\"Host\":");
                 writer_string(&to, name);
-                writer_say(&to, ",\"Score\":");
+                writer_text(&to, ",\"Score\":");
                 writer_number(&to, node_memo(extend, &args->pod, cluster_node(&extend->cluster, name)).score);
-                writer_say(&to, "}");
+                writer_text(&to, "}");
                 is_first = false;
         }
-        writer_say(&to, "]");
+        writer_text(&to, "]");
         return writer_take(&to, ret_size);
 }

@@ -1,19 +1,19 @@
 /*
- * `sublet extender`: the scheduler asks, over HTTP, where a pod may go, where it should, and to bind it.
+ * `sublet extender`: the scheduler asks over HTTP which nodes can take a pod, which is best, and to bind it.
  *
- * Two threads keep a copy of nodes and pods (mirror.h), one holds the election (elect.h), and each connection has one of
- * its own. All of them meet at one lock over the copy, which is held to decide and never to wait.
+ * Two threads keep a copy of nodes and pods (informer.h), one holds the election (elect.h), and every connection has its
+ * own. One lock guards the copy; it is held to decide, never to wait.
  */
-#include "net/metrics.h"
 #include "kube/extender/verbs.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "kube/extender/bind.h"
 #include "kube/client/informer.h"
-#include "kube/client/verb_options.h"
 #include "kube/client/server.h"
+#include "kube/client/verb_options.h"
+#include "kube/extender/bind.h"
 #include "kube/extender/stats.h"
+#include "net/metrics.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -23,13 +23,20 @@
 
 #define GPUSHARE "/gpushare-scheduler"
 
-#define BODIES ((size_t)512 << 20) /* a filter call with 5,000 whole nodes takes 330; less than the manifest's limit */
+#define BODIES ((size_t)512 << 20) /* a filter call with 5,000 whole nodes takes 330 MiB; below the manifest's limit */
+#define REFRESH_EVERY (5 * NSEC_PER_SEC) /* of the certificate */
 
 static const char usage[] =
         "usage: sublet extender [OPTION...]\n"
         "Answers kube-scheduler: which nodes have the GPU memory and time that a pod asks for on one device, which is\n"
-        "best, and binds the pod with the device written on it. POST /filter /prioritize /bind /preempt, also "
+        "best; and binds the pod, with its device written on it. POST /filter /prioritize /bind /preempt, also "
         "below\n" GPUSHARE "; GET /inspect[/NODE] /metrics /healthz /readyz /version.\n\n";
+
+/* The context of an informer's callbacks. */
+struct feed {
+        struct extender *extender;
+        bool is_pods;
+};
 
 struct extender {
         struct lock lock;
@@ -37,6 +44,7 @@ struct extender {
         struct binder binder;
         struct elect elect;
         struct informer nodes, pods;
+        struct feed node_feed, pod_feed;
         struct stats stats;
         struct server *server;
         struct api_settings api;
@@ -44,26 +52,34 @@ struct extender {
         const char *listen, *cert, *key, *policy;
 };
 
-/* ---- what the mirrors say ---------------------------------------------------------------------- */
+/* ---- the informers' callbacks ------------------------------------------------------------------ */
 
-static const char *meta(const json_t *object, const char *name)
+static const char *metadata_text(const json_t *object, const char *name)
 {
         const char *text = json_string_value(json_object_get(json_object_get(object, "metadata"), name));
 
         return text ? text : "";
 }
 
-static void begin_nodes(void *context)
+static void on_list_begin(void *context)
 {
-        struct extender *e = context;
-        LOCKED(&e->lock);
+        const struct feed *feed = context;
+        LOCKED(&feed->extender->lock);
 
-        cluster_list_begin(&e->extend.cluster, false);
+        cluster_list_begin(&feed->extender->extend.cluster, feed->is_pods);
 }
 
-static int put_node(void *context, const json_t *object)
+static void on_list_end(void *context)
 {
-        struct extender *e = context;
+        const struct feed *feed = context;
+        LOCKED(&feed->extender->lock);
+
+        cluster_list_end(&feed->extender->extend.cluster, feed->is_pods);
+}
+
+static int on_node(void *context, const json_t *object)
+{
+        struct extender *e = ((const struct feed *)context)->extender;
         struct object_node node;
         int r = object_node_read(object, e->extend.cluster.unit, &node);
         LOCKED(&e->lock);
@@ -71,33 +87,9 @@ static int put_node(void *context, const json_t *object)
         return r < 0 ? r : cluster_put_node(&e->extend.cluster, &node);
 }
 
-static void drop_node(void *context, const json_t *object)
+static int on_pod(void *context, const json_t *object)
 {
-        struct extender *e = context;
-        LOCKED(&e->lock);
-
-        cluster_drop_node(&e->extend.cluster, meta(object, "name"));
-}
-
-static void end_nodes(void *context)
-{
-        struct extender *e = context;
-        LOCKED(&e->lock);
-
-        cluster_list_end(&e->extend.cluster, false);
-}
-
-static void begin_pods(void *context)
-{
-        struct extender *e = context;
-        LOCKED(&e->lock);
-
-        cluster_list_begin(&e->extend.cluster, true);
-}
-
-static int put_pod(void *context, const json_t *object)
-{
-        struct extender *e = context;
+        struct extender *e = ((const struct feed *)context)->extender;
         struct object_pod pod;
         int r = object_pod_read(object, e->extend.cluster.unit, &pod);
         LOCKED(&e->lock);
@@ -105,20 +97,16 @@ static int put_pod(void *context, const json_t *object)
         return r < 0 ? r : cluster_put_pod(&e->extend.cluster, &pod);
 }
 
-static void drop_pod(void *context, const json_t *object)
+static void on_gone(void *context, const json_t *object)
 {
-        struct extender *e = context;
-        LOCKED(&e->lock);
+        const struct feed *feed = context;
+        struct cluster *cluster = &feed->extender->extend.cluster;
+        LOCKED(&feed->extender->lock);
 
-        cluster_drop_pod(&e->extend.cluster, meta(object, "uid"));
-}
-
-static void end_pods(void *context)
-{
-        struct extender *e = context;
-        LOCKED(&e->lock);
-
-        cluster_list_end(&e->extend.cluster, true);
+        if (feed->is_pods)
+                cluster_drop_pod(cluster, metadata_text(object, "uid"));
+        else
+                cluster_drop_node(cluster, metadata_text(object, "name"));
 }
 
 static void log_line(void *context, const char *text)
@@ -127,12 +115,12 @@ static void log_line(void *context, const char *text)
         (void)fprintf(stderr, "sublet extender: %s\n", text);
 }
 
-/* The lease is ours: what we know may be old, so nothing is decided before it is new. */
+/* The lease is ours. The copy may be old, so nothing is decided before it has been listed again. */
 static void on_won(void *context)
 {
         struct extender *e = context;
 
-        log_line(NULL, "this one decides now");
+        log_line(NULL, "this extender decides now");
         informer_renew(&e->nodes);
         informer_renew(&e->pods);
 }
@@ -154,16 +142,6 @@ static void answer_json(struct server_answer *answer, unsigned int status, json_
         json_decref(json);
 }
 
-static char *preempt(struct extend *extend, const struct extender_args *args, size_t *ret_size)
-{
-        json_t *said = extend_preempt(extend, args);
-        char *text = said ? json_dumps(said, JSON_COMPACT) : NULL;
-
-        json_decref(said);
-        *ret_size = text ? strlen(text) : 0;
-        return text;
-}
-
 static const struct {
         const char *path;
         enum stats_verb verb;
@@ -171,7 +149,7 @@ static const struct {
 } routes[] = {
         { "/filter", STATS_FILTER, extend_filter },
         { "/prioritize", STATS_PRIORITIZE, extend_prioritize },
-        { "/preempt", STATS_PREEMPT, preempt },
+        { "/preempt", STATS_PREEMPT, extend_preempt },
 };
 
 static void answer_scheduler(struct extender *e, const struct server_call *call, size_t which,
@@ -204,15 +182,15 @@ static int bind_args(struct extender *e, const json_t *args, struct err *err)
         return bind_pod(&e->binder, &request, err);
 }
 
-/* Anybody who reaches the port may say anything here: what is no name is no line of the log either. */
-static const char *shown(const json_t *args, const char *key)
+/* Anybody who reaches the port may send anything: only what looks like a name reaches the log. */
+static const char *name_for_log(const json_t *args, const char *key)
 {
         const char *text = json_string_value(json_object_get(args, key));
 
         return text && *text && text[strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-.")] == '\0' ? text : "?";
 }
 
-/* gpushare's callers expect a failure as a status, the scheduler's as a text in a success. */
+/* A failure is an HTTP status for gpushare's callers, and the text of a success for the scheduler. */
 static void answer_bind(struct extender *e, const struct server_call *call, bool is_gpushare,
                         struct server_answer *answer)
 {
@@ -222,8 +200,8 @@ static void answer_bind(struct extender *e, const struct server_call *call, bool
         int r = bind_args(e, args, &err);
 
         if (r < 0)
-                (void)fprintf(stderr, "sublet extender: binding %.63s/%.253s: %s\n", shown(args, "PodNamespace"),
-                              shown(args, "PodName"), err.text);
+                (void)fprintf(stderr, "sublet extender: binding %.63s/%.253s: %s\n", name_for_log(args, "PodNamespace"),
+                              name_for_log(args, "PodName"), err.text);
         answer_json(answer, r < 0 && is_gpushare ? 500 : 200, json_pack("{s:s}", "Error", r < 0 ? err.text : ""));
         json_decref(args);
         stats_count(&e->stats, STATS_BIND, clock_now() - began, r < 0);
@@ -239,47 +217,6 @@ static void answer_inspect(struct extender *e, const char *node, struct server_a
         lock_drop(&e->lock);
         answer_json(answer, json_object_get(said, "error") ? 404 : 200, said);
         stats_count(&e->stats, STATS_INSPECT, clock_now() - began, 0);
-}
-
-/* Sums over the devices, for the figures. */
-static void totals(struct extender *e, bytes *ret_total, bytes *ret_used, size_t *ret_unplaced)
-{
-        const struct cluster_node *node;
-
-        *ret_total = *ret_used = 0;
-        *ret_unplaced = 0;
-        for (size_t i = 0; (node = map_next(&e->extend.cluster.nodes, &i)) != NULL;)
-                for (; node; node = node->next) {
-                        for (size_t k = 0; k < node->n_devices; k++) {
-                                *ret_total += node->devices[k].total;
-                                *ret_used += node->devices[k].used;
-                        }
-                        for (const struct cluster_pod *p = node->pods; p; p = p->next_here)
-                                *ret_unplaced += !p->is_placed;
-                }
-}
-
-static void write_gauge(FILE *to, const char *name, double value)
-{
-        metrics_head(to, name, "gauge", NULL);
-        metrics_value(to, name, value, NULL);
-}
-
-static void write_state(struct extender *e, FILE *to)
-{
-        bytes total, used;
-        size_t unplaced;
-        LOCKED(&e->lock);
-
-        totals(e, &total, &used, &unplaced);
-        write_gauge(to, "sublet_extender_leader", elect_is_holder(&e->elect));
-        write_gauge(to, "sublet_extender_ready", is_ready(e));
-        write_gauge(to, "sublet_extender_nodes", (double)e->extend.cluster.n_nodes);
-        write_gauge(to, "sublet_extender_pods", (double)e->extend.cluster.n_pods);
-        write_gauge(to, "sublet_extender_assumed_pods", (double)e->extend.cluster.n_assumed);
-        write_gauge(to, "sublet_extender_unplaced_pods", (double)unplaced);
-        write_gauge(to, "sublet_extender_memory_bytes", (double)total);
-        write_gauge(to, "sublet_extender_memory_rented_bytes", (double)used);
 }
 
 static void write_informers(struct extender *e, FILE *to)
@@ -309,7 +246,9 @@ static void answer_metrics(struct extender *e, struct server_answer *answer)
         }
         answer->type = "text/plain; version=0.0.4";
         stats_write(&e->stats, to);
-        write_state(e, to);
+        lock_take(&e->lock);
+        stats_write_cluster(&e->extend, elect_is_holder(&e->elect), is_ready(e), to);
+        lock_drop(&e->lock);
         write_informers(e, to);
         (void)fclose(to);
 }
@@ -326,7 +265,7 @@ static bool handle_get(struct extender *e, const char *path, struct server_answe
                 server_say(answer, 200, "text/plain", "ok\n");
         else if (!strcmp(path, "/readyz"))
                 server_say(answer, is_ready(e) ? 200 : 503, "text/plain",
-                           is_ready(e) ? "ok\n" : "not yet, or another decides\n");
+                           is_ready(e) ? "ok\n" : "not ready, or another extender decides\n");
         else if (!strcmp(path, "/version"))
                 server_say(answer, 200, NULL, "{\"sublet\":\"" SUBLET_VERSION "\"}\n");
         else
@@ -359,7 +298,7 @@ static void extender_handle(void *context, const struct server_call *call, struc
         else if (!strcmp(call->method, "POST"))
                 is_answered = handle_post(e, call, path, is_gpushare, answer);
         if (!is_answered)
-                server_say(answer, 404, NULL, "{\"error\":\"there is no such thing to ask\"}\n");
+                server_say(answer, 404, NULL, "{\"error\":\"no such path\"}\n");
 }
 
 /* ---- start and end ----------------------------------------------------------------------------- */
@@ -377,7 +316,8 @@ static int extender_start(struct extender *e, struct err *err)
 
         e->api.is_ending = &e->is_ending;
         e->elect.api = e->binder.api = e->nodes.api = e->pods.api = e->api;
-        e->binder.api.is_ending = NULL; /* a binding under way is heard out: then the lease is given up (end) */
+        e->binder.api.is_ending =
+                NULL; /* a binding under way is finished before the lease is given up (extender_stop) */
         r = server_new(&settings, &e->server, &port, err);
         if (r < 0)
                 return r;
@@ -396,7 +336,7 @@ static void extender_refresh(void *context)
         int r = server_refresh(e->server, &err);
 
         if (r)
-                log_line(NULL, r < 0 ? err.text : "took the new certificate");
+                log_line(NULL, r < 0 ? err.text : "loaded the new certificate");
 }
 
 static void extender_stop(struct extender *e)
@@ -436,20 +376,14 @@ static struct extender *extender_new(void)
         e->elect.context = e;
         e->elect.won = on_won;
         e->binder = (struct binder){ .lock = &e->lock, .extend = &e->extend, .elect = &e->elect };
-        e->nodes = (struct informer){ .watch = { .path = "/api/v1/nodes",
-                                                 .context = e,
-                                                 .begin = begin_nodes,
-                                                 .put = put_node,
-                                                 .drop = drop_node,
-                                                 .end = end_nodes },
-                                      .fail = log_line };
-        e->pods = (struct informer){ .watch = { .path = "/api/v1/pods",
-                                                .context = e,
-                                                .begin = begin_pods,
-                                                .put = put_pod,
-                                                .drop = drop_pod,
-                                                .end = end_pods },
-                                     .fail = log_line };
+        e->node_feed = (struct feed){ e, false };
+        e->pod_feed = (struct feed){ e, true };
+        e->nodes = (struct informer){ .watch = { .path = "/api/v1/nodes", .context = &e->node_feed, .put = on_node } };
+        e->pods = (struct informer){ .watch = { .path = "/api/v1/pods", .context = &e->pod_feed, .put = on_pod } };
+        e->nodes.watch.begin = e->pods.watch.begin = on_list_begin;
+        e->nodes.watch.drop = e->pods.watch.drop = on_gone;
+        e->nodes.watch.end = e->pods.watch.end = on_list_end;
+        e->nodes.fail = e->pods.fail = log_line;
         return e;
 }
 
@@ -466,7 +400,7 @@ static int extender_run(struct extender *e)
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
         else
-                server_wait(extender_refresh, e, 5 * NSEC_PER_SEC);
+                server_wait(extender_refresh, e, REFRESH_EVERY);
         extender_stop(e);
         return r == -EINVAL ? 2 : r < 0;
 }
@@ -488,23 +422,23 @@ int extender_main(int argc, char **argv)
                 { "server", "SUBLET_API_SERVER", OPTION_TEXT, &e->api.server, "URL",
                   "the API server; default: the pod's own" },
                 { "token-file", NULL, OPTION_TEXT, &e->api.token_file, "FILE",
-                  "a bearer token, read anew every minute" },
-                { "ca-file", NULL, OPTION_TEXT, &e->api.ca_file, "FILE", "who may be the API server" },
+                  "a bearer token, read again every minute" },
+                { "ca-file", NULL, OPTION_TEXT, &e->api.ca_file, "FILE", "CA that signs the API server's certificate" },
                 { "lease", "SUBLET_LEASE", OPTION_TEXT, &e->elect.lease, "NAMESPACE/NAME",
-                  "of several extenders its holder decides" },
+                  "of several extenders, the holder of this lease decides" },
                 { "identity", "SUBLET_IDENTITY", OPTION_TEXT, &e->elect.self, "NAME",
-                  "ours in that lease; default: host and process" },
+                  "holder's name in that lease; default: host and process" },
                 { "policy", "SUBLET_POLICY", OPTION_TEXT, &e->policy, "NAME", "binpack (default), spread, fragment" },
                 { "unit", "SUBLET_UNIT", OPTION_BYTES, &e->extend.cluster.unit, "SIZE",
-                  "of one sublet.dev/gpu-mem; default 1G" },
-                { "cert", NULL, OPTION_TEXT, &e->cert, "FILE", "for HTTPS" },
+                  "size of one sublet.dev/gpu-mem; default 1G" },
+                { "cert", NULL, OPTION_TEXT, &e->cert, "FILE", "certificate, PEM: serve HTTPS" },
                 { "key", NULL, OPTION_TEXT, &e->key, "FILE", "its key" },
         };
         operand = options_read(argc, argv, rows, ARRAY_SIZE(rows), usage, &code);
         if (operand < 0)
                 return code;
         if (operand < argc) {
-                (void)fprintf(stderr, "sublet: '%s' is one too many ('sublet extender --help')\n", argv[operand]);
+                (void)fprintf(stderr, "sublet: unexpected argument '%s' ('sublet extender --help')\n", argv[operand]);
                 return 2;
         }
         return extender_run(e);

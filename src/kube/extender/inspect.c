@@ -1,4 +1,4 @@
-/* gpushare's inspect: who holds what on which device, for people and for `kubectl sublet`. */
+/* gpushare's inspect: which pod holds how much of which device; and the sums for the metrics. */
 #include "kube/extender/extend.h"
 
 static bytes held_on(const struct cluster_pod *pod, size_t device)
@@ -62,4 +62,20 @@ json_t *extend_inspect(const struct extend *extend, const char *name)
                         if (node->is_known && node->n_devices)
                                 (void)json_array_append_new(nodes, node_json(extend, node));
         return json_pack("{s:o}", "nodes", nodes);
+}
+
+void extend_count(const struct extend *extend, struct extend_totals *ret)
+{
+        const struct cluster_node *node;
+
+        *ret = (struct extend_totals){ 0 };
+        for (size_t i = 0; (node = map_next(&extend->cluster.nodes, &i)) != NULL;)
+                for (; node; node = node->next) {
+                        for (size_t k = 0; k < node->n_devices; k++) {
+                                ret->memory += node->devices[k].total;
+                                ret->rented += node->devices[k].used;
+                        }
+                        for (const struct cluster_pod *pod = node->pods; pod; pod = pod->next_here)
+                                ret->n_unplaced += !pod->is_placed;
+                }
 }

@@ -13,7 +13,7 @@ static const json_t *at(const json_t *json, const char *a, const char *b)
         return json_object_get(json_object_get(json, a), b);
 }
 
-/* false: not there, or too long to be one. */
+/* false: absent, empty, or too long. */
 static bool text_of(const json_t *json, char *to, size_t size)
 {
         const char *text = json_string_value(json);
@@ -67,7 +67,7 @@ int object_quantity(const json_t *json, uint64_t *ret)
 
 /* ---- pods -------------------------------------------------------------------------------------- */
 
-/* What a container asks for of either name; limits are what counts for extended resources. 1: it does; 0; -EINVAL. */
+/* Of extended resources the limits count. 1: it asks for some; 0: it does not; -EINVAL. */
 static int want_of(const json_t *container, const char *name, uint64_t *ret)
 {
         const json_t *json = json_object_get(at(container, "resources", "limits"), name);
@@ -110,19 +110,18 @@ static const char *read_containers(const json_t *spec, bytes unit, struct object
         const json_t *container;
         size_t i;
 
-        json_array_foreach(json_object_get(spec, "containers"), i, container)
-        {
+        json_array_foreach (json_object_get(spec, "containers"), i, container) {
                 one = read_container(container, unit, pod);
                 problem = problem ? problem : one;
         }
-        json_array_foreach(json_object_get(spec, "initContainers"), i, container)(void)
-                read_container(container, unit, &first);
+        json_array_foreach (json_object_get(spec, "initContainers"), i, container)
+                (void)read_container(container, unit, &first);
         if (!problem && first.n_wants)
                 problem = "an init container asks for GPU memory: give it to an ordinary one";
         return problem;
 }
 
-/* Our annotation: a device for each container that wants one. */
+/* Our annotation: a device for each want. */
 static bool read_allocation(const char *text, struct object_pod *pod)
 {
         json_t *root = json_loads(text, 0, NULL);
@@ -139,7 +138,7 @@ static bool read_allocation(const char *text, struct object_pod *pod)
         return is_whole;
 }
 
-/* gpushare's: one index for all. */
+/* gpushare's annotation: one index for all wants. */
 static bool read_index(const char *text, struct object_pod *pod)
 {
         uint64_t index;
@@ -188,15 +187,14 @@ static const char *read_devices(const char *text, bytes unit, struct object_node
         const json_t *device;
         size_t i;
 
-        json_array_foreach(root, i, device)
-        {
+        json_array_foreach (root, i, device) {
                 json_int_t index = json_integer_value(json_object_get(device, "index")),
                            memory = json_integer_value(json_object_get(device, "mem_bytes")),
                            numa = json_integer_value(json_object_get(device, "numa"));
 
                 if (index < 0 || index >= PLACEMENT_DEVICES || memory < 0)
                         continue;
-                while (node->n_devices <= (size_t)index) /* gaps are devices that nobody gets */
+                while (node->n_devices <= (size_t)index) /* gaps become devices that are never given out */
                         node->devices[node->n_devices++] = (struct placement_device){ .is_unhealthy = true };
                 node->devices[index] = (struct placement_device){
                         .total = (bytes)memory / unit * unit,
@@ -242,10 +240,10 @@ int object_node_read(const json_t *json, bytes unit, struct object_node *ret)
         return 0;
 }
 
-/* ---- what is written --------------------------------------------------------------------------- */
+/* ---- annotations ------------------------------------------------------------------------------- */
 
-static json_t *allocation(const struct object_pod *pod, const char *node, const struct placement *placement,
-                          const char (*uuids)[OBJECT_UUID])
+static json_t *allocation_json(const struct object_pod *pod, const char *node, const struct placement *placement,
+                               const char (*uuids)[OBJECT_UUID])
 {
         json_t *containers = json_object(), *root;
         _cleanup_(freep) char *text = NULL;
@@ -273,7 +271,7 @@ static void set_number(json_t *to, const char *name, int64_t value)
 json_t *object_annotations(const struct object_pod *pod, const char *node, const struct placement *placement,
                            const char (*uuids)[OBJECT_UUID], bytes unit, bytes device_total, int64_t now)
 {
-        json_t *annotations = json_object(), *ours = allocation(pod, node, placement, uuids);
+        json_t *annotations = json_object(), *ours = allocation_json(pod, node, placement, uuids);
         bytes sum = 0;
 
         if (!annotations || !ours || json_object_set_new(annotations, ANNOTATION_ALLOCATION, ours) < 0) {

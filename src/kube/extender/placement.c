@@ -1,8 +1,8 @@
 /*
- * A depth-first search over the wants, largest first, which at each want tries the devices in the policy's order. One
- * container, which is nearly every pod, needs no search, but one pass over the devices. A policy is the order: its cost of
- * a device, lower is better; equal costs prefer a device that the pod is on already, then its NUMA node, then the lower
- * index, so that the same view always gives the same answer.
+ * A depth-first search over the wants, largest first, that tries the devices in the policy's order. Nearly every pod has
+ * one GPU container and needs only one pass over the devices. A policy is a cost of a device, lower is better; equal costs
+ * prefer a device that the pod is on already, then its NUMA node, then the lower index, so that the same view always gives
+ * the same answer.
  */
 #include "kube/extender/placement.h"
 
@@ -16,10 +16,10 @@ enum {
 };
 
 struct search {
-        struct placement_device devices[PLACEMENT_DEVICES]; /* a copy that is filled */
+        struct placement_device devices[PLACEMENT_DEVICES]; /* a copy that the search fills */
         size_t n_devices;
         struct placement_want wants[PLACEMENT_WANTS];
-        unsigned char order[PLACEMENT_WANTS]; /* of wants, the largest first */
+        unsigned char order[PLACEMENT_WANTS]; /* of wants, largest first */
         size_t n_wants;
         enum placement_policy policy;
         const struct placement_mix *mix;
@@ -32,7 +32,7 @@ bytes placement_free(const struct placement_device *device)
         return device->is_unhealthy || device->used >= device->total ? 0 : device->total - device->used;
 }
 
-unsigned int placement_free_share(const struct placement_device *device)
+static unsigned int free_share(const struct placement_device *device)
 {
         return device->share_used >= PLACEMENT_WHOLE ? 0 : PLACEMENT_WHOLE - device->share_used;
 }
@@ -75,7 +75,7 @@ void placement_mix_count(struct placement_mix *mix, bytes size)
         while (i < mix->n_sizes && mix->sizes[i].size != size)
                 i++;
         if (i == PLACEMENT_SIZES)
-                return; /* rare sizes wait until a halving makes room */
+                return; /* a rare size waits until a halving makes room */
         if (i == mix->n_sizes) {
                 mix->n_sizes++;
                 mix->sizes[i].size = size;
@@ -87,7 +87,7 @@ void placement_mix_count(struct placement_mix *mix, bytes size)
 
 static bool fits(const struct placement_device *device, const struct placement_want *want)
 {
-        return placement_free(device) >= want->memory && placement_free_share(device) >= want->share;
+        return placement_free(device) >= want->memory && free_share(device) >= want->share;
 }
 
 /* Lower is better. */
@@ -107,7 +107,7 @@ static int64_t cost(const struct placement_device *device, const struct placemen
         return 0;
 }
 
-/* How far from where the pod already is: 0 same device, 1 same NUMA node (or nowhere yet), 2 elsewhere. */
+/* From the devices that the pod has already: 0 same device, 1 same NUMA node (or none yet), 2 elsewhere. */
 static unsigned int distance(const struct search *search, size_t depth, size_t device)
 {
         unsigned int least = depth ? 2 : 1;
@@ -160,7 +160,7 @@ static size_t candidates(const struct search *search, size_t depth, struct candi
         return n;
 }
 
-static bool descend(struct search *search, size_t depth) /* as deep as a pod has GPU containers */
+static bool descend(struct search *search, size_t depth) /* at most PLACEMENT_WANTS deep */
 {
         struct candidate found[PLACEMENT_DEVICES];
         const struct placement_want *want;
@@ -195,7 +195,7 @@ static void sort_wants(struct search *search)
         }
 }
 
-/* All wants as one, for one device. A sum that overflows is larger than any device. */
+/* All wants as one, for one device. A sum that overflows is saturated: larger than any device. */
 static struct placement_want together(const struct placement_request *request)
 {
         struct placement_want sum = { 0 };
@@ -208,7 +208,7 @@ static struct placement_want together(const struct placement_request *request)
         return sum;
 }
 
-/* Why one want has no device, as the node is now. */
+/* Why one want fits on no device. */
 static int why_not(const struct placement_node *node, const struct placement_want *want)
 {
         bool is_large = true, is_full = true;
@@ -235,12 +235,12 @@ static int why_no_placement(const struct placement_node *node, const struct plac
                 for (size_t k = 0; k < node->n_devices; k++)
                         has_room |= fits(&node->devices[k], &request->wants[i]);
                 one = has_room ? PLACEMENT_E_TOGETHER : why_not(node, &request->wants[i]);
-                worst = one < worst ? one : worst; /* the outcomes are ordered: the most final first */
+                worst = one < worst ? one : worst; /* outcomes are ordered, the most final first */
         }
         return worst;
 }
 
-/* One device, and so no search: what the search would answer, in one pass without a copy. */
+/* One want: the answer of the search, in one pass without a copy. */
 static int pick_one(const struct placement_node *node, const struct placement_want *want, enum placement_policy policy,
                     const struct placement_mix *mix, struct placement *ret)
 {
@@ -267,7 +267,7 @@ static int pick_one(const struct placement_node *node, const struct placement_wa
 static int pick_several(const struct placement_node *node, const struct placement_request *request,
                         enum placement_policy policy, const struct placement_mix *mix, struct placement *ret)
 {
-        struct search search; /* 2 KiB, of which little is used: not zeroed whole, for 10,000 times a question */
+        struct search search; /* 2 KiB, mostly unused: not zeroed as a whole, for it is here 10,000 times a request */
 
         search.policy = policy;
         search.mix = mix;
@@ -300,9 +300,9 @@ int placement_pick(const struct placement_node *node, const struct placement_req
 /* ---- scores ------------------------------------------------------------------------------------ */
 
 /*
- * What is lost to fragments, as a score: 8 where nothing is, 9 and 10 where something is gained, and down by one for each
- * sixteenth of the device. Losses are told apart finely, because most are small; by simulation of mixed orders this serves
- * more and strands less than a scale that is even.
+ * The score of a loss to fragments: 8 for none, 9 and 10 for a gain, and one less for each sixteenth of the device. The
+ * scale is fine for losses because most are small; in simulations of mixed requests it served more and stranded less than
+ * an even scale.
  */
 static unsigned int score_fragment(int64_t worse, bytes total)
 {

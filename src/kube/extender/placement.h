@@ -1,11 +1,11 @@
 /*
- * Which device of a node each GPU container of a pod gets. Pure: a view in, a decision out; the extender asks for every
- * node (filter, prioritize) and once more for the chosen one (bind).
+ * Which device of a node each GPU container of a pod gets. Pure. The extender calls it for every node (filter, prioritize)
+ * and once more for the chosen one (bind).
  *
- * A container is on one device, and takes memory and, if it says so, a part of the time there. Both are promised whole:
- *  P1  of a device no more than its total is given, of its time no more than 1000 permille;
- *  P2  a sick device gets nothing new;
- *  P3  if there is a way to place all containers of a pod it is found, up to PLACEMENT_STEPS tries.
+ * A container is on one device, and takes memory and, if it asks for it, a share of the time there.
+ *  P1  No more memory than a device has is promised, and no more than 1000 permille of its time.
+ *  P2  An unhealthy device gets nothing new.
+ *  P3  If the containers of a pod can be placed, a placement is found, up to PLACEMENT_STEPS steps of the search.
  */
 #pragma once
 
@@ -47,12 +47,12 @@ struct placement_request {
 };
 
 enum placement_policy {
-        PLACEMENT_BINPACK,  /* the fullest device that fits: large gaps stay large */
+        PLACEMENT_BINPACK,  /* the fullest device that fits, so that large gaps stay large */
         PLACEMENT_SPREAD,   /* the emptiest */
-        PLACEMENT_FRAGMENT, /* the one where least of what stays free is too small for what is usually asked for */
+        PLACEMENT_FRAGMENT, /* the one where the least free memory becomes too small for the usual requests */
 };
 
-/* What is usually asked for: sizes, and how often each. Counted by the caller. */
+/* The usual requests: sizes, and how often each. Counted by the caller. */
 struct placement_mix {
         struct {
                 bytes size;
@@ -62,7 +62,7 @@ struct placement_mix {
         unsigned int weight; /* the sum */
 };
 
-/* Where each want goes: an index into devices. */
+/* Of each want, the index of its device. */
 struct placement {
         unsigned char device[PLACEMENT_WANTS];
 };
@@ -70,10 +70,10 @@ struct placement {
 enum {
         PLACEMENT_OK,
         PLACEMENT_E_NONE,     /* the node has no device to rent */
-        PLACEMENT_E_LARGE,    /* a want is larger than every healthy device: nobody's leaving helps */
+        PLACEMENT_E_LARGE,    /* a want is larger than every healthy device: preemption cannot help */
         PLACEMENT_E_FULL,     /* no device has the memory free */
-        PLACEMENT_E_SHARE,    /* devices with the memory free have promised too much of their time */
-        PLACEMENT_E_TOGETHER, /* each container alone would fit, all of them do not */
+        PLACEMENT_E_SHARE,    /* devices with the memory free have too little time left */
+        PLACEMENT_E_TOGETHER, /* each container fits alone, but not all of them */
         PLACEMENT_OUTCOMES,
 };
 
@@ -81,19 +81,18 @@ enum {
 int placement_pick(const struct placement_node *node, const struct placement_request *request,
                    enum placement_policy policy, const struct placement_mix *mix, struct placement *ret);
 
-/* How good this place is, 0 to PLACEMENT_SCORE_MAX. The place is one of placement_pick's for the same arguments. */
+/* How good it is, 0 to PLACEMENT_SCORE_MAX. The placement comes from placement_pick with the same arguments. */
 unsigned int placement_score(const struct placement_node *node, const struct placement_request *request,
                              enum placement_policy policy, const struct placement_mix *mix,
                              const struct placement *placement);
 
-/* Counts a size, and forgets slowly: when the sum of weights is 4096, all are halved. */
+/* Counts a size. Old counts fade: when the sum of weights reaches 4096, all are halved. */
 void placement_mix_count(struct placement_mix *mix, bytes size);
 
-/* Free memory that is too small for what is asked for, on average over the mix. In bytes, at most `free`. */
+/* Of `free` bytes, how many are too little for a request, on average over the mix. At most `free`. */
 bytes placement_fragment(const struct placement_mix *mix, bytes free);
 
-bytes placement_free(const struct placement_device *device); /* 0 for a sick one */
-unsigned int placement_free_share(const struct placement_device *device);
+bytes placement_free(const struct placement_device *device); /* 0 for an unhealthy one */
 
 /* "binpack", "spread", "fragment". 0; -EINVAL. */
 int placement_policy_parse(const char *text, enum placement_policy *ret);

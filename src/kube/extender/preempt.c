@@ -1,17 +1,17 @@
 /*
- * Who would have to leave a node. The scheduler has chosen victims by what it counts, the sum of a node's memory; a pod
- * needs a device. So its victims are kept, and of the pods of lower priority those are added that make the room on one.
+ * Which pods would have to leave a node. The scheduler chooses victims by the sum of a node's memory, but a pod needs one
+ * device. So its victims are kept, and pods of lower priority are added until one device has the room.
  */
 #include "kube/extender/extend.h"
 
 #include <string.h>
 
 enum {
-        VICTIMS = 256,
+        VICTIMS = 256, /* of a node; a request that names more is cut off there */
 };
 
 struct victims {
-        const char *uids[VICTIMS]; /* borrowed of the request, or of the cluster */
+        const char *uids[VICTIMS]; /* borrowed from the request or from the cluster */
         size_t n;
 };
 
@@ -20,8 +20,7 @@ static void take_victims(const json_t *node, struct victims *victims)
         const json_t *pod;
         size_t i;
 
-        json_array_foreach(json_object_get(node, "Pods"), i, pod)
-        {
+        json_array_foreach (json_object_get(node, "Pods"), i, pod) {
                 const char *uid = json_string_value(json_object_get(pod, "UID"));
 
                 if (!uid)
@@ -31,15 +30,10 @@ static void take_victims(const json_t *node, struct victims *victims)
         }
 }
 
-static struct placement_request request_of(const struct object_pod *pod)
-{
-        return (struct placement_request){ pod->wants, pod->n_wants, pod->is_together };
-}
-
 static bool fits_without(const struct extend *extend, const struct cluster_node *node, const struct object_pod *pod,
                          const struct victims *victims)
 {
-        const struct placement_request request = request_of(pod);
+        const struct placement_request request = extend_request(pod);
         struct placement_device devices[PLACEMENT_DEVICES];
         struct placement_node view = { devices, cluster_devices_without(node, victims->uids, victims->n, devices) };
         struct placement placement;
@@ -56,7 +50,7 @@ static bool is_victim(const struct victims *victims, const struct cluster_pod *p
         return false;
 }
 
-/* The least important pod of lower priority that has not been named; with equals, the one that holds most. */
+/* The pod of the lowest priority below this one's that is no victim yet; among equals, the one that holds most. */
 static const struct cluster_pod *next_victim(const struct cluster_node *node, const struct object_pod *pod,
                                              const struct victims *victims)
 {
@@ -70,8 +64,7 @@ static const struct cluster_pod *next_victim(const struct cluster_node *node, co
         return best;
 }
 
-/* The scheduler added up memory over the node; on one device it may take other pods. Those that turn out not to be
- * needed, of ours, stay. */
+/* Adds victims until the pod fits on one device, then spares those of ours that turn out not to be needed. */
 static bool find_victims(const struct extend *extend, const struct cluster_node *node, const struct object_pod *pod,
                          struct victims *victims)
 {
@@ -106,24 +99,26 @@ static json_t *victims_json(const struct victims *victims, const json_t *given)
                          json_integer_value(json_object_get(given, "NumPDBViolations")));
 }
 
-json_t *extend_preempt(const struct extend *extend, const struct extender_args *args)
+char *extend_preempt(struct extend *extend, const struct extender_args *args, size_t *ret_size)
 {
-        json_t *given = json_object_get(args->root, "NodeNameToMetaVictims"), *kept = json_object(), *one;
+        json_t *given = json_object_get(args->root, "NodeNameToMetaVictims"), *kept = json_object(), *one, *answer;
         const struct object_pod *pod = &args->pod;
         const char *name;
+        char *text;
 
         if (!json_object_size(given))
                 given = json_object_get(args->root, "NodeNameToVictims");
-        if (!args->has_pod)
-                return json_pack("{s:o}", "NodeNameToMetaVictims", kept);
-        json_object_foreach(given, name, one)
-        {
+        json_object_foreach (given, name, one) {
                 const struct cluster_node *node = cluster_node(&extend->cluster, name);
                 struct victims victims = { 0 };
 
                 take_victims(one, &victims);
-                if (!pod->n_wants || (node && find_victims(extend, node, pod, &victims)))
+                if (args->has_pod && (!pod->n_wants || (node && find_victims(extend, node, pod, &victims))))
                         (void)json_object_set_new(kept, name, victims_json(&victims, one));
         }
-        return json_pack("{s:o}", "NodeNameToMetaVictims", kept);
+        answer = json_pack("{s:o}", "NodeNameToMetaVictims", kept);
+        text = answer ? json_dumps(answer, JSON_COMPACT) : NULL;
+        json_decref(answer);
+        *ret_size = text ? strlen(text) : 0;
+        return text;
 }

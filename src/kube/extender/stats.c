@@ -37,3 +37,24 @@ void stats_write(struct stats *stats, FILE *to)
                 metrics_histogram(to, "sublet_extender_seconds", &histogram, "verb", names[v]);
         }
 }
+
+static void write_gauge(FILE *to, const char *name, double value)
+{
+        metrics_head(to, name, "gauge", NULL);
+        metrics_value(to, name, value, NULL);
+}
+
+void stats_write_cluster(const struct extend *extend, bool is_leader, bool is_ready, FILE *to)
+{
+        struct extend_totals totals;
+
+        extend_count(extend, &totals);
+        write_gauge(to, "sublet_extender_leader", is_leader);
+        write_gauge(to, "sublet_extender_ready", is_ready);
+        write_gauge(to, "sublet_extender_nodes", (double)extend->cluster.n_nodes);
+        write_gauge(to, "sublet_extender_pods", (double)extend->cluster.n_pods);
+        write_gauge(to, "sublet_extender_assumed_pods", (double)extend->cluster.n_assumed);
+        write_gauge(to, "sublet_extender_unplaced_pods", (double)totals.n_unplaced);
+        write_gauge(to, "sublet_extender_memory_bytes", (double)totals.memory);
+        write_gauge(to, "sublet_extender_memory_rented_bytes", (double)totals.rented);
+}

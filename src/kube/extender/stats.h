@@ -1,11 +1,12 @@
 /*
- * What the extender counts of its calls, and how it says that to Prometheus (text 0.0.4).
+ * The extender's metrics, in Prometheus' text format 0.0.4.
  *
- * Threads: any; every figure by itself.
+ * Threads: any; each figure is atomic by itself.
  */
 #pragma once
 
 #include "base/clock.h"
+#include "kube/extender/extend.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,3 +25,6 @@ struct stats {
 
 void stats_count(struct stats *stats, enum stats_verb verb, nsec took, int is_failure);
 void stats_write(struct stats *stats, FILE *to);
+
+/* Gauges of what the cluster has and has rented. Under the lock of `extend`. */
+void stats_write_cluster(const struct extend *extend, bool is_leader, bool is_ready, FILE *to);

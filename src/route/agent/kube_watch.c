@@ -60,7 +60,7 @@ static void sync_fleet(struct kube *kube)
                 for (size_t j = 0; j < kube->slices[i].n; j++) {
                         const struct kube_endpoint *endpoint = &kube->slices[i].at[j];
                         struct fleet_replica *replica = agent_replica(agent, endpoint->name, endpoint->address,
-                                                                      kube->origin, &kube->service.is);
+                                                                      kube->origin, &kube->service.config);
 
                         if (!replica)
                                 continue;
@@ -115,7 +115,7 @@ static void on_end(void *context)
         struct kube *kube = context;
 
         if (kube->n_failures)
-                agent_say(kube->agent, "service %s: the API server answers again", kube->service.service);
+                agent_log(kube->agent, "service %s: the API server answers again", kube->service.service);
         kube->n_failures = 0;
         sync_fleet(kube);
 }
@@ -145,13 +145,13 @@ static void watch_set(struct kube *kube, bool is_old)
 
 /* ---- calls --------------------------------------------------------------------------------------------------- */
 
-static void fail(struct kube *kube, const struct http_answer *answer)
+static void kube_failed(struct kube *kube, const struct http_answer *answer)
 {
         struct agent *agent = kube->agent;
         nsec pause = NSEC_PER_SEC << (kube->n_failures < 5 ? kube->n_failures : 5);
 
         if (kube->n_failures++ == 0)
-                agent_say(agent, "service %s: the API server at %s says %s %ld: replicas stay as they were",
+                agent_log(agent, "service %s: the API server at %s says %s %ld: replicas stay as they were",
                           kube->service.service, kube->service.api, answer->code < 0 ? "nothing" : "HTTP status",
                           answer->status);
         kube->at = agent->now + (pause > PAUSE_SECONDS_MAX * NSEC_PER_SEC ? PAUSE_SECONDS_MAX * NSEC_PER_SEC : pause);
@@ -166,7 +166,7 @@ static void on_page(void *context, const struct http_answer *answer)
         if (answer->status == 404 && !kube->is_old)
                 watch_set(kube, true);
         else if (watch_page(&kube->watch, answer->code, answer->status, page) < 0)
-                fail(kube, answer);
+                kube_failed(kube, answer);
         json_decref(page);
 }
 
@@ -186,13 +186,13 @@ static void on_stream_end(void *context, const struct http_answer *answer)
         if (answer->status != 200) {
                 watch_renew(&kube->watch);
                 if (answer->status != 410)
-                        fail(kube, answer);
+                        kube_failed(kube, answer);
         }
         if (kube->at < kube->agent->now) /* one that ends at once, again and again, is not asked without a pause */
                 kube->at = kube->agent->now + NSEC_PER_SEC / 10;
 }
 
-static void kube_ask(struct kube *kube)
+static void kube_step(struct kube *kube)
 {
         const struct settings_service *service = &kube->service;
         char path[WATCH_PATH], token[TOKEN_MAX];
@@ -222,7 +222,7 @@ void kube_tick(struct agent *agent)
 {
         for (size_t i = 0; i < SETTINGS_SERVICES; i++)
                 if (agent->kubes[i])
-                        kube_ask(agent->kubes[i]);
+                        kube_step(agent->kubes[i]);
 }
 
 /* ---- set-up -------------------------------------------------------------------------------------------------- */

@@ -58,12 +58,13 @@ static void ask(struct extend *extend, const struct extender_args *args)
         said[0] = read_answer(text, size);
         text = extend_prioritize(extend, args, &size);
         said[1] = read_answer(text, size);
-        said[2] = extend_preempt(extend, args);
+        text = extend_preempt(extend, args, &size);
+        said[2] = read_answer(text, size);
         said[3] = extend_inspect(extend, NULL);
         require(json_is_array(json_object_get(said[0], "NodeNames")) && json_is_array(said[1]));
         require(json_is_object(json_object_get(said[2], "NodeNameToMetaVictims")));
         require(json_is_array(json_object_get(said[3], "nodes")));
-        json_array_foreach(said[1], i, one)
+        json_array_foreach (said[1], i, one)
                 require(json_integer_value(json_object_get(one, "Score")) <= PLACEMENT_SCORE_MAX);
         for (i = 0; i < 4; i++)
                 json_decref(said[i]);
@@ -80,7 +81,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct extend extend = { .cluster.unit = GIB, .policy = (enum placement_policy)(size % 3) };
         struct extender_args args = { 0 };
 
-        json_array_foreach(events, i, one) feed(&extend.cluster, one);
+        json_array_foreach (events, i, one)
+                feed(&extend.cluster, one);
         if (strlen(body) == n_body && extender_args_read(body, n_body, GIB, &args) == 0)
                 ask(&extend, &args);
         extender_args_done(&args);

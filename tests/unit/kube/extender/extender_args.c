@@ -93,17 +93,17 @@ static void what_is_written_is_json(void **state)
         json_t *json;
 
         (void)state;
-        writer_say(&other, ",");
+        writer_text(&other, ",");
         writer_number(&other, 0);
-        writer_say(&other, ",");
+        writer_text(&other, ",");
         writer_number(&other, INT64_MAX);
-        writer_say(&writer, "[");
+        writer_text(&writer, "[");
         for (int i = 0; i < 5000; i++) {
-                writer_say(&writer, i ? "," : "");
+                writer_text(&writer, i ? "," : "");
                 writer_string(&writer, odd);
         }
         writer_add(&writer, &other);
-        writer_say(&writer, "]");
+        writer_text(&writer, "]");
         text = writer_take(&writer, &size);
         assert_int_equal(strlen(text), size);
         json = json_loads(text, 0, NULL);
