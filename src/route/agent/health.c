@@ -108,11 +108,11 @@ static void get_from_replica(struct fleet_replica *replica, const char *path, ns
                              void (*done)(void *context, const struct http_answer *answer))
 {
         const struct http_request request = { .method = "GET",
-                                       .base = replica->address,
-                                       .path = path,
-                                       .limit = limit,
-                                       .done = done,
-                                       .context = replica };
+                                              .base = replica->address,
+                                              .path = path,
+                                              .limit = limit,
+                                              .done = done,
+                                              .context = replica };
 
         (void)http_pool_start(replica->agent->http, &request, slot);
 }

@@ -28,12 +28,12 @@ static void call_engine(struct fleet_replica *replica, const char *method, const
                         void (*done)(void *context, const struct http_answer *answer))
 {
         const struct http_request request = { .method = method,
-                                       .base = replica->address,
-                                       .path = path,
-                                       .body = !strcmp(method, "POST") ? "{}" : NULL,
-                                       .limit = LIMIT,
-                                       .done = done,
-                                       .context = replica };
+                                              .base = replica->address,
+                                              .path = path,
+                                              .body = !strcmp(method, "POST") ? "{}" : NULL,
+                                              .limit = LIMIT,
+                                              .done = done,
+                                              .context = replica };
 
         (void)http_pool_start(replica->agent->http, &request, &replica->order);
 }
@@ -245,11 +245,11 @@ static void confirm_idle(struct fleet_replica *replica)
         const char *acknowledged = json_string_value(json_object_get(replica->acknowledged, "state"));
         char path[HTTP_URL];
         const struct http_request request = { .method = "GET",
-                                       .base = replica->agent->api,
-                                       .path = path,
-                                       .limit = LIMIT,
-                                       .done = on_idle_confirmed,
-                                       .context = replica };
+                                              .base = replica->agent->api,
+                                              .path = path,
+                                              .limit = LIMIT,
+                                              .done = on_idle_confirmed,
+                                              .context = replica };
 
         if (replica->order || replica->command || replica->push || !acknowledged || strcmp(acknowledged, "asleep"))
                 return;

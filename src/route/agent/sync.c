@@ -20,12 +20,12 @@ static void call(struct agent *agent, const char *method, const char *path, cons
                  struct http_pool_call **slot)
 {
         const struct http_request request = { .method = method,
-                                       .base = agent->api,
-                                       .path = path,
-                                       .body = body,
-                                       .limit = LIMIT,
-                                       .done = done,
-                                       .context = context };
+                                              .base = agent->api,
+                                              .path = path,
+                                              .body = body,
+                                              .limit = LIMIT,
+                                              .done = done,
+                                              .context = context };
 
         (void)http_pool_start(agent->http, &request, slot);
 }
