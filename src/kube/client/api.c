@@ -27,7 +27,7 @@ struct api {
         size_t most; /* of an answer */
 };
 
-/* What comes of one call. */
+/* The answer of one call, as it arrives. */
 struct reply {
         struct api *api;
         char *text;
@@ -56,7 +56,7 @@ int api_find(struct api_settings *settings, char url[static API_URL], struct err
         if (settings->server)
                 return 0;
         if (!host || !port)
-                return err_say(err, -EINVAL, "which API server? Give --server URL outside of a pod");
+                return err_say(err, -EINVAL, "no API server: give --server URL outside of a pod");
         (void)snprintf(url, API_URL, strchr(host, ':') ? "https://[%.80s]:%.8s" : "https://%.80s:%.8s", host, port);
         settings->server = url;
         if (!settings->token_file)
@@ -100,7 +100,7 @@ void api_freep(struct api **api)
         (void)api_free(*api);
 }
 
-/* The token of now. A file that cannot be read, or is being replaced, leaves the one that was. */
+/* Reads the token. If the file cannot be read, or is being replaced, the old one stays. */
 static void read_token(struct api *api, bool is_doubted)
 {
         char text[TOKEN_MAX];
@@ -141,7 +141,7 @@ static int reply_keep(struct reply *reply, const char *data, size_t size)
         return 0;
 }
 
-/* Hands on the whole lines of what is kept. */
+/* Hands on the complete lines. */
 static int hand_lines(struct reply *reply)
 {
         size_t from = 0;
@@ -217,7 +217,7 @@ static int say_curl(const struct api *api, CURLcode code, const struct reply *re
                        "asking %s: %s", api->settings.server, curl_easy_strerror(code));
 }
 
-/* One exchange with what is set; the status, or what went wrong. */
+/* One exchange. HTTP status; -errno. */
 static long exchange(struct api *api, const char *method, const char *path, const char *type, const char *body,
                      nsec limit, struct reply *reply, struct err *err)
 {
@@ -249,7 +249,7 @@ static long exchange(struct api *api, const char *method, const char *path, cons
         return status;
 }
 
-/* How long a 429 asks us to wait. */
+/* The wait that a 429 asks for. */
 static nsec asked_to_wait(const struct api *api)
 {
         curl_off_t seconds = 0;

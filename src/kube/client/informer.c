@@ -10,8 +10,8 @@
 
 enum {
         PAGE = 500,
-        PAGE_BYTES = 8 << 20, /* values take ten times that, and more: what is larger is asked for in smaller pages */
-        STREAM_SEC = 240,     /* the server ends it then; we, some seconds later, if it has not */
+        PAGE_BYTES = 8 << 20, /* values take ten times that and more: larger answers are requested in smaller pages */
+        STREAM_SEC = 240,     /* the server ends it then; we do some seconds later, if it has not */
         PAUSE_FIRST_MSEC = 200,
         PAUSE_MOST_MSEC = 30000,
         PATH = 1024,
@@ -35,12 +35,14 @@ static int take_page(struct informer *informer, const json_t *page)
         const json_t *items = json_object_get(page, "items"), *item;
         size_t i;
 
-        json_array_foreach(items, i, item) if (informer->put(informer->context, item) == -ENOMEM) return -ENOMEM;
+        json_array_foreach (items, i, item)
+                if (informer->put(informer->context, item) == -ENOMEM)
+                        return -ENOMEM;
         keep_version(informer, text_at(page, "metadata", "resourceVersion"));
         return 0;
 }
 
-/* *page is the next one, or its "continue" is "". */
+/* Reads one page. next: where it begins; then where the next one begins, or "". */
 static int get_page(struct informer *informer, struct api *api, unsigned int limit, char *next, struct err *err)
 {
         char path[PATH];
@@ -66,7 +68,7 @@ static int get_page(struct informer *informer, struct api *api, unsigned int lim
         return r;
 }
 
-/* Objects are written by anybody, and a few hundred large ones must not keep us from all the others. */
+/* Anybody writes objects; a few hundred large ones must not hide all the others. */
 static unsigned int limit_after(int r, unsigned int limit)
 {
         if (r == -EMSGSIZE)
@@ -93,7 +95,7 @@ static int list_pages(struct informer *informer, struct api *api, struct err *er
         atomic_fetch_add(&informer->n_lists, 1);
         atomic_store(&informer->is_synced, true);
         if (atomic_load(
-                    &informer->is_stale)) /* renewed meanwhile, or just now: informer_renew's order is the other one */
+                    &informer->is_stale)) /* renewed meanwhile, or just now: informer_renew stores in the opposite order */
                 atomic_store(&informer->is_synced, false);
         return 0;
 }
@@ -151,21 +153,22 @@ static int follow_stream(struct informer *informer, struct api *api, struct err 
         return r;
 }
 
-/* ---- for ever ---------------------------------------------------------------------------------- */
+/* ---- the thread -------------------------------------------------------------------------------- */
 
 static bool is_ending(const struct informer *informer)
 {
         return informer->api.is_ending && atomic_load(informer->api.is_ending);
 }
 
-/* Between half of it and the whole; *msec is doubled. */
+/* Between half of *msec and all of it; *msec is doubled. */
 static void pause_for(const struct informer *informer, unsigned int *msec)
 {
-        nsec until = clock_now() + (*msec / 2 + (unsigned int)(clock_now() / 1000) % (*msec / 2 + 1)) * NSEC_PER_MSEC;
-        const struct timespec while_ = { 0, 50 * NSEC_PER_MSEC };
+        nsec until = clock_now() +
+                     (*msec / 2 + (unsigned int)(clock_now() / NSEC_PER_USEC) % (*msec / 2 + 1)) * NSEC_PER_MSEC;
+        const struct timespec step = { 0, 50 * NSEC_PER_MSEC };
 
         while (clock_now() < until && !is_ending(informer))
-                (void)nanosleep(&while_, NULL);
+                (void)nanosleep(&step, NULL);
         *msec = *msec * 2 < PAUSE_MOST_MSEC ? *msec * 2 : PAUSE_MOST_MSEC;
 }
 
@@ -195,7 +198,7 @@ static void *informer_run(void *context)
                         informer->fail(informer->context, err.text);
                 if (r < 0 ||
                     (has_list && before == atomic_load(&informer->n_events) && atomic_load(&informer->n_streams) > 0))
-                        pause_for(informer, &pause); /* also a server that ends its streams at once */
+                        pause_for(informer, &pause); /* also after a stream that the server ended at once */
         }
         return NULL;
 }
