@@ -73,7 +73,7 @@ int plugin_count_ids(const struct plugin_resource *resource, const struct plugin
         qsort(keys, n_ids, sizeof(*keys), compare_keys);
         for (size_t i = 1; i < n_ids; i++)
                 if (keys[i] == keys[i - 1])
-                        return err_say(err, -EINVAL, "%s: duplicate id", resource->name);
+                        return err_say(err, -EINVAL, "%s: the same id twice", resource->name);
         memcpy(amounts, counted, sizeof(counted));
         return 0;
 }
