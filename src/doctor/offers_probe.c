@@ -53,8 +53,6 @@ static size_t count_files(const char *pattern, const char *word)
         return n;
 }
 
-/* ---- MPS --------------------------------------------------------------------------------------- */
-
 /* The control daemon and the server share the first fifteen letters, the most that a name holds. */
 static size_t count_mps(void)
 {
@@ -79,8 +77,6 @@ static void check_mps(struct findings *findings, const char *dir)
         mps.has_program = path[0];
         offers_judge_mps(findings, &mps);
 }
-
-/* ---- devices ------------------------------------------------------------------------------------- */
 
 static void check_mig(struct findings *findings, const struct gpu_backend *backend)
 {
@@ -107,8 +103,6 @@ static void check_green(struct findings *findings, const struct gpu_backend *bac
         if (library)
                 (void)dlclose(library);
 }
-
-/* ---- the daemon ---------------------------------------------------------------------------------- */
 
 static bool is_listened_to(const char *path)
 {
@@ -140,8 +134,6 @@ static void daemon_read(struct offers_daemon *ret)
         (void)snprintf(path, sizeof(path), "%s/seccomp.sock", ret->dir);
         ret->has_agent = stat(path, &is) == 0 && S_ISSOCK(is.st_mode);
 }
-
-/* ---- containers and the router ----------------------------------------------------------------- */
 
 static void check_cdi(struct findings *findings)
 {
