@@ -138,7 +138,7 @@ static void the_text_ends_with_the_verdict(void **state)
         (void)fclose(to);
         assert_string_equal(text, "missing  driver       no NVIDIA driver is loaded\n"
                                   "                      next: load one\n"
-                                  "No tenant can be run here: see what is missing above.\n");
+                                  "No tenant can run here: see what is missing above.\n");
         free(text);
 }
 
