@@ -5,6 +5,7 @@
 #include "shim/inside.h"
 
 #include "base/cleanup.h"
+#include "net/socket.h"
 #include "shim/report.h"
 
 #include <errno.h>
