@@ -8,6 +8,7 @@
 #include "gpu/backend.h"
 #include "gpu/find.h"
 #include "shim/mps_server.h"
+#include "net/socket.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,9 +16,7 @@
 #include <glob.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #define MODULE "ngx_http_sublet_module.so"
 
@@ -106,13 +105,9 @@ static void check_green(struct findings *findings, const struct gpu_backend *bac
 
 static bool is_listened_to(const char *path)
 {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        _cleanup_(closep) int fd = socket_connect(SOCK_STREAM | SOCK_NONBLOCK, 0, "%s", path);
 
-        if (fd < 0 || strlen(path) >= sizeof(address.sun_path))
-                return false;
-        memcpy(address.sun_path, path, strlen(path) + 1);
-        return connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 || errno == EAGAIN;
+        return fd >= 0 || fd == -EAGAIN;
 }
 
 static void daemon_read(struct offers_daemon *ret)
