@@ -27,10 +27,9 @@ enum {
         GROUP_ENGINE_AT = 12, /* NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS, 525 to 595 */
         USERD_AT = 32,        /* hUserd[0], userdOffset[0] of a channel; with the fields after them from 610 on */
         USERD_OFFSET_AT = 64,
-        ENGINE_AT = 128, /* where the layout has it that these belong to */
-        TRIES = 8,       /* of a desired state that changes while we follow it */
-        SEARCHED_MAX =
-                256, /* processes whose descriptors are tried for a slice: a group of a further one keeps its own */
+        ENGINE_AT = 128,    /* where the layout has it that these belong to */
+        TRIES = 8,          /* of a desired state that changes while we follow it */
+        SEARCHED_MAX = 256, /* processes whose descriptors are tried: a group of a further one keeps its slice */
 };
 
 static bool is_group(uint32_t class_number)
@@ -85,15 +84,6 @@ static void put_channel(struct request *request, const struct ledger_object *obj
                 gate->options.channel(gate->options.node_context, &channel.is, true);
 }
 
-/* The device that the ledger knows for an object, or -1: it is not there any more. */
-static int device_of(struct gate *gate, uint32_t client, uint32_t handle)
-{
-        struct ledger_object object;
-        LOCKED(&gate->ledger_lock);
-
-        return ledger_get(gate->ledger, client, handle, &object) == LEDGER_OK ? object.device : -1;
-}
-
 void channel_control_begun(struct request *request, const struct ledger_object *object)
 {
         struct gate *gate = request->gate;
@@ -108,29 +98,22 @@ void channel_control_begun(struct request *request, const struct ledger_object *
         }
 
         LOCKED(&gate->channels.lock);
-        device = device_of(gate, object->client, object->handle);
+        device = object_device(gate, object->client, object->handle);
         if (is_group(class_number))
                 put_group(request, object, device);
         else
                 put_channel(request, object, device);
 }
 
-static bool is_there(struct gate *gate, uint32_t client, uint32_t handle)
-{
-        struct ledger_object object;
-        LOCKED(&gate->ledger_lock);
-
-        return ledger_get(gate->ledger, client, handle, &object) == LEDGER_OK;
-}
-
-static void sweep(struct gate *gate)
+static void forget_gone(struct gate *gate)
 {
         struct channels *channels = &gate->channels;
+        struct ledger_object object;
 
         for (size_t i = 0; i < channels->n;) {
                 struct channel *channel = &channels->items[i];
 
-                if (is_there(gate, channel->is.client, channel->is.handle)) {
+                if (object_get(gate, channel->is.client, channel->is.handle, &object)) {
                         i++;
                         continue;
                 }
@@ -140,7 +123,7 @@ static void sweep(struct gate *gate)
                 channels->changes++;
         }
         for (size_t i = 0; i < channels->n_groups;)
-                if (is_there(gate, channels->groups[i].client, channels->groups[i].handle))
+                if (object_get(gate, channels->groups[i].client, channels->groups[i].handle, &object))
                         i++;
                 else
                         channels->groups[i] = channels->groups[--channels->n_groups];
@@ -163,7 +146,7 @@ void channel_control_gone(struct gate *gate, uint32_t class_number, uint32_t cli
         if (class_number == RM_CLASS_VIDEO_MEMORY || class_number == RM_CLASS_HOST_MEMORY)
                 forget_userd(&gate->channels, client, handle);
         else
-                sweep(gate);
+                forget_gone(gate);
 }
 
 /* ---- off and on ---------------------------------------------------------------------------------- */
@@ -337,7 +320,7 @@ static bool place_slice(struct gate *gate, struct group *group, nsec slice)
 }
 
 /* Keeps what was learnt, if the group is still there. True: it is. */
-static bool remember(struct gate *gate, const struct group *group)
+static bool group_update(struct gate *gate, const struct group *group)
 {
         LOCKED(&gate->channels.lock);
         struct group *there = channels_group(&gate->channels, group->client, group->handle);
@@ -360,7 +343,7 @@ unsigned int gate_timeslice_set(struct gate *gate, unsigned int device, nsec sli
         for (ssize_t i = 0; i < n; i++) {
                 bool is_set = groups[i].slice == slice || place_slice(gate, &groups[i], slice);
 
-                if (remember(gate, &groups[i]) && !is_set)
+                if (group_update(gate, &groups[i]) && !is_set)
                         n_failed++;
         }
         return n < 0 ? 1 : n_failed;
@@ -387,7 +370,7 @@ static void placed_group(struct request *request, const struct ledger_object *ob
         if (!slice)
                 return;
         (void)set_slice(gate, request->fd, &group, slice);
-        (void)remember(gate, &group);
+        (void)group_update(gate, &group);
 }
 
 /* In a group that runs already it may run, too. */

@@ -71,15 +71,8 @@ static bool is_group(struct request *request, const struct ledger_object *object
 
 uint32_t charge_foreign(struct request *request, struct ledger_object *object, struct charge *ret)
 {
-        struct gate *gate = request->gate;
-        struct ledger_object parent;
-        int device = -1;
+        int device = object_device(request->gate, object->client, object->parent);
 
-        {
-                LOCKED(&gate->ledger_lock);
-                if (ledger_get(gate->ledger, object->client, object->parent, &parent) == LEDGER_OK)
-                        device = parent.device;
-        }
         object->class_number = RM_CLASS_VIDEO_MEMORY;
         if (device >= 0 && take_memory(request, device, ask_size(request, object), false, ret) == QUOTA_OK)
                 return RM_STATUS_OK;

@@ -98,18 +98,6 @@ static int take_host(struct request *request, bytes size, struct charge *ret)
         return QUOTA_E_FULL;
 }
 
-/* The device that an allocation's parent belongs to, or -1. */
-static int device_under(struct request *request)
-{
-        struct gate *gate = request->gate;
-        struct ledger_object parent;
-        LOCKED(&gate->ledger_lock);
-
-        if (ledger_get(gate->ledger, request->call.client, request->call.parent, &parent) != LEDGER_OK)
-                return -1;
-        return parent.device;
-}
-
 static bool is_video(const struct request *request)
 {
         return request->verdict.action == GATE_CHARGE;
@@ -126,7 +114,7 @@ static bytes size_after(const struct request *request)
 /* The charge, and room in the ledger. RM_STATUS_OK, or the answer. */
 static uint32_t prepare_memory(struct request *request, struct charge *ret_charge, struct ledger_entry **ret)
 {
-        int device = device_under(request), r;
+        int device = object_device(request->gate, request->call.client, request->call.parent), r;
 
         if (device < 0)
                 return RM_STATUS_OBJECT_NOT_FOUND;

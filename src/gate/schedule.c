@@ -63,7 +63,7 @@ static enum need need_of(struct channels *channels, const struct ledger_object *
 }
 
 /* Of a group: with the channels that had come when the call was made. The device. */
-static int remember(struct channels *channels, const struct ledger_object *object, uint32_t until)
+static int mark_scheduled(struct channels *channels, const struct ledger_object *object, uint32_t until)
 {
         bool is_group = object->class_number == RM_CLASS_GROUP;
         LOCKED(&channels->lock);
@@ -95,10 +95,7 @@ int serve_schedule(struct request *request)
         enum need need;
         int device, r;
 
-        {
-                LOCKED(&gate->ledger_lock);
-                (void)ledger_get(gate->ledger, request->call.client, request->call.object, &object);
-        }
+        (void)object_get(gate, request->call.client, request->call.object, &object);
         need = need_of(&gate->channels, &object);
         if (need == NOT_OURS)
                 return answer(request, RM_STATUS_NOT_SUPPORTED);
@@ -107,7 +104,7 @@ int serve_schedule(struct request *request)
         r = perform(request);
         if (!request_is_done(request, r))
                 return reply(request, r);
-        device = remember(&gate->channels, &object, until);
+        device = mark_scheduled(&gate->channels, &object, until);
         channel_control_follow(gate, device, object.client,
                                object.class_number == RM_CLASS_GROUP ? object.handle : object.parent);
         return reply(request, r);
