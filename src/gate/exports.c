@@ -1,7 +1,6 @@
 /*
- * Memory that a descriptor keeps: CUDA's shareable handles. An export is charged to who has the
- * memory until the descriptor's last close; an import within the tenant is a dup. A descriptor of
- * another tenant is refused.
+ * Memory that a descriptor keeps: CUDA's shareable handles. An export is charged to the exporting tenant until the descriptor's
+ * last close; an import within the tenant is a dup. A descriptor of another tenant is refused unless the gate takes imports.
  *
  * Controls 0x3d05/0x3d06 carry one object, 0x3d0b/0x3d0c several (docs/rm-abi.md 1.5).
  */
@@ -78,7 +77,7 @@ static uint64_t file_named(struct request *request, bool keep, int *ret_error)
         return keep ? files_keep(&gate->files, ours.fd, false) : files_find(&gate->files, ours.fd);
 }
 
-/* Room in the books for every object, before the driver is asked (L4). */
+/* Room in the ledger for every object, before the driver is asked (L4). */
 static int entries_take(struct gate *gate, struct ledger_entry *entries[static OBJECTS_MAX], uint32_t n)
 {
         LOCKED(&gate->ledger_lock);

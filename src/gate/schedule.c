@@ -1,12 +1,12 @@
 /*
  * GPFIFO_SCHEDULE of a group or a channel: from there on it may run.
  *
- *      S1  What is scheduled already is not scheduled again, and nothing is unscheduled: answered OK, not made. Who is on
- *          is the reconciler's. A tenant that repeated the call without end while its turns came and went stopped its own
- *          work and its neighbour's for as long as it did so (measured, H200, 580.159.04, tests/gpu/cheat.c).
- *      S2  What is scheduled while the desired state is «off» is off (channel_control_follow).
+ *      S1  What is scheduled already is not scheduled again, and nothing is unscheduled: answered OK, not made. Which channels
+ *          are enabled is the reconciler's business. A tenant that repeated the call without end while its turns came and went
+ *          stopped its own work and its neighbour's for as long as it did so (measured, H200, 580.159.04, tests/gpu/cheat.c).
+ *      S2  What is scheduled while the desired state is "disabled" is disabled (channel_control_follow).
  *
- * A group is scheduled with the channels that it has; those that come later want a call of their own.
+ * A group is scheduled with the channels that it has; later ones need a call of their own.
  */
 #include "gate/act.h"
 #include "gate/books.h"
@@ -26,7 +26,7 @@ static struct channel *find_channel(struct channels *channels, uint32_t client, 
 enum need {
         NEEDED,
         NOT_NEEDED, /* S1 */
-        NOT_OURS,   /* a second name of a group or channel, say: whose it is could not be followed */
+        NOT_OURS,   /* a second handle of a group or channel, say: its owner could not be followed */
 };
 
 static bool is_scheduled(const struct group *group, const struct channel *channel)

@@ -1,13 +1,12 @@
 /*
  * /dev/nvidia-uvm: VA spaces, and what they hold.
  *
- * UVM takes a reference of its own on RM memory that it maps (33): RM_FREE does not return the
- * memory until the range is freed (34), unmapped (66), or the space ends with its struct file.
- * Ranges are told apart by base; a range may hold several mappings.
+ * UVM takes a reference of its own on RM memory that it maps (33): RM_FREE does not return the memory until the range is freed
+ * (34), unmapped (66), or the space ends with its struct file. Ranges are told apart by base; a range may hold several mappings.
  *
- * A VA space is begun with the flags "no HMM" and "multi process": the first because malloc memory
- * that migrates to the device would be seen by nobody; the second because the space then belongs to
- * its struct file instead of to an mm, so that another process (this one) may make its calls.
+ * A VA space begins with the flags "no HMM" and "multi process": the first because nobody would see malloc memory that migrates
+ * to the device; the second because the space then belongs to its struct file instead of to an mm, so that another process (this
+ * one) may make its calls.
  * Source: uvm.c, uvm_va_space_mm.c, uvm_hmm.c, 535 to 595.
  */
 #include "gate/act.h"
@@ -29,7 +28,7 @@ int serve_space(struct request *request)
         uint64_t flags = rm_get64(request->block, request->call.block_size, FLAGS_AT);
         int r;
 
-        /* Kept before the call: it must never hold anything that no number stands for. */
+        /* Kept before the call: a space must never hold anything while it has no number. */
         if (!files_keep(&request->gate->files, request->fd, true))
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         rm_put64(request->block, request->call.block_size, FLAGS_AT, flags | FLAG_NO_HMM | FLAG_MULTI_PROCESS);
@@ -38,9 +37,7 @@ int serve_space(struct request *request)
         return reply(request, r);
 }
 
-/* Which device's page tables the mapping is in: its uuid's first half. 0: several devices'.
- * UVM_MAP_EXTERNAL: attributes of 36 bytes from 24, each beginning with a uuid; their count stands
- * 16 bytes before hClient. UVM_UNMAP_EXTERNAL: uuid@16. */
+/* The device in whose page tables the mapping is: its uuid's first half. 0: several devices. */
 static uint64_t mapped_on(const struct request *request)
 {
         const struct rm_call *call = &request->call;
@@ -90,7 +87,7 @@ int serve_release(struct request *request)
         if (request_is_done(request, r)) {
                 LOCKED(&gate->ledger_lock);
                 if (call->kind == RM_UVM_FREE) {
-                        /* Where it tells a length, the driver has checked that it is the range's. */
+                        /* Where the call has a length, the driver has checked that it is the range's. */
                         ledger_unmap(gate->ledger, space, call->base, call->length, 0);
                         ledger_range_gone(gate->ledger, space, call->base);
                 } else {
@@ -101,8 +98,8 @@ int serve_release(struct request *request)
         return reply(request, r);
 }
 
-/* A range begins: for RM memory, or for semaphores, which is then mapped by mmap and is no managed
- * memory. It overlaps none that is there, or the driver refuses. */
+/* A range begins: for RM memory, or for semaphores, which is then mapped by mmap and is no managed memory. The driver refuses
+ * one that overlaps another. */
 int serve_range(struct request *request)
 {
         enum { POOL_MAX = 16 * MIB }; /* CUDA takes 2 MiB */

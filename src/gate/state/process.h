@@ -52,6 +52,9 @@ bool processes_know(struct processes *processes, pid_t id);
 
 size_t processes_count(struct processes *processes);
 
+/* A file of /proc/ID as text. How many bytes; -errno. */
+ssize_t process_text(pid_t id, const char *file, char *text, size_t size);
+
 /* What a tenant's process has at a descriptor number, as a descriptor of ours. Or -errno. */
 int process_fd(const struct process *process, int fd);
 
