@@ -1,8 +1,9 @@
 /*
- * The driver counts, too: GET_PID_INFO says what the clients of this process hold. The ledger must not say less. It may say more:
- * memory that only a UVM space or an export still holds, memory of another tenant (--ipc=host), and that of a process that ended
- * a moment ago are not in the driver's figure. What the driver counts beyond the tolerance three times in a row is a hole in the
- * ledger, and the tenant is ended: it holds memory that is not charged.
+ * The driver counts, too: GET_PID_INFO says what the clients of this process hold. The ledger must not say less. It
+ * may say more: memory that only a UVM space or an export still holds, memory of another tenant (--ipc=host), and
+ * that of a process that ended a moment ago are not in the driver's figure. What the driver counts beyond the
+ * tolerance three times in a row is a hole in the ledger, and the tenant is ended: it holds memory that is not
+ * charged.
  */
 #include "gate/books.h"
 

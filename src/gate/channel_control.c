@@ -1,14 +1,15 @@
 /*
  * Channel control: the tenant's channels are noted here as they are made, and brought to their desired state.
  *
- * A channel that is made or scheduled while the desired state is "disabled" must not run. The scheduler writes the desired state,
- * then reads the channels; we publish the channel, then read the desired state (wire/control_block.h). So one of the two sees the
- * other, and what is done twice does no harm. A desired state that changes during our call is read again after it.
+ * A channel that is made or scheduled while the desired state is "disabled" must not run. The scheduler writes the
+ * desired state, then reads the channels; we publish the channel, then read the desired state (wire/control_block.h).
+ * So one of the two sees the other, and what is done twice does no harm. A desired state that changes during our call
+ * is read again after it.
  *
- * Channels are disabled and enabled through the gate's own client: the driver does not ask whose they are. A slice is set on
- * the tenant's descriptor, got at that moment: one that we kept would keep the driver's client alive after its owner has died.
- * Whether it is the client's the driver says: for another file it answers INVALID_CLIENT (measured, H200, 580.159.04), and the
- * next is tried.
+ * Channels are disabled and enabled through the gate's own client: the driver does not ask whose they are. A slice is
+ * set on the tenant's descriptor, got at that moment: one that we kept would keep the driver's client alive after its
+ * owner has died. Whether it is the client's the driver says: for another file it answers INVALID_CLIENT (measured,
+ * H200, 580.159.04), and the next is tried.
  */
 #include "gate/books.h"
 

@@ -1,16 +1,16 @@
 /*
- * Signs of work: the positions in a channel's ring, which program and device keep in a page of memory that the program names
- * when it makes the channel (USERD).
+ * Signs of work: the positions in a channel's ring, which program and device keep in a page of memory that the
+ * program names when it makes the channel (USERD).
  *
- * Measured, H200, 580.159.04 (docs/time.md): put moves once per launch, also while the channel is disabled; get follows as work
- * starts. So get != put is work that waits, for sure; equal is idle, or the last kernel runs. A read costs 1 us and disturbs
- * nobody.
+ * Measured, H200, 580.159.04 (docs/time.md): put moves once per launch, also while the channel is disabled; get
+ * follows as work starts. So get != put is work that waits, for sure; equal is idle, or the last kernel runs. A read
+ * costs 1 us and disturbs nobody.
  *
- * The memory is the tenant's. Our client takes a second handle of it and maps the page through that, so the page stays what it
- * is for as long as it is mapped, also when the tenant dies in between (tests/gpu/userd.c, measured there). That handle holds the
- * memory: it goes as soon as the channel or the tenant's own handle has gone (channels->changes), and large memories are not held
- * at all. The page is read only. A tenant may write what it likes there: it lies about its own work, at its own cost
- * (docs/threat-model.md).
+ * The memory is the tenant's. Our client takes a second handle of it and maps the page through that, so the page
+ * stays what it is for as long as it is mapped, also when the tenant dies in between (tests/gpu/userd.c, measured
+ * there). That handle holds the memory: it goes as soon as the channel or the tenant's own handle has gone
+ * (channels->changes), and large memories are not held at all. The page is read only. A tenant may write what it
+ * likes there: it lies about its own work, at its own cost (docs/threat-model.md).
  */
 #include "gate/books.h"
 

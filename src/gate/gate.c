@@ -163,13 +163,8 @@ int gate_over(const struct gate *gate)
         return gate->over;
 }
 
-int gate_driver_figure(struct gate *gate, unsigned int device, bytes *ret)
-{
-        return probe_figure(&gate->probe, gate->lease, device, getpid(), ret);
-}
-
-/* Threads that wait in the kernel are interrupted until they have gone. One that is in a driver
- * call comes back when that does. */
+/* Threads that wait in the kernel are interrupted until they have gone. One that is in a driver call comes back when
+ * that does. */
 static void end_threads(struct gate *gate)
 {
         struct timespec moment = { 0, 1000 * 1000 };

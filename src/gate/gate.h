@@ -1,21 +1,22 @@
 /*
  * The gate: where the driver calls of one tenant are decided and performed.
  *
- * A seccomp filter (policy/filter.h) makes the kernel hand every driver call of the tenant to us. We copy the call's block once,
- * decide on the copy (policy/decide.h, pure) and *perform* the call ourselves, with our copy, on a duplicate of the tenant's
- * descriptor; the reply is written back. The tenant's own system call never reaches the driver, so there is no time between
- * check and use:
+ * A seccomp filter (policy/filter.h) makes the kernel hand every driver call of the tenant to us. We copy the call's
+ * block once, decide on the copy (policy/decide.h, pure) and *perform* the call ourselves, with our copy, on a
+ * duplicate of the tenant's descriptor; the reply is written back. The tenant's own system call never reaches the
+ * driver, so there is no time between check and use:
  *      G1  what was checked is what the driver is given, byte for byte;
  *      G2  memory is reserved before the call and given back if the driver refuses (lease/quota.h);
  *      G3  what is not in rules.def is refused;
  *      G4  no driver call is made by a thread that the next notification waits for (listen.c);
  *      G5  if the gate dies, the kernel answers ENOSYS to the tenant's driver calls: errors, not a free GPU.
- * Continued in the tenant are only: pinning the caller's own pages (class 0x71 through request 0x27, which can make no video
- * memory) and mmap of the driver's nodes.
+ * Continued in the tenant are only: pinning the caller's own pages (class 0x71 through request 0x27, which can make
+ * no video memory) and mmap of the driver's nodes.
  *
  * One gate, one tenant, one process: RM lets a client's objects be mapped only by the process that created the client
- * (rm_create_mmap_context compares ProcID), and UVM lets only that process map its memory. So the process that runs a gate must
- * outlive the tenant, and two tenants' gates must not share a process: then RM itself keeps their objects apart.
+ * (rm_create_mmap_context compares ProcID), and UVM lets only that process map its memory. So the process that runs a
+ * gate must outlive the tenant, and two tenants' gates must not share a process: then RM itself keeps their objects
+ * apart.
  * Source: open-gpu-kernel-modules osapi.c, sharing.c, client_resource.c, 525.147.05 to 595.45.04.
  *
  * Layers; a call goes down, and a file includes the headers of its own layer and of those below:
@@ -26,7 +27,8 @@
  *      books.h     the ledger against the driver and the address spaces; the tenant's channels
  *      inside.h    struct gate, events, locked access to the ledger; request.h and host.h are data
  *      state/      tables that know nothing of a gate        policy/     pure functions and rules
- * What a lower layer needs of a higher one is a function of struct gate_host, which also tells supervisor and program apart.
+ * What a lower layer needs of a higher one is a function of struct gate_host, which also tells supervisor and program
+ * apart.
  */
 #pragma once
 
@@ -41,8 +43,8 @@
 
 struct gate;
 
-/* A request that no driver has, on descriptor -1: only a gate answers it, with the number of its tenancy, so that a program
- * learns that it is below one (preload/attach.h). Type 'F', so that the filter sees it. */
+/* A request that no driver has, on descriptor -1: only a gate answers it, with the number of its tenancy, so that a
+ * program learns that it is below one (preload/attach.h). Type 'F', so that the filter sees it. */
 #define GATE_PROBE 0xc00446ffu
 
 /* The desired state of the tenant's compute channels on a device. */
@@ -59,11 +61,11 @@ struct gate_options {
         struct gate_driver driver;
         bool ipc_host; /* objects of other tenants may be duped, and are charged here too */
         bool imports;  /* memory of a descriptor that this gate exported nothing to may come in, and is charged here */
-        bool takes_signals; /* the filter is not ours, and may let a signal interrupt a call that is decided (state/restart_cache.h) */
-        bool keep_totals; /* do not virtualise: for measuring the gate itself */
+        bool takes_signals; /* not our filter: a signal may interrupt a call that is decided (state/restart_cache.h) */
+        bool keep_totals;   /* do not virtualise: for measuring the gate itself */
 
-        /* Whether a client that is not the tenant's is the MPS server's, which lends its group and its mailboxes
-         * to its clients (dup.c). Any thread, with no lock held; may ask the driver. NULL: nobody lends. */
+        /* Whether a client that is not the tenant's is the MPS server's, which lends its group and its mailboxes to
+         * its clients (dup.c). Any thread, with no lock held; may ask the driver. NULL: nobody lends. */
         bool (*lends)(void *context, uint32_t client);
 
         /* Called from any thread, not at once with itself; detail is valid during the call. */
@@ -73,7 +75,7 @@ struct gate_options {
         /*
          * A node daemon's view of the gate; each may be NULL. From any thread; none may block or call the gate.
          *      channel  one has come or gone, before the tenant is told; one at a time, in the order of the driver
-         *      desired  the desired state; asked after `channel`, and again after a call that follows it (wire/control_block.h)
+         *      desired  asked after `channel`, and again after a call that follows it (wire/control_block.h)
          *      usage_changed  quotas or processes may have changed; at once with itself
          * (`lends` has the same context.)
          */
@@ -108,8 +110,8 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
 /* Starts the threads. From then on the tenant is served. 0; -errno. */
 int gate_start(struct gate *gate);
 
-/* Waits until no process is left that the filter covers, at most `timeout` (negative: for ever).
- * True when none is left. Thread: the one that started the gate. */
+/* Waits until no process is left that the filter covers, at most `timeout` (negative: for ever). True when none is
+ * left. Thread: the one that started the gate. */
 bool gate_wait(struct gate *gate, nsec timeout);
 
 /* Settles the ledger of what has ended: the driver says which clients are still there. How many are left. */
@@ -121,18 +123,14 @@ bytes gate_held(struct gate *gate, unsigned int device);
 /* Sends BOOKS_NOT_EMPTY: the ledger of an ended tenant is not empty. */
 void gate_report_leftover(struct gate *gate, unsigned int device);
 
-/* The driver's own figure of what this gate's clients hold on the device (GET_PID_INFO); memory that only UVM or an export
- * still holds is not in it. 0; -errno. */
-int gate_driver_figure(struct gate *gate, unsigned int device, bytes *ret);
-
 /* ---- channels (channel_control.c, demand.c): for one thread at a time, never one that answers the tenant ---- */
 
-/* Disables or enables all compute channels on the device: a driver call of about 0.6 ms for up to 64. Channels that are gone
- * do not matter. 0; -errno, -EIO: the driver refused some. */
+/* Disables or enables all compute channels on the device: a driver call of about 0.6 ms for up to 64. Channels that
+ * are gone do not matter. 0; -errno, -EIO: the driver refused some. */
 int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled);
 
-/* Sets the timeslice of all compute groups; 0: the driver's own. 0.2 to 0.5 ms per group that has another. How many groups
- * it could not be set for. */
+/* Sets the timeslice of all compute groups; 0: the driver's own. 0.2 to 0.5 ms per group that has another. How many
+ * groups it could not be set for. */
 unsigned int gate_timeslice_set(struct gate *gate, unsigned int device, nsec slice);
 
 /* Signs of work on the compute channels of a device: what the program has put and the device has got. */
@@ -146,15 +144,16 @@ void gate_signs_read(struct gate *gate, unsigned int device, struct gate_signs *
 /* True: channels have come or gone, and gate_signs_read has something to give back or to map. */
 bool gate_signs_are_stale(const struct gate *gate);
 
-/* The quota from now on. Below what is held (event QUOTA_SHRANK) nothing is taken away and nothing new given. Any thread. */
+/* The quota from now on. Below what is held (event QUOTA_SHRANK) nothing is taken away and nothing new given. Any
+ * thread. */
 void gate_quota_set(struct gate *gate, unsigned int device, bytes size);
 void gate_host_set(struct gate *gate, bytes size);
 
 /* Ends every process that has made a driver call. Any thread. */
 void gate_kill(struct gate *gate);
 
-/* Adds the filter of a process that was put into the tenant's container. Takes the listener over on success. Any thread.
- * 0; -ESHUTDOWN: the last process of the tenant has gone; -EBUSY: too many at once. */
+/* Adds the filter of a process that was put into the tenant's container. Takes the listener over on success. Any
+ * thread. 0; -ESHUTDOWN: the last process of the tenant has gone; -EBUSY: too many at once. */
 int gate_join(struct gate *gate, int listener);
 
 /* Readable (poll, POLLIN) when no process is left that a filter of the tenant's covers. Borrowed. */

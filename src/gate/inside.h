@@ -127,8 +127,8 @@ void entry_drop(struct gate *gate, struct ledger_entry *entry);
 bool object_get(struct gate *gate, uint32_t client, uint32_t handle, struct ledger_object *ret);
 int object_device(struct gate *gate, uint32_t client, uint32_t handle);
 
-/* Keep two driver calls that change one tree or one space in the order in which the ledger has them. key2 may equal key1.
- * Not nested. */
+/* Keep two driver calls that change one tree or one space in the order in which the ledger has them. key2 may equal
+ * key1. Not nested. */
 struct client_lock_pair {
         struct lock *first, *second;
 };

@@ -1,17 +1,17 @@
 /*
- * The threads that answer. One of them is the *reader*: it waits for the next notification, serves it itself, and waits again.
- * So a short call costs no handover, and with SYNC_WAKE_UP the reader runs on the tenant's own CPU. The others wait to become
- * the reader.
+ * The threads that answer. One of them is the *reader*: it waits for the next notification, serves it itself, and
+ * waits again. So a short call costs no handover, and with SYNC_WAKE_UP the reader runs on the tenant's own CPU. The
+ * others wait to become the reader.
  *
- * A call that may take long in the driver must delay nobody else (G4). So before a call that is known to be long the reader
- * hands its part to another thread; and the watcher takes it away from a reader that has been serving for more than PATIENCE,
- * whatever the call.
+ * A call that may take long in the driver must delay nobody else (G4). So before a call that is known to be long the
+ * reader hands its part to another thread; and the watcher takes it away from a reader that has been serving for more
+ * than PATIENCE, whatever the call.
  *
  * Many threads that all wait in the kernel would all wake at every notification (recv_wait_event in seccomp.c waits
  * non-exclusively, 6.6 to 6.18).
  *
- * The threads have no capability in effect but the one to read the tenant: RM takes privileges from the calling thread
- * (docs/rm-abi.md 7), and what it does for a tenant must not be done as root.
+ * The threads have no capability in effect but the one to read the tenant: RM takes privileges from the calling
+ * thread (docs/rm-abi.md 7), and what it does for a tenant must not be done as root.
  */
 #include "gate/listen.h"
 #include "gate/serve.h"
@@ -37,8 +37,8 @@
 /* The longest of the frequent calls, UVM_REGISTER_CHANNEL, takes 1.6 ms (H200, 580.159.04). */
 #define PATIENCE (5 * NSEC_PER_MSEC / 2)
 
-/* The permitted set stays: a thread that is permitted at least what its target is may read it without CAP_SYS_PTRACE, too
- * (cap_ptrace_access_check). */
+/* The permitted set stays: a thread that is permitted at least what its target is may read it without CAP_SYS_PTRACE,
+ * too (cap_ptrace_access_check). */
 static void drop_capabilities(void)
 {
         struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };

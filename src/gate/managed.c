@@ -1,17 +1,19 @@
 /*
- * Managed memory: a shared mmap of a UVM descriptor at an offset equal to its address is all that the boundary sees of it; the
- * device's memory is then taken by faults. So the mapping is charged at its length, on every device of the lease (it may go to
- * any), or refused.
+ * Managed memory: a shared mmap of a UVM descriptor at an offset equal to its address is all that the boundary sees
+ * of it; the device's memory is then taken by faults. So the mapping is charged at its length, on every device of the
+ * lease (it may go to any), or refused.
  *
- * The mapping itself must be made by the tenant (it is its mm), so this is the one place where what was checked could change
- * before it happens: another thread may put another descriptor under the number. UVM's own conditions (uvm_mmap: shared, readable
- * and writable, offset == address) leave few calls for which that can matter; after one of them sweep_all_managed compares the
- * tenant's address space with the ledger and ends a process that holds a range nobody announced.
+ * The mapping itself must be made by the tenant (it is its mm), so this is the one place where what was checked could
+ * change before it happens: another thread may put another descriptor under the number. UVM's own conditions
+ * (uvm_mmap: shared, readable and writable, offset == address) leave few calls for which that can matter; after one
+ * of them sweep_all_managed compares the tenant's address space with the ledger and ends a process that holds a range
+ * nobody announced.
  *
- * How a refusal appears. libcuda reports no "out of memory" here: of mmap's errno it makes EPERM "operation not permitted" (800),
- * EOPNOTSUPP "operation not supported" (801), EINVAL and EADDRINUSE "invalid value" (1), and everything else, ENOMEM too, "unknown
- * error" (999); of UVM's answers to the calls that follow (72, 45) none becomes "out of memory" either. So a range over the quota
- * is EPERM, a range under --managed=deny EOPNOTSUPP; afterwards the program continues undisturbed.
+ * How a refusal appears. libcuda reports no "out of memory" here: of mmap's errno it makes EPERM "operation not
+ * permitted" (800), EOPNOTSUPP "operation not supported" (801), EINVAL and EADDRINUSE "invalid value" (1), and
+ * everything else, ENOMEM too, "unknown error" (999); of UVM's answers to the calls that follow (72, 45) none becomes
+ * "out of memory" either. So a range over the quota is EPERM, a range under --managed=deny EOPNOTSUPP; afterwards the
+ * program continues undisturbed.
  * Measured: every errno from 1 to 133, every status from 1 to 127; H200, 580.159.04.
  */
 #include "gate/act.h"

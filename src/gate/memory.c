@@ -127,8 +127,8 @@ static uint32_t prepare_memory(struct request *request, struct charge *ret_charg
         return entry_take(request->gate, ret) < 0 ? RM_STATUS_INSUFFICIENT_RESOURCES : RM_STATUS_OK;
 }
 
-/* The call, with the client's lock held afterwards. The driver, too, may still hold memory of what has ended: then the
- * call is made once more. */
+/* The call, with the client's lock held afterwards. The driver, too, may still hold memory of what has ended: then
+ * the call is made once more. */
 static int perform_in_order(struct request *request, struct client_lock_pair *locks)
 {
         struct gate *gate = request->gate;

@@ -1,10 +1,11 @@
 /*
- * The filters of one tenant. As a rule there is one. A runtime that puts another process into a running container (exec) gives
- * it a filter of its own, with a listener of its own. What that process does is the tenant's: the same lease, the same ledger.
- * Each listener has its own reader and its own threads, so that none waits for another's (G4).
+ * The filters of one tenant. As a rule there is one. A runtime that puts another process into a running container
+ * (exec) gives it a filter of its own, with a listener of its own. What that process does is the tenant's: the same
+ * lease, the same ledger. Each listener has its own reader and its own threads, so that none waits for another's
+ * (G4).
  *
- * Joining (gate_join) and finding that the last has gone (notify_listeners_check) happen under one mutex: nothing joins behind
- * the last one, whose ledger is being closed.
+ * Joining (gate_join) and finding that the last has gone (notify_listeners_check) happen under one mutex: nothing
+ * joins behind the last one, whose ledger is being closed.
  */
 #include "gate/listen.h"
 

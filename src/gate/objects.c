@@ -49,7 +49,7 @@ static int device_named(const struct request *request)
         return -1;
 }
 
-/* Channels and groups are finite and shared by all; a hidden group of a channel of its own would escape the scheduler. */
+/* A channel without a group gets a hidden one, which would escape the scheduler. Groups and channels are finite. */
 static uint32_t check_channel(const struct request *request)
 {
         struct ledger_object parent;

@@ -1,6 +1,6 @@
 /*
- * The call itself: our copies in place of the tenant's pointers, our duplicates in place of its descriptor numbers, and
- * everything back to what the tenant wrote before the reply.
+ * The call itself: our copies in place of the tenant's pointers, our duplicates in place of its descriptor numbers,
+ * and everything back to what the tenant wrote before the reply.
  */
 #include "gate/perform.h"
 

@@ -21,7 +21,7 @@ void perform_free(struct request *request, uint32_t client, uint32_t handle);
 
 int tenant_read(const struct request *request, void *to, uint64_t from, size_t size); /* 0; -errno */
 
-/* A descriptor of the tenant as one of ours: goes back by _cleanup_(tenant_fd_put). fd: -EBADF, -EPERM if it cannot be had. */
+/* A descriptor of the tenant as one of ours; _cleanup_(tenant_fd_put). fd: -EBADF, -EPERM if it cannot be had. */
 struct tenant_fd {
         const struct gate_host *host;
         int fd;

@@ -1,4 +1,4 @@
-/* Replies that are rewritten to show the tenant's part only: the driver's call, then a view (policy/views.h) on its reply. */
+/* Replies that show the tenant's part only: the driver's call, then its reply rewritten (policy/views.h). */
 #include "gate/act.h"
 #include "gate/perform.h"
 #include "gate/policy/views.h"
@@ -31,8 +31,8 @@ static bytes held_by(void *context, uint32_t pid)
         return ledger_held_by(holder->gate->ledger, &holder->gate->lease->devices[holder->device].quota, pid);
 }
 
-/* The tenant's processes that hold memory of the device, each once. Beyond PIDS_MAX, all that the control has room for, they
- * are left out. */
+/* The tenant's processes that hold memory of the device, each once. Beyond PIDS_MAX, all that the control has room
+ * for, they are left out. */
 static size_t list_owners(struct gate *gate, int device, uint32_t pids[static PIDS_MAX])
 {
         const struct quota *quota = &gate->lease->devices[device].quota;

@@ -1,7 +1,7 @@
 /*
- * What nobody announces: processes that end, descriptors that close, managed ranges that are unmapped. The watcher notices
- * ends at once; the rest is settled once a second, and before any refusal (take_memory). The driver's word counts: a client
- * is gone when the driver does not know it, a range when it is not in the tenant's address space.
+ * What nobody announces: processes that end, descriptors that close, managed ranges that are unmapped. The watcher
+ * notices ends at once; the rest is settled once a second, and before any refusal (take_memory). The driver's word
+ * counts: a client is gone when the driver does not know it, a range when it is not in the tenant's address space.
  */
 #include "gate/books.h"
 
@@ -89,8 +89,8 @@ static bool has_orphans(struct gate *gate)
         return false;
 }
 
-/* In this order: the watcher counts its sweep before it takes an end from the queue, and a finished sweep leaves orphans where
- * the driver is not done. Some stay for good, when others have their descriptors. */
+/* In this order: the watcher counts its sweep before it takes an end from the queue, and a finished sweep leaves
+ * orphans where the driver is not done. Some stay for good, when others have their descriptors. */
 bool has_late(struct gate *gate)
 {
         return processes_have_ended(&gate->processes) || gate->n_sweeps ||
@@ -101,8 +101,8 @@ struct range {
         uint64_t base, end;
 };
 
-/* By name, and by inode: a second link to the node is the node, whatever its name. files_have_range knows a container's own
- * nodes. */
+/* By name, and by inode: a second link to the node is the node, whatever its name. files_have_range knows a
+ * container's own nodes. */
 static bool is_uvm(const char *line)
 {
         unsigned int major_, minor_;
@@ -182,8 +182,8 @@ static bool is_announced(struct gate *gate, pid_t process, const struct range *r
         return false;
 }
 
-/* Drops ranges of the ledger that the tenant no longer has. One that was charged a moment ago may not be mapped yet: true if
- * such a one is left. */
+/* Drops ranges of the ledger that the tenant no longer has. One that was charged a moment ago may not be mapped yet:
+ * true if such a one is left. */
 static bool drop_unmapped(struct gate *gate, pid_t process, const struct range *ranges, ssize_t n)
 {
         nsec before = clock_now() - MAPPED_BY;

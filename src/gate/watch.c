@@ -1,4 +1,4 @@
-/* The watcher of a gate: ends of processes and listeners, threads whose call takes long, and what is due by the clock. */
+/* The watcher of a gate: ends of processes and listeners, threads whose call takes long, and what is due. */
 #include "gate/books.h"
 #include "gate/listen.h"
 

@@ -159,9 +159,9 @@ static bool hides(pid_t process)
 }
 
 /*
- * Descriptors can wait where no table shows them: sent into a socket and not received, or registered
- * with an io_uring. What waits is not told, only that something does: then the file may be it. Looked
- * for with processes under a filter, as tenants are; other people's sockets are busy, too.
+ * Descriptors can wait where no table shows them: sent into a socket and not received, or registered with an
+ * io_uring. What waits is not told, only that something does: then the file may be it. Looked for with processes
+ * under a filter, as tenants are; other people's sockets are busy, too.
  * Source: unix_show_fdinfo (scm_fds, Linux 5.10), io_uring_show_fdinfo (UserFiles).
  */
 static bool holds_unseen(pid_t task, const char *descriptor)
@@ -287,8 +287,9 @@ static bool is_mapped_by_any(struct files *files, const struct file *file,
         return false;
 }
 
-/* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that they were
- * in. What waits is another tenant's then. An export's memory is there for as long as its file, whoever has that. */
+/* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that
+ * they were in. What waits is another tenant's then. An export's memory is there for as long as its file, whoever has
+ * that. */
 static bool anybody_has(const struct file *file, bool has_tasks)
 {
         struct sought sought = { .fd = file->fd, .may_wait = has_tasks || !file->is_space };
