@@ -1,16 +1,15 @@
 /*
- * The driver counts, too: GET_PID_INFO says what the clients of this process hold. The ledger must
- * not say less. It may say more: memory that only a UVM space or an export still holds, memory of
- * another tenant (--ipc=host), and that of a process that ended a moment ago are not in the driver's
- * figure. What the driver counts beyond the tolerance three times in a row is a hole in the books,
- * and the tenant is ended: it holds what nobody pays for.
+ * The driver counts, too: GET_PID_INFO says what the clients of this process hold. The ledger must not say less. It
+ * may say more: memory that only a UVM space or an export still holds, memory of another tenant (--ipc=host), and
+ * that of a process that ended a moment ago are not in the driver's figure. What the driver counts beyond the
+ * tolerance three times in a row is a hole in the ledger, and the tenant is ended: it holds memory that is not
+ * charged.
  */
 #include "gate/books.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 enum {
@@ -53,15 +52,6 @@ static bool compare_figure(struct gate *gate, unsigned int device, bytes *ret_bo
         return !is_serving(gate) && gate->n_performed == n_performed && covered(gate, device) == *ret_books;
 }
 
-static void end_tenant(struct gate *gate)
-{
-        pid_t list[GATE_PROCESSES_MAX];
-        size_t n = list_processes(gate, list, ARRAY_SIZE(list));
-
-        while (n--)
-                (void)kill(list[n], SIGKILL);
-}
-
 static void note_figure(struct gate *gate, unsigned int device, bytes books, bytes figure)
 {
         bytes under = figure > books ? figure - books : 0, over = books > figure ? books - figure : 0;
@@ -81,7 +71,7 @@ static void note_figure(struct gate *gate, unsigned int device, bytes books, byt
                 return;
         gate_tell(gate, EVENT_AUDIT_MISMATCH, 0, "device %u: the driver counts %s, the ledger %s", device,
                   bytes_format(figure, of_driver), bytes_format(books, in_books));
-        end_tenant(gate);
+        gate_kill(gate);
 }
 
 void audit_figures(struct gate *gate, nsec now)

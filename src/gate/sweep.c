@@ -1,7 +1,7 @@
 /*
- * What nobody announces: processes that end, descriptors that close, managed ranges that are unmapped. The watcher notices
- * ends at once; the rest is settled once a second, and before any refusal (take_memory). The driver's word counts: a client
- * is gone when the driver does not know it, a range when it is not in the tenant's address space.
+ * What nobody announces: processes that end, descriptors that close, managed ranges that are unmapped. The watcher
+ * notices ends at once; the rest is settled once a second, and before any refusal (take_memory). The driver's word
+ * counts: a client is gone when the driver does not know it, a range when it is not in the tenant's address space.
  */
 #include "gate/books.h"
 
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 enum {
@@ -21,7 +22,7 @@ enum {
         LINE_SIZE = 4352,     /* of /proc/PID/maps: a path and its fields */
 };
 
-/* What a tenant that runs into its quota again and again may cost. */
+/* Bounds what a tenant costs that runs into its quota again and again. */
 #define SETTLED_FOR (50 * NSEC_PER_MSEC)
 
 /* A mapping that was let through has been made by then, or its thread waits for memory. */
@@ -88,8 +89,8 @@ static bool has_orphans(struct gate *gate)
         return false;
 }
 
-/* In this order: the watcher is sweeping before it takes an end from those that wait, and a sweep that it ends leaves
- * orphans where the driver is not done. Some are for good, when others have their descriptors. */
+/* In this order: the watcher counts its sweep before it takes an end from the queue, and a finished sweep leaves
+ * orphans where the driver is not done. Some stay for good, when others have their descriptors. */
 bool has_late(struct gate *gate)
 {
         return processes_have_ended(&gate->processes) || gate->n_sweeps ||
@@ -100,8 +101,8 @@ struct range {
         uint64_t base, end;
 };
 
-/* By name, and by inode: a second link to the node is the node, whatever its name. A container's nodes are its own, and
- * files_have_range knows those. */
+/* By name, and by inode: a second link to the node is the node, whatever its name. files_have_range knows a
+ * container's own nodes. */
 static bool is_uvm(const char *line)
 {
         unsigned int major_, minor_;
@@ -167,7 +168,7 @@ static bool overlaps(const struct range *ranges, ssize_t n, uint64_t base, uint6
         return false;
 }
 
-/* A range in the address space that the books do not know. */
+/* Whether the ledger has the range. */
 static bool is_announced(struct gate *gate, pid_t process, const struct range *range)
 {
         uint64_t space, base, length;
@@ -181,8 +182,8 @@ static bool is_announced(struct gate *gate, pid_t process, const struct range *r
         return false;
 }
 
-/* Ranges of the books that the tenant no longer has. One that was charged a moment ago may not be
- * mapped yet. Returns whether such a one is left. */
+/* Drops ranges of the ledger that the tenant no longer has. One that was charged a moment ago may not be mapped yet:
+ * true if such a one is left. */
 static bool drop_unmapped(struct gate *gate, pid_t process, const struct range *ranges, ssize_t n)
 {
         nsec before = clock_now() - MAPPED_BY;
@@ -208,7 +209,7 @@ static bool sweep_managed(struct gate *gate, pid_t process, bool is_audit)
                 (void)kill(process, SIGKILL);
         }
         if (n < 0)
-                return false; /* ended: what is charged stays charged until the books are settled */
+                return false; /* ended: what is charged stays charged until the ledger is settled */
         is_left = drop_unmapped(gate, process, ranges, n);
         if (!is_audit || gate->lease->managed == LEASE_MANAGED_ALLOW)
                 return is_left;
@@ -231,6 +232,20 @@ size_t list_processes(struct gate *gate, pid_t *list, size_t n_room)
         for (size_t i = 0; n < n_room && (process = map_next(&gate->processes.by_id, &i));)
                 list[n++] = process->id;
         return n;
+}
+
+void gate_kill(struct gate *gate)
+{
+        pid_t list[GATE_PROCESSES_MAX];
+        size_t n = list_processes(gate, list, ARRAY_SIZE(list));
+        struct process *process;
+
+        for (size_t i = 0; i < n; i++) {
+                if (process_get(&gate->processes, list[i], &process) < 0)
+                        continue;
+                (void)syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
+                process_put(&gate->processes, process);
+        }
 }
 
 bool sweep_all_managed(struct gate *gate, bool is_audit)

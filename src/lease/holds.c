@@ -1,6 +1,6 @@
 /*
- * Memories, and what holds them beside objects: mappings of UVM spaces, exports and managed ranges.
- * All three are holds in an ordered tree; what differs is the key.
+ * Memories, and what holds them beside objects: mappings of UVM spaces, exports and managed ranges. All three are
+ * holds in an ordered tree; what differs is the key.
  */
 #include "lease/inside.h"
 

@@ -45,18 +45,17 @@ static void put_requests(struct list *list, const struct rm_layout *layout)
 #undef REQUEST
 }
 
-/* F1, for what no row names: a request of type 'F', the driver's own, with another number or size,
- * is worth an answer and a line in the log. One whose type is another's is the other's. */
+/* F1, for what no row names: a request of type 'F', the driver's own, with another number or size, is worth an answer
+ * and a line in the log. One whose type is another's is the other's. */
 static void put_unknown(struct list *list)
 {
         for (uint32_t high = 0x20; high <= 0xe0; high += 0x20)
                 put(list, 0xffe0u, (uint32_t)'F' << 8 | high);
 }
 
-/* F2: 4 to 127, known or not, and the two large numbers. 1 to 3 are other people's (FIBMAP,
- * FIGETBSZ) and no longer UVM's in any release that we know. UVM_CREATE_EXTERNAL takes nothing and
- * need not be seen where UVM_FREE tells a range's length (up to 580): one notification less for
- * every allocation. */
+/* F2: 4 to 127, known or not, and the two large numbers. 1 to 3 are other people's (FIBMAP, FIGETBSZ) and no longer
+ * UVM's in any release that we know. UVM_CREATE_EXTERNAL takes nothing and need not be seen where UVM_FREE tells a
+ * range's length (up to 580): one notification less for every allocation. */
 static void put_uvm(struct list *list, const struct rm_layout *layout)
 {
         static const struct {

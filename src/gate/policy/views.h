@@ -1,6 +1,6 @@
 /*
- * What a tenant sees of the device: its quota instead of the card, its own processes, the cards of
- * its lease. Pure functions on the reply of the driver's own call.
+ * What a tenant sees of the device: its quota instead of the card, its own processes, the cards of its lease. Pure
+ * functions on the reply of the driver's own call.
  */
 #pragma once
 

@@ -1,9 +1,9 @@
 /*
- * The channel groups and channels of a tenant: what is switched off and on, given slices, and looked at
- * for work. The ledger has them as objects; here is what the driver said of them.
+ * The channel groups and channels of a tenant: what is switched off and on, given slices, and looked at for work. The
+ * ledger has them as objects; here is what the driver said of them.
  *
- * A dup of a channel is no new channel, and is not here. Rooms are reserved before the driver's call and
- * used after it, so a put cannot fail. Invariant: what is here is in the ledger, or is about to be swept.
+ * A dup of a channel is no new channel, and is not here. Rooms are reserved before the driver's call and used after
+ * it, so a put cannot fail. Invariant: what is here is in the ledger, or is about to be swept.
  *
  * Threads: any.
  */
@@ -51,13 +51,13 @@ void channels_done(struct channels *channels);
 int channels_reserve(struct channels *channels, bool is_group);
 void channels_unreserve(struct channels *channels, bool is_group);
 
-/* Use a reservation up. One of that handle that is there already is replaced. The lock is the caller's,
- * so that what it tells of a channel is told in order. */
+/* Use a reservation up. One of that handle that is there already is replaced. The lock is the caller's, so that what
+ * it tells of a channel is told in order. */
 void channels_put(struct channels *channels, struct channel *channel); /* gives it its order */
 void channels_put_group(struct channels *channels, const struct group *group);
 
-/* Which there are; *ret is malloc'd. Those of a device, compute only; and of one group, if group is not 0.
- * How many; -ENOMEM. */
+/* Which there are; *ret is malloc'd. Those of a device, compute only; and of one group, if group is not 0. How many;
+ * -ENOMEM. */
 ssize_t channels_copy(struct channels *channels, int device, uint32_t client, uint32_t group, struct channel **ret);
 ssize_t channels_copy_groups(struct channels *channels, int device, struct group **ret);
 

@@ -1,4 +1,5 @@
 #include "gate/state/files.h"
+#include "gate/state/process.h"
 
 #include "base/cleanup.h"
 
@@ -39,7 +40,7 @@ static bool same_file(pid_t process, int theirs, int ours)
         return syscall(SYS_kcmp, getpid(), process, KCMP_FILE_, (unsigned long)ours, (unsigned long)theirs) == 0;
 }
 
-static uint64_t find(const struct files *files, int fd)
+static uint64_t file_find(const struct files *files, int fd)
 {
         for (size_t i = 0; i < files->n; i++)
                 if (same_file(getpid(), fd, files->items[i].fd))
@@ -51,7 +52,7 @@ uint64_t files_find(struct files *files, int fd)
 {
         LOCKED(&files->lock);
 
-        return find(files, fd);
+        return file_find(files, fd);
 }
 
 bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint64_t *ret_number)
@@ -95,7 +96,7 @@ static bool has_room(struct files *files)
 uint64_t files_keep(struct files *files, int fd, bool is_space)
 {
         LOCKED(&files->lock);
-        uint64_t number = find(files, fd);
+        uint64_t number = file_find(files, fd);
         struct stat st;
         int ours;
 
@@ -142,17 +143,11 @@ static bool same_kind(const struct stat *theirs, const struct stat *ours)
 /* A number of /proc/PROCESS/status, or -1. field: "\nUid:". */
 static long status_of(pid_t process, const char *field)
 {
-        _cleanup_(closep) int fd = -1;
-        char path[64], text[2048];
+        char text[2048];
         const char *at;
-        ssize_t n;
 
-        (void)snprintf(path, sizeof(path), "/proc/%d/status", process);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-        if (n < 0)
+        if (process_text(process, "status", text, sizeof(text)) < 0)
                 return -1;
-        text[n] = '\0';
         at = strstr(text, field);
         return at ? strtol(at + strlen(field), NULL, 10) : -1;
 }
@@ -164,24 +159,19 @@ static bool hides(pid_t process)
 }
 
 /*
- * Descriptors can wait where no table shows them: sent into a socket and not received, or registered
- * with an io_uring. What waits is not told, only that something does: then the file may be it. Looked
- * for with processes under a filter, as tenants are; other people's sockets are busy, too.
+ * Descriptors can wait where no table shows them: sent into a socket and not received, or registered with an
+ * io_uring. What waits is not told, only that something does: then the file may be it. Looked for with processes
+ * under a filter, as tenants are; other people's sockets are busy, too.
  * Source: unix_show_fdinfo (scm_fds, Linux 5.10), io_uring_show_fdinfo (UserFiles).
  */
 static bool holds_unseen(pid_t task, const char *descriptor)
 {
         static const char *const counts[] = { "\nscm_fds:", "\nUserFiles:" };
-        _cleanup_(closep) int fd = -1;
-        char path[96], text[4096];
-        ssize_t n;
+        char file[32], text[4096];
 
-        (void)snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", task, descriptor);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-        if (n < 0)
+        (void)snprintf(file, sizeof(file), "fdinfo/%.16s", descriptor);
+        if (process_text(task, file, text, sizeof(text)) < 0)
                 return false;
-        text[n] = '\0';
         for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
                 const char *at = strstr(text, counts[i]);
 
@@ -297,8 +287,9 @@ static bool is_mapped_by_any(struct files *files, const struct file *file,
         return false;
 }
 
-/* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that they were
- * in. What waits is another tenant's then. An export's memory is there for as long as its file, whoever has that. */
+/* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that
+ * they were in. What waits is another tenant's then. An export's memory is there for as long as its file, whoever has
+ * that. */
 static bool anybody_has(const struct file *file, bool has_tasks)
 {
         struct sought sought = { .fd = file->fd, .may_wait = has_tasks || !file->is_space };

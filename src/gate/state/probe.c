@@ -286,7 +286,7 @@ void probe_drop(struct probe *probe, uint32_t handle)
         (void)gate_driver_free(probe->driver, probe->ctl, probe->client, handle);
 }
 
-/* The driver keeps one prepared mapping per struct file, so a new one; video memory is mapped through the card's node. */
+/* The driver keeps one prepared mapping per struct file, so a new one. Video memory is mapped by the device's node. */
 int probe_map(struct probe *probe, unsigned int device, uint32_t handle, uint64_t offset, size_t size, const void **ret)
 {
         const struct gate_driver *driver = probe->driver;

@@ -1,16 +1,18 @@
 /*
- * Calls that are made again. A filter of ours lets no signal interrupt a call that is being decided (filter.h); one that a
- * container runtime installs may: runc 1.1 does not know the flag. Then the kernel takes the tenant's call back although it
- * has been performed, runs the signal's handler, and makes the same call again, or the program does (EINTR). Made twice, it
- * would fail: the handle is taken, the object is freed.
+ * Calls that are made again. A filter of ours lets no signal interrupt a call that is being decided (filter.h); one
+ * that a container runtime installs may: runc 1.1 does not know the flag. Then the kernel takes the tenant's call
+ * back although it has been performed, runs the signal's handler, and makes the same call again, or the program does
+ * (EINTR). Made twice, it would fail: the handle is taken, the object is freed.
  *
- * So an answer that could not be delivered is kept, and is the answer to the thread's next call if that is the same one to
- * the last register. The call may come again while the first is still being performed, by another thread of ours: then it
- * waits for that one's answer. A tenant that makes it differ, or the same, for no reason deceives itself: nothing is performed.
+ * So an answer that could not be delivered is kept, and is the answer to the thread's next call if that is the same
+ * one to the last register. The call may come again while the first is still being performed, by another thread of
+ * ours: then it waits for that one's answer. A tenant that makes it differ, or the same, for no reason deceives
+ * itself: nothing is performed.
  *
- * The kernel may also lose an answer that it has taken: the signal had woken the caller already (seccomp_do_user_notification,
- * 6.18). So of a call that makes or ends something the answer is kept although it was delivered, with the beginning of its
- * block as we left it: who makes the same call over the same block at once has not heard, since the driver would refuse it.
+ * The kernel may also lose an answer that it has taken: the signal had woken the caller already
+ * (seccomp_do_user_notification, 6.18). So of a call that makes or ends something the answer is kept although it was
+ * delivered, with the beginning of its block as we left it: who makes the same call over the same block at once has
+ * not heard, since the driver would refuse it.
  *
  * Threads: any.
  */
@@ -72,8 +74,9 @@ void restart_cache_keep_delivered(struct restart_cache *cache, const struct secc
 /* A call comes: true if a call of its thread is still being served, for which restart_cache_begin would wait. */
 bool restart_cache_must_wait(struct restart_cache *cache, const struct seccomp_notif *notification);
 
-/* Puts `call` into the list. True: it is made again, and *ret_value its answer; or it is nobody's any more (its caller was
- * taken back while it waited here), and -EINTR will do. Else whatever was kept for the thread is gone. listener: -1 is none. */
+/* Puts `call` into the list. True: it is made again, and *ret_value its answer; or it is nobody's any more (its
+ * caller was taken back while it waited here), and -EINTR will do. Else whatever was kept for the thread is gone.
+ * listener: -1 is none. */
 bool restart_cache_begin(struct restart_cache *cache, struct restart_call *call,
                          const struct seccomp_notif *notification, int listener, int64_t *ret_value);
 void restart_cache_end(struct restart_cache *cache,

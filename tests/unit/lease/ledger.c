@@ -274,21 +274,6 @@ static void what_holds_no_memory_can_be_dupped(void **state)
         assert_int_equal(ledger_totals(books->ledger).n_memories, 0);
 }
 
-static void classes_are_counted(void **state)
-{
-        struct books *books = *state;
-        struct ledger_object group = { C, C, 1, GROUP, -1 }, to = { D, D, 1, GROUP, -1 };
-
-        ledger_put(books->ledger, room(books), &group, (struct charge){ 0 });
-        assert_int_equal(ledger_dup(books->ledger, room(books), &to, C, 1), LEDGER_OK);
-        assert_int_equal(ledger_count(books->ledger, GROUP), 2);
-        ledger_put(books->ledger, room(books), &group, (struct charge){ 0 });
-        assert_int_equal(ledger_count(books->ledger, GROUP), 2);
-        ledger_client_gone(books->ledger, D);
-        assert_int_equal(ledger_count(books->ledger, GROUP), 1);
-        assert_int_equal(ledger_count(books->ledger, 0), 0);
-}
-
 static void devices_are_told_apart(void **state)
 {
         struct books *books = *state;
@@ -353,7 +338,6 @@ int main(void)
                 books_test(a_dup_of_an_unknown_object_is_refused_and_changes_nothing),
                 books_test(a_dup_onto_itself_keeps_the_memory),
                 books_test(what_holds_no_memory_can_be_dupped),
-                books_test(classes_are_counted),
                 books_test(devices_are_told_apart),
                 books_test(a_million_deep_chain_of_parents_is_freed),
                 books_test(a_device_with_half_a_million_children_is_freed),

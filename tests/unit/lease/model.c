@@ -400,17 +400,6 @@ static void compare_object(struct model *model, uint32_t client, uint32_t handle
                "an object's charge");
 }
 
-static void compare_classes(struct model *model)
-{
-        for (uint32_t class_number = 0; class_number < N_CLASSES; class_number++) {
-                size_t n = 0;
-
-                for (size_t i = 0; i < model->naive.n_objects; i++)
-                        n += model->naive.objects[i].class_number == class_number;
-                expect(model, ledger_count(model->ledger, class_number) == n, "a class's count");
-        }
-}
-
 static void compare_clients(struct model *model, uint32_t asked)
 {
         uint32_t client, owner;
@@ -463,7 +452,6 @@ static void compare_everything(struct model *model)
 {
         compare_totals(model);
         compare_quotas(model);
-        compare_classes(model);
         compare_pools(model);
         for (uint32_t client = 0; client < N_CLIENTS; client++)
                 for (uint32_t handle = 0; handle < N_HANDLES; handle++)
