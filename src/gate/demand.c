@@ -130,18 +130,6 @@ static bool has_page(const struct demand *demand, const struct channel *channel)
         return false;
 }
 
-static bool has_room(struct demand *demand, size_t n)
-{
-        struct demand_page *items = n <= demand->n_room ? demand->items : realloc(demand->items, n * sizeof(*items));
-
-        if (!items)
-                return false;
-        if (n > demand->n_room)
-                demand->n_room = n;
-        demand->items = items;
-        return true;
-}
-
 /* A device has a page for each of its channels. One whose memory the tenant has freed goes, and comes back without. */
 static void follow_channels(struct gate *gate, unsigned int device)
 {
@@ -161,7 +149,8 @@ static void follow_channels(struct gate *gate, unsigned int device)
                         i++;
         }
         for (ssize_t i = 0; i < n; i++)
-                if (!has_page(demand, &channels[i]) && has_room(demand, demand->n + 1))
+                if (!has_page(demand, &channels[i]) &&
+                    array_grow((void **)&demand->items, &demand->n_room, demand->n + 1, sizeof(*demand->items)) == 0)
                         demand_page_begin(gate, &channels[i]);
 }
 

@@ -62,24 +62,20 @@ static int charge_all(struct request *request, const struct mapping *mapping, ui
                 if (!gate->lease->devices[i].is_granted)
                         continue;
                 r = take_memory(request, (int)i, mapping->length, true, &charges[n]) == QUOTA_OK ? 0 : -ENOMEM;
-                if (r == 0) {
-                        LOCKED(&gate->ledger_lock);
-                        r = ledger_entry_new(gate->ledger, &entries[n]);
-                        n++;
-                }
+                if (r == 0)
+                        r = entry_take(gate, &entries[n++]);
         }
-        {
-                LOCKED(&gate->ledger_lock);
-                for (unsigned int i = 0; i < n; i++) {
-                        if (r == 0)
-                                ledger_managed_put(gate->ledger, entries[i], space, (uint32_t)request->process->id,
-                                                   mapping->address, mapping->length, clock_now(), TAKE(charges[i]));
-                        else
-                                ledger_entry_free(gate->ledger, entries[i]);
-                }
+
+        LOCKED(&gate->ledger_lock);
+        for (unsigned int i = 0; i < n; i++) {
+                if (r == 0)
+                        ledger_managed_put(gate->ledger, entries[i], space, (uint32_t)request->process->id,
+                                           mapping->address, mapping->length, clock_now(), charges[i]);
+                else
+                        ledger_entry_free(gate->ledger, entries[i]);
+                if (r < 0)
+                        charge_drop(&charges[i]);
         }
-        for (unsigned int i = 0; i < n; i++)
-                charge_drop(&charges[i]);
         return r;
 }
 

@@ -14,15 +14,6 @@
 
 #include "rm/numbers.h"
 
-/* The channels' lock is held. NULL: it is not there. */
-static struct channel *find_channel(struct channels *channels, uint32_t client, uint32_t handle)
-{
-        for (size_t i = 0; i < channels->n; i++)
-                if (channels->items[i].is.client == client && channels->items[i].is.handle == handle)
-                        return &channels->items[i];
-        return NULL;
-}
-
 enum need {
         NEEDED,
         NOT_NEEDED, /* S1 */
@@ -53,7 +44,7 @@ static enum need group_need(const struct channels *channels, const struct group 
 static enum need need_of(struct channels *channels, const struct ledger_object *object)
 {
         LOCKED(&channels->lock);
-        const struct channel *one = find_channel(channels, object->client, object->handle);
+        const struct channel *one = channels_find(channels, object->client, object->handle);
 
         if (object->class_number == RM_CLASS_GROUP)
                 return group_need(channels, channels_group(channels, object->client, object->handle));
@@ -68,7 +59,7 @@ static int mark_scheduled(struct channels *channels, const struct ledger_object 
         bool is_group = object->class_number == RM_CLASS_GROUP;
         LOCKED(&channels->lock);
         struct group *group = channels_group(channels, object->client, is_group ? object->handle : object->parent);
-        struct channel *one = find_channel(channels, object->client, object->handle);
+        struct channel *one = channels_find(channels, object->client, object->handle);
 
         if (group)
                 group->is_scheduled = true;

@@ -28,25 +28,14 @@ enum {
 /* A mapping that was let through has been made by then, or its thread waits for memory. */
 #define MAPPED_BY (20 * NSEC_PER_MSEC)
 
-/* Some clients of the owner (0: of all), copied so that the driver is asked without the lock. */
-static size_t some_clients(struct gate *gate, uint32_t owner, size_t *i, uint32_t clients[static CLIENTS_AT_ONCE])
+/* Some clients of the owner (0: of all) and theirs, copied so that the driver is asked without the lock. */
+static size_t some_clients(struct gate *gate, uint32_t owner, size_t *i, uint32_t clients[static CLIENTS_AT_ONCE],
+                           uint32_t owners[static CLIENTS_AT_ONCE])
 {
         LOCKED(&gate->ledger_lock);
-        uint32_t client_owner;
         size_t n = 0;
 
-        while (n < CLIENTS_AT_ONCE && ledger_client_next(gate->ledger, owner, i, &clients[n], &client_owner))
-                n++;
-        return n;
-}
-
-static size_t some_owners(struct gate *gate, size_t *i, uint32_t owners[static CLIENTS_AT_ONCE])
-{
-        LOCKED(&gate->ledger_lock);
-        uint32_t client;
-        size_t n = 0;
-
-        while (n < CLIENTS_AT_ONCE && ledger_client_next(gate->ledger, 0, i, &client, &owners[n]))
+        while (n < CLIENTS_AT_ONCE && ledger_client_next(gate->ledger, owner, i, &clients[n], &owners[n]))
                 n++;
         return n;
 }
@@ -54,11 +43,11 @@ static size_t some_owners(struct gate *gate, size_t *i, uint32_t owners[static C
 /* Clients that the driver no longer knows are gone. Returns how many of the owner's are left. */
 static size_t settle_clients(struct gate *gate, uint32_t owner)
 {
-        uint32_t clients[CLIENTS_AT_ONCE];
+        uint32_t clients[CLIENTS_AT_ONCE], owners[CLIENTS_AT_ONCE];
         size_t i = 0, n, left = 0;
         bool is_gone = false;
 
-        while ((n = some_clients(gate, owner, &i, clients)))
+        while ((n = some_clients(gate, owner, &i, clients, owners)))
                 for (size_t k = 0; k < n; k++) {
                         if (probe_client(&gate->probe, clients[k])) {
                                 left++;
@@ -79,10 +68,10 @@ static size_t settle_clients(struct gate *gate, uint32_t owner)
 /* A client is left whose process is not. */
 static bool has_orphans(struct gate *gate)
 {
-        uint32_t owners[CLIENTS_AT_ONCE];
+        uint32_t clients[CLIENTS_AT_ONCE], owners[CLIENTS_AT_ONCE];
         size_t i = 0, n;
 
-        while ((n = some_owners(gate, &i, owners)))
+        while ((n = some_clients(gate, 0, &i, clients, owners)))
                 for (size_t k = 0; k < n; k++)
                         if (!processes_know(&gate->processes, (pid_t)owners[k]))
                                 return true;

@@ -23,8 +23,7 @@ void channels_done(struct channels *channels)
         lock_done(&channels->lock);
 }
 
-/* Room for `n` elements. 0; -ENOMEM. */
-static int grow(void **items, size_t *n_room, size_t n, size_t size)
+int array_grow(void **items, size_t *n_room, size_t n, size_t size)
 {
         size_t more = *n_room ? *n_room * 2 : 32;
         void *moved;
@@ -47,8 +46,8 @@ int channels_reserve(struct channels *channels, bool is_group)
 
         if (n >= (is_group ? channels->n_groups_max : channels->n_max))
                 return -ENOSPC;
-        r = is_group ? grow((void **)&channels->groups, &channels->n_groups_room, n + 1, sizeof(struct group)) :
-                       grow((void **)&channels->items, &channels->n_room, n + 1, sizeof(struct channel));
+        r = is_group ? array_grow((void **)&channels->groups, &channels->n_groups_room, n + 1, sizeof(struct group)) :
+                       array_grow((void **)&channels->items, &channels->n_room, n + 1, sizeof(struct channel));
         if (r < 0)
                 return r;
         if (is_group)
@@ -73,17 +72,20 @@ void channels_unreserve(struct channels *channels, bool is_group)
         unreserve(channels, is_group);
 }
 
+struct channel *channels_find(struct channels *channels, uint32_t client, uint32_t handle)
+{
+        for (size_t i = 0; i < channels->n; i++)
+                if (channels->items[i].is.client == client && channels->items[i].is.handle == handle)
+                        return &channels->items[i];
+        return NULL;
+}
+
 void channels_put(struct channels *channels, struct channel *channel)
 {
-        size_t i = 0;
+        struct channel *there = channels_find(channels, channel->is.client, channel->is.handle);
 
-        while (i < channels->n && (channels->items[i].is.client != channel->is.client ||
-                                   channels->items[i].is.handle != channel->is.handle))
-                i++;
         channel->is.order = channels->n_ever++;
-        channels->items[i] = *channel;
-        if (i == channels->n)
-                channels->n++;
+        *(there ? there : &channels->items[channels->n++]) = *channel;
         unreserve(channels, false);
         channels->changes++;
 }

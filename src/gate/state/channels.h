@@ -61,7 +61,11 @@ void channels_put_group(struct channels *channels, const struct group *group);
 ssize_t channels_copy(struct channels *channels, int device, uint32_t client, uint32_t group, struct channel **ret);
 ssize_t channels_copy_groups(struct channels *channels, int device, struct group **ret);
 
-/* The group, under the lock; NULL. */
+/* The channel or group, under the lock; NULL. */
+struct channel *channels_find(struct channels *channels, uint32_t client, uint32_t handle);
 struct group *channels_group(struct channels *channels, uint32_t client, uint32_t handle);
 
 bool channels_is_compute(uint32_t engine);
+
+/* Room for `n` items of that size; it doubles. 0; -ENOMEM. */
+int array_grow(void **items, size_t *n_room, size_t n, size_t size);

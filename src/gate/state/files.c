@@ -1,4 +1,5 @@
 #include "gate/state/files.h"
+#include "gate/state/channels.h"
 #include "gate/state/process.h"
 
 #include "base/cleanup.h"
@@ -55,6 +56,14 @@ uint64_t files_find(struct files *files, int fd)
         return file_find(files, fd);
 }
 
+static struct file *file_at(struct files *files, uint64_t number)
+{
+        for (size_t i = 0; i < files->n; i++)
+                if (files->items[i].number == number)
+                        return &files->items[i];
+        return NULL;
+}
+
 bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint64_t *ret_number)
 {
         LOCKED(&files->lock);
@@ -72,25 +81,10 @@ bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint
 void files_unuse(struct files *files, uint64_t number)
 {
         LOCKED(&files->lock);
+        struct file *file = file_at(files, number);
 
-        for (size_t i = 0; i < files->n; i++)
-                if (files->items[i].number == number)
-                        files->items[i].n_users--;
-}
-
-static bool has_room(struct files *files)
-{
-        size_t n_room = files->n_room ? files->n_room * 2 : 8;
-        struct file *items;
-
-        if (files->n < files->n_room)
-                return true;
-        items = realloc(files->items, n_room * sizeof(*items));
-        if (!items)
-                return false;
-        files->items = items;
-        files->n_room = n_room;
-        return true;
+        if (file)
+                file->n_users--;
 }
 
 uint64_t files_keep(struct files *files, int fd, bool is_space)
@@ -102,7 +96,7 @@ uint64_t files_keep(struct files *files, int fd, bool is_space)
 
         if (number)
                 return number;
-        if (!has_room(files))
+        if (array_grow((void **)&files->items, &files->n_room, files->n + 1, sizeof(*files->items)) < 0)
                 return 0;
         ours = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (ours < 0)
@@ -111,12 +105,6 @@ uint64_t files_keep(struct files *files, int fd, bool is_space)
                 .number = ++files->last, .fd = ours, .is_space = is_space, .inode = fstat(ours, &st) < 0 ? 0 : st.st_ino
         };
         return files->last;
-}
-
-static void drop_at(struct files *files, size_t i)
-{
-        (void)close(files->items[i].fd);
-        files->items[i] = files->items[--files->n];
 }
 
 bool files_have_range(struct files *files, const char *line)
@@ -315,19 +303,18 @@ static bool anybody_has(const struct file *file, bool has_tasks)
 static bool is_unused(struct files *files, uint64_t number, bool has_tasks,
                       bool (*is_mapped)(struct files *files, pid_t process))
 {
-        struct file file = { .fd = -1 };
+        struct file file;
         bool has;
 
         {
                 LOCKED(&files->lock);
-                for (size_t i = 0; i < files->n; i++)
-                        if (files->items[i].number == number) {
-                                file = files->items[i];
-                                files->items[i].n_users++;
-                        }
+                struct file *known = file_at(files, number);
+
+                if (!known)
+                        return false;
+                file = *known;
+                known->n_users++;
         }
-        if (file.fd < 0)
-                return false;
         has = anybody_has(&file, has_tasks) || is_mapped_by_any(files, &file, is_mapped);
         files_unuse(files, number);
         return !has;
@@ -354,12 +341,14 @@ uint64_t files_drop_unused(struct files *files, bool has_tasks, bool (*is_mapped
                 if (!is_unused(files, number, has_tasks, is_mapped))
                         continue;
                 LOCKED(&files->lock);
-                for (size_t i = 0; i < files->n; i++)
-                        if (files->items[i].number == number && !files->items[i].n_users) {
-                                *ret_is_space = files->items[i].is_space;
-                                drop_at(files, i);
-                                return number;
-                        }
+                struct file *file = file_at(files, number);
+
+                if (!file || file->n_users)
+                        continue;
+                *ret_is_space = file->is_space;
+                (void)close(file->fd);
+                *file = files->items[--files->n];
+                return number;
         }
         return 0;
 }
@@ -367,20 +356,17 @@ uint64_t files_drop_unused(struct files *files, bool has_tasks, bool (*is_mapped
 void files_mapped(struct files *files, uint64_t number, pid_t process)
 {
         LOCKED(&files->lock);
+        struct file *file = file_at(files, number);
+        unsigned int known = 0;
 
-        for (size_t i = 0; i < files->n; i++) {
-                struct file *file = &files->items[i];
-                unsigned int known = 0;
-
-                if (file->number != number)
-                        continue;
-                while (known < file->n_mappers && known < FILE_MAPPERS && file->mappers[known] != process)
-                        known++;
-                if (known < FILE_MAPPERS)
-                        file->mappers[known] = process;
-                if (known == file->n_mappers)
-                        file->n_mappers++;
-        }
+        if (!file)
+                return;
+        while (known < file->n_mappers && known < FILE_MAPPERS && file->mappers[known] != process)
+                known++;
+        if (known < FILE_MAPPERS)
+                file->mappers[known] = process;
+        if (known == file->n_mappers)
+                file->n_mappers++;
 }
 
 size_t files_count(struct files *files)
