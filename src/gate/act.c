@@ -187,7 +187,7 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
                 return -EINVAL;
         request->params_size = needs_params(layout, request) ? rm_params_size(layout, &request->call) : 0;
         if (kind == RM_XFER || kind == RM_EVENT_DATA)
-                request->params_size = 0; /* `params` is another block, or a place for the reply */
+                request->params_size = 0; /* `params` is another block, or where the reply goes */
         if (request->params_size > GATE_PARAMS_MAX)
                 return -EINVAL;
         r = tenant_read(request, request->params, request->call.params, request->params_size);

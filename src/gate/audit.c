@@ -42,20 +42,20 @@ static bool is_serving(const struct gate *gate)
 }
 
 /* One comparison. False: something moved meanwhile, or cannot be compared. */
-static bool compare_figure(struct gate *gate, unsigned int device, bytes *ret_books, bytes *ret_figure)
+static bool compare_figure(struct gate *gate, unsigned int device, bytes *ret_held, bytes *ret_figure)
 {
         uint64_t n_performed = gate->n_performed;
 
-        *ret_books = covered(gate, device);
-        if (*ret_books == UINT64_MAX || probe_figure(&gate->probe, gate->lease, device, getpid(), ret_figure) < 0)
+        *ret_held = covered(gate, device);
+        if (*ret_held == UINT64_MAX || probe_figure(&gate->probe, gate->lease, device, getpid(), ret_figure) < 0)
                 return false;
-        return !is_serving(gate) && gate->n_performed == n_performed && covered(gate, device) == *ret_books;
+        return !is_serving(gate) && gate->n_performed == n_performed && covered(gate, device) == *ret_held;
 }
 
-static void note_figure(struct gate *gate, unsigned int device, bytes books, bytes figure)
+static void note_figure(struct gate *gate, unsigned int device, bytes held, bytes figure)
 {
-        bytes under = figure > books ? figure - books : 0, over = books > figure ? books - figure : 0;
-        char in_books[BYTES_TEXT], of_driver[BYTES_TEXT];
+        bytes under = figure > held ? figure - held : 0, over = held > figure ? held - figure : 0;
+        char in_ledger[BYTES_TEXT], of_driver[BYTES_TEXT];
 
         gate->n_audits++;
         gate->audit_figure = figure;
@@ -70,7 +70,7 @@ static void note_figure(struct gate *gate, unsigned int device, bytes books, byt
         if (++gate->n_mismatches[device] < IN_A_ROW)
                 return;
         gate_tell(gate, EVENT_AUDIT_MISMATCH, 0, "device %u: the driver counts %s, the ledger %s", device,
-                  bytes_format(figure, of_driver), bytes_format(books, in_books));
+                  bytes_format(figure, of_driver), bytes_format(held, in_ledger));
         gate_kill(gate);
 }
 
@@ -84,9 +84,9 @@ void audit_figures(struct gate *gate, nsec now)
                 return;
         gate->audited_at = now;
         for (unsigned int i = 0; i < gate->lease->n_devices; i++) {
-                bytes books, figure;
+                bytes held, figure;
 
-                if (gate->lease->devices[i].is_granted && compare_figure(gate, i, &books, &figure))
-                        note_figure(gate, i, books, figure);
+                if (gate->lease->devices[i].is_granted && compare_figure(gate, i, &held, &figure))
+                        note_figure(gate, i, held, figure);
         }
 }

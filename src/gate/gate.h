@@ -74,7 +74,7 @@ struct gate_options {
 
         /*
          * A node daemon's view of the gate; each may be NULL. From any thread; none may block or call the gate.
-         *      channel  one has come or gone, before the tenant is told; one at a time, in the order of the driver
+         *      channel  one has come or gone, before the tenant has its answer; one at a time, in the driver's order
          *      desired  asked after `channel`, and again after a call that follows it (wire/control_block.h)
          *      usage_changed  quotas or processes may have changed; at once with itself
          * (`lends` has the same context.)

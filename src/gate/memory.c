@@ -43,8 +43,8 @@ static int try_swept(struct gate *gate, struct quota *quota, bytes size, struct 
         return QUOTA_E_FULL;
 }
 
-/* Memory of processes that have ended comes back before the next is told that there is none: natively it does, before
- * anybody hears of the end. */
+/* Memory of processes that have ended comes back before another request is refused: natively it does, before anybody
+ * notices the end. */
 static int try_while_late(struct request *request, struct quota *quota, bytes size, bool may_wait, struct charge *ret)
 {
         nsec until = clock_now() + LATE_WAIT;
@@ -149,7 +149,7 @@ static int perform_in_order(struct request *request, struct client_lock_pair *lo
         return perform(request);
 }
 
-/* The object keeps the charge. What the driver gave and the quota does not hold goes back to the driver: false. */
+/* The object keeps the charge. False: the driver gave more than the quota holds, and it was freed. */
 static bool commit_memory(struct request *request, struct ledger_entry *entry, struct charge *charge)
 {
         struct gate *gate = request->gate;
@@ -182,7 +182,7 @@ int serve_memory(struct request *request)
         r = perform_in_order(request, &locks);
         if (!request_is_done(request, r)) {
                 entry_drop(request->gate, entry);
-                return reply(request, r); /* the charge goes back by itself */
+                return reply(request, r); /* the charge returns by itself */
         }
         return commit_memory(request, entry, &charge) ? reply(request, r) : answer(request, RM_STATUS_NO_MEMORY);
 }

@@ -93,7 +93,7 @@ static void rewrite_block(struct request *request)
         int device;
 
         if (request->call.kind == RM_CARD_INFO) {
-                view_cards(request->block, request->call.block_size / 72, request->gate->lease);
+                view_devices(request->block, request->call.block_size / 72, request->gate->lease);
                 return;
         }
         device = object_device(request->gate, request->call.client, request->call.parent);

@@ -49,7 +49,7 @@ static uint64_t mapped_on(const struct request *request)
         return rm_get64(request->block, call->block_size, MAP_ATTRIBUTES_AT);
 }
 
-/* A call that makes something of the space, which `commit` puts into the ledger. key: whose tree it concerns besides. */
+/* A call that makes something of the space, for `commit` to put into the ledger. key: the other tree concerned. */
 static int make_in_space(struct request *request, uint64_t key,
                          void (*commit)(const struct request *request, struct ledger_entry *entry))
 {

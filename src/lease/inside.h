@@ -28,7 +28,7 @@ struct node {
 
 /* A mapping, a range or a managed range at (space, base), or an export at (descriptor, index). */
 struct hold {
-        struct tree_node place;
+        struct tree_node node;
         struct tree_node owned; /* a managed range: (owner, base) */
         uint64_t length;
         uint64_t where;        /* a mapping's device; 0: several */

@@ -216,8 +216,8 @@ static struct node *parent_of(struct ledger *ledger, struct node *client, const 
         return parent ? parent : client;
 }
 
-/* Uses up the entry. What bore the handle goes first: it may be the parent that the caller names, and the object is
- * then its client's. */
+/* Uses up the entry. What bore the handle is freed first: it may be the parent that the caller names, and the object
+ * is then its client's. */
 static void object_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
                        struct memory *memory)
 {
@@ -291,6 +291,6 @@ int ledger_import(struct ledger *ledger, struct ledger_entry *entry, const struc
                 (void)ledger_entry_free(ledger, entry);
                 return LEDGER_E_NO_OBJECT;
         }
-        alias_put(ledger, entry, to, OWNER_OF(at, struct hold, place)->memory);
+        alias_put(ledger, entry, to, OWNER_OF(at, struct hold, node)->memory);
         return LEDGER_OK;
 }

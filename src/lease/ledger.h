@@ -52,7 +52,7 @@ struct ledger_entry *ledger_entry_free(struct ledger *ledger, struct ledger_entr
 void ledger_client_put(struct ledger *ledger, struct ledger_entry *entry, uint32_t client, uint32_t owner);
 bool ledger_has_client(const struct ledger *ledger, uint32_t client);
 
-/* Everything below the client goes. Unknown client: nothing. */
+/* Frees everything below the client. Unknown client: nothing. */
 void ledger_client_gone(struct ledger *ledger, uint32_t client);
 
 /* For each client of `owner`, or of all with owner 0. i starts at 0; false at the end. The ledger must not change

@@ -2,7 +2,7 @@
  * A bound of memory, and charges against it.
  *
  * Memory is spent as a value: quota_take before the call, keep the charge on success; a charge that leaves its scope
- * goes back by itself. There is no second path to forget.
+ * returns by itself. There is no second path to forget.
  *
  *      _cleanup_(charge_drop) struct charge charge = { 0 };
  *

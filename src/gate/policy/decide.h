@@ -10,13 +10,13 @@
 
 enum gate_action {
         GATE_DENY,     /* refused, as the driver would refuse it */
-        GATE_QUIET,    /* of a row only: a DENY that nobody is told of, for every program asks */
+        GATE_QUIET,    /* of a row only: a DENY without an event, because every program asks */
         GATE_PERFORM,  /* made by us, with our copy */
         GATE_ACCEPT,   /* answered OK, not made */
         GATE_CONTINUE, /* made by the tenant itself */
         GATE_UNWRAP,   /* another request inside */
         GATE_VIEW,     /* made by us, and the reply shows the tenant's part only */
-        /* Made by us, and the books are kept: */
+        /* Made by us, and kept in the ledger: */
         GATE_CLIENT,   /* a client begins */
         GATE_OBJECT,   /* an object begins */
         GATE_CHARGE,   /* video memory begins */

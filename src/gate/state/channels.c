@@ -38,6 +38,11 @@ int array_grow(void **items, size_t *n_room, size_t n, size_t size)
         return 0;
 }
 
+static size_t *reserved(struct channels *channels, bool is_group)
+{
+        return is_group ? &channels->n_groups_reserved : &channels->n_reserved;
+}
+
 int channels_reserve(struct channels *channels, bool is_group)
 {
         LOCKED(&channels->lock);
@@ -48,28 +53,16 @@ int channels_reserve(struct channels *channels, bool is_group)
                 return -ENOSPC;
         r = is_group ? array_grow((void **)&channels->groups, &channels->n_groups_room, n + 1, sizeof(struct group)) :
                        array_grow((void **)&channels->items, &channels->n_room, n + 1, sizeof(struct channel));
-        if (r < 0)
-                return r;
-        if (is_group)
-                channels->n_groups_reserved++;
-        else
-                channels->n_reserved++;
-        return 0;
-}
-
-static void unreserve(struct channels *channels, bool is_group)
-{
-        if (is_group)
-                channels->n_groups_reserved--;
-        else
-                channels->n_reserved--;
+        if (r == 0)
+                ++*reserved(channels, is_group);
+        return r;
 }
 
 void channels_unreserve(struct channels *channels, bool is_group)
 {
         LOCKED(&channels->lock);
 
-        unreserve(channels, is_group);
+        --*reserved(channels, is_group);
 }
 
 struct channel *channels_find(struct channels *channels, uint32_t client, uint32_t handle)
@@ -86,7 +79,7 @@ void channels_put(struct channels *channels, struct channel *channel)
 
         channel->is.order = channels->n_ever++;
         *(there ? there : &channels->items[channels->n++]) = *channel;
-        unreserve(channels, false);
+        channels->n_reserved--;
         channels->changes++;
 }
 
@@ -102,7 +95,7 @@ void channels_put_group(struct channels *channels, const struct group *group)
 {
         struct group *there = channels_group(channels, group->client, group->handle);
 
-        unreserve(channels, true);
+        channels->n_groups_reserved--;
         *(there ? there : &channels->groups[channels->n_groups++]) = *group;
 }
 

@@ -1,9 +1,9 @@
 /*
- * The channel groups and channels of a tenant: what is switched off and on, given slices, and looked at for work. The
- * ledger has them as objects; here is what the driver said of them.
+ * The channel groups and channels of a tenant: what is disabled and enabled, given slices, and read for signs of
+ * work. The ledger has them as objects; here is what the driver said of them.
  *
- * A dup of a channel is no new channel, and is not here. Rooms are reserved before the driver's call and used after
- * it, so a put cannot fail. Invariant: what is here is in the ledger, or is about to be swept.
+ * A dup of a channel is no new channel, and is not here. Room is reserved before the driver's call and used after it,
+ * so a put cannot fail. Invariant: what is here is in the ledger, or about to be swept.
  *
  * Threads: any.
  */
@@ -19,7 +19,7 @@ struct group {
         uint32_t client, handle;
         uint32_t engine; /* the driver's engine type: 1 to 8 is graphics and compute */
         int device;      /* of the lease */
-        pid_t process;   /* who made it, and at what descriptor: there SET_TIMESLICE works */
+        pid_t process;   /* that made it, and its descriptor: there SET_TIMESLICE works */
         int theirs;
         bool is_scheduled;        /* a channel that joins it may run at once */
         uint32_t scheduled_until; /* the channels before this one, by their order, were there when it was scheduled */
@@ -52,7 +52,7 @@ int channels_reserve(struct channels *channels, bool is_group);
 void channels_unreserve(struct channels *channels, bool is_group);
 
 /* Use a reservation up. One of that handle that is there already is replaced. The lock is the caller's, so that what
- * it tells of a channel is told in order. */
+ * it publishes of a channel is in order. */
 void channels_put(struct channels *channels, struct channel *channel); /* gives it its order */
 void channels_put_group(struct channels *channels, const struct group *group);
 

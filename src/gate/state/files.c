@@ -182,14 +182,14 @@ static bool is_filtered(struct task *task)
         return task->filter == IS_FILTERED;
 }
 
-/* A file that is looked for, and whether it may be where no table shows it. */
+/* A file to be found, and whether it may be where no table shows it. */
 struct sought {
         int fd;
         struct stat st;
         bool may_wait;
 };
 
-/* *ret_is_closed: we may not look at this task's descriptors, at none of them. */
+/* *ret_is_closed: we may not read this task's descriptors, none of them. */
 static bool entry_has(int dir, const char *descriptor, struct task *task, const struct sought *sought,
                       bool *ret_is_closed)
 {
@@ -224,7 +224,7 @@ static bool table_has(const char *path, pid_t id, const struct sought *sought)
         return has;
 }
 
-/* A thread may have a table of descriptors of its own. One that we may not compare we may not look at either. */
+/* A thread may have a table of descriptors of its own. One that we may not compare we may not read either. */
 static bool has_own_table(pid_t process, pid_t thread)
 {
         long r = thread == process ? 0 : syscall(SYS_kcmp, process, thread, KCMP_FILES_, 0, 0);
@@ -299,7 +299,7 @@ static bool anybody_has(const struct file *file, bool has_tasks)
         return has;
 }
 
-/* The look through /proc is done without the lock; the file is kept open by being in use. */
+/* /proc is searched without the lock; being in use keeps the file open. */
 static bool is_unused(struct files *files, uint64_t number, bool has_tasks,
                       bool (*is_mapped)(struct files *files, pid_t process))
 {

@@ -151,7 +151,7 @@ static int fb_info(struct probe *probe, unsigned int device, uint32_t index, byt
         return 0;
 }
 
-/* The driver's number of an attached card: GET_ID_INFO_V2, gpuId@0 in, deviceInstance@8 out. */
+/* The driver's number of an attached device: GET_ID_INFO_V2, gpuId@0 in, deviceInstance@8 out. */
 static int instance_of(struct probe *probe, uint32_t gpu_id, uint32_t *ret)
 {
         uint8_t params[32] = { 0 };

@@ -106,7 +106,7 @@ static inline bool count_holds(struct map *holders, const struct tree *tree)
         bool is_counted = true;
 
         for (; at; at = tree_next(at))
-                is_counted &= count_holder(holders, OWNER_OF(at, struct hold, place)->memory);
+                is_counted &= count_holder(holders, OWNER_OF(at, struct hold, node)->memory);
         return is_counted;
 }
 
