@@ -57,6 +57,9 @@ static void worker_free(struct worker *worker)
         free(worker->in);
         free(worker->out);
         free(worker->block);
+        free(worker->params);
+        free(worker->nested);
+        free(worker->was);
         free(worker);
 }
 
@@ -75,11 +78,12 @@ static struct worker *worker_new(struct notify_listener *listener)
         worker->generation = UINT64_MAX;
         worker->in = calloc(1, sizes.seccomp_notif + sizeof(*worker->in));
         worker->out = calloc(1, sizes.seccomp_notif_resp + sizeof(*worker->out));
-        worker->block = calloc(1, WORKER_BUFFERS);
-        if (worker->in && worker->out && worker->block) {
-                worker_set_buffers(worker, worker->block);
+        worker->block = calloc(1, GATE_BLOCK_MAX);
+        worker->params = calloc(1, GATE_PARAMS_MAX);
+        worker->nested = calloc(1, GATE_NESTED_MAX);
+        worker->was = calloc(1, GATE_BLOCK_MAX + GATE_PARAMS_MAX);
+        if (worker->in && worker->out && worker->block && worker->params && worker->nested && worker->was)
                 return worker;
-        }
         worker_free(worker);
         return NULL;
 }

@@ -18,17 +18,6 @@ struct worker {
         struct restart_block left; /* by a call that makes or ends something; state/restart_cache.h */
 };
 
-/* What the four buffers take, as one. */
-#define WORKER_BUFFERS (2 * (GATE_BLOCK_MAX + GATE_PARAMS_MAX) + GATE_NESTED_MAX)
-
-static inline void worker_set_buffers(struct worker *worker, uint8_t *buffers)
-{
-        worker->block = buffers;
-        worker->params = worker->block + GATE_BLOCK_MAX;
-        worker->was = worker->params + GATE_PARAMS_MAX;
-        worker->nested = worker->was + GATE_BLOCK_MAX + GATE_PARAMS_MAX;
-}
-
 struct request {
         struct gate *gate;
         struct worker *worker;

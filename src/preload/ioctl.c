@@ -24,12 +24,15 @@ static struct worker *worker_take(struct preload *preload)
                 }
         }
         worker = heap_calloc(1, sizeof(*worker));
-        bytes_of = worker ? heap_malloc(WORKER_BUFFERS) : NULL;
+        bytes_of = worker ? heap_malloc(2 * (GATE_BLOCK_MAX + GATE_PARAMS_MAX) + GATE_NESTED_MAX) : NULL;
         if (!bytes_of) {
                 heap_free(worker);
                 return NULL;
         }
-        worker_set_buffers(worker, bytes_of);
+        worker->block = bytes_of;
+        worker->params = worker->block + GATE_BLOCK_MAX;
+        worker->was = worker->params + GATE_PARAMS_MAX;
+        worker->nested = worker->was + GATE_BLOCK_MAX + GATE_PARAMS_MAX;
         return worker;
 }
 
