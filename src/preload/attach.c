@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 
-/* Linux 5.7 and 5.19; older headers do not have them. */
+/* Linux 5.7 and 5.19; older headers lack them. */
 #ifndef SECCOMP_FILTER_FLAG_TSYNC_ESRCH
 #define SECCOMP_FILTER_FLAG_TSYNC_ESRCH (1UL << 4)
 #endif
@@ -38,13 +38,13 @@ const char *attach_refusal(void)
 
 /* ---- the gate ------------------------------------------------------------------------------------ */
 
-/* Past libc: what stands before it knows nothing of descriptor -1. */
-static bool is_below(uint64_t tenancy)
+/* By a raw system call: an interposed ioctl has nothing to do with descriptor -1. */
+static bool is_below_gate(uint64_t tenancy)
 {
         return (uint64_t)syscall(SYS_ioctl, -1, GATE_PROBE, 0L) == tenancy;
 }
 
-/* The listener, or -errno. */
+/* Returns the notify listener, or -errno. */
 static int attach_install(const struct lease_descriptor *descriptor)
 {
         struct sock_filter filter[LEASE_DESCRIPTOR_FILTER_MAX];
@@ -83,7 +83,7 @@ static int attach_connect(const char *listening_socket)
         return fd;
 }
 
-/* A packet as docs/messages.md has it, with a descriptor or -1; then the answer, whose type is to be that. */
+/* Sends a packet (docs/messages.md), with a descriptor unless fd is -1. 0 if the answer has the expected type. */
 static int attach_exchange(int socket, const char *text, int fd, const char *expected)
 {
         union {
@@ -133,11 +133,11 @@ static int attach_hand_over(int socket, const struct lease_descriptor *descripto
 
         if (listener < 0) {
                 (void)snprintf(text, sizeof(text), "{\"v\":1,\"type\":\"failed\",\"code\":%d}", -listener);
-                (void)attach_exchange(socket, text, -1,
-                                      "\"type\":\"refused\""); /* by then books may be kept inside again */
+                /* The answer means that the quota may be kept inside again. */
+                (void)attach_exchange(socket, text, -1, "\"type\":\"refused\"");
                 return listener;
         }
-        is_on = true; /* whatever comes: the kernel answers now, or the gate */
+        is_on = true; /* from here on the kernel or the gate answers, whatever happens */
         r = attach_exchange(socket, "{\"v\":1,\"type\":\"listener\"}", listener, "\"type\":\"attached\"");
         (void)next_close(listener);
         return r;
@@ -156,7 +156,7 @@ static int attach_decide(const struct lease_descriptor *descriptor)
         return r;
 }
 
-/* For people: the daemon reads it there. */
+/* Leaves the error in the usage segment, from which the daemon shows it. */
 static void attach_note(enum lease_descriptor_source source, int error)
 {
         int fd = lease_descriptor_open_segment(source), value = -error;
@@ -173,7 +173,7 @@ void attach_begin(const struct lease_descriptor *descriptor, enum lease_descript
 
         if (descriptor->attach == LEASE_DESCRIPTOR_ATTACH_NEVER || is_on)
                 return;
-        is_on = is_below(descriptor->tenancy); /* A1 */
+        is_on = is_below_gate(descriptor->tenancy); /* A1 */
         if (is_on)
                 return;
         r = descriptor->n_filter && descriptor->listening_socket[0] ? attach_decide(descriptor) : -ENOENT;

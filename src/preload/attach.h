@@ -1,19 +1,21 @@
 /*
- * The library hands its process over to the daemon's gate: its first act, before the program's own code.
+ * Self-attach: the constructor hands the process over to the daemon's gate before the program's own code runs.
  *
- * What runs in a process can be undone by that process; a filter cannot. So where the lease descriptor says that there is a daemon,
- * the constructor asks it (may I), installs the filter that the lease descriptor carries, and gives it the listener: from then on the
- * tenant is supervised as if it had been started so, and so is all that it starts, whether that loads the library or not.
- * The daemon comes first and the filter second: after the filter there is no way back.
+ * Whatever runs inside a process can be undone by that process; a seccomp filter cannot. So where the lease descriptor
+ * names a daemon, the library asks it for permission, installs the filter that the descriptor carries and sends the
+ * daemon the notify listener. From then on the tenant and everything that it starts is supervised as if `sublet run`
+ * had started it, whether a child loads the library or not. The daemon is asked first, because after the filter there
+ * is no way back.
  *
- *      A1  a process that inherited the gate finds that out by a request that only its gate answers (GATE_PROBE), and
+ *      A1  a process that inherited the gate learns that from a request that only its gate answers (GATE_PROBE), and
  *          does not attach twice;
- *      A2  nobody decides inside a tenancy that has a gate: the daemon marks the usage segment before it says yes, and says no if
- *          a process has a slot there already (region.h);
- *      A3  where it cannot be done the quota is kept inside, or, if the lease descriptor requires it, no driver call is made.
+ *      A2  nothing is decided inside a tenancy that has a gate: the daemon marks the usage segment before it says yes,
+ *          and says no if a process has a slot there already (usage_segment.h);
+ *      A3  where attaching fails, the quota is kept inside; or, if the lease descriptor requires the gate, no driver
+ *          call is made.
  *
- * Threads: attach_begin before there are others of ours; where the program has some already (dlopen), the kernel puts the
- * filter on all of them, or it is not done.
+ * Threads: the library has none of its own at that time. If the program has several (dlopen), the kernel installs the
+ * filter on all of them, or attaching fails.
  */
 #pragma once
 
@@ -21,11 +23,12 @@
 
 #include <stdbool.h>
 
-/* Blocks for at most 2 x ATTACH_MS, if the daemon does not answer. */
+/* Blocks for at most 2 x ATTACH_MS if the daemon does not answer. */
 void attach_begin(const struct lease_descriptor *descriptor, enum lease_descriptor_source source);
 
-bool attach_is_on(void); /* the gate decides; nothing is to be done here. Inherited by fork, as the filter is */
-const char *attach_refusal(void); /* why no driver call may be made here, or NULL */
+/* True: the gate decides and the library does nothing. Inherited by fork, as the filter is. */
+bool attach_is_on(void);
+const char *attach_refusal(void); /* why no driver call may be made, or NULL; static */
 
 enum {
         ATTACH_MS = 2000,

@@ -1,4 +1,4 @@
-/* The few names of CUDA's driver API that its calls in calls.def need; layouts of the public ABI, CUDA 12.4 to 13.0. */
+/* The types of CUDA's driver API that calls.def needs; layouts of the public ABI, CUDA 12.4 to 13.0. */
 #pragma once
 
 #include <stdint.h>
@@ -8,7 +8,7 @@ typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUstream_st *CUstream;
 typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 typedef int CUdevice;
-typedef int CUresult; /* an enum there */
+typedef int CUresult; /* an enum in cuda.h */
 
 enum {
         CUDA_SUCCESS = 0,
@@ -31,4 +31,4 @@ typedef struct {
         unsigned char rest[44];
 } CUdevResource;
 
-_Static_assert(sizeof(CUdevResource) == 144 && __builtin_offsetof(CUdevResource, sms) == 96, "as CUDA has it");
+_Static_assert(sizeof(CUdevResource) == 144 && __builtin_offsetof(CUdevResource, sms) == 96, "the layout is CUDA's");

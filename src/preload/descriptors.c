@@ -1,9 +1,9 @@
 /*
- * Descriptors: which file of the driver is behind one, and what goes when its last is closed (H5). And ours, at fixed
- * numbers, which a program that closes whatever is open must not close: the programs that it executes would have no
- * lease then.
+ * Descriptors: which driver file is behind one, and what leaves the ledger when the last one is closed (H5). The
+ * library's own descriptors, at fixed numbers, are protected from a program that closes everything: otherwise the
+ * programs that it executes would have no lease.
  *
- * A descriptor closed past libc is noticed when its number comes up again; until then its charges stand.
+ * A descriptor closed without libc is noticed when its number is used again; until then its charges stand.
  */
 #include "preload/inside.h"
 #include "preload/next.h"
@@ -48,7 +48,7 @@ static bool file_put(struct preload *preload, int fd, uint64_t number)
         return true;
 }
 
-/* One that fcntl or a message duplicated is recognised where the kernel compares. */
+/* A duplicate made by fcntl or received in a message is recognised if the kernel supports kcmp. */
 static uint64_t file_find(struct preload *preload, int fd)
 {
         size_t i = index_of(preload, fd);
@@ -78,7 +78,7 @@ uint64_t files_number(struct preload *preload, int fd)
         return file_put(preload, fd, preload->last_number + 1) ? ++preload->last_number : 0;
 }
 
-/* The number whose last descriptor it was, or 0. */
+/* Returns the file's number if this was its last descriptor, else 0. */
 static uint64_t file_forget(struct preload *preload, int fd)
 {
         size_t i = index_of(preload, fd);
@@ -112,7 +112,7 @@ static void file_gone(struct preload *preload, uint64_t number)
 
 /* ---- around the calls -------------------------------------------------------------------------------------- */
 
-/* What a program cannot have made by accident at that number. */
+/* No program makes such a file at that number by accident. */
 static bool is_sealed(int fd)
 {
         int saved = errno, seals = fcntl(fd, F_GET_SEALS), all = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -125,12 +125,12 @@ static bool is_ours(int fd)
 {
         const struct preload *preload = preload_here;
 
-        if (preload && preload->handle.segment && fd == preload->handle.fd)
+        if (preload && preload->usage.segment && fd == preload->usage.fd)
                 return true;
         return (fd == LEASE_DESCRIPTOR_FD || fd == LEASE_DESCRIPTOR_SEGMENT_FD) && is_sealed(fd);
 }
 
-/* H5: forgotten first, so that nobody takes a new descriptor of the number for it; uncharged when it is closed. */
+/* H5: forgotten before the close, so that a new descriptor with the number is not taken for it; uncharged after. */
 static int close_locked(struct preload *preload, int fd)
 {
         LOCKED(&preload->lock);
@@ -165,7 +165,7 @@ EXPORTED int close(int fd)
         return preload && index_of(preload, fd) < preload->n_files ? close_known(preload, fd) : next_close(fd);
 }
 
-/* After something was put on a number, or taken from it, by the kernel at once. */
+/* After dup: the kernel has closed `to`, if it was open, and put the file of `from` there. */
 static void replaced(int from, int to)
 {
         struct preload *preload = preload_peek();
@@ -252,13 +252,13 @@ static void range_gone(unsigned int first, unsigned int last)
         preload_leave(&guard);
 }
 
-/* The parts between ours. */
+/* Closes the ranges between the library's own descriptors. */
 EXPORTED int close_range(unsigned int first, unsigned int last, int flags)
 {
         unsigned int from = first;
         int r = 0;
 
-        for (unsigned int fd = 900; fd < 1024 && r == 0; fd++) { /* where ours can be */
+        for (unsigned int fd = LEASE_DESCRIPTOR_FD_FIRST; fd < LEASE_DESCRIPTOR_FD_END && r == 0; fd++) {
                 if (fd < first || fd > last || !is_ours((int)fd))
                         continue;
                 if (fd > from)

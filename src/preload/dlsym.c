@@ -1,6 +1,6 @@
 /*
- * dlsym, x86-64. RTLD_NEXT means "after the library that calls": libc sees that by the return address, so such a call
- * must reach libc as if we were not there, by a jump. All else is resolve_symbol's.
+ * dlsym, x86-64. RTLD_NEXT means "after the calling library", which libc tells from the return address. So such a call
+ * jumps to libc's dlsym, as if this library were not there. Every other call goes to resolve_symbol.
  */
 __asm__(".text\n"
         ".hidden resolve_next\n"

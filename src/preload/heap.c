@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 enum {
-        CLASSES = 32, /* of sizes: powers of two from 32 bytes */
+        CLASSES = 32, /* size classes: powers of two from 32 bytes */
         SMALLEST = 5,
         ROOT = 1 << 20,
 };
 
-/* Address space only; a page costs when it is used. A process under a tight limit gets less. */
+/* Bytes of address space; a page costs memory only when used. A process with a tight limit gets less. */
 static const size_t largest = (size_t)1 << 30, least = (size_t)8 << 20;
 
 struct block {
@@ -23,7 +23,7 @@ struct block {
                 struct block *next; /* free */
                 size_t class;
         } is;
-        size_t padding; /* what is handed out is aligned to 16 */
+        size_t padding; /* blocks are aligned to 16 bytes */
 };
 
 struct heap {
@@ -64,7 +64,7 @@ void *heap_root(size_t size)
         at = reserve(&got);
         if (!at)
                 return NULL;
-        area_size = got; /* two threads that come first together may differ only if memory is short */
+        area_size = got; /* two threads that race here may differ only if memory is short */
         if (atomic_compare_exchange_strong(&area, &none, at))
                 return at + sizeof(struct heap);
         (void)syscall(SYS_munmap, at, got);

@@ -1,4 +1,4 @@
-/* The one hooked symbol that sees every driver call of every API family. */
+/* The one interposed symbol through which every driver call of every API passes. */
 #include "preload/heap.h"
 #include "preload/inside.h"
 #include "preload/next.h"
@@ -18,7 +18,8 @@ static struct worker *worker_take(struct preload *preload)
                 LOCKED(&preload->lock);
                 worker = preload->workers;
                 if (worker) {
-                        preload->workers = (struct worker *)(void *)worker->in; /* the next one, while it rests */
+                        preload->workers =
+                                (struct worker *)(void *)worker->in; /* while it is free: the next free one */
                         return worker;
                 }
         }
@@ -43,8 +44,8 @@ static void worker_drop(struct preload *preload, struct worker *worker)
         preload->workers = worker;
 }
 
-/* Room to note a client, before the driver is asked for one (L4). */
-static bool clients_reserve(struct preload *preload, int fd)
+/* Reserves room to note a client before the driver is asked for one (L4). */
+static bool clients_reserve(struct preload *preload)
 {
         LOCKED(&preload->lock);
         size_t more = preload->n_clients_room ? 2 * preload->n_clients_room : 16;
@@ -58,7 +59,6 @@ static bool clients_reserve(struct preload *preload, int fd)
                 return false;
         preload->clients = clients;
         preload->n_clients_room = more;
-        (void)fd;
         return true;
 }
 
@@ -101,7 +101,7 @@ static int ioctl_serve(struct preload *preload, int fd, uint32_t number, void *a
 
         if (node == RM_NODE_CTL)
                 file = files_number(preload, fd);
-        if (node == RM_NODE_CTL && (!file || !clients_reserve(preload, fd)))
+        if (node == RM_NODE_CTL && (!file || !clients_reserve(preload)))
                 r = -ENOMEM;
         else
                 r = serve_request(&request, number);

@@ -11,12 +11,12 @@
 
 enum {
         SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL,
-        NOBODY = 65534, /* whose user is not in this user namespace: overflowuid, which nobody changes */
+        NOBODY = 65534, /* a user outside this user namespace: the default of /proc/sys/fs/overflowuid */
 };
 
 static const char magic[8] = "sublet\0P";
 
-/* FNV-1a: against damage, not against an enemy; that is what the seals and the mount are for. */
+/* FNV-1a: against damage. Against an enemy there are the seals, and the read-only mount. */
 static uint64_t sum_of(const struct lease_descriptor *descriptor)
 {
         const unsigned char *at = (const void *)descriptor;
@@ -29,7 +29,7 @@ static uint64_t sum_of(const struct lease_descriptor *descriptor)
 
 int lease_descriptor_seal(struct lease_descriptor *descriptor)
 {
-        descriptor->tenancy &= INT64_MAX; /* a gate answers with it (attach.h) */
+        descriptor->tenancy &= INT64_MAX; /* the answer to GATE_PROBE is a positive number (attach.h) */
         while (!descriptor->tenancy) {
                 if (getrandom(&descriptor->tenancy, sizeof(descriptor->tenancy), 0) < 0)
                         return -errno;
@@ -61,7 +61,7 @@ int lease_descriptor_new(struct lease_descriptor *descriptor, int *ret_fd)
         return 0;
 }
 
-/* Offsets come from it: they must be those that this build has for the release. */
+/* Its offsets are used: they must be those that this build has for the release. */
 static bool is_layout(const struct rm_layout *layout)
 {
         struct rm_layout known;
@@ -69,32 +69,40 @@ static bool is_layout(const struct rm_layout *layout)
         return rm_layout_for(layout->version, &known) == RM_OK && memcmp(&known, layout, sizeof(known)) == 0;
 }
 
-/* Where it was written by somebody else, a bool may hold anything. */
+/* A bool that another program wrote may hold any byte. */
 static bool is_bool(const bool *at)
 {
         return *(const unsigned char *)at <= 1;
 }
 
-static bool are_bools(const struct lease *lease)
+static bool is_lease(const struct lease *lease)
 {
         for (size_t i = 0; i < LEASE_DEVICES_MAX; i++)
                 if (!is_bool(&lease->devices[i].is_granted) || !is_bool(&lease->devices[i].mig.is_one))
                         return false;
-        return true;
+        return lease->n_devices <= LEASE_DEVICES_MAX && memchr(lease->tenant, 0, sizeof(lease->tenant)) &&
+               lease->managed <= LEASE_MANAGED_ALLOW;
+}
+
+static bool is_whole(const struct lease_descriptor *descriptor)
+{
+        return memcmp(descriptor->magic, magic, sizeof(magic)) == 0 &&
+               descriptor->version == LEASE_DESCRIPTOR_VERSION && descriptor->size == sizeof(*descriptor) &&
+               descriptor->sum == sum_of(descriptor);
+}
+
+static bool has_plausible_numbers(const struct lease_descriptor *descriptor)
+{
+        return descriptor->tenancy && descriptor->tenancy <= INT64_MAX &&
+               descriptor->attach <= LEASE_DESCRIPTOR_ATTACH_REQUIRED &&
+               descriptor->n_filter <= LEASE_DESCRIPTOR_FILTER_MAX && descriptor->sms.permille <= 1000 &&
+               memchr(descriptor->listening_socket, 0, sizeof(descriptor->listening_socket));
 }
 
 static bool is_plausible(const struct lease_descriptor *descriptor)
 {
-        const struct lease *lease = &descriptor->lease;
-
-        return memcmp(descriptor->magic, magic, sizeof(magic)) == 0 &&
-               descriptor->version == LEASE_DESCRIPTOR_VERSION && descriptor->size == sizeof(*descriptor) &&
-               descriptor->sum == sum_of(descriptor) && descriptor->tenancy && descriptor->tenancy <= INT64_MAX &&
-               descriptor->attach <= LEASE_DESCRIPTOR_ATTACH_REQUIRED &&
-               descriptor->n_filter <= LEASE_DESCRIPTOR_FILTER_MAX && descriptor->sms.permille <= 1000 &&
-               memchr(descriptor->listening_socket, 0, sizeof(descriptor->listening_socket)) &&
-               lease->n_devices <= LEASE_DEVICES_MAX && memchr(lease->tenant, 0, sizeof(lease->tenant)) &&
-               lease->managed <= LEASE_MANAGED_ALLOW && are_bools(lease) && is_layout(&descriptor->layout);
+        return is_whole(descriptor) && has_plausible_numbers(descriptor) && is_lease(&descriptor->lease) &&
+               is_layout(&descriptor->layout);
 }
 
 int lease_descriptor_parse(const void *from, size_t size, struct lease_descriptor *ret)
@@ -110,7 +118,7 @@ bool lease_descriptor_owner_is_good(const struct stat *st)
         return st->st_uid == 0 || st->st_uid == NOBODY;
 }
 
-/* Neither the tenant nor one who helps it can change it while it is read, or later. */
+/* Neither the tenant nor an accomplice can change the file while it is read, or later. */
 static bool is_fixed(int fd, enum lease_descriptor_source source, const struct stat *st)
 {
         struct statvfs fs;
@@ -147,7 +155,7 @@ int lease_descriptor_find(struct lease_descriptor *ret, enum lease_descriptor_so
                 return r;
         }
         if (errno != ENOENT && errno != ENOTDIR)
-                return -EPROTO; /* it is there, and cannot be read */
+                return -EPROTO; /* it is there but cannot be read */
         *ret_source = LEASE_DESCRIPTOR_INHERITED;
         r = lease_descriptor_read(LEASE_DESCRIPTOR_FD, LEASE_DESCRIPTOR_INHERITED, ret);
         return r == -EBADF ? -ENOENT : r;

@@ -1,13 +1,15 @@
 /*
- * The page: what libsublet.so is told about its tenant, on memory that the tenant can only read.
+ * The lease descriptor: what libsublet.so knows of its tenant, in memory that the tenant can only read.
  *
- * It lies in one of two places, and nowhere else (no variable of the environment says anything):
- *      LEASE_DESCRIPTOR_MOUNTED        a directory on a read-only mount: `sublet lease` makes it, a container runtime mounts it. In it
- *                        the file `page`, which root owns, and over it a writable mount of the file `region`;
- *      LEASE_DESCRIPTOR_FD   a memfd under every seal, and the usage segment, at two fixed descriptor numbers, which go through
- *                        fork and exec: `sublet run --preload`.
- * The mount comes first: what is in a container's configuration cannot be replaced by a descriptor from inside. Absent,
- * writable, of another build, for a release that this build does not know, or damaged: the library fails closed.
+ * It has one of two sources, and no other (no environment variable counts):
+ *      LEASE_DESCRIPTOR_MOUNTED    a directory on a read-only mount, made by `sublet lease` and mounted by a container
+ *              runtime. It holds the file `page`, owned by root, and a writable mount over the file `region`, which is
+ *              the usage segment;
+ *      LEASE_DESCRIPTOR_INHERITED  a memfd under every seal, and the usage segment, at two fixed descriptor numbers
+ *              that pass through fork and exec: `sublet run --preload`.
+ * The mount is tried first: a descriptor from inside cannot replace what a container's configuration gave. If the lease
+ * descriptor is absent, writable, damaged, of another build, or for a driver release that this build does not know, the
+ * library fails closed.
  */
 #pragma once
 
@@ -18,12 +20,14 @@
 #include <linux/filter.h>
 
 enum {
-        LEASE_DESCRIPTOR_FD = 1000, /* below the usual soft limit of 1024, above what programs use */
+        LEASE_DESCRIPTOR_FD_FIRST = 900, /* numbers of the library's own descriptors: above what programs use, */
+        LEASE_DESCRIPTOR_FD_END = 1024,  /* and below the usual soft limit */
+        LEASE_DESCRIPTOR_FD = 1000,
         LEASE_DESCRIPTOR_SEGMENT_FD,
 
         LEASE_DESCRIPTOR_VERSION = 3,
-        LEASE_DESCRIPTOR_FILTER_MAX = 1024, /* instructions; a filter has about half of it */
-        LEASE_DESCRIPTOR_TOKEN = 16,
+        LEASE_DESCRIPTOR_FILTER_MAX = 1024, /* instructions; the gate's filter has about half as many */
+        LEASE_DESCRIPTOR_TOKEN = 16,        /* bytes */
 };
 
 #define LEASE_DESCRIPTOR_MOUNT_DIR "/run/sublet/lease"
@@ -36,47 +40,48 @@ enum lease_descriptor_source {
 /* Whether the library hands its process over to the daemon's gate (attach.h). */
 enum lease_descriptor_attach {
         LEASE_DESCRIPTOR_ATTACH_NEVER,
-        LEASE_DESCRIPTOR_ATTACH_AUTO,     /* where it can be done; else the quota is kept inside */
-        LEASE_DESCRIPTOR_ATTACH_REQUIRED, /* where it cannot, no driver call is made */
+        LEASE_DESCRIPTOR_ATTACH_AUTO,     /* if that fails, the quota is kept inside */
+        LEASE_DESCRIPTOR_ATTACH_REQUIRED, /* if that fails, no driver call is made */
 };
 
 struct lease_descriptor {
         char magic[8];
         uint32_t version, size;
-        uint32_t uvm_major; /* of the driver's nodes; 0: none */
+        uint32_t uvm_major; /* of /dev/nvidia-uvm; 0: there is none */
         uint32_t is_sim;    /* the nodes are the simulator's */
-        uint64_t tenancy;   /* of this lease; the usage segment has the same number. Never 0 */
+        uint64_t tenancy;   /* this lease's number, as in the usage segment; never 0 */
         uint32_t attach;    /* enum lease_descriptor_attach */
         uint32_t n_filter;
-        uint8_t token[LEASE_DESCRIPTOR_TOKEN]; /* by which the daemon knows the tenancy's processes */
-        char listening_socket[108];            /* the daemon's socket for that; "": none */
+        uint8_t token[LEASE_DESCRIPTOR_TOKEN]; /* proves to the daemon that a process is the tenancy's */
+        char listening_socket[108];            /* the daemon's socket for self-attach; "": none */
         struct sms sms;
-        struct lease lease; /* quotas as granted; nothing is ever counted here */
+        struct lease lease; /* as granted; nothing is counted here */
         struct rm_layout layout;
-        struct sock_filter filter
-                [LEASE_DESCRIPTOR_FILTER_MAX]; /* as gate/policy/filter.h builds it: the library has no libseccomp */
-        uint64_t sum;                          /* of all that stands before it */
+        /* The gate's filter (gate/policy/filter.h), made outside: the library has no libseccomp. */
+        struct sock_filter filter[LEASE_DESCRIPTOR_FILTER_MAX];
+        uint64_t sum; /* of all fields above */
 };
 
-/* Fills in magic, version, size and sum; and a tenancy, if there is none yet. 0; -errno. */
+/* Sets magic, version, size and sum, and a random tenancy if it is 0. 0; -errno. */
 int lease_descriptor_seal(struct lease_descriptor *descriptor);
 
-/* Sealed, on a memfd under seals. *ret_fd; -errno. */
+/* Seals the descriptor and copies it to a sealed memfd: *ret_fd, the caller's. 0; -errno. */
 int lease_descriptor_new(struct lease_descriptor *descriptor, int *ret_fd);
 
-/* Bytes that somebody wrote, checked. 0; -EPROTO. */
+/* Copies and checks bytes of unknown origin. 0; -EPROTO. */
 int lease_descriptor_parse(const void *from, size_t size, struct lease_descriptor *ret);
 
-/* Copies and checks what a descriptor holds. 0; -EBADF: none there; -EPROTO: writable in that place, not ours, or
- * damaged. */
+/* Copies and checks a file of that source. 0; -EBADF: fd is not open; -EPROTO: the file can be written to, is damaged,
+ * or is no lease descriptor. */
 int lease_descriptor_read(int fd, enum lease_descriptor_source source, struct lease_descriptor *ret);
 
-/* The page of this process. 0; -ENOENT: it has none; -EPROTO. */
+/* Reads this process's lease descriptor. 0; -ENOENT: it has none; -EPROTO. */
 int lease_descriptor_find(struct lease_descriptor *ret, enum lease_descriptor_source *ret_source);
 
-/* The region of that place; the caller's. Or -errno. */
+/* Opens the usage segment of that source: a descriptor, the caller's; or -errno. */
 int lease_descriptor_open_segment(enum lease_descriptor_source source);
 
-/* Whether it belongs to root, or to nobody here (a user namespace): files of a mount, which the tenant must not own. */
 struct stat;
+
+/* Whether a mounted file belongs to root, or to nobody (as seen in a user namespace): the tenant must not own it. */
 bool lease_descriptor_owner_is_good(const struct stat *st);

@@ -1,9 +1,9 @@
 /*
- * Managed memory, which is a shared mapping of a UVM descriptor: charged at its length on every device of the lease,
- * as the gate does (gate/managed.c says what a program hears, and why). Here the mapping is made by us, so its
- * charge stands if it does, and goes with munmap.
+ * Managed memory is a shared mapping of a UVM descriptor. It is charged at its length on every device of the lease, as
+ * in the gate (gate/managed.c says which error a program gets, and why). The library makes the mapping itself, so the
+ * charge exists exactly if the mapping does, and is returned by munmap.
  */
-#undef _FILE_OFFSET_BITS /* it would rename what is defined here */
+#undef _FILE_OFFSET_BITS /* it would rename mmap and mmap64 below */
 
 #include "preload/inside.h"
 #include "preload/next.h"
@@ -43,7 +43,7 @@ static int managed_pay(struct preload *preload, bytes size, struct prepaid *paid
                 }
                 LOCKED(&preload->gate.ledger_lock);
                 r = ledger_entry_new(preload->gate.ledger, &paid->entries[paid->n]);
-                paid->n++; /* an entry that is not there is freed as one that is */
+                paid->n++; /* freeing an entry that was not made is harmless */
         }
         if (r < 0)
                 prepaid_return(preload, paid);
@@ -70,7 +70,7 @@ static bool is_pool(struct preload *preload, uint64_t space, void *address, size
         return ledger_has_pool(preload->gate.ledger, space, (uintptr_t)address, length);
 }
 
-/* UVM's own conditions: shared, readable and writable, offset == address. */
+/* UVM's conditions for managed memory: shared, readable and writable, offset == address. */
 static bool could_be_managed(void *address, int prot, off_t offset)
 {
         return (prot & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE) && (uintptr_t)address == (uintptr_t)offset;

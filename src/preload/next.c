@@ -1,4 +1,4 @@
-/* What would have been called without us: the next library's function, found once. */
+/* The next library's functions, each found once. */
 #include "preload/next.h"
 
 #include <dlfcn.h>
@@ -38,7 +38,7 @@ int next_close(int fd)
         return next ? next(fd) : (int)syscall(SYS_close, fd);
 }
 
-/* Before anybody is in a signal handler. */
+/* Found early, before any signal handler can run: dlsym is not safe in one. */
 __attribute__((constructor)) static void next_resolve(void)
 {
         (void)next_ioctl(-1, 0, NULL);

@@ -1,4 +1,5 @@
-/* libc's functions, or those of a library between us and libc. Threads: any; handlers too, after the loader is done. */
+/* libc's functions, or those of a library between this one and libc.
+ * Threads: any; signal handlers too, once the loader is done. */
 #pragma once
 
 #include <stddef.h>

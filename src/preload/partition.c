@@ -9,10 +9,10 @@
 
 enum {
         DEVICES = USAGE_SEGMENT_DEVICES,
-        CREATED = 256, /* contexts of cuCtxCreate, at a time */
+        CREATED = 256, /* contexts of cuCtxCreate at one time */
 };
 
-/* A device's; what is current is read without the lock. */
+/* A device's; the contexts are read without the lock. */
 struct part {
         CUcontext _Atomic primary, inner;
         CUgreenCtx green;
@@ -20,7 +20,7 @@ struct part {
 };
 
 static struct part parts[DEVICES];
-static atomic_int n_parts; /* those behind have nothing */
+static atomic_int n_parts; /* all later ones are empty */
 static struct {
         CUcontext context;
         CUgreenCtx green;
@@ -54,7 +54,7 @@ __attribute__((format(printf, 2, 3))) static CUresult partition_refuse(CUresult 
         va_list list;
 
         if (atomic_exchange(&is_said, true))
-                return r; /* programs ask again */
+                return r; /* programs repeat the call */
         guard = preload_enter();
         va_start(list, format);
         (void)vsnprintf(why, sizeof(why), format, list);
@@ -114,7 +114,7 @@ CUresult partition_resource(CUdevice device, CUdevResource *ret)
 
 unsigned int partition_size(CUdevice device)
 {
-        static atomic_uint known[DEVICES]; /* the same for ever */
+        static atomic_uint known[DEVICES]; /* never changes */
         CUdevResource part;
 
         if (device < 0 || device >= DEVICES)
@@ -130,13 +130,13 @@ static void note_size(unsigned int size, unsigned int all)
 {
         struct preload *preload = preload_peek();
 
-        if (preload && preload->handle.segment) {
-                preload->handle.segment->sms_of = all;
-                preload->handle.segment->sms = size;
+        if (preload && preload->usage.segment) {
+                preload->usage.segment->sms_of = all;
+                preload->usage.segment->sms = size;
         }
 }
 
-/* P5: a green context is not made, and *ret_green NULL, where the part is the whole. */
+/* *ret_green is NULL if the part is the whole device (P5). */
 static CUresult part_make(CUdevice device, CUgreenCtx *ret_green, CUcontext *ret)
 {
         const struct driver *driver = driver_get();
@@ -165,7 +165,7 @@ static CUresult part_make(CUdevice device, CUgreenCtx *ret_green, CUcontext *ret
         return r;
 }
 
-/* Who has the primary context current already, as the CUDA runtime when it retains it, has the green one from now on. */
+/* A thread whose current context is `from`, as the CUDA runtime's when it retains the primary, gets `to`. */
 static void make_current(CUcontext from, CUcontext to)
 {
         const struct driver *driver = driver_get();

@@ -1,10 +1,10 @@
-/* The rows of calls.def. Without a partition each is the driver's own; with one see partition.h. */
+/* The interposed calls of calls.def. Without a partition each calls the driver's own; with one see partition.h. */
 #include "preload/inside.h"
 #include "preload/partition.h"
 
 #include <stddef.h>
 
-/* The driver's entry point, or what an old driver without it answers. */
+/* Calls the driver's entry point, or fails as an old driver without it does. */
 #define DRIVER(symbol, ...) (driver_get()->symbol ? driver_get()->symbol(__VA_ARGS__) : CUDA_ERROR_NOT_FOUND)
 
 /* ---- devices ------------------------------------------------------------------------------------- */
@@ -22,7 +22,7 @@ EXPORTED CUresult cuDeviceGetAttribute(int *ret, int attribute, CUdevice device)
         return r;
 }
 
-/* A program that divides the device itself divides its part. */
+/* A program that divides the device itself divides the lease's part. */
 EXPORTED CUresult cuDeviceGetDevResource(CUdevice device, CUdevResource *ret, int type)
 {
         if (ret && type == CU_DEV_RESOURCE_TYPE_SM && partition_is_requested())
@@ -68,7 +68,7 @@ EXPORTED CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
         return DRIVER(cuDevicePrimaryCtxRelease_v2, device);
 }
 
-/* The driver ends no primary context that has a green one. */
+/* The driver does not reset a primary context that has a green one. */
 EXPORTED CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
         partition_end(device);
@@ -83,7 +83,7 @@ EXPORTED CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 
 /* ---- contexts of the program --------------------------------------------------------------------- */
 
-/* True: *ret_result is the answer. False: the whole device is the part, and the driver makes the context. */
+/* True: *ret_result is the result. False: there is no partition (P5), and the driver makes the context. */
 static bool context_create(CUcontext *ret, CUdevice device, CUresult *ret_result)
 {
         CUcontext context = NULL;
@@ -119,7 +119,7 @@ EXPORTED CUresult cuCtxCreate_v3(CUcontext *ret, void *params, int n, unsigned i
         CUresult r;
 
         if (partition_is_requested() && n)
-                return CUDA_ERROR_NOT_SUPPORTED; /* an affinity, which is MPS's */
+                return CUDA_ERROR_NOT_SUPPORTED; /* an execution affinity, which needs MPS */
         return context_create(ret, device, &r) ? r : DRIVER(cuCtxCreate_v3, ret, params, n, flags, device);
 }
 
@@ -132,7 +132,7 @@ EXPORTED CUresult cuCtxCreate_v4(CUcontext *ret, void *params, unsigned int flag
         return context_create(ret, device, &r) ? r : DRIVER(cuCtxCreate_v4, ret, params, flags, device);
 }
 
-/* As of any context: it is current no more in the thread that ends it. */
+/* As with any context, the calling thread's current context is popped if it is the destroyed one. */
 static bool context_destroy(CUcontext context, CUresult *ret)
 {
         CUcontext now = NULL;
@@ -175,7 +175,7 @@ EXPORTED CUresult cuCtxPushCurrent_v2(CUcontext context)
         return DRIVER(cuCtxPushCurrent_v2, partition_inside(context));
 }
 
-static CUresult named(CUresult r, CUcontext *context)
+static CUresult outside_name(CUresult r, CUcontext *context)
 {
         if (r == CUDA_SUCCESS && context)
                 *context = partition_outside(*context);
@@ -184,25 +184,25 @@ static CUresult named(CUresult r, CUcontext *context)
 
 EXPORTED CUresult cuCtxGetCurrent(CUcontext *ret)
 {
-        return named(DRIVER(cuCtxGetCurrent, ret), ret);
+        return outside_name(DRIVER(cuCtxGetCurrent, ret), ret);
 }
 
 EXPORTED CUresult cuCtxPopCurrent(CUcontext *ret)
 {
-        return named(DRIVER(cuCtxPopCurrent, ret), ret);
+        return outside_name(DRIVER(cuCtxPopCurrent, ret), ret);
 }
 
 EXPORTED CUresult cuCtxPopCurrent_v2(CUcontext *ret)
 {
-        return named(DRIVER(cuCtxPopCurrent_v2, ret), ret);
+        return outside_name(DRIVER(cuCtxPopCurrent_v2, ret), ret);
 }
 
 EXPORTED CUresult cuStreamGetCtx(CUstream stream, CUcontext *ret)
 {
-        return named(DRIVER(cuStreamGetCtx, stream, ret), ret);
+        return outside_name(DRIVER(cuStreamGetCtx, stream, ret), ret);
 }
 
-/* It tells streams of green contexts apart; ours are not the program's to know. */
+/* It distinguishes streams of green contexts; the program must not learn of the partition's. */
 EXPORTED CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext *ret, CUgreenCtx *ret_green)
 {
         CUcontext context = NULL;

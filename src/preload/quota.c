@@ -17,14 +17,14 @@ static unsigned int kind_of(const struct quota *quota)
 
 static int take(struct quota *quota, bytes size)
 {
-        return usage_segment_take(&preload_here->handle, kind_of(quota), size, quota->size) == USAGE_SEGMENT_OK ?
+        return usage_segment_take(&preload_here->usage, kind_of(quota), size, quota->size) == USAGE_SEGMENT_OK ?
                        QUOTA_OK :
                        QUOTA_E_FULL;
 }
 
 int quota_try(struct quota *quota, bytes size, struct charge *ret)
 {
-        if (size && usage_segment_try(&preload_here->handle, kind_of(quota), size, quota->size) != USAGE_SEGMENT_OK)
+        if (size && usage_segment_try(&preload_here->usage, kind_of(quota), size, quota->size) != USAGE_SEGMENT_OK)
                 return QUOTA_E_FULL;
         *ret = (struct charge){ size ? quota : NULL, size };
         return QUOTA_OK;
@@ -45,7 +45,7 @@ int charge_resize(struct charge *charge, bytes size)
         if (size > charge->size && take(charge->quota, size - charge->size) != QUOTA_OK)
                 return QUOTA_E_FULL;
         if (size < charge->size)
-                usage_segment_drop(&preload_here->handle, kind_of(charge->quota), charge->size - size);
+                usage_segment_drop(&preload_here->usage, kind_of(charge->quota), charge->size - size);
         charge->size = size;
         return QUOTA_OK;
 }
@@ -53,7 +53,7 @@ int charge_resize(struct charge *charge, bytes size)
 void charge_drop(struct charge *charge)
 {
         if (charge->quota)
-                usage_segment_drop(&preload_here->handle, kind_of(charge->quota), charge->size);
+                usage_segment_drop(&preload_here->usage, kind_of(charge->quota), charge->size);
         *charge = (struct charge){ 0 };
 }
 
@@ -61,7 +61,7 @@ bytes quota_free(const struct quota *quota)
 {
         bytes size = quota->size, held;
 
-        usage_segment_reclaim(&preload_here->handle); /* a view: what dead processes held is free */
-        held = usage_segment_held(preload_here->handle.segment, kind_of(quota));
+        usage_segment_reclaim(&preload_here->usage); /* a view: what dead processes held is free */
+        held = usage_segment_held(preload_here->usage.segment, kind_of(quota));
         return held < size ? size - held : 0;
 }

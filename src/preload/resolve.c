@@ -10,18 +10,18 @@
 
 typedef void *(*dlsym_fn)(void *handle, const char *name);
 
-/* What dlsym.c calls, by name. */
+/* Called by name in dlsym.c. */
 void *resolve_symbol(void *handle, const char *name);
 dlsym_fn resolve_next(void);
 
-/* A row: where the driver's stands, and ours. */
+/* An entry point: where the driver's address is kept, and the interposed function. */
 struct row {
         const char *symbol;
         size_t at;
         void *ours;
 };
 
-/* Functions as data: what dlsym and cuGetProcAddress speak of. */
+/* Functions as data, as for dlsym and cuGetProcAddress: a pedantic compiler objects. */
 #define CALL(name, arguments) { #name, offsetof(struct driver, name), (void *)name },
 #define NEED(name, arguments) { #name, offsetof(struct driver, name), NULL },
 #pragma GCC diagnostic push
@@ -36,7 +36,7 @@ static const struct row rows[] = {
 static struct driver driver;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Past ourselves: dlsym as libc has it, whichever library it is in. */
+/* libc's dlsym, past the interposed one, in whichever library libc keeps it. */
 dlsym_fn resolve_next(void)
 {
         static dlsym_fn _Atomic next;
@@ -51,7 +51,7 @@ static void **pointer_slot(const struct row *row)
         return (void **)(void *)((char *)&driver + row->at);
 }
 
-/* It is loaded: somebody calls it. */
+/* libcuda is loaded already: the program calls it. */
 static void driver_resolve(void)
 {
         void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);

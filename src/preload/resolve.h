@@ -1,9 +1,9 @@
 /*
- * How a program finds the driver's calls, and finds ours instead.
+ * How a program finds the driver's calls, and gets the interposed ones instead.
  *
- * A program that is linked with libcuda gets ours by the loader's order. All others (the CUDA runtime, so PyTorch,
- * cuBLAS and the rest) ask dlsym for cuGetProcAddress and that for everything else. We answer both by one rule: ask the
- * driver, then recognise the address it answered. Version and variant are the driver's to choose; no name is guessed.
+ * In a program linked with libcuda the loader's order decides. All others (the CUDA runtime, hence PyTorch, cuBLAS and
+ * the rest) ask dlsym for cuGetProcAddress, and that for everything else. Both are answered by one rule: ask the
+ * driver, then look its answer up by address. The driver chooses version and variant; no name is guessed.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-/* The driver's entry points as the driver has them; NULL: it has none. */
+/* The driver's entry points; NULL: this driver lacks it. */
 struct driver {
 #define CALL(symbol, arguments) CUresult(*symbol) arguments;
 #define NEED(symbol, arguments) CUresult(*symbol) arguments;
@@ -20,12 +20,12 @@ struct driver {
 #undef NEED
 };
 
-/* Every hook has the type of its row; one that disagrees does not compile. */
+/* Prototypes of the interposed functions: one that disagrees with its row does not compile. */
 #define CALL(symbol, arguments) CUresult symbol arguments;
 #define NEED(symbol, arguments)
 #include "preload/calls.def"
 #undef CALL
 #undef NEED
 
-/* Filled at the first call, when libcuda is there. Threads: any. */
+/* Filled at the first call, when libcuda is loaded. Threads: any. */
 const struct driver *driver_get(void);

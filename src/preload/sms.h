@@ -1,4 +1,4 @@
-/* How large an SM partition is to be, and how large it can be (preload/partition.h). Pure. */
+/* The size of an SM partition: what is wanted, and what a device can give (preload/partition.h). Pure. */
 #pragma once
 
 #include <stdint.h>
@@ -10,17 +10,17 @@ enum {
 
 struct sms {
         uint32_t permille; /* of the device's multiprocessors; or */
-        uint32_t count;    /* so many. Both 0: all of them */
+        uint32_t count;    /* a number of them. Both 0: all */
 };
 
-/* "25%", "12.5%", "32"; ""; nothing else. 0; -EINVAL. */
+/* Reads "25%", "12.5%", "32" or "". 0; -EINVAL. */
 int sms_parse(const char *text, struct sms *ret);
 
-/* How many are wanted of all; 0: more than there are. */
+/* How many of `all` multiprocessors are wanted; 0: more than there are. */
 unsigned int sms_wanted(struct sms sms, unsigned int all);
 
 /*
- * What comes nearest among the sizes that a device can give; of two as near, the smaller. size(context, n) says how many
- * it gives who asks for n: n or more, in steps; 0: it cannot.
+ * The nearest size that a device can give; of two equally near, the smaller. size(context, n) returns what a request
+ * for n gets: n or more, in steps; 0: nothing.
  */
 unsigned int sms_nearest(unsigned int wanted, unsigned int (*size)(void *context, unsigned int n), void *context);

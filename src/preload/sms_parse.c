@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* A percentage has its sign: a bare number is a count. */
+/* A bare number is a count; a percentage has its sign. */
 int sms_parse(const char *text, struct sms *ret)
 {
         unsigned int part;

@@ -1,4 +1,4 @@
-/* This process's books: begun at its first driver call, and again after a fork. */
+/* This process's state: made at its first driver call, and again after a fork. */
 #include "preload/attach.h"
 #include "preload/heap.h"
 #include "preload/inside.h"
@@ -14,22 +14,22 @@
 #include <time.h>
 
 enum {
-        NEW = 0, /* what a fork leaves */
+        NEW = 0, /* also after a fork */
         BEGINNING,
         READY,
         CLOSED, /* H1 */
 
-        MAJOR_NVIDIA = 195, /* for ever; gpu/driver.c */
+        MAJOR_NVIDIA = 195, /* fixed, as in gpu/driver.c */
         MINOR_CTL = 255,
         MINOR_MODESET = 254,
 };
 
-/* In libsublet-sim.so, if that is there: whose nodes are sockets. */
+/* In libsublet-sim.so, if it is loaded: the simulator's nodes are sockets. */
 __attribute__((weak)) int sublet_sim_node(int fd, uint32_t *ret_minor);
 
 struct preload *preload_here;
 
-/* The kernel's node numbers; written by whoever reads the lease descriptor, always the same. */
+/* Written by each reader of the lease descriptor, always with the same value. */
 static _Atomic unsigned int uvm_major;
 
 struct preload_guard preload_enter(void)
@@ -79,7 +79,7 @@ enum rm_node preload_node(int fd, uint32_t *ret_minor)
         return node;
 }
 
-/* Signals are blocked: a pipe that nobody reads must not kill the program. */
+/* A pipe without a reader must not end the program: its SIGPIPE is taken back. */
 void preload_warn(const char *what, const char *why)
 {
         char line[256];
@@ -120,13 +120,13 @@ static const char *begin_gate(struct preload *preload, const struct lease_descri
                 .layout = descriptor->layout,
                 .driver = { .node = driver_node, .ioctl = driver_ioctl },
                 .imports = true,
-                .ipc_host = true, /* of the tenant's other processes; charged to both */
+                .ipc_host = true, /* memory of the tenant's other processes; charged to both */
         };
         lock_init(&preload->lock, LOCK_PROCESSES);
         lock_init(&gate->ledger_lock, LOCK_LEDGER);
         for (size_t i = 0; i < GATE_CLIENT_LOCKS; i++)
                 lock_init(&gate->client_locks[i], LOCK_CLIENT);
-        return ledger_new(&gate->ledger) < 0 ? "there is no memory for the books" : NULL;
+        return ledger_new(&gate->ledger) < 0 ? "out of memory" : NULL;
 }
 
 static const char *why_no_segment(int outcome)
@@ -139,7 +139,7 @@ static const char *why_no_segment(int outcome)
         case USAGE_SEGMENT_E_ATTACHED:
                 return "its tenant is under a gate that this process was not started below";
         default:
-                return "the books of its tenant are not there, or damaged (" LEASE_DESCRIPTOR_MOUNT_DIR
+                return "its tenant's usage segment is missing or damaged (" LEASE_DESCRIPTOR_MOUNT_DIR
                        "/region or descriptor 1001)";
         }
 }
@@ -151,12 +151,12 @@ static const char *segment_join(struct preload *preload, const struct lease_desc
 
         if (fd < 0)
                 return why_no_segment(fd);
-        r = usage_segment_join(fd, source, descriptor->tenancy, &preload->handle);
+        r = usage_segment_join(fd, source, descriptor->tenancy, &preload->usage);
         (void)next_close(fd);
         return why_no_segment(r);
 }
 
-/* Why not, or NULL. */
+/* Returns why it failed, or NULL. */
 static const char *preload_begin(struct preload *preload)
 {
         struct lease_descriptor *descriptor = heap_malloc(sizeof(*descriptor));
@@ -165,7 +165,7 @@ static const char *preload_begin(struct preload *preload)
         int r;
 
         if (!descriptor)
-                return "there is no memory for the books";
+                return "out of memory";
         r = lease_descriptor_find(descriptor, &source);
         if (r == -ENOENT)
                 return "this process has no lease (neither " LEASE_DESCRIPTOR_MOUNT_DIR
@@ -205,7 +205,7 @@ struct preload *preload_get(void)
         if (atomic_compare_exchange_strong(&preload->phase, &phase, BEGINNING))
                 begin_or_close(preload);
         while (preload->phase == BEGINNING)
-                (void)sched_yield(); /* another thread's */
+                (void)sched_yield(); /* in another thread */
         return preload->phase == READY ? preload : NULL;
 }
 
@@ -216,8 +216,8 @@ struct preload *preload_peek(void)
         return preload && preload->phase == READY && preload->pid == getpid() ? preload : NULL;
 }
 
-/* The first call may come from a handler whose thread is anywhere: what is known of the nodes is known before. And who
- * hands itself over does so before it has done anything else. */
+/* Before the program's own code: the first driver call may come from a signal handler, which needs uvm_major; and
+ * self-attach must come first. */
 __attribute__((constructor)) static void preload_construct(void)
 {
         static struct lease_descriptor descriptor;
@@ -232,6 +232,6 @@ __attribute__((constructor)) static void preload_construct(void)
                 attach_begin(&descriptor, source);
                 preload_leave(&guard);
         } else if (stat("/dev/nvidia-uvm", &st) == 0 && S_ISCHR(st.st_mode))
-                uvm_major = major(st.st_rdev); /* H1 is for it, too */
+                uvm_major = major(st.st_rdev); /* so that H1 applies to it */
         errno = saved;
 }

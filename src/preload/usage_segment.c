@@ -10,13 +10,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "atomics of several processes have no lock");
+_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "processes share the atomics, so they must be lock-free");
 
 enum {
         SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
         VERSION = 3,
-        FD_FIRST = 900, /* above what programs use, below the usual soft limit of 1024 */
-        TRIES = 16,     /* against others that add at the same time */
+        TRIES = 16, /* R2 */
 };
 
 static const char magic[8] = "sublet\0R";
@@ -73,7 +72,7 @@ static void slot_clear(struct usage_segment_slot *slot)
         slot->process = 0;
 }
 
-/* A description of our own of the same file: what is inherited over fork is one with the parent's. */
+/* Opens a new file description of the same file: an inherited one is shared with the parent, and so are its locks. */
 static int open_again(int fd)
 {
         char path[64];
@@ -83,9 +82,9 @@ static int open_again(int fd)
         own = open(path, O_RDWR | O_CLOEXEC);
         if (own < 0)
                 return -errno;
-        high = fcntl(own, F_DUPFD_CLOEXEC, FD_FIRST);
+        high = fcntl(own, F_DUPFD_CLOEXEC, LEASE_DESCRIPTOR_FD_FIRST);
         if (high < 0)
-                return own; /* a low limit of descriptors: any number does */
+                return own; /* a low limit of descriptors: any number will do */
         (void)close(own);
         return high;
 }
@@ -158,7 +157,7 @@ int usage_segment_join(int fd, enum lease_descriptor_source source, uint64_t ten
                 r = handle.fd = open_again(fd);
         if (r >= 0)
                 r = take_slot(&handle);
-        /* Who attaches marks the usage segment first and looks for slots then: one of us two sees the other. */
+        /* The daemon sets the mark first and counts slots then: one of the two sees the other. */
         if (r == USAGE_SEGMENT_OK && handle.segment->is_attached)
                 r = USAGE_SEGMENT_E_ATTACHED;
         if (r != USAGE_SEGMENT_OK) {
@@ -167,16 +166,6 @@ int usage_segment_join(int fd, enum lease_descriptor_source source, uint64_t ten
         }
         *ret = handle;
         return USAGE_SEGMENT_OK;
-}
-
-int usage_segment_join_again(struct usage_segment_handle *handle)
-{
-        int inherited = handle->fd, r;
-
-        handle->slot = NULL;
-        r = handle->fd = open_again(inherited);
-        (void)close(inherited);
-        return r < 0 ? r : take_slot(handle);
 }
 
 void usage_segment_leave(struct usage_segment_handle *handle)
@@ -200,7 +189,7 @@ bytes usage_segment_held(const struct usage_segment *segment, unsigned int kind)
         for (size_t i = 0; i < USAGE_SEGMENT_SLOTS; i++) {
                 bytes held = segment->slots[i].held[kind];
 
-                sum = sum + held < sum ? UINT64_MAX : sum + held; /* scribbled on: full */
+                sum = sum + held < sum ? UINT64_MAX : sum + held; /* damaged: full */
         }
         return sum;
 }
@@ -223,7 +212,7 @@ int usage_segment_try(struct usage_segment_handle *handle, unsigned int kind, by
                 (void)atomic_fetch_add(&handle->slot->held[kind], size);
                 held = usage_segment_held(handle->segment, kind);
                 if (held <= quota) {
-                        if (held > handle->segment->peak[kind]) { /* dead processes are no peak */
+                        if (held > handle->segment->peak[kind]) { /* what dead processes held is no peak */
                                 usage_segment_reclaim(handle);
                                 held = usage_segment_held(handle->segment, kind);
                         }
@@ -234,8 +223,8 @@ int usage_segment_try(struct usage_segment_handle *handle, unsigned int kind, by
                 if (i == 0)
                         usage_segment_reclaim(handle);
                 if (usage_segment_held(handle->segment, kind) > quota - size)
-                        break;       /* really full */
-                (void)sched_yield(); /* somebody else tried at the same time */
+                        break;
+                (void)sched_yield(); /* not full: another process tried at the same time */
         }
         return USAGE_SEGMENT_E_FULL;
 }

@@ -1,6 +1,6 @@
 /*
- * The region as an outsider reads it: by read(2), since the tenant may cut the file short at any moment, and who had it
- * mapped would be ended by that.
+ * The usage segment as read from outside the tenant: by read(2), since the tenant may truncate the file at any moment,
+ * and a process with a mapping would then be ended by SIGBUS.
  */
 #include "preload/usage_segment.h"
 
@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Of our own time; a whole look takes less than one. */
-#define LOOK_FOR (50 * NSEC_PER_MSEC)
+/* CPU time of a scan; without foreign locks it takes less than 1 ms. */
+#define SCAN_MAX (50 * NSEC_PER_MSEC)
 
-/* Asked for, not taken: a process that looks for a slot at this moment is not sent on. */
+/* The lock is tested, not taken: a process that is searching for a slot must not skip this one. */
 static bool is_locked(int fd, size_t slot)
 {
         struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)slot, .l_len = 1 };
@@ -22,10 +22,10 @@ static bool is_locked(int fd, size_t slot)
         return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-/* The kernel asks every lock that the tenant has on the file, and there may be any number of them: -ETIME. */
+/* For each test the kernel walks all locks on the file, of which the tenant may have any number: -ETIME. */
 static int totals_add(int fd, const struct usage_segment *segment, struct usage_segment_totals *books)
 {
-        nsec until = clock_cpu() + LOOK_FOR;
+        nsec until = clock_cpu() + SCAN_MAX;
 
         for (size_t i = 0; i < USAGE_SEGMENT_SLOTS; i++) {
                 const struct usage_segment_slot *slot = &segment->slots[i];

@@ -1,4 +1,6 @@
+/* Starts a tenant's command under the filter; see spawn.h. */
 #include "run/spawn.h"
+#include "run/run.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -20,13 +22,11 @@
 #include <time.h>
 
 enum {
-        EXIT_CANNOT = 126,
-        EXIT_NOT_FOUND = 127,
-        TRIES = 500, /* of 10 ms, to end what is left */
+        TRIES = 500, /* of 10 ms each, to end what is left */
 };
 
-/* What a container may do by default (the list of Docker and containerd), but for CAP_MKNOD: there is no
- * device cgroup here that would keep a new node from being the driver's under another name. */
+/* The default capabilities of a container (Docker's and containerd's list), without CAP_MKNOD: without a device cgroup a
+ * tenant could make a node of the driver's under another name. */
 static bool is_kept(int capability)
 {
         static const int kept[] = {
@@ -41,7 +41,7 @@ static bool is_kept(int capability)
         return false;
 }
 
-/* A root program gets its bounding set at exec. Users have nothing to drop: EPERM is fine. */
+/* A root program gets its bounding set at exec. Other users have nothing to drop: EPERM is fine. */
 void spawn_bound_capabilities(void)
 {
         for (int capability = 0; capability <= CAP_LAST_CAP; capability++)
@@ -50,55 +50,22 @@ void spawn_bound_capabilities(void)
         (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 }
 
-static int send_descriptor(int socket, int fd)
+_Noreturn void spawn_exec(char *const argv[])
 {
-        union {
-                struct cmsghdr header;
-                char space[CMSG_SPACE(sizeof(int))];
-        } control = { 0 };
-        char byte = 0;
-        struct iovec data = { &byte, 1 };
-        struct msghdr message = {
-                .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
-        };
+        int error;
 
-        control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
-                                           .cmsg_type = SCM_RIGHTS,
-                                           .cmsg_len = CMSG_LEN(sizeof(int)) };
-        memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-        return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+        (void)execvp(argv[0], argv);
+        error = errno;
+        (void)dprintf(STDERR_FILENO, "sublet: %s: %s\n", argv[0],
+                      error == ENOENT ? "command not found" : strerror(error));
+        _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT);
 }
 
-static int receive_descriptor(int socket)
-{
-        union {
-                struct cmsghdr header;
-                char space[CMSG_SPACE(sizeof(int))];
-        } control = { 0 };
-        char byte;
-        struct iovec data = { &byte, 1 };
-        struct msghdr message = {
-                .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
-        };
-        ssize_t n;
-        int fd;
-
-        do
-                n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-        while (n < 0 && errno == EINTR);
-        if (n < 0)
-                return -errno;
-        if (n == 0 || !CMSG_FIRSTHDR(&message))
-                return -EPIPE;
-        memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
-        return fd;
-}
-
-/* In the child; never returns. */
-static void become_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, int socket)
+/* In the child. */
+_Noreturn static void become_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, int socket)
 {
         sigset_t none;
-        int listener, r;
+        int listener;
 
         (void)sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -108,18 +75,14 @@ static void become_tenant(char *const argv[], const struct sock_fprog *filter, i
         listener = filter_install(filter);
         if (listener < 0) {
                 (void)dprintf(STDERR_FILENO, "sublet: the filter cannot be installed: %s\n",
-                              listener == -EBUSY ? "this process is a tenant already" : strerror(-listener));
+                              listener == -EBUSY ? "this process is already a tenant" : strerror(-listener));
                 _exit(EXIT_CANNOT);
         }
-        r = send_descriptor(socket, listener);
-        if (r < 0)
+        if (message_send(socket, message_new("listener"), &listener, 1) != MESSAGE_OK)
                 _exit(EXIT_CANNOT);
         (void)close(listener);
         (void)close(socket);
-        (void)execvp(argv[0], argv);
-        r = errno;
-        (void)dprintf(STDERR_FILENO, "sublet: %s: %s\n", argv[0], r == ENOENT ? "command not found" : strerror(r));
-        _exit(r == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT);
+        spawn_exec(argv);
 }
 
 int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, pid_t *ret_child,
@@ -127,10 +90,11 @@ int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_
 {
         _cleanup_(closep) int ours = -1;
         _cleanup_(closep) int theirs = -1;
-        int sockets[2], listener, status;
+        _cleanup_(message_done) struct message message = { 0 };
+        int sockets[2], status, r;
         pid_t child;
 
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
                 return err_set(err, -errno, "starting %s", argv[0]);
         ours = sockets[0];
         theirs = sockets[1];
@@ -142,23 +106,22 @@ int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_
         if (child == 0)
                 become_tenant(argv, filter, death_signal, sockets[1]);
         closep(&theirs);
-        listener = receive_descriptor(ours);
-        if (listener == -EPIPE) { /* it said why, or was killed */
+        r = message_receive(ours, &message);
+        if (r == MESSAGE_E_CLOSED) { /* it has printed why, or was killed */
                 (void)waitpid(child, &status, 0);
                 *ret_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
                 return SPAWN_E_ENDED;
         }
-        if (listener < 0) {
+        if (r != MESSAGE_OK) {
                 (void)kill(child, SIGKILL);
                 (void)waitpid(child, &status, 0);
-                return err_set(err, listener, "putting %s under supervision", argv[0]);
+                return err_set(err, r < 0 ? r : -EPROTO, "supervising %s", argv[0]);
         }
         *ret_child = child;
-        *ret_listener = listener;
+        *ret_listener = message_take_fd(&message, 0);
         return 0;
 }
 
-/* The process's parent, or -1. */
 static void kill_children(void)
 {
         struct dirent *entry;
@@ -184,7 +147,7 @@ void spawn_end_all(void)
                 while ((ended = waitpid(-1, NULL, WNOHANG)) > 0)
                         ;
                 if (ended < 0)
-                        return; /* ECHILD: nobody is left */
+                        return; /* ECHILD: none is left */
                 kill_children();
                 (void)nanosleep(&moment, NULL);
         }

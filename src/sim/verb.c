@@ -2,7 +2,7 @@
  * sublet sim: a simulated machine for as long as a program runs.
  *
  * A private directory, a server in it, and the program with three variables: SUBLET_SIM (where the
- * machine is), LD_PRELOAD (the kernel's side of the nodes), LD_LIBRARY_PATH (libcuda and
+ * machine is), LD_PRELOAD (the nodes), LD_LIBRARY_PATH (libcuda and
  * libnvidia-ml). The server dies with us whatever happens to us (PR_SET_PDEATHSIG) and takes the
  * directory with it.
  *
@@ -40,27 +40,26 @@ enum {
 struct plan {
         struct machine_options machine;
         char directory[DIRECTORY_MAX];
-        bool is_given; /* --dir: it stays */
+        bool is_given; /* --dir: it is kept */
         const char *faults[FAULTS_MAX + 1];
         size_t n_faults;
-        char **command; /* ends with NULL; empty: order the faults only */
+        char **command; /* ends with NULL; empty: only request the faults */
 };
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------- */
 
 static const char usage[] = "usage: sublet sim [OPTION...] [--] COMMAND [ARGUMENT...]\n"
                             "       sublet sim --dir DIR --fault NAME=N...\n"
-                            "Runs COMMAND on a machine with simulated GPUs; or makes something go wrong on a running "
-                            "one.\n"
+                            "Runs COMMAND on a machine with simulated GPUs; or injects faults into a running one.\n"
                             "\n"
-                            "  --gpus N          how many, 1 to 32 (1)\n"
+                            "  --gpus N          number of GPUs, 1 to 32 (1)\n"
                             "  --memory SIZE     video memory of each (143771M)\n"
-                            "  --mig SIZE,...    card 0 is in MIG mode, with an instance of each size\n"
-                            "  --driver VERSION  release of the driver that it plays (" MACHINE_RELEASE ")\n"
-                            "  --dir DIR         make the machine in this directory, and leave it there; it must be "
-                            "short\n"
-                            "  --realistic-time  steering takes as long as on an H200\n"
-                            "  --fault NAME=N    what goes wrong:\n";
+                            "  --mig SIZE,...    device 0 is in MIG mode, with an instance of each size\n"
+                            "  --driver VERSION  release of the simulated driver (" MACHINE_RELEASE ")\n"
+                            "  --dir DIR         make the machine in this directory, and keep it; at most 79 "
+                            "characters\n"
+                            "  --realistic-time  scheduling controls take as long as on an H200\n"
+                            "  --fault NAME=N    a fault, from the start on or on a running machine:\n";
 
 static int parse_instances(struct plan *plan, const char *text, struct err *err)
 {
@@ -145,12 +144,12 @@ static int parse_option(struct plan *plan, int option, const char *text, struct 
         case 'f':
                 return parse_fault(plan, text, err);
         default:
-                return err_say(err, -EINVAL, "'sublet sim --help' says how");
+                return err_say(err, -EINVAL, "see 'sublet sim --help'");
         }
 }
 
 /* 0; 1: help was asked for; -errno. */
-static int parse(int argc, char **argv, struct plan *plan, struct err *err)
+static int options_parse(int argc, char **argv, struct plan *plan, struct err *err)
 {
         static const struct option options[] = {
                 { "gpus", required_argument, NULL, 'g' },   { "memory", required_argument, NULL, 'm' },
@@ -171,11 +170,11 @@ static int parse(int argc, char **argv, struct plan *plan, struct err *err)
         }
         plan->command = argv + optind;
         if (!*plan->command && (!plan->is_given || !plan->n_faults))
-                return err_say(err, -EINVAL, "what is to be run? 'sublet sim -- COMMAND'");
+                return err_say(err, -EINVAL, "no command to run: 'sublet sim -- COMMAND'");
         return 0;
 }
 
-/* ---- the machine ----------------------------------------------------------------------------- */
+/* ---- the machine --------------------------------------------------------------------------- */
 
 static int directory_make(struct plan *plan, struct err *err)
 {
@@ -194,8 +193,8 @@ static int directory_make(struct plan *plan, struct err *err)
         return 0;
 }
 
-/* The server's process; never returns. What it says goes to the machine's log. */
-static void serve(const struct plan *plan, pid_t parent, int ready)
+/* The server's process; never returns. Its output goes to the machine's log. */
+static void server_process(const struct plan *plan, pid_t parent, int ready)
 {
         int log, null = open("/dev/null", O_RDWR | O_CLOEXEC), r;
         char path[256];
@@ -228,7 +227,7 @@ static pid_t server_start(const struct plan *plan, struct err *err)
         ours = pair[0];
         pid = fork();
         if (pid == 0)
-                serve(plan, parent, pair[1]);
+                server_process(plan, parent, pair[1]);
         close(pair[1]);
         if (pid < 0)
                 return err_set(err, -errno, "starting the machine");
@@ -262,10 +261,10 @@ static void machine_end(const struct plan *plan, pid_t server)
                 machine_files_remove(plan->directory);
 }
 
-/* ---- the program ----------------------------------------------------------------------------- */
+/* ---- the program --------------------------------------------------------------------------- */
 
 /* Adds to the front of a list with colons. */
-static int prepend(const char *name, const char *what)
+static int environment_prepend(const char *name, const char *what)
 {
         const char *old = getenv(name);
         char text[8192];
@@ -294,15 +293,14 @@ static int library_find(const char *name, char *ret_directory, size_t size)
         return -ENOENT;
 }
 
-/* A sanitized build's libraries want its runtime to be loaded first, also by programs without one.
- */
+/* A sanitized library needs the sanitizer's runtime to be loaded first, also in programs without one. */
 static int sanitizer_prepend(void)
 {
         void *symbol = dlsym(RTLD_DEFAULT, "__asan_init");
         Dl_info info;
 
         return symbol && dladdr(symbol, &info) && strstr(info.dli_fname, ".so") ?
-                       prepend("LD_PRELOAD", info.dli_fname) :
+                       environment_prepend("LD_PRELOAD", info.dli_fname) :
                        0;
 }
 
@@ -316,11 +314,12 @@ static int environment_make(const struct plan *plan, struct err *err)
         if (r < 0)
                 return err_set(err, r, "looking for libsublet-sim.so");
         (void)snprintf(path, sizeof(path), "%s/libsublet-sim.so", directory);
-        if (setenv(SIM_ENV, plan->directory, 1) < 0 || prepend("LD_PRELOAD", path) < 0 || sanitizer_prepend() < 0)
+        if (setenv(SIM_ENV, plan->directory, 1) < 0 || environment_prepend("LD_PRELOAD", path) < 0 ||
+            sanitizer_prepend() < 0)
                 return err_set(err, -ENOMEM, "setting the environment");
         for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
                 if (library_find(libraries[i], directory, sizeof(directory)) == 0 &&
-                    prepend("LD_LIBRARY_PATH", directory) < 0)
+                    environment_prepend("LD_LIBRARY_PATH", directory) < 0)
                         return err_set(err, -ENOMEM, "setting the environment");
         return 0;
 }
@@ -357,7 +356,7 @@ static int program_wait(pid_t program, const sigset_t *set)
         }
 }
 
-static int run(struct plan *plan, struct err *err)
+static int command_run(struct plan *plan, struct err *err)
 {
         static const int passed[] = { SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH };
         sigset_t set, old;
@@ -385,9 +384,9 @@ static int run(struct plan *plan, struct err *err)
         return r;
 }
 
-/* ---- faults on a running machine ------------------------------------------------------------- */
+/* ---- faults on a running machine ----------------------------------------------------------- */
 
-static int order_fault(const char *directory, const char *fault, struct err *err)
+static int fault_request(const char *directory, const char *fault, struct err *err)
 {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -397,16 +396,16 @@ static int order_fault(const char *directory, const char *fault, struct err *err
         if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
                 return err_set(err, -errno, "reaching the machine in %s", directory);
         if (send(fd, fault, strlen(fault), MSG_NOSIGNAL) < 0 || recv(fd, answer, sizeof(answer) - 1, 0) < 0)
-                return err_set(err, -errno, "ordering %s", fault);
+                return err_set(err, -errno, "requesting %s", fault);
         return *answer ? err_say(err, -EINVAL, "%s: %s", fault, answer) : 0;
 }
 
-static int order_faults(const struct plan *plan, struct err *err)
+static int faults_request(const struct plan *plan, struct err *err)
 {
         int r = 0;
 
         for (size_t i = 0; i < plan->n_faults && !r; i++)
-                r = order_fault(plan->directory, plan->faults[i], err);
+                r = fault_request(plan->directory, plan->faults[i], err);
         return r;
 }
 
@@ -416,7 +415,7 @@ int sim_main(int argc, char **argv)
         struct err err = { 0 };
         int r;
 
-        r = parse(argc, argv, &plan, &err);
+        r = options_parse(argc, argv, &plan, &err);
         if (r > 0) {
                 (void)printf("%s%s", usage, fault_help());
                 return 0;
@@ -425,7 +424,7 @@ int sim_main(int argc, char **argv)
                 (void)fprintf(stderr, "sublet sim: %s\n", err.text);
                 return EXIT_USE;
         }
-        r = *plan.command ? run(&plan, &err) : order_faults(&plan, &err);
+        r = *plan.command ? command_run(&plan, &err) : faults_request(&plan, &err);
         if (r < 0) {
                 (void)fprintf(stderr, "sublet sim: %s\n", err.text);
                 return EXIT_FAILURE;

@@ -7,7 +7,7 @@ enum {
         TICK_MS = 20,
 };
 
-/* Made by the master, inherited by every worker, never read: each write wakes all, old ones too. */
+/* Created by the master, inherited by every worker, never read: each write wakes all workers, also old ones. */
 static int bell = -1;
 static ngx_event_t tick;
 
@@ -16,7 +16,7 @@ void sublet_ring(void)
         uint64_t one = 1;
 
         if (bell >= 0 && write(bell, &one, sizeof(one)) < 0)
-                return; /* full: they are awake anyway */
+                return; /* full: they are awake already */
 }
 
 /* ---- shared memory ---------------------------------------------------------------------------------- */
@@ -39,11 +39,11 @@ static ngx_int_t init_zone(ngx_shm_zone_t *shm, void *old)
         }
         slab->log_nomem = 0;
         for (size = shm->shm.size / ngx_pagesize * ngx_pagesize; !memory && size > ngx_pagesize; size -= ngx_pagesize)
-                memory = ngx_slab_calloc(slab, size); /* one piece, as large as there is */
+                memory = ngx_slab_calloc(slab, size); /* one piece, as large as possible */
         size += ngx_pagesize;
         epoch = (uint64_t)ngx_random() << 32 ^ (uint64_t)clock_realtime() ^ (uint64_t)ngx_pid;
         if (!memory || pool_init(memory, size, epoch, &zone->pool) < 0) {
-                ngx_log_error(NGX_LOG_EMERG, shm->shm.log, 0, "sublet_zone \"%V\" is too small: 8m will do",
+                ngx_log_error(NGX_LOG_EMERG, shm->shm.log, 0, "sublet_zone \"%V\" is too small: 8m is enough",
                               &zone->name);
                 return NGX_ERROR;
         }
@@ -89,40 +89,17 @@ static char *set_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
 
 /* ---- other directives ------------------------------------------------------------------------------- */
 
-static char *set_route(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
-{
-        (void)cmd;
-        ((sublet_loc_t *)data)->route = zone_of(cf, (ngx_str_t *)cf->args->elts + 1);
-        return ((sublet_loc_t *)data)->route ? NGX_CONF_OK : NGX_CONF_ERROR;
-}
-
-static char *set_content(ngx_conf_t *cf, ngx_http_handler_pt handler)
+/* A zone for a location, at cmd->offset of its configuration; the directive's handler of content, if it has one. */
+static char *set_location(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
 {
         ngx_http_core_loc_conf_t *core = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+        sublet_zone_t **zone = (sublet_zone_t **)((u_char *)data + cmd->offset);
 
-        core->handler = handler;
+        if (cf->args->nelts > 1 && !(*zone = zone_of(cf, (ngx_str_t *)cf->args->elts + 1)))
+                return NGX_CONF_ERROR;
+        if (cmd->post)
+                core->handler = *(ngx_http_handler_pt *)cmd->post;
         return NGX_CONF_OK;
-}
-
-static char *set_api(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
-{
-        (void)cmd;
-        ((sublet_loc_t *)data)->api = zone_of(cf, (ngx_str_t *)cf->args->elts + 1);
-        return ((sublet_loc_t *)data)->api ? set_content(cf, sublet_api) : NGX_CONF_ERROR;
-}
-
-static char *set_models(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
-{
-        (void)cmd;
-        ((sublet_loc_t *)data)->models = zone_of(cf, (ngx_str_t *)cf->args->elts + 1);
-        return ((sublet_loc_t *)data)->models ? set_content(cf, sublet_models) : NGX_CONF_ERROR;
-}
-
-static char *set_error(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
-{
-        (void)cmd;
-        (void)data;
-        return set_content(cf, sublet_error);
 }
 
 /* `keepalive` must come after: it wraps what it finds. */
@@ -147,17 +124,22 @@ static char *set_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
         return NGX_CONF_OK;
 }
 
+static ngx_http_handler_pt api = sublet_api, models = sublet_models, error = sublet_error;
+
+#define LOCATION(name, flags, field, handler)                                                                          \
+        {                                                                                                              \
+                ngx_string(name), NGX_HTTP_LOC_CONF | (flags), set_location, NGX_HTTP_LOC_CONF_OFFSET,                 \
+                        offsetof(sublet_loc_t, field), handler                                                         \
+        }
+
 static ngx_command_t commands[] = {
         { ngx_string("sublet_zone"), NGX_HTTP_MAIN_CONF | NGX_CONF_TAKE2, set_zone, NGX_HTTP_MAIN_CONF_OFFSET, 0,
           NULL },
         { ngx_string("sublet"), NGX_HTTP_UPS_CONF | NGX_CONF_TAKE1, set_upstream, NGX_HTTP_SRV_CONF_OFFSET, 0, NULL },
-        { ngx_string("sublet_route"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE1, set_route, NGX_HTTP_LOC_CONF_OFFSET, 0,
-          NULL },
-        { ngx_string("sublet_api"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE1, set_api, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
-        { ngx_string("sublet_models"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE1, set_models, NGX_HTTP_LOC_CONF_OFFSET, 0,
-          NULL },
-        { ngx_string("sublet_error"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, set_error, NGX_HTTP_LOC_CONF_OFFSET, 0,
-          NULL },
+        LOCATION("sublet_route", NGX_CONF_TAKE1, route, NULL),
+        LOCATION("sublet_api", NGX_CONF_TAKE1, api, &api),
+        LOCATION("sublet_models", NGX_CONF_TAKE1, models, &models),
+        LOCATION("sublet_error", NGX_CONF_NOARGS, route, &error),
         ngx_null_command,
 };
 
@@ -216,7 +198,7 @@ static ngx_int_t watch_bell(ngx_cycle_t *cycle)
 static ngx_int_t init_process(ngx_cycle_t *cycle)
 {
         sublet_main_t *conf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_sublet_module);
-        static ngx_connection_t dummy = { .fd = -1 }; /* debug logs of events look into data */
+        static ngx_connection_t dummy = { .fd = -1 }; /* debug logs of events read data */
         sublet_zone_t **zones;
 
         sublet_queue_init();
@@ -230,7 +212,7 @@ static ngx_int_t init_process(ngx_cycle_t *cycle)
         ngx_add_timer(&tick, TICK_MS);
         if (bell < 0 || !conf->zones.nelts)
                 return NGX_OK;
-        sublet_ring(); /* whoever was here before may have left places */
+        sublet_ring(); /* an earlier worker may have left free slots */
         return watch_bell(cycle);
 }
 
@@ -259,3 +241,12 @@ ngx_module_t ngx_http_sublet_module = {
         NGX_MODULE_V1, &context, commands, NGX_HTTP_MODULE,       NULL, init_module, init_process, NULL,
         NULL,          NULL,     NULL,     NGX_MODULE_V1_PADDING,
 };
+
+/* ---- what nginx looks for in a dynamic module: the only symbols seen outside ------------------------- */
+
+#define PUBLIC __attribute__((visibility("default")))
+
+PUBLIC ngx_module_t *ngx_modules[] = { &ngx_http_sublet_module, NULL };
+PUBLIC char *ngx_module_names[] = { (char *)"ngx_http_sublet_module", NULL };
+/* The body filter comes before the copy filter. */
+PUBLIC char *ngx_module_order[] = { (char *)"ngx_http_sublet_module", (char *)"ngx_http_copy_filter_module", NULL };

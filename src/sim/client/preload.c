@@ -1,15 +1,15 @@
 /*
  * libsublet-sim.so: the kernel's side of the simulated nodes, inside a program (LD_PRELOAD).
  *
- * The kernel knows no simulated driver, so somebody must do in the program what it would do behind
- * the system calls: open a node, carry ioctl and mmap to the driver. Nothing else is done here:
- *      S1  a system call is made first, always, so that a supervisor (seccomp) sees what it would
- * see with the real driver, and may answer it. Only if it fails as it does on a socket (ENOTTY,
- *          ENODEV) nobody has answered, and the call goes to the server;
- *      S2  a descriptor is ours if its peer is the server's socket: dup, fork, exec, SCM_RIGHTS and
+ * The kernel has no simulated driver, so this library does what a driver would do behind the system
+ * calls: it opens nodes, and carries ioctl and mmap to the server. Rules:
+ *      S1  the system call is always made first, so that a supervisor (seccomp) sees what it would see
+ *          with the real driver, and may answer it. Only if the call fails as it does on a socket
+ *          (ENOTTY, ENODEV) was it not answered, and goes to the server;
+ *      S2  a descriptor is a node if its peer is the server's socket: dup, fork, exec, SCM_RIGHTS and
  *          pidfd_getfd need no bookkeeping;
- *      S3  what is not ours is handed on to the next library, unchanged;
- *      S4  no output, no allocation, no lock, errno as the kernel would leave it.
+ *      S3  calls on anything else are passed to the next library, unchanged;
+ *      S4  no output, no allocation, no lock; errno as the kernel would leave it.
  * Without SUBLET_SIM it does nothing.
  */
 #undef _FILE_OFFSET_BITS /* it would rename what is defined here: each by its own name */
@@ -43,12 +43,12 @@ enum {
         CTL_MINOR = 255,
 };
 
-/* ---- the machine ----------------------------------------------------------------------------- */
+/* ---- the machine --------------------------------------------------------------------------- */
 
 static char machine[96]; /* its directory; empty: none. Written once, before main */
 static struct rm_layout layout;
 
-/* An unknown release has the layout that the server plays it with (machine.h). */
+/* The server gives an unknown release this layout, too (MACHINE_RELEASE). */
 static void layout_find(void)
 {
         static const struct rm_version fallback = { 580, 159, 4 };
@@ -67,10 +67,9 @@ __attribute__((constructor)) static void machine_find(void)
         layout_find();
 }
 
-/* ---- what would have been called ------------------------------------------------------------- */
+/* ---- what would have been called ----------------------------------------------------------- */
 
-/* The next library's function, or NULL. Looked up again each time it is not there: it never is not.
- */
+/* The next library's function, or NULL; looked up once. */
 #define NEXT(type, name, ...)                                                                                          \
         static type (*_Atomic next)(__VA_ARGS__);                                                                      \
         if (!next)                                                                                                     \
@@ -88,7 +87,7 @@ static const char *node_name(const char *path)
 }
 
 /* Where the file of the machine is; path itself if it has none. */
-static const char *redirect(const char *path, char *buffer, size_t size)
+static const char *path_redirect(const char *path, char *buffer, size_t size)
 {
         if (!machine[0] || !path ||
             !(has_prefix(path, "/dev/nvidia") || has_prefix(path, "/proc/driver/nvidia") ||
@@ -97,7 +96,7 @@ static const char *redirect(const char *path, char *buffer, size_t size)
         return snprintf(buffer, size, "%s%s", machine, path) < (int)size ? buffer : path;
 }
 
-static int failed(int r)
+static int result_or_errno(int r)
 {
         if (r >= 0)
                 return r;
@@ -105,7 +104,7 @@ static int failed(int r)
         return -1;
 }
 
-/* ---- open ------------------------------------------------------------------------------------ */
+/* ---- open ---------------------------------------------------------------------------------- */
 
 enum {
         PATH_SIZE = 512,
@@ -120,8 +119,8 @@ static int open_any(int directory, const char *path, int flags, mode_t mode)
 
         NEXT(int, "openat", int, const char *, int, ...)
         if (node)
-                return failed(sim_open(machine, node, flags));
-        path = redirect(path, buffer, sizeof(buffer));
+                return result_or_errno(sim_open(machine, node, flags));
+        path = path_redirect(path, buffer, sizeof(buffer));
         fd = next ? next(directory, path, flags, mode) : (int)syscall(SYS_openat, directory, path, flags, mode);
         return fd;
 }
@@ -167,7 +166,7 @@ HOOK int openat64(int directory, const char *path, int flags, ...)
         return open_any(directory, path, flags, mode);
 }
 
-/* What -D_FORTIFY_SOURCE makes of them. */
+/* _FORTIFY_SOURCE calls these instead. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int directory, const char *path, int flags);
@@ -198,7 +197,7 @@ HOOK FILE *fopen(const char *path, const char *mode)
         char buffer[PATH_SIZE];
 
         NEXT(FILE *, "fopen", const char *, const char *)
-        return next(redirect(path, buffer, sizeof(buffer)), mode);
+        return next(path_redirect(path, buffer, sizeof(buffer)), mode);
 }
 
 HOOK FILE *fopen64(const char *path, const char *mode)
@@ -206,7 +205,7 @@ HOOK FILE *fopen64(const char *path, const char *mode)
         char buffer[PATH_SIZE];
 
         NEXT(FILE *, "fopen64", const char *, const char *)
-        return next(redirect(path, buffer, sizeof(buffer)), mode);
+        return next(path_redirect(path, buffer, sizeof(buffer)), mode);
 }
 
 HOOK DIR *opendir(const char *path)
@@ -214,16 +213,16 @@ HOOK DIR *opendir(const char *path)
         char buffer[PATH_SIZE];
 
         NEXT(DIR *, "opendir", const char *)
-        return next(redirect(path, buffer, sizeof(buffer)));
+        return next(path_redirect(path, buffer, sizeof(buffer)));
 }
 
-/* ---- access, stat ---------------------------------------------------------------------------- */
+/* ---- access, stat -------------------------------------------------------------------------- */
 
 HOOK int access(const char *path, int mode)
 {
         char buffer[PATH_SIZE];
 
-        return (int)syscall(SYS_faccessat, AT_FDCWD, redirect(path, buffer, sizeof(buffer)), mode);
+        return (int)syscall(SYS_faccessat, AT_FDCWD, path_redirect(path, buffer, sizeof(buffer)), mode);
 }
 
 HOOK int faccessat(int directory, const char *path, int mode, int flags)
@@ -231,11 +230,11 @@ HOOK int faccessat(int directory, const char *path, int mode, int flags)
         char buffer[PATH_SIZE];
 
         NEXT(int, "faccessat", int, const char *, int, int)
-        return next(directory, redirect(path, buffer, sizeof(buffer)), mode, flags);
+        return next(directory, path_redirect(path, buffer, sizeof(buffer)), mode, flags);
 }
 
 /* A node looks like the character device that it stands for. */
-static unsigned int device_of(const char *node, unsigned int *ret_minor)
+static unsigned int device_numbers(const char *node, unsigned int *ret_minor)
 {
         if (sscanf(node, "nvidia%3u", ret_minor) == 1)
                 return RM_MAJOR;
@@ -246,14 +245,14 @@ static unsigned int device_of(const char *node, unsigned int *ret_minor)
         return UVM_MAJOR;
 }
 
-static void dress(const char *path, struct stat *st)
+static void stat_as_device(const char *path, struct stat *st)
 {
         const char *node = node_name(path);
         unsigned int minor, major;
 
         if (!node || !S_ISSOCK(st->st_mode))
                 return;
-        major = device_of(node, &minor);
+        major = device_numbers(node, &minor);
         st->st_mode = (st->st_mode & ~(mode_t)S_IFMT) | S_IFCHR;
         st->st_rdev = makedev(major, minor);
 }
@@ -261,10 +260,10 @@ static void dress(const char *path, struct stat *st)
 static int stat_any(int directory, const char *path, struct stat *st, int flags)
 {
         char buffer[PATH_SIZE];
-        int r = (int)syscall(SYS_newfstatat, directory, redirect(path, buffer, sizeof(buffer)), st, flags);
+        int r = (int)syscall(SYS_newfstatat, directory, path_redirect(path, buffer, sizeof(buffer)), st, flags);
 
         if (r == 0 && path)
-                dress(path, st);
+                stat_as_device(path, st);
         return r;
 }
 
@@ -302,31 +301,31 @@ HOOK int statx(int directory, const char *path, int flags, unsigned int mask, st
 {
         const char *node = node_name(path);
         char buffer[PATH_SIZE];
-        int r = (int)syscall(SYS_statx, directory, redirect(path, buffer, sizeof(buffer)), flags, mask, st);
+        int r = (int)syscall(SYS_statx, directory, path_redirect(path, buffer, sizeof(buffer)), flags, mask, st);
 
         if (r < 0 || !node || !S_ISSOCK(st->stx_mode))
                 return r;
-        st->stx_rdev_major = device_of(node, &st->stx_rdev_minor);
+        st->stx_rdev_major = device_numbers(node, &st->stx_rdev_minor);
         st->stx_mode = (uint16_t)((st->stx_mode & ~(unsigned int)S_IFMT) | S_IFCHR);
         return r;
 }
 
-/* ls -l asks. */
+/* `ls -l` calls these. */
 HOOK ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
 {
         char buffer[PATH_SIZE];
 
-        return syscall(SYS_getxattr, redirect(path, buffer, sizeof(buffer)), name, value, size);
+        return syscall(SYS_getxattr, path_redirect(path, buffer, sizeof(buffer)), name, value, size);
 }
 
 HOOK ssize_t lgetxattr(const char *path, const char *name, void *value, size_t size)
 {
         char buffer[PATH_SIZE];
 
-        return syscall(SYS_lgetxattr, redirect(path, buffer, sizeof(buffer)), name, value, size);
+        return syscall(SYS_lgetxattr, path_redirect(path, buffer, sizeof(buffer)), name, value, size);
 }
 
-/* For libsublet.so, which has to know a node when it sees one and knows no simulator: enum rm_node. */
+/* For libsublet.so, which cannot see the simulator's headers: the node behind a descriptor, an enum rm_node. */
 int sublet_sim_node(int fd, uint32_t *ret_minor);
 
 HOOK int sublet_sim_node(int fd, uint32_t *ret_minor)
@@ -334,7 +333,7 @@ HOOK int sublet_sim_node(int fd, uint32_t *ret_minor)
         return machine[0] ? (int)sim_node(NULL, fd, ret_minor) : (int)RM_NODE_OTHER;
 }
 
-/* ---- ioctl ----------------------------------------------------------------------------------- */
+/* ---- ioctl --------------------------------------------------------------------------------- */
 
 HOOK int ioctl(int fd, unsigned long request, ...)
 {
@@ -350,12 +349,12 @@ HOOK int ioctl(int fd, unsigned long request, ...)
         if (r >= 0 || errno != ENOTTY || !machine[0] || sim_node(NULL, fd, NULL) == RM_NODE_OTHER)
                 return r;
         errno = saved;
-        return failed(sim_ioctl(fd, &layout, (uint32_t)request, argument));
+        return result_or_errno(sim_ioctl(fd, &layout, (uint32_t)request, argument));
 }
 
-/* ---- mmap, munmap ---------------------------------------------------------------------------- */
+/* ---- mmap, munmap -------------------------------------------------------------------------- */
 
-/* UVM ranges of this process, whose munmap the driver must hear of. */
+/* UVM ranges of this process: their munmap is reported to the server. */
 static struct range {
         _Atomic uintptr_t base; /* 0: free; 1: being written */
         size_t length;
@@ -364,7 +363,7 @@ static struct range {
 } ranges[RANGES_MAX];
 static atomic_uint n_ranges;
 
-/* One that finds no room is not told of: its memory comes back when the space ends. */
+/* A range beyond RANGES_MAX is not recorded; its memory is freed when the VA space ends. */
 static void range_put(uintptr_t base, size_t length, int fd)
 {
         for (size_t i = 0; i < RANGES_MAX; i++) {

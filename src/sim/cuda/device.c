@@ -1,4 +1,4 @@
-/* What a program may ask of a device without a context. */
+/* Calls about devices that need no context. */
 #include "sim/cuda/state.h"
 
 #include <stdio.h>
@@ -59,7 +59,7 @@ CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
         return CUDA_SUCCESS;
 }
 
-/* As cuInit learned it: the real library does not ask again. */
+/* As of cuInit: the real library does not query it again. */
 CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
         LOCKED_LIBRARY;
@@ -86,13 +86,13 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
                 return CUDA_ERROR_INVALID_VALUE;
         switch (attribute) {
         case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-                *value = found->card.bus;
+                *value = found->info.bus;
                 return CUDA_SUCCESS;
         case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
-                *value = found->card.slot;
+                *value = found->info.slot;
                 return CUDA_SUCCESS;
         case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
-                *value = (int)found->card.domain;
+                *value = (int)found->info.domain;
                 return CUDA_SUCCESS;
 #define ATTRIBUTE(name, number)                                                                                        \
         case CU_DEVICE_ATTRIBUTE_##name:                                                                               \
@@ -100,7 +100,7 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
                 return CUDA_SUCCESS;
 #include "sim/cuda/attributes.def"
 #undef ATTRIBUTE
-        default: /* what we do not know of, the device does not have */
+        default: /* an attribute without a row is 0 */
                 *value = 0;
                 return (int)attribute > 0 && (int)attribute < 200 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
         }
@@ -116,6 +116,6 @@ CUresult CUDAAPI cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
                 return r;
         if (!text || size < 13)
                 return CUDA_ERROR_INVALID_VALUE;
-        (void)snprintf(text, (size_t)size, "%04X:%02X:%02X.0", found->card.domain, found->card.bus, found->card.slot);
+        (void)snprintf(text, (size_t)size, "%04X:%02X:%02X.0", found->info.domain, found->info.bus, found->info.slot);
         return CUDA_SUCCESS;
 }

@@ -1,12 +1,13 @@
 /*
  * What the library holds for its process: the driver's client, devices, contexts, and one lock.
  *
- * The lock is taken by every entry point and dropped while one waits for the device. It is a leaf
- * of the process that we are a guest in: no callback of the program runs under it.
+ * Every entry point takes the lock, and drops it while it waits for the device. It is a leaf in the
+ * program's order of locks: no callback of the program runs under it.
  */
 #pragma once
 
 #include "sim/cuda/driver/start.h"
+#include "sim/list.h"
 #include "sublet/sim/cuda.h"
 
 #include <pthread.h>
@@ -14,7 +15,7 @@
 
 struct device {
         struct start_device start;
-        struct nv_card card;
+        struct nv_device_info info;
         CUcontext primary; /* NULL: not active */
         unsigned int n_retained;
         CUmemoryPool default_pool, graph_pool; /* made on first use */
@@ -40,12 +41,11 @@ void library_wait(pthread_cond_t *condition);
 
 #define LOCKED_LIBRARY __attribute__((cleanup(library_unlock), unused)) int locked_ = library_lock()
 
-/* Is there a library to speak of? CUDA_ERROR_NOT_INITIALIZED also in a child that was forked after
- * cuInit. */
+/* CUDA_SUCCESS; CUDA_ERROR_NOT_INITIALIZED: before cuInit, or in a child forked after it. */
 CUresult library_check(void);
 
 /* library_check, and the thread's context, which must be alive and without a sticky error. */
-CUresult enter(CUcontext *ret);
+CUresult context_enter(CUcontext *ret);
 
 /* NULL: there is no such device. */
 struct device *device_of(CUdevice ordinal);
@@ -53,15 +53,5 @@ struct device *device_of(CUdevice ordinal);
 /* library_check, and the device. */
 CUresult device_enter(CUdevice ordinal, struct device **ret);
 
-/* Takes an item out of a list that is linked by `next`; does nothing if it is not in it. */
-#define LIST_REMOVE(head, item)                                                                                        \
-        do {                                                                                                           \
-                __typeof__(head) at_ = (head);                                                                         \
-                while (*at_ && *at_ != (item))                                                                         \
-                        at_ = &(*at_)->next;                                                                           \
-                if (*at_)                                                                                              \
-                        *at_ = (item)->next;                                                                           \
-        } while (0)
-
-/* What CUDA says when the driver says `status`. */
+/* The result of a CUDA call that failed with a status of the driver. */
 CUresult result_of(uint32_t status);

@@ -11,11 +11,11 @@
 
 /* Not known to programs: a pointer into the table. */
 struct nvmlDevice_st {
-        struct nv_card card;
+        struct nv_device_info info;
         unsigned int index;
         uint32_t gpu_id, instance;
         uint32_t device, subdevice; /* handles */
-        int node[3];                /* looked at in init, opened for the device, for the subdevice */
+        int node[3];                /* opened in init, for the device, for the subdevice */
         bool is_attached;
         uint8_t uuid[16];
 };
@@ -24,9 +24,9 @@ enum {
         NVML_INSTANCES = 7,
 };
 
-/* A handle, too: programs pass its address where a device goes. */
+/* Programs pass its address as a device. */
 struct nvml_instance {
-        struct nvmlDevice_st handle; /* first; its device is the card */
+        struct nvmlDevice_st handle; /* first; its info is that of the device */
         unsigned int gpu, compute;
         unsigned long long memory;
         char uuid[64];
@@ -36,7 +36,7 @@ struct nvml {
         struct nv nv;
         char release[64];
         unsigned int n_init; /* nvmlInit nests */
-        struct nvmlDevice_st device[NV_CARDS];
+        struct nvmlDevice_st device[NV_DEVICES];
         unsigned int n_devices;
         uint32_t next;                                 /* number of the next handle */
         struct nvml_instance instance[NVML_INSTANCES]; /* of device 0 */

@@ -59,7 +59,7 @@ static inline struct tenant *fake_tenant_put(struct daemon *daemon, const char *
         lease.devices[0].quota = gib * GIB;
         if (tenants_put(&daemon->tenants, &lease, &tenant) < 0)
                 abort();
-        tenant->owner = daemon;
+        tenant->daemon = daemon;
         tenant->since = 2000 * NSEC_PER_SEC;
         tenant->state = TENANT_RUNNING;
         tenant->control = fake_control_block_new(name, owner);
@@ -78,4 +78,39 @@ static inline void fake_daemon_free(struct daemon *daemon)
         allocations_done(&daemon->allocations);
         (void)store_close(daemon->store);
         free(daemon);
+}
+
+/* ---- with a loop, for the files that own sockets */
+
+static inline void fake_daemon_stop(struct loop_timer *timer)
+{
+        loop_stop(timer->context);
+}
+
+/* Lets the loop, made at first, handle what has happened. */
+static inline void fake_daemon_turn(struct daemon *daemon)
+{
+        struct loop_timer timer = { .due = fake_daemon_stop };
+
+        if (!daemon->loop && loop_new(&daemon->loop) < 0)
+                abort();
+        timer.context = daemon->loop;
+        loop_timer_set(daemon->loop, &timer, 2 * NSEC_PER_MSEC, 0);
+        if (loop_run(daemon->loop) < 0)
+                abort();
+}
+
+/* How many events of that name there were. */
+static inline unsigned int fake_events(const struct daemon *daemon, const char *name)
+{
+        unsigned int n = 0;
+
+        for (size_t i = 0; i < EVENTS_KEPT; i++)
+                n += daemon->events[i].id && !strcmp(daemon->events[i].name, name);
+        return n;
+}
+
+static inline const char *fake_latest_detail(const struct daemon *daemon)
+{
+        return daemon->events[daemon->event_id % EVENTS_KEPT].detail;
 }

@@ -22,7 +22,7 @@ static int begin(void **state)
         return 0;
 }
 
-/* A page as lease_descriptor_new makes it, with one byte changed, under these seals. */
+/* A lease descriptor with one byte changed, under these seals. */
 static int forged(size_t at, int change, size_t size, int seals)
 {
         struct lease_descriptor wrong;
@@ -50,7 +50,7 @@ static int read_and_close(int fd)
         return r;
 }
 
-static void what_was_written_is_read(void **state)
+static void a_sealed_descriptor_is_read_back(void **state)
 {
         struct lease_descriptor got;
         int fd;
@@ -64,7 +64,7 @@ static void what_was_written_is_read(void **state)
         (void)close(fd);
 }
 
-static void nobody_can_change_it(void **state)
+static void a_sealed_descriptor_cannot_be_changed(void **state)
 {
         int fd;
 
@@ -76,7 +76,7 @@ static void nobody_can_change_it(void **state)
         (void)close(fd);
 }
 
-static void none_is_not_a_damaged_one(void **state)
+static void a_missing_descriptor_is_not_a_damaged_one(void **state)
 {
         struct lease_descriptor got;
 
@@ -84,7 +84,7 @@ static void none_is_not_a_damaged_one(void **state)
         assert_int_equal(lease_descriptor_read(-1, LEASE_DESCRIPTOR_INHERITED, &got), -EBADF);
 }
 
-static void a_page_that_could_change_is_refused(void **state)
+static void a_descriptor_that_could_change_is_refused(void **state)
 {
         (void)state;
         assert_int_equal(read_and_close(forged(0, 0, sizeof(descriptor), ALL)), 0);
@@ -101,8 +101,8 @@ static void damage_anywhere_is_refused(void **state)
         assert_int_equal(read_and_close(forged(0, 0, sizeof(descriptor) - 1, ALL)), -EPROTO);
 }
 
-/* The sum is right: whoever wrote it meant it. */
-static void nonsense_is_refused(void **state)
+/* The sum is right, but the values are not. */
+static void implausible_values_are_refused(void **state)
 {
         int fd;
 
@@ -119,12 +119,12 @@ static void nonsense_is_refused(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup(what_was_written_is_read, begin),
-                cmocka_unit_test_setup(nobody_can_change_it, begin),
-                cmocka_unit_test_setup(none_is_not_a_damaged_one, begin),
-                cmocka_unit_test_setup(a_page_that_could_change_is_refused, begin),
+                cmocka_unit_test_setup(a_sealed_descriptor_is_read_back, begin),
+                cmocka_unit_test_setup(a_sealed_descriptor_cannot_be_changed, begin),
+                cmocka_unit_test_setup(a_missing_descriptor_is_not_a_damaged_one, begin),
+                cmocka_unit_test_setup(a_descriptor_that_could_change_is_refused, begin),
                 cmocka_unit_test_setup(damage_anywhere_is_refused, begin),
-                cmocka_unit_test_setup(nonsense_is_refused, begin),
+                cmocka_unit_test_setup(implausible_values_are_refused, begin),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-/* A device that gives multiprocessors in eights, and all at once: an H200. */
+/* A device that gives multiprocessors in groups of eight, or all: an H200. */
 static unsigned int eights(void *context, unsigned int n)
 {
         unsigned int all = *(const unsigned int *)context, size = (n + 7) / 8 * 8;
@@ -19,7 +19,7 @@ static unsigned int none(void *context, unsigned int n)
         return 0;
 }
 
-/* What a lease gets of 132. */
+/* What a lease gets of 132 multiprocessors. */
 static unsigned int given(struct sms sms)
 {
         unsigned int all = 132;
@@ -34,7 +34,7 @@ static void a_percentage_is_of_the_device_and_rounded(void **state)
         assert_int_equal(sms_wanted((struct sms){ .permille = 1000 }, 132), 132);
         assert_int_equal(sms_wanted((struct sms){ .permille = 125 }, 132), 17); /* 16.5 */
         assert_int_equal(sms_wanted((struct sms){ .permille = 1 }, 132), 1);
-        assert_int_equal(sms_wanted((struct sms){ .permille = 1 }, 2), 1); /* never none */
+        assert_int_equal(sms_wanted((struct sms){ .permille = 1 }, 2), 1); /* at least one */
 }
 
 static void a_count_is_a_count_and_more_than_there_are_is_nothing(void **state)
@@ -57,7 +57,7 @@ static void what_is_given_is_the_nearest_that_the_device_can_give(void **state)
         assert_int_equal(given((struct sms){ .permille = 980 }), 128); /* 129 */
 }
 
-static void one_that_gives_eight_at_least_gives_eight(void **state)
+static void a_device_that_gives_at_least_eight_gives_eight(void **state)
 {
         (void)state;
         assert_int_equal(given((struct sms){ .count = 1 }), 8);
@@ -98,7 +98,7 @@ int main(void)
                 cmocka_unit_test(a_percentage_is_of_the_device_and_rounded),
                 cmocka_unit_test(a_count_is_a_count_and_more_than_there_are_is_nothing),
                 cmocka_unit_test(what_is_given_is_the_nearest_that_the_device_can_give),
-                cmocka_unit_test(one_that_gives_eight_at_least_gives_eight),
+                cmocka_unit_test(a_device_that_gives_at_least_eight_gives_eight),
                 cmocka_unit_test(a_device_that_cannot_be_divided_gives_nothing),
         };
 

@@ -40,7 +40,7 @@ static struct usage_segment_handle join(void)
         return handle;
 }
 
-static void the_quota_is_all_processes(void **state)
+static void the_quota_holds_for_all_processes_together(void **state)
 {
         struct usage_segment_handle one = join(), two = join();
 
@@ -57,14 +57,14 @@ static void the_quota_is_all_processes(void **state)
         usage_segment_leave(&two);
 }
 
-static void what_a_process_left_goes_with_it(void **state)
+static void a_dead_processs_memory_is_returned(void **state)
 {
         struct usage_segment_handle handle = join();
         pid_t child = fork();
 
         (void)state;
         if (child == 0) {
-                if (usage_segment_join_again(&handle) == USAGE_SEGMENT_OK &&
+                if (usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &handle) == USAGE_SEGMENT_OK &&
                     usage_segment_take(&handle, 0, 900, QUOTA) == USAGE_SEGMENT_OK)
                         (void)raise(SIGKILL);
                 _exit(1);
@@ -88,8 +88,8 @@ static void a_child_has_a_slot_of_its_own(void **state)
         if (child == 0) {
                 struct usage_segment_slot *parents = handle.slot;
 
-                if (usage_segment_join_again(&handle) != USAGE_SEGMENT_OK || handle.slot == parents ||
-                    parents->held[0] != 500)
+                if (usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &handle) != USAGE_SEGMENT_OK ||
+                    handle.slot == parents || parents->held[0] != 500)
                         _exit(1);
                 _exit(usage_segment_take(&handle, 0, 501, QUOTA) == USAGE_SEGMENT_E_FULL ? 0 : 2);
         }
@@ -99,7 +99,7 @@ static void a_child_has_a_slot_of_its_own(void **state)
         usage_segment_leave(&handle);
 }
 
-/* Takes and gives without end, never seeing the sum above the quota. */
+/* Takes and returns without end; its own slot never exceeds the quota. */
 static void churn(unsigned int seed)
 {
         struct usage_segment_handle handle;
@@ -120,7 +120,7 @@ static void churn(unsigned int seed)
         }
 }
 
-static void the_books_are_right_after_any_number_of_kills(void **state)
+static void the_sum_is_right_after_any_number_of_kills(void **state)
 {
         enum { CHILDREN = 6, KILLS = 500 };
         struct usage_segment_handle handle = join();
@@ -151,7 +151,7 @@ static void the_books_are_right_after_any_number_of_kills(void **state)
         usage_segment_leave(&handle);
 }
 
-static void what_is_not_a_region_is_refused(void **state)
+static void a_file_that_is_no_segment_is_refused(void **state)
 {
         struct usage_segment_handle handle;
         int other = memfd_create("x", MFD_CLOEXEC | MFD_ALLOW_SEALING), scribbled;
@@ -174,57 +174,57 @@ static void what_is_not_a_region_is_refused(void **state)
         (void)close(scribbled);
 }
 
-static struct usage_segment_totals look(void)
+static struct usage_segment_totals scan(void)
 {
-        struct usage_segment_totals books = { .n_processes = 99 };
+        struct usage_segment_totals totals = { .n_processes = 99 };
 
-        assert_int_equal(usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &books), 0);
-        return books;
+        assert_int_equal(usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &totals), 0);
+        return totals;
 }
 
-static void another_tenancys_region_is_refused(void **state)
+static void another_tenancys_segment_is_refused(void **state)
 {
-        struct usage_segment_totals books;
+        struct usage_segment_totals totals;
         struct usage_segment_handle handle;
 
         (void)state;
         assert_int_equal(usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY + 1, &handle), -EPROTO);
-        assert_int_equal(usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY + 1, &books), -EPROTO);
+        assert_int_equal(usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY + 1, &totals), -EPROTO);
 }
 
-static void nobody_counts_beside_a_gate(void **state)
+static void no_process_counts_beside_a_gate(void **state)
 {
         struct usage_segment_handle handle;
 
         (void)state;
         assert_int_equal(usage_segment_set_attached(fd, true), 0);
-        assert_true(look().is_attached);
+        assert_true(scan().is_attached);
         assert_int_equal(usage_segment_join(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &handle),
                          USAGE_SEGMENT_E_ATTACHED);
-        assert_int_equal(look().n_processes, 0); /* the slot was given back */
+        assert_int_equal(scan().n_processes, 0); /* the slot was returned */
         assert_int_equal(usage_segment_set_attached(fd, false), 0);
         handle = join();
         usage_segment_leave(&handle);
 }
 
-static void an_outsider_sees_what_the_living_hold(void **state)
+static void a_scan_from_outside_counts_living_processes_only(void **state)
 {
         struct usage_segment_handle handle;
 
         (void)state;
-        assert_int_equal(look().n_processes, 0);
+        assert_int_equal(scan().n_processes, 0);
         handle = join();
         assert_int_equal(usage_segment_take(&handle, 0, 700, QUOTA), USAGE_SEGMENT_OK);
         assert_int_equal(usage_segment_take(&handle, 0, 301, QUOTA), USAGE_SEGMENT_E_FULL);
-        assert_int_equal(look().n_processes, 1);
-        assert_int_equal(look().held[0], 700);
-        assert_int_equal(look().n_refused[0], 1);
-        assert_int_equal(look().largest_refused[0], 301);
+        assert_int_equal(scan().n_processes, 1);
+        assert_int_equal(scan().held[0], 700);
+        assert_int_equal(scan().n_refused[0], 1);
+        assert_int_equal(scan().largest_refused[0], 301);
         assert_int_equal(handle.slot->process, getpid());
-        (void)close(handle.fd); /* as if it were killed */
-        assert_int_equal(look().n_processes, 0);
-        assert_int_equal(look().held[0], 0);
-        assert_int_equal(look().peak[0], 700);
+        (void)close(handle.fd); /* as if the process were killed */
+        assert_int_equal(scan().n_processes, 0);
+        assert_int_equal(scan().held[0], 0);
+        assert_int_equal(scan().peak[0], 700);
         handle.fd = -1;
         usage_segment_leave(&handle);
 }
@@ -237,12 +237,12 @@ static double own_time(void)
         return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* The kernel goes through all of them for each slot that is asked about. */
-static void a_tenant_with_locks_without_end_costs_an_outsider_little(void **state)
+/* The kernel walks all of them for each slot that is tested. */
+static void many_locks_of_a_tenant_cost_a_scan_little(void **state)
 {
         enum { LOCKS = 20000 };
         struct usage_segment_handle handle = join();
-        struct usage_segment_totals books;
+        struct usage_segment_totals totals;
         char path[64];
         double start;
         int again, r;
@@ -251,7 +251,7 @@ static void a_tenant_with_locks_without_end_costs_an_outsider_little(void **stat
         (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
         again = open(path, O_RDWR | O_CLOEXEC);
         assert_true(again >= 0);
-        for (int i = LOCKS; i > 0; i--) { /* apart, so that none is joined to another */
+        for (int i = LOCKS; i > 0; i--) { /* with gaps, so that the kernel merges none */
                 struct flock lock = { .l_type = F_WRLCK, .l_start = (1 << 20) + 2 * i, .l_len = 1 };
 
                 assert_int_equal(fcntl(again, F_OFD_SETLK, &lock), 0);
@@ -259,15 +259,15 @@ static void a_tenant_with_locks_without_end_costs_an_outsider_little(void **stat
         for (size_t i = 0; i < USAGE_SEGMENT_SLOTS; i++)
                 handle.segment->slots[i].process = 1;
         start = own_time();
-        r = usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &books);
+        r = usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &totals);
         assert_true(r == 0 || r == -ETIME);
         assert_true(own_time() - start < 0.15);
         (void)close(again);
-        assert_int_equal(usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &books), 0);
+        assert_int_equal(usage_segment_scan(fd, LEASE_DESCRIPTOR_INHERITED, TENANCY, &totals), 0);
         usage_segment_leave(&handle);
 }
 
-static void a_scribbled_slot_means_full(void **state)
+static void a_damaged_slot_means_full(void **state)
 {
         struct usage_segment_handle handle = join();
         struct usage_segment_handle other = join();
@@ -283,16 +283,16 @@ static void a_scribbled_slot_means_full(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(another_tenancys_region_is_refused, begin, end),
-                cmocka_unit_test_setup_teardown(nobody_counts_beside_a_gate, begin, end),
-                cmocka_unit_test_setup_teardown(an_outsider_sees_what_the_living_hold, begin, end),
-                cmocka_unit_test_setup_teardown(the_quota_is_all_processes, begin, end),
-                cmocka_unit_test_setup_teardown(what_a_process_left_goes_with_it, begin, end),
+                cmocka_unit_test_setup_teardown(another_tenancys_segment_is_refused, begin, end),
+                cmocka_unit_test_setup_teardown(no_process_counts_beside_a_gate, begin, end),
+                cmocka_unit_test_setup_teardown(a_scan_from_outside_counts_living_processes_only, begin, end),
+                cmocka_unit_test_setup_teardown(the_quota_holds_for_all_processes_together, begin, end),
+                cmocka_unit_test_setup_teardown(a_dead_processs_memory_is_returned, begin, end),
                 cmocka_unit_test_setup_teardown(a_child_has_a_slot_of_its_own, begin, end),
-                cmocka_unit_test_setup_teardown(the_books_are_right_after_any_number_of_kills, begin, end),
-                cmocka_unit_test_setup_teardown(a_tenant_with_locks_without_end_costs_an_outsider_little, begin, end),
-                cmocka_unit_test_setup_teardown(what_is_not_a_region_is_refused, begin, end),
-                cmocka_unit_test_setup_teardown(a_scribbled_slot_means_full, begin, end),
+                cmocka_unit_test_setup_teardown(the_sum_is_right_after_any_number_of_kills, begin, end),
+                cmocka_unit_test_setup_teardown(many_locks_of_a_tenant_cost_a_scan_little, begin, end),
+                cmocka_unit_test_setup_teardown(a_file_that_is_no_segment_is_refused, begin, end),
+                cmocka_unit_test_setup_teardown(a_damaged_slot_means_full, begin, end),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,8 +16,6 @@
 #include <unistd.h>
 
 enum {
-        BLOCK_MAX = 16384,
-        UVM_ATTRS_AT = 24, /* of MAP_EXTERNAL: per-device attributes, 36 bytes each */
         FB_INFO_MAX = 8,
         CARD_SIZE = 72,
 };
@@ -73,14 +71,14 @@ int nv_device_open(const struct nv *nv, uint32_t minor)
         return TAKE_FD(fd);
 }
 
-/* ---- handles --------------------------------------------------------------------------------- */
+/* ---- handles ------------------------------------------------------------------------------- */
 
-static bool is_used(const struct nv *nv, uint32_t number)
+static bool handle_is_used(const struct nv *nv, uint32_t number)
 {
         return number / 64 < nv->n_words && (nv->used[number / 64] >> number % 64 & 1);
 }
 
-static int grow(struct nv *nv, uint32_t last)
+static int handles_grow(struct nv *nv, uint32_t last)
 {
         size_t n = last / 64 + 1;
         uint64_t *used;
@@ -105,14 +103,14 @@ uint32_t nv_handles_take(struct nv *nv, uint32_t n)
         for (uint32_t i = 1; have < n; i++) {
                 while (have == 0 && i % 64 == 0 && i / 64 < nv->n_words && nv->used[i / 64] == UINT64_MAX)
                         i += 64;
-                if (is_used(nv, i)) {
+                if (handle_is_used(nv, i)) {
                         have = 0;
                         continue;
                 }
                 if (have++ == 0)
                         first = i;
         }
-        if (grow(nv, first + n - 1) < 0)
+        if (handles_grow(nv, first + n - 1) < 0)
                 return 0;
         for (uint32_t i = first; i < first + n; i++)
                 nv->used[i / 64] |= 1ull << i % 64;
@@ -134,9 +132,9 @@ void nv_handle_give(struct nv *nv, uint32_t handle)
                 nv->used[number / 64] &= ~(1ull << number % 64);
 }
 
-/* ---- the resource manager -------------------------------------------------------------------- */
+/* ---- the resource manager ------------------------------------------------------------------ */
 
-static int ioctl_again(int fd, unsigned long request, void *block)
+int nv_ioctl_again(int fd, unsigned long request, void *block)
 {
         int r;
 
@@ -148,20 +146,24 @@ static int ioctl_again(int fd, unsigned long request, void *block)
 
 uint32_t nv_ioctl(int fd, uint32_t nr, void *block, uint32_t size, uint32_t status_at)
 {
-        if (ioctl_again(fd, _IOC(_IOC_READ | _IOC_WRITE, 'F', nr, size), block) < 0)
+        if (nv_ioctl_again(fd, _IOC(_IOC_READ | _IOC_WRITE, 'F', nr, size), block) < 0)
                 return NV_LOST;
         return status_at == UINT32_MAX ? RM_STATUS_OK : rm_get32(block, size, status_at);
 }
 
-uint32_t nv_cards(const struct nv *nv, struct nv_card ret[static NV_CARDS], uint32_t *ret_n)
+uint32_t nv_devices(const struct nv *nv, struct nv_device_info ret[static NV_DEVICES], uint32_t *ret_n)
 {
-        uint8_t block[NV_CARDS * CARD_SIZE] = { 0 };
-        uint32_t status = nv_ioctl(nv->ctl, RM_NR_CARD_INFO, block, sizeof(block), UINT32_MAX), n = 0;
+        uint8_t block[NV_DEVICES * CARD_SIZE] = { 0 }, params[8] = { 0 };
+        uint32_t status, n = 0;
 
+        rm_put32(params, sizeof(params), 0, 0x40000000);
+        status = nv_ioctl(nv->ctl, RM_NR_SYS_PARAMS, params, sizeof(params), UINT32_MAX);
+        if (status == RM_STATUS_OK)
+                status = nv_ioctl(nv->ctl, RM_NR_CARD_INFO, block, sizeof(block), UINT32_MAX);
         for (uint32_t at = 0; status == RM_STATUS_OK && at < sizeof(block); at += CARD_SIZE) {
                 if (!(rm_get32(block, sizeof(block), at) & 1)) /* not valid */
                         continue;
-                ret[n++] = (struct nv_card){
+                ret[n++] = (struct nv_device_info){
                         .domain = rm_get32(block, sizeof(block), at + 4),
                         .bus = block[at + 8],
                         .slot = block[at + 9],
@@ -175,15 +177,21 @@ uint32_t nv_cards(const struct nv *nv, struct nv_card ret[static NV_CARDS], uint
         return status;
 }
 
+/* Most blocks begin with the client, and two objects of it. */
+static void put_names(uint8_t *block, uint32_t client, uint32_t parent, uint32_t object)
+{
+        rm_put32(block, 12, 0, client);
+        rm_put32(block, 12, 4, parent);
+        rm_put32(block, 12, 8, object);
+}
+
 uint32_t nv_alloc(struct nv *nv, int on, uint32_t parent, uint32_t object, uint32_t class_number, void *params)
 {
         const struct rm_layout *layout = &nv->layout;
         uint8_t block[64] = { 0 };
         uint32_t size = layout->alloc_size, status;
 
-        rm_put32(block, size, 0, object ? nv->client : 0);
-        rm_put32(block, size, 4, parent);
-        rm_put32(block, size, 8, object);
+        put_names(block, object ? nv->client : 0, parent, object);
         rm_put32(block, size, 12, class_number);
         rm_put64(block, size, 16, (uintptr_t)params);
         status = nv_ioctl(on < 0 ? nv->ctl : on, RM_NR_ALLOC, block, size, layout->alloc_status_at);
@@ -196,9 +204,7 @@ uint32_t nv_free(const struct nv *nv, uint32_t parent, uint32_t object)
 {
         uint8_t block[16] = { 0 };
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, parent);
-        rm_put32(block, sizeof(block), 8, object);
+        put_names(block, nv->client, parent, object);
         return nv_ioctl(nv->ctl, RM_NR_FREE, block, sizeof(block), 12);
 }
 
@@ -206,9 +212,7 @@ uint32_t nv_control(const struct nv *nv, uint32_t object, uint32_t cmd, void *pa
 {
         uint8_t block[32] = { 0 };
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, object);
-        rm_put32(block, sizeof(block), 8, cmd);
+        put_names(block, nv->client, object, cmd);
         rm_put64(block, sizeof(block), 16, size ? (uintptr_t)params : 0);
         rm_put32(block, sizeof(block), 24, size);
         return nv_ioctl(nv->ctl, RM_NR_CONTROL, block, sizeof(block), 28);
@@ -218,9 +222,7 @@ uint32_t nv_dup(const struct nv *nv, uint32_t parent, uint32_t object, uint32_t 
 {
         uint8_t block[28] = { 0 };
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, parent);
-        rm_put32(block, sizeof(block), 8, object);
+        put_names(block, nv->client, parent, object);
         rm_put32(block, sizeof(block), 12, source_client);
         rm_put32(block, sizeof(block), 16, source_object);
         return nv_ioctl(nv->ctl, RM_NR_DUP, block, sizeof(block), 24);
@@ -230,15 +232,41 @@ uint32_t nv_share(const struct nv *nv, uint32_t object)
 {
         uint8_t block[24] = { 0 };
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, object);
-        rm_put32(block, sizeof(block), 8, nv->client);
+        put_names(block, nv->client, object, nv->client);
         rm_put32(block, sizeof(block), 12, 1); /* mask: may dup */
         rm_put32(block, sizeof(block), 16, 1); /* type: all */
         return nv_ioctl(nv->ctl, RM_NR_SHARE, block, sizeof(block), 20);
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
+
+struct nv_memory nv_video_memory(const struct nv *nv, uint64_t size, uint32_t attr)
+{
+        return (struct nv_memory){ .class_number = RM_CLASS_VIDEO_MEMORY,
+                                   .owner = nv->client,
+                                   .flags = 0x1c101,
+                                   .attr = attr,
+                                   .size = size,
+                                   .align = 2 << 20 };
+}
+
+struct nv_memory nv_host_memory(uint32_t owner, uint64_t size, uint32_t attr)
+{
+        return (struct nv_memory){
+                .class_number = RM_CLASS_HOST_MEMORY, .owner = owner, .flags = 0xc001, .attr = attr, .size = size
+        };
+}
+
+struct nv_mapping nv_mapping_at(uint32_t parent, uint32_t object, uint64_t size, uint64_t at)
+{
+        return (struct nv_mapping){ .parent = parent,
+                                    .object = object,
+                                    .flags = 0xc0000,
+                                    .size = size,
+                                    .node = "/dev/nvidiactl",
+                                    .prot = PROT_READ | PROT_WRITE,
+                                    .at = (void *)(uintptr_t)at };
+}
 
 uint32_t nv_memory_alloc(struct nv *nv, uint32_t parent, uint32_t object, struct nv_memory *memory)
 {
@@ -265,9 +293,7 @@ uint32_t nv_memory_pin(const struct nv *nv, int node, uint32_t parent, uint32_t 
 {
         uint8_t block[56] = { 0 };
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, parent);
-        rm_put32(block, sizeof(block), 8, object);
+        put_names(block, nv->client, parent, object);
         rm_put32(block, sizeof(block), 12, RM_CLASS_OS_DESCRIPTOR);
         rm_put32(block, sizeof(block), 16, flags);
         rm_put64(block, sizeof(block), 24, (uintptr_t)pages);
@@ -276,7 +302,7 @@ uint32_t nv_memory_pin(const struct nv *nv, int node, uint32_t parent, uint32_t 
         return nv_ioctl(node, RM_NR_ALLOC_MEMORY, block, sizeof(block), 40);
 }
 
-/* ADDR_SPACE_TYPE is asked before every mapping; the answer says which node to map through. */
+/* libcuda queries ADDR_SPACE_TYPE before every mapping: it decides which node to map through. */
 static uint32_t ask_address_space(const struct nv *nv, uint32_t object, uint32_t flags)
 {
         uint8_t params[12] = { 0 };
@@ -300,9 +326,7 @@ uint32_t nv_map(const struct nv *nv, const struct nv_mapping *mapping, void **re
         if (fd < 0)
                 return NV_LOST;
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, mapping->parent);
-        rm_put32(block, sizeof(block), 8, mapping->object);
+        put_names(block, nv->client, mapping->parent, mapping->object);
         rm_put64(block, sizeof(block), 24, mapping->size);
         rm_put32(block, sizeof(block), 44, mapping->flags);
         rm_put32(block, sizeof(block), 48, (uint32_t)fd);
@@ -318,99 +342,27 @@ uint32_t nv_map(const struct nv *nv, const struct nv_mapping *mapping, void **re
         return RM_STATUS_OK;
 }
 
+uint32_t nv_update_mapping(const struct nv *nv, const struct nv_mapping *mapping, uint64_t linear, const void *at)
+{
+        uint8_t block[40] = { 0 };
+
+        put_names(block, nv->client, mapping->parent, mapping->object);
+        rm_put64(block, sizeof(block), 16, linear);
+        rm_put64(block, sizeof(block), 24, (uintptr_t)at);
+        return nv_ioctl(nv->ctl, RM_NR_UPDATE_MAPPING, block, sizeof(block), 32);
+}
+
 uint32_t nv_unmap(const struct nv *nv, uint32_t parent, uint32_t object, uint64_t linear, uint32_t flags)
 {
         uint8_t block[32] = { 0 };
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, parent);
-        rm_put32(block, sizeof(block), 8, object);
+        put_names(block, nv->client, parent, object);
         rm_put64(block, sizeof(block), 16, linear);
         rm_put32(block, sizeof(block), 28, flags);
         return nv_ioctl(nv->ctl, RM_NR_UNMAP_MEMORY, block, sizeof(block), 24);
 }
 
-/* ---- UVM ------------------------------------------------------------------------------------- */
-
-uint32_t nv_uvm(const struct nv *nv, uint32_t number, void *block, size_t status_at)
-{
-        if (ioctl_again(nv->uvm, number, block) < 0)
-                return NV_LOST;
-        return rm_get32(block, status_at + 4, status_at);
-}
-
-uint32_t nv_uvm_range(const struct nv *nv, uint32_t number, uint64_t base, uint64_t size)
-{
-        uint8_t block[24] = { 0 };
-
-        rm_put64(block, sizeof(block), 0, base);
-        rm_put64(block, sizeof(block), 8, size);
-        return nv_uvm(nv, number, block, 16);
-}
-
-uint32_t nv_uvm_create(const struct nv *nv, uint64_t base, uint64_t size)
-{
-        return nv_uvm_range(nv, UVM_CREATE_EXTERNAL, base, size);
-}
-
-uint32_t nv_uvm_map(const struct nv *nv, const uint8_t uuid[16], uint64_t base, uint64_t size, uint64_t offset,
-                    uint32_t memory)
-{
-        const struct rm_layout *layout = &nv->layout;
-        uint8_t block[BLOCK_MAX] = { 0 };
-        uint32_t end = layout->uvm_map_external_client_at, length = layout->uvm_map_external_size;
-
-        rm_put64(block, length, 0, base);
-        rm_put64(block, length, 8, size);
-        rm_put64(block, length, 16, offset);
-        memcpy(block + UVM_ATTRS_AT, uuid, 16);
-        rm_put32(block, length, UVM_ATTRS_AT + 16, 1); /* mapping type: read, write, atomics */
-        rm_put64(block, length, end - 12, 1);          /* devices; then the descriptor */
-        rm_put32(block, length, end - 4, (uint32_t)nv->ctl);
-        rm_put32(block, length, end, nv->client);
-        rm_put32(block, length, end + 4, memory);
-        return nv_uvm(nv, UVM_MAP_EXTERNAL, block, end + 8);
-}
-
-uint32_t nv_uvm_unmap(const struct nv *nv, const uint8_t uuid[16], uint64_t base, uint64_t size)
-{
-        uint8_t block[40] = { 0 };
-
-        rm_put64(block, sizeof(block), 0, base);
-        rm_put64(block, sizeof(block), 8, size);
-        memcpy(block + 16, uuid, 16);
-        return nv_uvm(nv, UVM_UNMAP_EXTERNAL, block, 32);
-}
-
-uint32_t nv_uvm_free(const struct nv *nv, uint64_t base, uint64_t size)
-{
-        uint8_t block[32] = { 0 };
-        uint32_t length = nv->layout.uvm_free_size;
-
-        rm_put64(block, length, 0, base);
-        if (length >= 24) /* since 590 there is no length */
-                rm_put64(block, length, 8, size);
-        return nv_uvm(nv, UVM_FREE, block, length - 8);
-}
-
-uint32_t nv_uvm_group(const struct nv *nv, uint64_t *ret_id)
-{
-        uint8_t block[16] = { 0 };
-        uint32_t status = nv_uvm(nv, 23, block, 8);
-
-        *ret_id = rm_get64(block, sizeof(block), 0);
-        return status;
-}
-
-uint32_t nv_uvm_group_free(const struct nv *nv, uint64_t id)
-{
-        uint8_t block[16] = { 0 };
-
-        rm_put64(block, sizeof(block), 0, id);
-        return nv_uvm(nv, 24, block, 8);
-}
-
-/* ---- figures --------------------------------------------------------------------------------- */
+/* ---- figures ------------------------------------------------------------------------------- */
 
 uint32_t nv_fb_info(const struct nv *nv, uint32_t subdevice, const uint32_t *index, uint32_t *ret, uint32_t n)
 {

@@ -1,6 +1,6 @@
 /*
- * A step of a start-up table, and the stage on which it is played. steps.c plays what makes
- * something, ends.c what undoes it; start.c has the tables.
+ * A step of a start-up table, and the stage on which it is played. steps.c and steps_memory.c play
+ * what makes something, ends.c what undoes it; start.c has the tables.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 #define INSTANCE 0x0400000000000000ull
 #define ROOT 0u
 
-/* Places: which stretch, and where in it. */
+/* Addresses: a stretch, and an offset in it. */
 #define STRETCH 0xf000000000000000ull
 #define LOW(offset) (0x1000000000000000ull | (offset))
 #define FAR(offset) (0x2000000000000000ull | (offset))
@@ -26,7 +26,7 @@
 
 enum {
         VIEW_NODE = 1, /* through the device node, write only */
-        VIEW_TOLD,     /* the same, and the driver is told where it is */
+        VIEW_TOLD,     /* the same, and the driver learns the address */
         VIEW_DATA,     /* through the control node, read only */
 
         RING_BASE = 0x600000,       /* in LOW: the queues of the channels */
@@ -63,13 +63,15 @@ struct step {
         uint32_t (*play)(const struct stage *stage, const struct step *step);
         uint32_t n, parent, number, size;
         uint32_t attr, attr2;
-        uint64_t place;
+        uint64_t address;
         struct word words[N_WORDS + 1]; /* value 0 ends them */
 };
 
 /* What steps share. */
 uint32_t stage_handle(const struct stage *stage, uint32_t n);
 struct piece *stage_piece(const struct stage *stage, uint32_t n);
+uint64_t stage_address(const struct stage *stage, uint64_t address, uint64_t size); /* of a piece; 0: no room */
+void stage_note_made(const struct stage *stage, uint32_t n, uint32_t parent);
 uint32_t stage_event_ioctl(const struct stage *stage, int fd, uint32_t nr);
 
 uint32_t play_control(const struct stage *stage, const struct step *step);

@@ -3,11 +3,15 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 #include "sim/client/doorbell.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
+
+enum {
+        POOLS_SIZE = 2 << 20,
+};
 
 static struct spans mappings;
 
@@ -16,7 +20,7 @@ uint64_t round_up(uint64_t size, uint64_t to)
         return size > UINT64_MAX - to ? UINT64_MAX / to * to : (size + to - 1) / to * to;
 }
 
-/* ---- objects --------------------------------------------------------------------------------- */
+/* ---- objects ------------------------------------------------------------------------------- */
 
 static uint32_t device_handle(const struct device *device)
 {
@@ -43,14 +47,7 @@ static struct memory *memory_make(struct device *device, enum memory_kind kind, 
 CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struct memory **ret)
 {
         struct nv *nv = &library.nv;
-        struct nv_memory wanted = {
-                .class_number = RM_CLASS_VIDEO_MEMORY,
-                .owner = nv->client,
-                .flags = 0x1c101,
-                .attr = attr,
-                .size = size,
-                .align = PLACE_GRANULE,
-        };
+        struct nv_memory wanted = nv_video_memory(nv, size, attr);
         uint32_t handle = nv_handle_take(nv), status;
 
         if (!handle)
@@ -113,6 +110,36 @@ CUresult memory_managed(struct device *device, void *bytes, uint64_t size, struc
         return CUDA_SUCCESS;
 }
 
+/* Host memory of the stream-ordered allocator; recorded, once per process and device. */
+CUresult memory_of_pools(struct device *device, uint64_t base)
+{
+        struct nv *nv = &library.nv;
+        struct nv_memory memory = nv_host_memory(nv->client, POOLS_SIZE, 0x3a000000);
+        uint32_t parent = start_handle(&device->start, NULL, OBJECT_DEVICE), object = nv_handle_take(nv), status;
+        struct nv_mapping mapping = nv_mapping_at(parent, object, POOLS_SIZE, base);
+        uint64_t linear;
+        void *at;
+
+        status = nv_memory_alloc(nv, parent, object, &memory);
+        if (status != RM_STATUS_OK) {
+                nv_handle_give(nv, object);
+                return result_of(status);
+        }
+        status = nv_map(nv, &mapping, &at, &linear);
+        if (status == RM_STATUS_OK)
+                status = nv_uvm_create(nv, base, POOLS_SIZE);
+        if (status == RM_STATUS_OK)
+                status = nv_uvm_map(nv, device->start.uuid, base, POOLS_SIZE, 0, object);
+        if (status != RM_STATUS_OK) {
+                (void)nv_free(nv, parent, object);
+                nv_handle_give(nv, object);
+                return result_of(status);
+        }
+        (void)nv_handle_take(nv); /* what a mapping costs */
+        device->start.has_pool_memory = true;
+        return CUDA_SUCCESS;
+}
+
 struct memory *memory_ref(struct memory *memory)
 {
         memory->n_refs++;
@@ -151,9 +178,9 @@ uint8_t *memory_bytes(struct memory *memory)
         return at;
 }
 
-/* ---- mappings -------------------------------------------------------------------------------- */
+/* ---- mappings ------------------------------------------------------------------------------ */
 
-static CUresult map(struct mapping *mapping)
+static CUresult mapping_map(struct mapping *mapping)
 {
         const struct memory *memory = mapping->memory;
         const struct nv *nv = &library.nv;
@@ -170,7 +197,7 @@ static CUresult map(struct mapping *mapping)
         return result_of(status);
 }
 
-static void unmap(const struct mapping *mapping)
+static void mapping_unmap(const struct mapping *mapping)
 {
         uint64_t base = mapping->span.base, size = mapping->span.size;
 
@@ -179,7 +206,7 @@ static void unmap(const struct mapping *mapping)
         if (mapping->is_own)
                 (void)nv_uvm_free(&library.nv, base, size);
         else
-                (void)nv_uvm_unmap(&library.nv, mapping->memory->device->start.uuid, base, size);
+                (void)nv_uvm_range_of(&library.nv, UVM_UNMAP_EXTERNAL, base, size, mapping->memory->device->start.uuid);
         nv_handle_give(&library.nv, mapping->handle);
 }
 
@@ -196,7 +223,7 @@ CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64
                 return CUDA_ERROR_OUT_OF_MEMORY;
         if (memory->handle) {
                 mapping->handle = nv_handle_take(&library.nv);
-                r = map(mapping);
+                r = mapping_map(mapping);
         }
         if (r != CUDA_SUCCESS) {
                 nv_handle_give(&library.nv, mapping->handle);
@@ -213,10 +240,38 @@ struct mapping *mapping_free(struct mapping *mapping)
         if (!mapping)
                 return NULL;
         spans_take(&mappings, &mapping->span);
-        unmap(mapping);
+        mapping_unmap(mapping);
         (void)memory_unref(mapping->memory);
         free(mapping);
         return NULL;
+}
+
+struct mapping *mapping_end(struct mapping *mapping)
+{
+        struct span span;
+
+        if (!mapping)
+                return NULL;
+        span = mapping->span;
+        (void)mapping_free(mapping);
+        addresses_release(span.base, span.size);
+        return NULL;
+}
+
+CUresult mapping_video(struct device *device, uint64_t size, uint32_t attr, struct mapping **ret)
+{
+        struct memory *memory;
+        uint64_t base;
+        CUresult r = memory_video(device, size, attr, &memory);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        base = addresses_reserve(memory->size, ADDRESS_GRANULE);
+        r = base ? mapping_new(memory, base, memory->size, 0, true, ret) : CUDA_ERROR_OUT_OF_MEMORY;
+        if (r != CUDA_SUCCESS)
+                addresses_release(base, memory->size);
+        (void)memory_unref(memory); /* the mapping has its own reference */
+        return r;
 }
 
 struct mapping *mapping_at(uint64_t address)

@@ -1,13 +1,12 @@
-/* Pools: finding room, backing it, letting go. See pool.h. */
+/* Pools: finding room, backing it with memory, releasing it. See pool.h. */
 #include "sim/cuda/memory/pool.h"
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 #include "sim/cuda/memory/pool_share.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 enum {
         SMALL_ALIGN = 512,
@@ -16,51 +15,7 @@ enum {
 
 static CUmemoryPool pools; /* all of them, under the lock */
 
-/* ---- making ---------------------------------------------------------------------------------- */
-
-/* Host memory of the stream-ordered allocator; recorded, once per process and device. */
-static CUresult make_host_memory(struct device *device, uint64_t base)
-{
-        struct nv *nv = &library.nv;
-        struct nv_memory memory = {
-                .class_number = RM_CLASS_HOST_MEMORY,
-                .owner = nv->client,
-                .flags = 0xc001,
-                .attr = 0x3a000000,
-                .size = LARGE_ALIGN,
-        };
-        uint32_t parent = start_handle(&device->start, NULL, OBJECT_DEVICE), object = nv_handle_take(nv), status;
-        struct nv_mapping mapping = {
-                .parent = parent,
-                .object = object,
-                .flags = 0xc0000,
-                .size = LARGE_ALIGN,
-                .node = "/dev/nvidiactl",
-                .prot = PROT_READ | PROT_WRITE,
-                .at = (void *)(uintptr_t)base,
-        };
-        uint64_t linear;
-        void *at;
-
-        status = nv_memory_alloc(nv, parent, object, &memory);
-        if (status != RM_STATUS_OK) {
-                nv_handle_give(nv, object);
-                return result_of(status);
-        }
-        status = nv_map(nv, &mapping, &at, &linear);
-        if (status == RM_STATUS_OK)
-                status = nv_uvm_create(nv, base, LARGE_ALIGN);
-        if (status == RM_STATUS_OK)
-                status = nv_uvm_map(nv, device->start.uuid, base, LARGE_ALIGN, 0, object);
-        if (status != RM_STATUS_OK) {
-                (void)nv_free(nv, parent, object);
-                nv_handle_give(nv, object);
-                return result_of(status);
-        }
-        (void)nv_handle_take(nv); /* what a mapping costs */
-        device->start.has_pool_memory = true;
-        return CUDA_SUCCESS;
-}
+/* ---- making -------------------------------------------------------------------------------- */
 
 CUresult pool_new(struct device *device, const CUmemPoolProps *properties, CUmemoryPool *ret)
 {
@@ -78,10 +33,10 @@ CUresult pool_new(struct device *device, const CUmemPoolProps *properties, CUmem
         pool->slot = calloc(pool->n_slots, sizeof(struct mapping *));
         if (!pool->slot)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        pool->base = place_take_at(0x302000000, pool->size);
+        pool->base = addresses_reserve_at(0x302000000, pool->size);
         status = pool->base ? nv_uvm_create(&library.nv, pool->base, pool->size) : RM_STATUS_NO_MEMORY;
         if (status != RM_STATUS_OK) {
-                place_give(pool->base, pool->size);
+                addresses_release(pool->base, pool->size);
                 free(pool->slot);
                 return result_of(status);
         }
@@ -122,9 +77,9 @@ CUmemoryPool pool_at(uint64_t address)
         return NULL;
 }
 
-/* ---- slots ----------------------------------------------------------------------------------- */
+/* ---- slots --------------------------------------------------------------------------------- */
 
-static void unback(CUmemoryPool pool, size_t i)
+static void slot_unback(CUmemoryPool pool, size_t i)
 {
         pool->slot[i] = mapping_free(pool->slot[i]);
         pool->n_backed--;
@@ -151,9 +106,9 @@ CUresult pool_back(CUmemoryPool pool, size_t first, size_t last)
         }
         if (r == CUDA_SUCCESS && pool->fd >= 0 && !pool->is_imported)
                 r = share_export(pool, first, n, taken);
-        for (size_t i = n; taken && i-- > 0;) { /* recorded: what was taken in vain goes back last first */
+        for (size_t i = n; taken && i-- > 0;) { /* recorded: after a failure, slots are freed in reverse order */
                 if (r != CUDA_SUCCESS && taken[i] && pool->slot[first + i])
-                        unback(pool, first + i);
+                        slot_unback(pool, first + i);
                 (void)memory_unref(taken[i]);
         }
         return r;
@@ -165,7 +120,7 @@ static void slots_of(const struct CUmemPoolHandle_st *pool, uint64_t base, uint6
         *last = (base + size - 1 - pool->base) / POOL_SLOT;
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------------------------- */
 
 struct block *pool_block(const struct CUmemPoolHandle_st *pool, uint64_t base)
 {
@@ -196,7 +151,7 @@ static void block_take(CUmemoryPool pool, struct block *block)
         free(block);
 }
 
-/* May somebody else's bytes be there now? stream: who asks, NULL: nobody in particular. */
+/* May the block be reused, by work in `stream`? NULL: by any work. */
 static bool is_gone(const struct block *block, const struct CUstream_st *stream)
 {
         if (block->state != BLOCK_FREED)
@@ -215,9 +170,9 @@ static bool is_backed(const struct CUmemPoolHandle_st *pool, uint64_t base, uint
         return true;
 }
 
-/* The lowest gap of `size`, in memory that is there if `backed`. 0: none. */
-static uint64_t find_room(const struct CUmemPoolHandle_st *pool, const struct CUstream_st *stream, uint64_t size,
-                          bool backed)
+/* The lowest gap of `size`; backed: only where there is memory. 0: none. */
+static uint64_t pool_find_gap(const struct CUmemPoolHandle_st *pool, const struct CUstream_st *stream, uint64_t size,
+                              bool backed)
 {
         uint64_t align = size >= LARGE_ALIGN ? LARGE_ALIGN : SMALL_ALIGN, at = pool->base;
 
@@ -237,7 +192,7 @@ static uint64_t find_room(const struct CUmemPoolHandle_st *pool, const struct CU
         }
 }
 
-/* What was freed, and is overwritten by base .. size. */
+/* Drops the freed blocks that overlap [base, base + size). */
 static void forget_freed(CUmemoryPool pool, uint64_t base, uint64_t size)
 {
         for (struct block *b = pool->blocks, *next; b; b = next) {
@@ -247,9 +202,9 @@ static void forget_freed(CUmemoryPool pool, uint64_t base, uint64_t size)
         }
 }
 
-/* ---- taking and giving ----------------------------------------------------------------------- */
+/* ---- taking and giving --------------------------------------------------------------------- */
 
-/* Makes a block the program's: memory, the record. */
+/* Gives a block to the program: its memory, and its record. */
 static CUresult block_live(CUmemoryPool pool, CUcontext context, struct block *block)
 {
         struct allocation *allocation;
@@ -257,7 +212,7 @@ static CUresult block_live(CUmemoryPool pool, CUcontext context, struct block *b
         CUresult r = CUDA_SUCCESS;
 
         if (!pool->device->start.has_pool_memory)
-                r = make_host_memory(pool->device, context->start.low + LOW_POOLS);
+                r = memory_of_pools(pool->device, context->start.low + LOW_POOLS);
         slots_of(pool, block->base, block->size, &first, &last);
         if (r == CUDA_SUCCESS)
                 r = pool_back(pool, first, last);
@@ -273,12 +228,12 @@ static CUresult block_live(CUmemoryPool pool, CUcontext context, struct block *b
 
 static CUresult take_once(CUmemoryPool pool, CUstream stream, uint64_t size, CUdeviceptr *ret)
 {
-        uint64_t at = find_room(pool, stream, size, true);
+        uint64_t at = pool_find_gap(pool, stream, size, true);
         struct block *block;
         CUresult r;
 
         if (!at)
-                at = find_room(pool, stream, size, false);
+                at = pool_find_gap(pool, stream, size, false);
         if (!at)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         r = pool_block_put(pool, at, size, BLOCK_RESERVED, &block);
@@ -315,7 +270,7 @@ static CUresult wait_for_freed(CUmemoryPool pool)
         return CUDA_SUCCESS;
 }
 
-/* What is freed soon is waited for before a program hears that there is no memory. */
+/* Before it fails for lack of memory, it waits for blocks that are being freed. */
 CUresult pool_take(CUmemoryPool pool, CUstream stream, uint64_t bytes, CUdeviceptr *ret)
 {
         uint64_t size = round_up(bytes, SMALL_ALIGN);
@@ -366,7 +321,7 @@ void pool_give_in(struct allocation *allocation, CUstream stream)
         pool_give(allocation, stream->last);
 }
 
-/* Lets go of idle slots, the highest first, while more than `keep` is held. */
+/* Frees idle slots, the highest first, while the pool holds more than `keep` bytes. */
 void pool_trim(CUmemoryPool pool, uint64_t keep)
 {
         for (struct block *b = pool->blocks, *next; b; b = next) {
@@ -384,7 +339,7 @@ void pool_trim(CUmemoryPool pool, uint64_t keep)
                         idle = (b->state == BLOCK_RESERVED && mark_is_reached(b->freed)) ||
                                b->base >= base + POOL_SLOT || b->base + b->size <= base;
                 if (idle)
-                        unback(pool, i);
+                        slot_unback(pool, i);
         }
 }
 
@@ -395,11 +350,11 @@ void pools_release(struct device *device)
                         pool_trim(pool, 0);
 }
 
-/* ---- addresses of graphs --------------------------------------------------------------------- */
+/* ---- addresses of graphs ------------------------------------------------------------------- */
 
 CUresult pool_reserve(CUmemoryPool pool, uint64_t bytes, uint64_t *ret)
 {
-        uint64_t size = round_up(bytes, SMALL_ALIGN), at = find_room(pool, NULL, size, false);
+        uint64_t size = round_up(bytes, SMALL_ALIGN), at = pool_find_gap(pool, NULL, size, false);
         struct block *block;
         CUresult r;
 
@@ -444,7 +399,7 @@ CUresult pool_commit(uint64_t base, CUstream stream)
         return block_live(pool, stream->context, block);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- ends ---------------------------------------------------------------------------------- */
 
 CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool)
 {
@@ -462,7 +417,7 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool)
                 return CUDA_SUCCESS;
         LIST_REMOVE(&pools, pool);
         (void)nv_uvm_free(&library.nv, pool->base, pool->size);
-        place_give(pool->base, pool->size);
+        addresses_release(pool->base, pool->size);
         free(pool->slot);
         free(pool);
         return CUDA_SUCCESS;

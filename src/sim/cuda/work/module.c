@@ -25,8 +25,7 @@ static CUmodule module_free(CUmodule module)
         return NULL;
 }
 
-/* Machine code and packed code are for real devices: they hold nothing that the simulator can read.
- */
+/* Machine code and packed code are for real devices: they hold nothing that the simulator can read. */
 static CUresult module_new(const void *image, CUmodule *ret)
 {
         static const char elf[] = "\177ELF", packed[] = "\x50\xed\x55\xba";
@@ -61,7 +60,7 @@ CUresult CUDAAPI cuModuleLoadData(CUmodule *module, const void *image)
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -72,7 +71,7 @@ CUresult CUDAAPI cuModuleUnload(CUmodule module)
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -87,7 +86,7 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *function, CUmodule module, cons
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -99,6 +98,6 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *function, CUmodule module, cons
         return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-/* ---- libraries: modules that need no context ------------------------------------------------- */
+/* ---- libraries: modules that need no context ----------------------------------------------- */
 
-/* ---- functions ------------------------------------------------------------------------------- */
+/* ---- functions ----------------------------------------------------------------------------- */

@@ -155,12 +155,12 @@ static void a_freed_channel_wakes_who_waits(void **state)
 
 /* ---- steering -------------------------------------------------------------------------------- */
 
-static uint32_t disable(const struct rig *rig, uint32_t client, uint32_t channel, bool is_off)
+static uint32_t disable(const struct rig *rig, uint32_t client, uint32_t channel, bool is_disabled)
 {
         static unsigned char params[536];
 
         memset(params, 0, sizeof(params));
-        params[0] = is_off;
+        params[0] = is_disabled;
         rm_put32(params, sizeof(params), 4, 1);
         rm_put32(params, sizeof(params), 24, client);
         rm_put32(params, sizeof(params), 280, channel);
@@ -294,7 +294,7 @@ static void a_channel_goes_with_its_context_share(void **state)
         assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, 0, NULL), -ENOENT);
 }
 
-/* As on the card: put moves with a launch, get when the work begins. */
+/* As on the device: put moves with a launch, get when the work begins. */
 static void positions_of_a_ring_are_read_in_mapped_memory(void **state)
 {
         struct rig *rig = *state;
