@@ -397,7 +397,7 @@ static void take_from_a_small_card(void)
 
         NEED(memory_take(&h, 128 * MIB, &handle) == RM_STATUS_OK);
         NEED(memory_take(&h, 512 * MIB, &handle) == RM_STATUS_NO_MEMORY); /* the card's word */
-        NEED(fb_info(&h, RM_FB_HEAP_FREE) == 128 * MIB / KIB);     /* what the card has, not the quota */
+        NEED(fb_info(&h, RM_FB_HEAP_FREE) == 128 * MIB / KIB);            /* what the card has, not the quota */
         NEED(memory_take(&h, 128 * MIB, &handle) == RM_STATUS_OK);
 }
 
@@ -653,7 +653,7 @@ static void do_nothing(void)
 {
 }
 
-/* As `exec` into a container, again and again: while all places are taken nobody else comes in, and what has ended takes none
+/* As `exec` into a container, again and again: while all slots are taken nobody else joins, and what has ended takes none
  * from who comes next. */
 static void processes_come_in_later(void **state)
 {

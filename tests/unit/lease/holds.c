@@ -337,7 +337,8 @@ static void what_was_put_just_now_is_not_yet_missing(void **state)
         struct books *books = *state;
 
         for (size_t device = 0; device < 2; device++)
-                ledger_managed_put(books->ledger, room(books), 5, 100, 0x1000, 64, 1000, charge_take(books, device, 64));
+                ledger_managed_put(books->ledger, room(books), 5, 100, 0x1000, 64, 1000,
+                                   charge_take(books, device, 64));
         assert_true(ledger_managed_gone_before(books->ledger, 100, 0x1000, 1000));
         assert_false(ledger_managed_gone_before(books->ledger, 100, 0x0fff, 2000));
         assert_false(ledger_managed_gone_before(books->ledger, 200, 0x1000, 2000));

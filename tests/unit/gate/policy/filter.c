@@ -329,7 +329,8 @@ static void the_other_tables_carry_no_driver_call(void **state)
         for (size_t i = 0; i < N_RELEASES; i++) {
                 for (size_t k = 0; k < ARRAY_SIZE(requests); k++) {
                         assert_int_equal(filter_ask(i, AUDIT_ARCH_I386, I386_IOCTL, requests[k], 0, 0), refused);
-                        assert_int_equal(filter_ask(i, AUDIT_ARCH_X86_64, X32_BIT | X32_IOCTL, requests[k], 0, 0), refused);
+                        assert_int_equal(filter_ask(i, AUDIT_ARCH_X86_64, X32_BIT | X32_IOCTL, requests[k], 0, 0),
+                                         refused);
                 }
                 assert_int_equal(filter_ask(i, AUDIT_ARCH_I386, I386_MMAP, 0, 0, 0), refused);
                 assert_int_equal(filter_ask(i, AUDIT_ARCH_I386, I386_MMAP2, 4096, MAP_SHARED, 1), refused);

@@ -275,7 +275,7 @@ static void a_file_in_flight_is_kept(void **state)
         files_done(&files);
 }
 
-/* When no task of the tenant is left, who has something in flight is another tenant: it must not hold up our books. What was
+/* When no task of the tenant is left, what is in flight is another tenant's: it must not hold up our ledger. What was
  * exported is memory wherever it is. */
 static void what_others_have_in_flight_keeps_no_space_of_a_tenant_that_is_gone(void **state)
 {
