@@ -3,7 +3,7 @@
  *
  *      S1  What is scheduled already is not scheduled again, and nothing is unscheduled: answered OK, not made. The
  *          reconciler enables channels. A tenant that repeated the call without end while its turns came and went
- *          stopped its own work and its neighbour's for as long as it did so (measured, H200, 580.159.04, tests/gpu/cheat.c).
+ *          stopped its own work and its neighbour's for as long as it did so (tests/gpu/cheat.c, H200, 580.159.04).
  *      S2  What is scheduled while the desired state is "disabled" is disabled (channel_control_follow).
  *
  * A group is scheduled with the channels that it has; later ones need a call of their own.

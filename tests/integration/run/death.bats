@@ -110,7 +110,7 @@ all_back() {
 }
 
 @test "fifty kills at random times leave nothing behind" {
-        run "$BATS_TEST_DIRNAME/kill.sh" "$build" 50
+        run "$BATS_TEST_DIRNAME/../kill.sh" "$build" 50
         echo "$output"
         [ "$status" -eq 0 ]
 }

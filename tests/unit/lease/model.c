@@ -464,7 +464,7 @@ static void compare_everything(struct model *model)
 }
 
 /* Every operation is followed by the sums, every fourth by a look at everything. */
-static void run(uint64_t seed)
+static void model_run(uint64_t seed)
 {
         static struct model model;
 
@@ -503,11 +503,11 @@ static void the_ledger_agrees_with_a_naive_one(void **state)
 
         (void)state;
         if (seed) {
-                run(strtoull(seed, NULL, 0));
+                model_run(strtoull(seed, NULL, 0));
                 return;
         }
         for (uint64_t i = 1; i <= N_SEEDS; i++)
-                run(i);
+                model_run(i);
 }
 
 int main(void)
