@@ -32,7 +32,7 @@ enum {
         LINE_SIZE = 4352,     /* of /proc/PID/maps: a path and its fields */
 };
 
-/* What a tenant that runs into its quota again and again may cost. */
+/* Bounds what a tenant costs that runs into its quota again and again. */
 #define SETTLED_FOR (50 * NSEC_PER_MSEC)
 
 /* No space is asked so soon after a mapping of it was let through: the question would be in the mapping's way. */
@@ -41,25 +41,14 @@ enum {
 /* The driver frees what a file held right after the kernel has let the file go. */
 #define CLOSING (10 * NSEC_PER_MSEC)
 
-/* Some clients of the owner (0: of all), copied so that the driver is asked without the lock. */
-static size_t some_clients(struct gate *gate, uint32_t owner, size_t *i, uint32_t clients[static CLIENTS_AT_ONCE])
+/* Some clients of the owner (0: of all) and theirs, copied so that the driver is asked without the lock. */
+static size_t some_clients(struct gate *gate, uint32_t owner, size_t *i, uint32_t clients[static CLIENTS_AT_ONCE],
+                           uint32_t owners[static CLIENTS_AT_ONCE])
 {
         LOCKED(&gate->ledger_lock);
-        uint32_t client_owner;
         size_t n = 0;
 
-        while (n < CLIENTS_AT_ONCE && ledger_client_next(gate->ledger, owner, i, &clients[n], &client_owner))
-                n++;
-        return n;
-}
-
-static size_t some_owners(struct gate *gate, size_t *i, uint32_t owners[static CLIENTS_AT_ONCE])
-{
-        LOCKED(&gate->ledger_lock);
-        uint32_t client;
-        size_t n = 0;
-
-        while (n < CLIENTS_AT_ONCE && ledger_client_next(gate->ledger, 0, i, &client, &owners[n]))
+        while (n < CLIENTS_AT_ONCE && ledger_client_next(gate->ledger, owner, i, &clients[n], &owners[n]))
                 n++;
         return n;
 }
@@ -67,11 +56,11 @@ static size_t some_owners(struct gate *gate, size_t *i, uint32_t owners[static C
 /* Clients that the driver no longer knows are gone. Returns how many of the owner's are left. */
 static size_t settle_clients(struct gate *gate, uint32_t owner)
 {
-        uint32_t clients[CLIENTS_AT_ONCE];
+        uint32_t clients[CLIENTS_AT_ONCE], owners[CLIENTS_AT_ONCE];
         size_t i = 0, n, left = 0;
         bool is_gone = false;
 
-        while ((n = some_clients(gate, owner, &i, clients)))
+        while ((n = some_clients(gate, owner, &i, clients, owners)))
                 for (size_t k = 0; k < n; k++) {
                         if (probe_client(&gate->probe, clients[k])) {
                                 left++;
@@ -92,18 +81,18 @@ static size_t settle_clients(struct gate *gate, uint32_t owner)
 /* A client is left whose process is not. */
 static bool has_orphans(struct gate *gate)
 {
-        uint32_t owners[CLIENTS_AT_ONCE];
+        uint32_t clients[CLIENTS_AT_ONCE], owners[CLIENTS_AT_ONCE];
         size_t i = 0, n;
 
-        while ((n = some_owners(gate, &i, owners)))
+        while ((n = some_clients(gate, 0, &i, clients, owners)))
                 for (size_t k = 0; k < n; k++)
                         if (!processes_know(&gate->processes, (pid_t)owners[k]))
                                 return true;
         return false;
 }
 
-/* In this order: the watcher is sweeping before it takes an end from those that wait, and a sweep that it ends leaves
- * orphans where the driver is not done. Some are for good, when others have their descriptors. */
+/* In this order: the watcher counts its sweep before it takes an end from the queue, and a finished sweep leaves
+ * orphans where the driver is not done. Some stay for good, when others have their descriptors. */
 bool has_late(struct gate *gate)
 {
         return processes_have_ended(&gate->processes) || gate->n_sweeps || gate->is_closing ||
@@ -114,8 +103,8 @@ struct range {
         uint64_t base, end;
 };
 
-/* By name, and by inode: a second link to the node is the node, whatever its name. A container's nodes are its own, and
- * files_have_range knows those. */
+/* By name, and by inode: a second link to the node is the node, whatever its name. files_have_range knows a
+ * container's own nodes. */
 static bool is_uvm(const char *line)
 {
         unsigned int major_, minor_;

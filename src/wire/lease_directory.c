@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/process.h"
 #include "preload/usage_segment.h"
 
 #include <errno.h>
@@ -19,16 +20,10 @@ static const char *const names[] = { "page", "region", "libsublet.so", "ld.so.pr
 
 int lease_directory_library(char ret[static PATH_MAX], struct err *err)
 {
-        static const char *const places[] = { "preload", "../lib/sublet" };
-        char self[PATH_MAX];
-        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-        self[n < 0 ? 0 : n] = '\0';
-        *strrchr(n > 0 ? self : strcpy(self, "/"), '/') = '\0';
-        for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-                if (snprintf(ret, PATH_MAX, "%s/%s/libsublet.so", self, places[i]) < PATH_MAX && access(ret, R_OK) == 0)
-                        return 0;
-        return err_say(err, -ENOENT, "libsublet.so is not beside %s, where it was installed", self);
+        if (process_beside("preload/libsublet.so", ret, PATH_MAX) ||
+            process_beside("../lib/sublet/libsublet.so", ret, PATH_MAX))
+                return 0;
+        return err_say(err, -ENOENT, "libsublet.so is not beside this program, where it was installed");
 }
 
 void lease_directory_describe(const struct gpu_backend *backend, const struct lease *lease,
@@ -46,7 +41,7 @@ void lease_directory_describe(const struct gpu_backend *backend, const struct le
 
 /* ---- the directory ------------------------------------------------------------------------------- */
 
-/* A new file in it; whoever has put one there before us is refused. Or -errno. */
+/* A new file in it, or -errno: a file that is there already is an error. */
 static int create(int dir, const char *name, mode_t mode)
 {
         _cleanup_(closep) int fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -81,7 +76,7 @@ static int copy_library(int dir, struct err *err)
         return n < 0 ? err_set(err, -errno, "copying %s", path) : 0;
 }
 
-/* The page comes last: a directory that has one is whole. */
+/* The lease descriptor is written last: a directory that has one is complete. */
 static int fill(int dir, struct lease_descriptor *descriptor, struct err *err)
 {
         static const char preload[] = LEASE_DESCRIPTOR_MOUNT_DIR "/libsublet.so\n";
@@ -99,7 +94,7 @@ static int fill(int dir, struct lease_descriptor *descriptor, struct err *err)
         return r < 0 ? err_set(err, r, "writing the lease") : 0;
 }
 
-/* The region is memory that processes share, at every allocation: a disk would write it back again and again. */
+/* Processes write the usage segment at every allocation: a disk would write it back again and again. */
 static int check_is_memory(int dir, const char *path, struct err *err)
 {
         struct statfs fs;

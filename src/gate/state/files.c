@@ -1,4 +1,6 @@
 #include "gate/state/files.h"
+#include "gate/state/channels.h"
+#include "gate/state/process.h"
 
 #include "base/cleanup.h"
 
@@ -39,7 +41,7 @@ static bool same_file(pid_t process, int theirs, int ours)
         return syscall(SYS_kcmp, getpid(), process, KCMP_FILE_, (unsigned long)ours, (unsigned long)theirs) == 0;
 }
 
-static uint64_t find(const struct files *files, int fd)
+static uint64_t file_find(const struct files *files, int fd)
 {
         for (size_t i = 0; i < files->n; i++)
                 if (same_file(getpid(), fd, files->items[i].fd))
@@ -51,7 +53,15 @@ uint64_t files_find(struct files *files, int fd)
 {
         LOCKED(&files->lock);
 
-        return find(files, fd);
+        return file_find(files, fd);
+}
+
+static struct file *file_at(struct files *files, uint64_t number)
+{
+        for (size_t i = 0; i < files->n; i++)
+                if (files->items[i].number == number)
+                        return &files->items[i];
+        return NULL;
 }
 
 bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint64_t *ret_number)
@@ -86,37 +96,22 @@ bool files_next(struct files *files, uint64_t after, struct file *ret)
 void files_unuse(struct files *files, uint64_t number)
 {
         LOCKED(&files->lock);
+        struct file *file = file_at(files, number);
 
-        for (size_t i = 0; i < files->n; i++)
-                if (files->items[i].number == number)
-                        files->items[i].n_users--;
-}
-
-static bool has_room(struct files *files)
-{
-        size_t n_room = files->n_room ? files->n_room * 2 : 8;
-        struct file *items;
-
-        if (files->n < files->n_room)
-                return true;
-        items = realloc(files->items, n_room * sizeof(*items));
-        if (!items)
-                return false;
-        files->items = items;
-        files->n_room = n_room;
-        return true;
+        if (file)
+                file->n_users--;
 }
 
 uint64_t files_keep(struct files *files, int fd)
 {
         LOCKED(&files->lock);
-        uint64_t number = find(files, fd);
+        uint64_t number = file_find(files, fd);
         struct stat st;
         int ours;
 
         if (number)
                 return number;
-        if (!has_room(files))
+        if (array_grow((void **)&files->items, &files->n_room, files->n + 1, sizeof(*files->items)) < 0)
                 return 0;
         ours = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (ours < 0)
@@ -124,12 +119,6 @@ uint64_t files_keep(struct files *files, int fd)
         files->items[files->n++] =
                 (struct file){ .number = ++files->last, .fd = ours, .inode = fstat(ours, &st) < 0 ? 0 : st.st_ino };
         return files->last;
-}
-
-static void drop_at(struct files *files, size_t i)
-{
-        (void)close(files->items[i].fd);
-        files->items[i] = files->items[--files->n];
 }
 
 bool files_have_range(struct files *files, const char *line)
@@ -149,17 +138,11 @@ bool files_have_range(struct files *files, const char *line)
 /* A number of /proc/PROCESS/status, or -1. field: "\nUid:". */
 static long status_of(pid_t process, const char *field)
 {
-        _cleanup_(closep) int fd = -1;
-        char path[64], text[2048];
+        char text[2048];
         const char *at;
-        ssize_t n;
 
-        (void)snprintf(path, sizeof(path), "/proc/%d/status", process);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-        if (n < 0)
+        if (process_text(process, "status", text, sizeof(text)) < 0)
                 return -1;
-        text[n] = '\0';
         at = strstr(text, field);
         return at ? strtol(at + strlen(field), NULL, 10) : -1;
 }
@@ -171,24 +154,19 @@ static bool hides(pid_t process)
 }
 
 /*
- * Descriptors can wait where no table shows them: sent into a socket and not received, or registered
- * with an io_uring. What waits is not told, only that something does: then the file may be it. Looked
- * for with processes under a filter, as tenants are; other people's sockets are busy, too.
+ * Descriptors can wait where no table shows them: sent into a socket and not received, or registered with an
+ * io_uring. What waits is not told, only that something does: then the file may be it. Looked for with processes
+ * under a filter, as tenants are; other people's sockets are busy, too.
  * Source: unix_show_fdinfo (scm_fds, Linux 5.10), io_uring_show_fdinfo (UserFiles).
  */
 static bool holds_unseen(pid_t task, const char *descriptor)
 {
         static const char *const counts[] = { "\nscm_fds:", "\nUserFiles:" };
-        _cleanup_(closep) int fd = -1;
-        char path[96], text[4096];
-        ssize_t n;
+        char file[32], text[4096];
 
-        (void)snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", task, descriptor);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-        if (n < 0)
+        (void)snprintf(file, sizeof(file), "fdinfo/%.16s", descriptor);
+        if (process_text(task, file, text, sizeof(text)) < 0)
                 return false;
-        text[n] = '\0';
         for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
                 const char *at = strstr(text, counts[i]);
 
@@ -211,7 +189,7 @@ static bool is_filtered(struct task *task)
         return task->filter == IS_FILTERED;
 }
 
-/* A file that is looked for, and whether it may be where no table shows it. */
+/* A file to be found, and whether it may be where no table shows it. */
 struct sought {
         int fd;
         bool may_wait;
@@ -254,7 +232,7 @@ static bool table_has(const char *path, pid_t id, const struct sought *sought)
         return has;
 }
 
-/* A thread may have a table of descriptors of its own. One that we may not compare we may not look at either. */
+/* A thread may have a table of descriptors of its own. One that we may not compare we may not read either. */
 static bool has_own_table(pid_t process, pid_t thread)
 {
         long r = thread == process ? 0 : syscall(SYS_kcmp, process, thread, KCMP_FILES_, 0, 0);
@@ -354,6 +332,8 @@ void files_drop_unused(struct files *files, bool has_tasks, const struct files_r
 void files_mapped(struct files *files, uint64_t number, pid_t process, nsec now)
 {
         LOCKED(&files->lock);
+        struct file *file = file_at(files, number);
+        unsigned int known = 0;
 
         for (size_t i = 0; i < files->n; i++) {
                 struct file *file = &files->items[i];

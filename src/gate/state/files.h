@@ -47,8 +47,8 @@ void files_done(struct files *files);
 uint64_t files_find(struct files *files, int fd);
 
 /*
- * The space behind a process's descriptor number, without duplicating the descriptor. On success
- * *ret_fd is ours and open until files_unuse. False: no space that we know.
+ * The space behind a process's descriptor number, without duplicating the descriptor. On success *ret_fd is ours and
+ * open until files_unuse. False: no space that we know.
  */
 bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint64_t *ret_number);
 
@@ -77,8 +77,8 @@ struct files_release {
  * a call. The callbacks are called without the lock. has_tasks: tasks are left under the tenant's filter. */
 void files_drop_unused(struct files *files, bool has_tasks, const struct files_release *release);
 
-/* A line of /proc/PID/maps: whether it is a range of one of the spaces, whatever the tenant calls the node. UVM's ranges have
- * their address as their offset, and the inode is the node's own, also in a container's /dev. */
+/* A line of /proc/PID/maps: whether it is a range of one of the spaces, whatever the tenant calls the node. UVM's
+ * ranges have their address as their offset, and the inode is the node's own, also in a container's /dev. */
 bool files_have_range(struct files *files, const char *line);
 
 size_t files_count(struct files *files);

@@ -1,10 +1,10 @@
 /*
  * The processes of a tenant, as the gate meets them.
  *
- * A notification names a thread. Memory is read by thread id; descriptors need the process, which
- * is found in /proc and remembered for a short time only (processes_forget_threads, ten times a
- * second): a thread id comes back for another process only after all the others have been given
- * out. A process is known until its pidfd says that it has ended.
+ * A notification names a thread. Memory is read by thread id; descriptors need the process, which is found in /proc
+ * and remembered for a short time only (processes_forget_threads, ten times a second): a thread id comes back for
+ * another process only after all the others have been given out. A process is known until its pidfd says that it has
+ * ended.
  *
  * Threads: all functions from any thread. A process that was got is valid until it is put back.
  */

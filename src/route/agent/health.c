@@ -18,7 +18,7 @@ enum {
         TRIPS_SECONDS = 60, /* without a trip, the count of trips begins anew */
 };
 
-static const char *failure_text(const struct fetch_answer *answer, char *buffer, size_t size)
+static const char *failure_text(const struct http_answer *answer, char *buffer, size_t size)
 {
         if (answer->code == -ECONNREFUSED)
                 return "the connection is refused";
@@ -40,7 +40,7 @@ static void became_healthy(struct fleet_replica *replica)
 }
 
 /* The module took it out of use, and it answers again. The more often that happens, the longer it stays out. */
-static void forgive(struct fleet_replica *replica, const struct fetch_answer *answer)
+static void forgive(struct fleet_replica *replica, const struct http_answer *answer)
 {
         struct agent *agent = replica->agent;
         nsec pause;
@@ -60,7 +60,7 @@ static void forgive(struct fleet_replica *replica, const struct fetch_answer *an
         agent_log(agent, "replica %s: answers again after it had failed", replica->name);
 }
 
-static void mark_healthy(struct fleet_replica *replica, const struct fetch_answer *answer)
+static void mark_healthy(struct fleet_replica *replica, const struct http_answer *answer)
 {
         enum fleet_health before = replica->health;
 
@@ -72,7 +72,7 @@ static void mark_healthy(struct fleet_replica *replica, const struct fetch_answe
         forgive(replica, answer);
 }
 
-static void mark_unhealthy(struct fleet_replica *replica, const struct fetch_answer *answer)
+static void mark_unhealthy(struct fleet_replica *replica, const struct http_answer *answer)
 {
         struct agent *agent = replica->agent;
         const struct settings *settings = agent->settings;
@@ -91,30 +91,17 @@ static void mark_unhealthy(struct fleet_replica *replica, const struct fetch_ans
         agent_log(agent, "replica %s: down: %s", replica->name, failure_text(answer, buffer, sizeof(buffer)));
 }
 
-static void on_health(void *context, const struct fetch_answer *answer)
+static void on_health(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
 
         replica->probe = NULL;
         if (replica->is_suspended) /* since the call began */
                 return;
-        if (answer->code == 0 && answer->status >= 200 && answer->status < 300)
+        if (http_is_good(answer))
                 mark_healthy(replica, answer);
         else
                 mark_unhealthy(replica, answer);
-}
-
-static void get_from_replica(struct fleet_replica *replica, const char *path, nsec limit, struct fetch_call **slot,
-                             void (*done)(void *context, const struct fetch_answer *answer))
-{
-        const struct fetch_ask ask = { .method = "GET",
-                                       .base = replica->address,
-                                       .path = path,
-                                       .limit = limit,
-                                       .done = done,
-                                       .context = replica };
-
-        (void)fetch_start(replica->agent->fetch, &ask, slot);
 }
 
 static void probe(struct fleet_replica *replica)
@@ -132,7 +119,8 @@ static void probe(struct fleet_replica *replica)
         if (!agent_is_due(agent, replica->probe_at))
                 return;
         replica->probe_at = agent->now + settings->health_every;
-        get_from_replica(replica, settings->health, settings->health_timeout, &replica->probe, on_health);
+        (void)agent_call(agent, "GET", replica->address, settings->health, NULL, settings->health_timeout, on_health,
+                         replica, &replica->probe);
 }
 
 /* ---- models -------------------------------------------------------------------------------------------------- */
@@ -142,13 +130,13 @@ static bool is_model(const char *name)
         return name && *name && strlen(name) < SETTINGS_WORD && !name[strcspn(name, "\"\\")];
 }
 
-static void on_models(void *context, const struct fetch_answer *answer)
+static void on_models(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
-        json_t *root = answer->code == 0 && answer->status == 200 ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *root = agent_json(answer);
         const json_t *list = json_object_get(root, "data");
 
-        replica->ask = NULL;
+        replica->list_models = NULL;
         if (json_is_array(list) || answer->status == 404) {
                 replica->has_models = true; /* an engine without a list serves every model */
                 replica->found.n = 0;
@@ -168,25 +156,26 @@ static void poll_models(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
 
-        if (replica->config.models.n || replica->ask || replica->health != FLEET_HEALTHY || replica->is_suspended ||
-            replica->sleep != FLEET_AWAKE)
+        if (replica->config.models.n || replica->list_models || replica->health != FLEET_HEALTHY ||
+            replica->is_suspended || replica->sleep != FLEET_AWAKE)
                 return;
         if (!agent_is_due(agent, replica->models_at))
                 return;
         replica->models_at = agent->now + MODELS_EVERY_SECONDS * NSEC_PER_SEC;
-        get_from_replica(replica, "/v1/models", 5 * NSEC_PER_SEC, &replica->ask, on_models);
+        (void)agent_call(agent, "GET", replica->address, "/v1/models", NULL, 5 * NSEC_PER_SEC, on_models, replica,
+                         &replica->list_models);
 }
 
 /* ---- metrics ------------------------------------------------------------------------------------------------- */
 
-static void on_metrics(void *context, const struct fetch_answer *answer)
+static void on_metrics(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
         struct scrape engine;
 
         replica->scrape = NULL;
         if (answer->code < 0 || answer->status != 200 ||
-            scrape_parse(answer->text, answer->size, &engine) != SCRAPE_OK) {
+            scrape_parse(http_text(answer), answer->body.size, &engine) != SCRAPE_OK) {
                 replica->has_engine = false;
                 return;
         }
@@ -207,7 +196,8 @@ static void poll_metrics(struct fleet_replica *replica)
         if (!agent_is_due(agent, replica->scrape_at))
                 return;
         replica->scrape_at = agent->now + agent->settings->scrape;
-        get_from_replica(replica, "/metrics", agent->settings->scrape + NSEC_PER_SEC, &replica->scrape, on_metrics);
+        (void)agent_call(agent, "GET", replica->address, "/metrics", NULL, agent->settings->scrape + NSEC_PER_SEC,
+                         on_metrics, replica, &replica->scrape);
 }
 
 void health_tick(struct agent *agent)

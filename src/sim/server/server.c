@@ -1,11 +1,12 @@
 /*
- * Sockets and time. One thread, one epoll: listening sockets for the nodes, a connection for each
- * open of a node, a timer for what the machine wants to do next, a control socket for faults, and
- * the signal that ends it all.
+ * Sockets and time. One thread, one epoll: listening sockets for the nodes, a connection for each open
+ * of a node, a timer for the machine's next action, a control socket for faults, and the signal that
+ * ends the server.
  */
 #include "sim/server/machine.h"
 
 #include "base/cleanup.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -14,14 +15,12 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
-#include <sys/un.h>
 
 enum source_kind {
-        SOURCE_NODE,       /* somebody opens a node */
-        SOURCE_CONNECTION, /* somebody asks, or closes */
-        SOURCE_CONTROL,    /* a fault is ordered */
+        SOURCE_NODE,       /* a node is opened */
+        SOURCE_CONNECTION, /* a request, or a close */
+        SOURCE_CONTROL,    /* a fault is requested */
         SOURCE_TIMER,
         SOURCE_SIGNAL,
 };
@@ -44,7 +43,7 @@ struct server {
         unsigned char buffer[SIM_MESSAGE_MAX + 1];
 };
 
-/* ---- sources --------------------------------------------------------------------------------- */
+/* ---- sources ------------------------------------------------------------------------------- */
 
 static int source_add(struct server *server, const struct source *what)
 {
@@ -75,17 +74,13 @@ static void source_remove(struct server *server, struct source *source)
 
 static int listen_at(struct server *server, enum source_kind kind, const char *name, enum rm_node node, uint32_t minor)
 {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        _cleanup_(closep) int fd =
+                socket_listen(SOCK_SEQPACKET | SOCK_NONBLOCK, 0666, "%s/%s", server->machine.options.directory, name);
         int on = 1, r;
 
         if (fd < 0)
-                return -errno;
-        if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", server->machine.options.directory, name) >=
-            (int)sizeof(address.sun_path))
-                return -ENAMETOOLONG;
-        if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || chmod(address.sun_path, 0666) < 0 ||
-            setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 || listen(fd, SOMAXCONN) < 0)
+                return fd;
+        if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
                 return -errno;
         r = source_add(server, &(struct source){ .kind = kind, .fd = fd, .node = node, .minor = minor });
         if (!r)
@@ -112,9 +107,9 @@ static int listen_all(struct server *server)
         return r;
 }
 
-/* ---- messages -------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------ */
 
-/* What came beside a message. */
+/* What came with a message. */
 struct ancillary {
         struct ucred sender;
         int fds[2];
@@ -136,7 +131,7 @@ static void ancillary_read(struct msghdr *message, struct ancillary *ret)
         }
 }
 
-/* A message's length, with what came beside it; 0: a hang-up. -EAGAIN; -errno. */
+/* A message's length, and what came with it; 0: a hang-up. -EAGAIN; -errno. */
 static ssize_t message_receive(struct server *server, int fd, struct ancillary *ret)
 {
         union {
@@ -193,7 +188,7 @@ static void on_open(struct server *server, const struct source *source)
                 machine_hang_up(connection.file);
 }
 
-/* One fault, as text; answered with what went wrong, or nothing. */
+/* One fault, as text; the answer is an error message, or empty. */
 static void on_control(struct server *server, const struct source *source)
 {
         _cleanup_(closep) int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC);
@@ -238,10 +233,10 @@ static void on_event(struct server *server, struct source *source)
         }
 }
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- time ---------------------------------------------------------------------------------- */
 
-/* The difference of two clocks that are read one after the other trembles: it is kept until
- * somebody has set one of them. */
+/* The difference of two clocks that are read one after the other jitters: the old one is kept until a
+ * clock has been set. */
 static void time_update(struct server *server)
 {
         nsec since = clock_realtime(), now = clock_now();
@@ -267,7 +262,7 @@ static void timer_arm(struct server *server, nsec when)
         (void)timerfd_settime(server->timer, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+/* ---- the loop ------------------------------------------------------------------------------ */
 
 static int server_start(struct server *server, const struct machine_options *options, const char *const *faults)
 {
@@ -275,7 +270,7 @@ static int server_start(struct server *server, const struct machine_options *opt
         sigset_t term;
         int fd, r;
 
-        (void)setrlimit(RLIMIT_NOFILE, &files); /* memory that somebody looks at has a descriptor */
+        (void)setrlimit(RLIMIT_NOFILE, &files); /* each memory that is accessed has a descriptor */
         server->armed = RUN_NEVER;
         server->epoll = epoll_create1(EPOLL_CLOEXEC);
         server->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

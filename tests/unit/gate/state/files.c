@@ -89,7 +89,7 @@ static pid_t holder(void (*first)(int fd), int fd)
         return child;
 }
 
-static void end(pid_t child)
+static void holder_end(pid_t child)
 {
         (void)kill(child, SIGKILL);
         assert_int_equal(waitpid(child, NULL, 0), child);
@@ -168,7 +168,7 @@ static void a_file_is_kept_while_a_fork_has_it(void **state)
         files_init(&files);
         number = files_keep(&files, fd);
         assert_int_equal(drop(&files), 0);
-        end(first);
+        holder_end(first);
         assert_int_equal(drop(&files), 0);
         end(second);
         assert_int_equal(drop_with(&files, true, nobody_maps), number); /* our own does not count */
@@ -194,7 +194,7 @@ static void a_file_is_kept_under_another_number(void **state)
         (void)files_keep(&files, fd);
         (void)close(fd);
         assert_int_equal(drop(&files), 0);
-        end(child);
+        holder_end(child);
         assert_int_not_equal(drop(&files), 0);
         files_done(&files);
 }
@@ -243,7 +243,7 @@ static void a_file_is_kept_by_who_was_sent_it(void **state)
         (void)close(fd);
         child = holder(receive_from, sockets[1]); /* forked after our close: it has only what it received */
         assert_int_equal(drop(&files), 0);
-        end(child);
+        holder_end(child);
         assert_int_equal(drop(&files), number);
         (void)close(sockets[0]);
         (void)close(sockets[1]);
@@ -287,7 +287,7 @@ static void a_file_in_flight_is_kept(void **state)
         number = files_keep(&files, fd);
         (void)close(fd);
         assert_int_equal(drop(&files), 0);
-        end(child);
+        holder_end(child);
         assert_int_equal(drop(&files), number);
         files_done(&files);
 }
@@ -360,7 +360,7 @@ static void a_space_in_use_is_not_closed(void **state)
         assert_true(files_use(&files, child, child_fd, &ours, &used));
         assert_int_equal(used, number);
         assert_int_equal(files_find(&files, ours), number);
-        end(child);
+        holder_end(child);
         (void)close(fd);
         (void)close(child_fd);
         assert_int_equal(drop(&files), 0);
