@@ -203,7 +203,7 @@ int serve_export(struct request *request)
         file = open_files_keep(&request->gate->exports, named.fd);
         if (!file)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        return exchange(request, file, true);
+        return exchange(request, file, commit_exports);
 }
 
 int serve_import(struct request *request)

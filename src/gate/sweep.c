@@ -350,15 +350,9 @@ static void settle_files(struct gate *gate)
         settle_exports(gate);
 }
 
-size_t list_processes(struct gate *gate, pid_t *list, size_t n_room)
+void gate_kill(struct gate *gate)
 {
-        struct process *process;
-        size_t n = 0;
-        LOCKED(&gate->processes.lock);
-
-        for (size_t i = 0; n < n_room && (process = map_next(&gate->processes.by_id, &i));)
-                list[n++] = process->id;
-        return n;
+        processes_kill_all(&gate->processes);
 }
 
 bool has_managed(struct gate *gate)

@@ -165,7 +165,7 @@ bool ledger_range_next(const struct ledger *ledger, uint64_t space, uint64_t *ba
 
         if (!range)
                 return false;
-        *base = range->place.key.low;
+        *base = range->node.key.low;
         *ret_length = range->length;
         return true;
 }
@@ -249,9 +249,9 @@ bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i,
 
         if (!hold || hold->node.key.low == UINT64_MAX)
                 return false;
-        *i = (size_t)hold->place.key.low + 1;
-        *ret_space = hold->place.key.high;
-        *ret_base = hold->place.key.low;
+        *i = (size_t)hold->node.key.low + 1;
+        *ret_space = hold->node.key.high;
+        *ret_base = hold->node.key.low;
         *ret_length = 0;
         for (; hold; hold = managed_beside(hold))
                 if (hold->length > *ret_length)
@@ -292,10 +292,10 @@ bool ledger_space_has_managed(const struct ledger *ledger, uint64_t space)
 /* Ranges of one kind do not overlap in a space, but for managed ones that were put again: the walk from the start sees all. */
 static bool has_overlap(const struct tree *tree, uint64_t space, uint64_t base, uint64_t length)
 {
-        for (const struct hold *hold = hold_from(tree, space, 0); hold; hold = hold_of(tree_next(&hold->place))) {
-                uint64_t from = hold->place.key.low;
+        for (const struct hold *hold = hold_from(tree, space, 0); hold; hold = hold_of(tree_next(&hold->node))) {
+                uint64_t from = hold->node.key.low;
 
-                if (hold->place.key.high != space || (from >= base && from - base >= length))
+                if (hold->node.key.high != space || (from >= base && from - base >= length))
                         return false;
                 if (from >= base || base - from < hold->length)
                         return true;

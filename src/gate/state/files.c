@@ -306,12 +306,12 @@ static bool anybody_has(const struct file *file, bool has_tasks)
 static void drop_if_unused(struct files *files, uint64_t number)
 {
         LOCKED(&files->lock);
+        struct file *file = file_at(files, number);
 
-        for (size_t i = 0; i < files->n; i++)
-                if (files->items[i].number == number && !files->items[i].n_users) {
-                        drop_at(files, i);
-                        return;
-                }
+        if (!file || file->n_users)
+                return;
+        (void)close(file->fd);
+        *file = files->items[--files->n];
 }
 
 void files_drop_unused(struct files *files, bool has_tasks, const struct files_release *release)
@@ -335,30 +335,23 @@ void files_mapped(struct files *files, uint64_t number, pid_t process, nsec now)
         struct file *file = file_at(files, number);
         unsigned int known = 0;
 
-        for (size_t i = 0; i < files->n; i++) {
-                struct file *file = &files->items[i];
-                unsigned int known = 0;
-
-                if (file->number != number)
-                        continue;
-                file->mapping_at = now;
-                while (known < file->n_mappers && known < FILE_MAPPERS && file->mappers[known] != process)
-                        known++;
-                if (known < FILE_MAPPERS)
-                        file->mappers[known] = process;
-                if (known == file->n_mappers)
-                        file->n_mappers++;
-        }
+        if (!file)
+                return;
+        file->mapping_at = now;
+        while (known < file->n_mappers && known < FILE_MAPPERS && file->mappers[known] != process)
+                known++;
+        if (known < FILE_MAPPERS)
+                file->mappers[known] = process;
+        if (known == file->n_mappers)
+                file->n_mappers++;
 }
 
 nsec files_mapped_at(struct files *files, uint64_t number)
 {
         LOCKED(&files->lock);
+        const struct file *file = file_at(files, number);
 
-        for (size_t i = 0; i < files->n; i++)
-                if (files->items[i].number == number)
-                        return files->items[i].mapping_at;
-        return 0;
+        return file ? file->mapping_at : 0;
 }
 
 size_t files_count(struct files *files)

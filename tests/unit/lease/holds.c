@@ -353,8 +353,8 @@ static void only_what_was_put_before_is_missing(void **state)
         uint64_t space, base, length;
         size_t i = 0;
 
-        ledger_managed_put(books->ledger, room(books), 5, 100, 0x1000, 64, 1000, take(books, 0, 64));
-        ledger_managed_put(books->ledger, room(books), 5, 100, 0x1000, 16, 2000, take(books, 0, 16));
+        ledger_managed_put(books->ledger, room(books), 5, 100, 0x1000, 64, 1000, charge_take(books, 0, 64));
+        ledger_managed_put(books->ledger, room(books), 5, 100, 0x1000, 16, 2000, charge_take(books, 0, 16));
         assert_true(ledger_managed_next(books->ledger, 100, &i, &space, &base, &length));
         assert_int_equal(length, 64);
         assert_true(ledger_managed_gone_before(books->ledger, 100, 0x1000, 2000));

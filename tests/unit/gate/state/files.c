@@ -170,7 +170,7 @@ static void a_file_is_kept_while_a_fork_has_it(void **state)
         assert_int_equal(drop(&files), 0);
         holder_end(first);
         assert_int_equal(drop(&files), 0);
-        end(second);
+        holder_end(second);
         assert_int_equal(drop_with(&files, true, nobody_maps), number); /* our own does not count */
         assert_int_equal(drop(&files), 0);
         (void)close(fd);
@@ -308,7 +308,7 @@ static void what_others_have_in_flight_keeps_no_space_of_a_tenant_that_is_gone(v
         (void)close(other);
         assert_int_equal(drop_with(&files, true, nobody_maps), 0);
         assert_int_equal(drop_with(&files, false, nobody_maps), number);
-        end(child);
+        holder_end(child);
         files_done(&files);
 }
 
