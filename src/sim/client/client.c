@@ -277,7 +277,7 @@ int sim_transact(int fd, const struct sim_request *request, const struct sim_buf
         fds[0] = pair[1];
         fds[1] = named;
         r = message_send(fd, &message, 1 + n_buffers, fds, named < 0 ? 1 : 2);
-        close(pair[1]); /* so that the server's end is the only one: its death is our end of file */
+        close(pair[1]); /* the server's end is then the only one: if the server dies, the read ends */
         if (r < 0)
                 return r;
         return answer_receive(mine, buffers, n_buffers, ret_answer, ret_fd);

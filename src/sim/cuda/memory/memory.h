@@ -17,8 +17,8 @@
 
 enum memory_kind {
         MEMORY_VIDEO,   /* its bytes are fetched from the simulator on first touch */
-        MEMORY_HOST,    /* the driver's pages, mapped by us */
-        MEMORY_PINNED,  /* the program's or our own pages */
+        MEMORY_HOST,    /* the driver's pages, mapped by the library */
+        MEMORY_PINNED,  /* pages of the program or of the library */
         MEMORY_MANAGED, /* a mapping of nvidia-uvm */
 };
 
