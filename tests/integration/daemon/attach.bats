@@ -121,7 +121,7 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
 
 @test "connections that say nothing keep nobody out: attach.sock is in containers, whose root is any user there" {
         chmod 755 "$machine" "$SUBLET_DIR"
-        python3 - "$SUBLET_DIR" > "$machine/full" <<'END' 3>&- &
+        /usr/bin/python3 - "$SUBLET_DIR" > "$machine/full" <<'END' 3>&- &
 import os, socket, sys, time
 def come(name, n):
     held = []

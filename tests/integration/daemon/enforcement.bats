@@ -99,7 +99,7 @@ is_gone() { [ -z "$("$sublet" ps -q | grep -x "$1")" ]; }
         lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
         daemon_end KILL
         rm "$SUBLET_DIR/tenant.sock"
-        python3 - "$SUBLET_DIR/tenant.sock" > "$machine/mute" 2>&1 <<'END' 3>&- &
+        /usr/bin/python3 - "$SUBLET_DIR/tenant.sock" > "$machine/mute" 2>&1 <<'END' 3>&- &
 import json, socket, sys
 door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 door.bind(sys.argv[1])
