@@ -141,10 +141,10 @@ static struct pool *pool_of_eight(void)
         if (pool_init(memory, size, 1, &pool) < 0)
                 abort();
         for (int i = 0; i < 8; i++) {
-                struct pool_says says = { .rate = 22000, .state = PICK_UP };
+                struct pool_config config = { .rate = 22000, .state = PICK_UP };
 
-                sprintf(says.name, "r%d", i);
-                (void)pool_set(pool, &says, clock_now());
+                sprintf(config.name, "r%d", i);
+                (void)pool_set(pool, &config, clock_now());
         }
         return pool;
 }

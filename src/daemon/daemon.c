@@ -13,10 +13,10 @@
 #include "base/err.h"
 #include "base/text.h"
 #include "gate/gate.h"
-#include "gate/state/probe.h"
 #include "daemon/api/http.h"
 #include "daemon/store/store.h"
 #include "wire/directory.h"
+#include "wire/machine.h"
 #include "daemon/listeners.h"
 #include "daemon/notify.h"
 #include "daemon/state/events.h"
@@ -84,23 +84,12 @@ static void on_sched(struct loop_source *source, uint32_t events)
 /* The cards by the driver's own client, as every gate sees them; names and UUIDs by NVML. */
 static int find_devices(struct daemon *daemon, struct err *err)
 {
-        struct gate_driver driver = { .context = daemon->backend.context,
-                                      .node = daemon->backend.node,
-                                      .ioctl = daemon->backend.ioctl,
-                                      .open = daemon->backend.open,
-                                      .map = daemon->backend.map };
         struct gpu_device found[GPU_DEVICES_MAX];
         unsigned int n = 0;
-        struct probe probe;
-        int r;
+        int r = machine_probe(&daemon->backend, &daemon->machine, err);
 
-        r = probe_init(&probe, &driver, &daemon->backend.layout);
         if (r < 0)
-                return err_set(err, r, "asking the driver for its cards");
-        r = probe_devices(&probe, &daemon->machine);
-        probe_done(&probe);
-        if (r < 0)
-                return err_set(err, r, "asking the driver for its cards");
+                return r;
         r = gpu_find(&daemon->backend, found, &n, err);
         if (r < 0)
                 return r;

@@ -66,7 +66,7 @@ static double cost(const struct choice *choice, const struct pick_replica *r)
 
         double held = (double)choice->view->n_held / (double)choice->n;
 
-        return t->wait * r->backlog / rate + pre * (1 + t->crowd * r->inflight + held) + absent;
+        return t->wait * r->backlog / rate + pre * (1 + t->interference * r->inflight + held) + absent;
 }
 
 uint32_t choose_cost(const struct choice *choice)

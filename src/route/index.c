@@ -31,7 +31,7 @@ struct index {
         struct window windows[] __attribute__((aligned(64))); /* then n_blocks places for each replica */
 };
 
-static _Atomic uint64_t *places_of(const struct index *index, unsigned int replica)
+static _Atomic uint64_t *entries_of(const struct index *index, unsigned int replica)
 {
         _Atomic uint64_t *first = (_Atomic uint64_t *)(uintptr_t)&index->windows[index->n_slots / WINDOW];
 
@@ -99,7 +99,7 @@ static struct slot slot_take(struct index *index, uint64_t hash)
 
 /* ---- matching ------------------------------------------------------------------------------------- */
 
-static void fetch(const struct index *index, const uint64_t *chain, size_t n)
+static void prefetch_windows(const struct index *index, const uint64_t *chain, size_t n)
 {
         for (size_t i = 0; i < n; i++) {
                 const struct window *window = window_of(index, chain[i]);
@@ -110,7 +110,7 @@ static void fetch(const struct index *index, const uint64_t *chain, size_t n)
 }
 
 /* Those who drop out of the mask at block i have i blocks. */
-static void note(uint64_t gone, uint32_t i, uint32_t ret[static INDEX_REPLICAS])
+static void note_dropped(uint64_t gone, uint32_t i, uint32_t ret[static INDEX_REPLICAS])
 {
         for (; gone; gone &= gone - 1)
                 ret[__builtin_ctzll(gone)] = i;
@@ -121,20 +121,20 @@ uint64_t index_match(const struct index *index, const uint64_t *chain, size_t n,
 {
         uint64_t left = mask, any = 0;
 
-        fetch(index, chain, n < AHEAD ? n : AHEAD);
+        prefetch_windows(index, chain, n < AHEAD ? n : AHEAD);
         for (size_t i = 0; i < n && left; i++) {
                 struct slot slot;
                 uint64_t has;
 
                 if (i + AHEAD < n)
-                        fetch(index, chain + i + AHEAD, 1);
+                        prefetch_windows(index, chain + i + AHEAD, 1);
                 slot = slot_find(index, chain[i]);
                 has = slot.window ? RELAXED(slot.window->has[slot.i]) & left : 0;
-                note(left & ~has, (uint32_t)i, ret);
+                note_dropped(left & ~has, (uint32_t)i, ret);
                 left = has;
                 any |= i == 0 ? has : 0;
         }
-        note(left, (uint32_t)n, ret);
+        note_dropped(left, (uint32_t)n, ret);
         return any;
 }
 
@@ -148,7 +148,7 @@ static void bit_drop(struct index *index, unsigned int replica, uint64_t hash)
                 (void)atomic_fetch_and(&slot.window->has[slot.i], ~((uint64_t)1 << replica));
 }
 
-static void count(struct ring *ring, int by)
+static void ring_count(struct ring *ring, int by)
 {
         uint32_t n = ring->n;
 
@@ -160,13 +160,13 @@ static void count(struct ring *ring, int by)
 static void ring_put(struct index *index, unsigned int replica, uint64_t hash)
 {
         struct ring *ring = &index->rings[replica];
-        _Atomic uint64_t *places = places_of(index, replica);
+        _Atomic uint64_t *entries = entries_of(index, replica);
         uint64_t bit = (uint64_t)1 << replica;
         uint32_t size = ring->size;
 
-        count(ring, 1);
+        ring_count(ring, 1);
         for (int chance = 0; size; chance++) {
-                uint64_t old = atomic_exchange(&places[atomic_fetch_add(&ring->head, 1) % size], hash);
+                uint64_t old = atomic_exchange(&entries[atomic_fetch_add(&ring->head, 1) % size], hash);
                 struct slot slot = { 0 };
 
                 if (!old)
@@ -174,7 +174,7 @@ static void ring_put(struct index *index, unsigned int replica, uint64_t hash)
                 slot = slot_find(index, old);
                 if (!slot.window || chance == CHANCES || !(atomic_fetch_and(&slot.window->used[slot.i], ~bit) & bit)) {
                         bit_drop(index, replica, old);
-                        count(ring, -1);
+                        ring_count(ring, -1);
                         return;
                 }
                 hash = old;
@@ -185,12 +185,12 @@ void index_put(struct index *index, unsigned int replica, const uint64_t *chain,
 {
         uint64_t bit = (uint64_t)1 << replica;
 
-        fetch(index, chain, n < AHEAD ? n : AHEAD);
+        prefetch_windows(index, chain, n < AHEAD ? n : AHEAD);
         for (size_t i = 0; i < n; i++) {
                 struct slot slot;
 
                 if (i + AHEAD < n)
-                        fetch(index, chain + i + AHEAD, 1);
+                        prefetch_windows(index, chain + i + AHEAD, 1);
                 slot = slot_take(index, chain[i]);
                 if (RELAXED(slot.window->has[slot.i]) & bit) {
                         if (!(RELAXED(slot.window->used[slot.i]) & bit))
@@ -211,7 +211,7 @@ void index_put(struct index *index, unsigned int replica, const uint64_t *chain,
 bool index_sweep(struct index *index, unsigned int replica, size_t budget)
 {
         struct ring *ring = &index->rings[replica];
-        _Atomic uint64_t *places = places_of(index, replica);
+        _Atomic uint64_t *entries = entries_of(index, replica);
 
         while (budget--) {
                 uint64_t at = atomic_fetch_add(&ring->swept, 1), old;
@@ -221,7 +221,7 @@ bool index_sweep(struct index *index, unsigned int replica, size_t budget)
                         ring->n = 0;
                         return true;
                 }
-                old = atomic_exchange(&places[at], 0);
+                old = atomic_exchange(&entries[at], 0);
                 if (old)
                         bit_drop(index, replica, old);
         }
@@ -232,14 +232,14 @@ void index_resize(struct index *index, unsigned int replica, size_t n_blocks)
 {
         struct ring *ring = &index->rings[replica];
         uint32_t size = (uint32_t)(n_blocks < index->n_blocks ? n_blocks : index->n_blocks);
-        _Atomic uint64_t *places = places_of(index, replica);
+        _Atomic uint64_t *entries = entries_of(index, replica);
 
         for (uint32_t i = size; i < ring->size; i++) {
-                uint64_t old = atomic_exchange(&places[i], 0);
+                uint64_t old = atomic_exchange(&entries[i], 0);
 
                 if (old) {
                         bit_drop(index, replica, old);
-                        count(ring, -1);
+                        ring_count(ring, -1);
                 }
         }
         ring->size = size;

@@ -12,7 +12,7 @@
 
 const struct pick_tuning PICK_TUNING_DEFAULT = {
         .wait = 1.25,
-        .crowd = 0.3,
+        .interference = 0.3,
         .attention = 32768,
         .least = 64,
 };

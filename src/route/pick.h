@@ -56,10 +56,10 @@ struct pick_replica {
 
 /* What an operator may set. Defaults are what the simulator was run with. */
 struct pick_tuning {
-        double wait;      /* factor of the waiting time: what we see of a backlog is late. 1.25 */
-        double crowd;     /* w: how much a request in flight there is delayed by our prefill. 0.3 */
-        double attention; /* context, in tokens, at which a prefill token costs twice; 0: context is free */
-        uint32_t least;   /* a prompt costs at least as many tokens. 64 */
+        double wait;         /* factor of the waiting time: what we see of a backlog is late. 1.25 */
+        double interference; /* w: how much a request in flight there is delayed by our prefill. 0.3 */
+        double attention;    /* context, in tokens, at which a prefill token costs twice; 0: context is free */
+        uint32_t least;      /* a prompt costs at least as many tokens. 64 */
 };
 
 extern const struct pick_tuning PICK_TUNING_DEFAULT;

@@ -51,17 +51,17 @@ int pool_init(void *memory, size_t size, uint64_t epoch, struct pool **ret)
 
 /* ---- replicas --------------------------------------------------------------------------------------- */
 
-bool pool_read(const struct pool *pool, int replica, struct pool_says *ret)
+bool pool_read(const struct pool *pool, int replica, struct pool_config *ret)
 {
         const struct pool_replica *r = &pool->replicas[replica];
 
         for (int i = 0; i < 1000; i++) {
                 uint32_t version = atomic_load(&r->version);
 
-                memcpy(ret, &r->says, sizeof(*ret));
+                memcpy(ret, &r->config, sizeof(*ret));
                 atomic_thread_fence(memory_order_acquire);
                 if (version % 2 == 0 && version == atomic_load(&r->version))
-                        return atomic_load(&r->place) == POOL_USED;
+                        return atomic_load(&r->slot_state) == POOL_USED;
         }
         return false; /* its writer was killed; the agent will write again */
 }
@@ -69,7 +69,7 @@ bool pool_read(const struct pool *pool, int replica, struct pool_says *ret)
 int pool_find(const struct pool *pool, const char *name)
 {
         for (int i = 0; i < POOL_REPLICAS; i++)
-                if (pool->replicas[i].place == POOL_USED && strcmp(pool->replicas[i].says.name, name) == 0)
+                if (pool->replicas[i].slot_state == POOL_USED && strcmp(pool->replicas[i].config.name, name) == 0)
                         return i;
         return -1;
 }
@@ -79,8 +79,8 @@ static int find_free(struct pool *pool)
         for (int i = 0; i < POOL_REPLICAS; i++) {
                 struct pool_replica *r = &pool->replicas[i];
 
-                if (r->place == POOL_FREE ||
-                    (r->place == POOL_GONE && !r->is_swept && !r->load[POOL_INFLIGHT] && !r->load[POOL_WANTED])) {
+                if (r->slot_state == POOL_FREE ||
+                    (r->slot_state == POOL_GONE && !r->is_swept && !r->load[POOL_INFLIGHT] && !r->load[POOL_WANTED])) {
                         memset(&r->rate, 0, sizeof(r->rate));
                         r->failures = 0;
                         r->tripped = 0;
@@ -96,11 +96,11 @@ uint64_t pool_model_hash(const char *model, size_t size)
         return XXH3_64bits(model, size) | 1;
 }
 
-static void set_models(struct pool_replica *r, const struct pool_says *says)
+static void set_models(struct pool_replica *r, const struct pool_config *config)
 {
         for (uint32_t i = 0; i < POOL_MODELS; i++)
                 atomic_store(&r->models[i],
-                             i < says->n_models ? pool_model_hash(says->models[i], strlen(says->models[i])) : 0);
+                             i < config->n_models ? pool_model_hash(config->models[i], strlen(config->models[i])) : 0);
 }
 
 /* Blocks of text that so many tokens are, with the small first ones. */
@@ -109,24 +109,24 @@ static size_t blocks_of(uint32_t tokens)
         return (size_t)tokens / (1024 / PICK_BYTES_PER_TOKEN) + 8;
 }
 
-static void set_numbers(struct pool *pool, int i, const struct pool_says *says)
+static void set_numbers(struct pool *pool, int i, const struct pool_config *config)
 {
         struct pool_replica *r = &pool->replicas[i];
 
-        r->capacity = says->capacity;
-        r->kv_permille = says->kv_permille;
-        r->waiting = says->waiting;
-        r->wake_ms = says->wake_ms;
-        r->hold = says->hold;
-        if (r->kv_tokens != says->kv_tokens || r->place != POOL_USED)
-                index_resize(pool->index, (unsigned int)i, says->kv_tokens ? blocks_of(says->kv_tokens) : SIZE_MAX);
-        r->kv_tokens = says->kv_tokens;
-        rate_seed(&r->rate, says->rate);
+        r->capacity = config->capacity;
+        r->kv_permille = config->kv_permille;
+        r->waiting = config->waiting;
+        r->wake_ms = config->wake_ms;
+        r->hold = config->hold;
+        if (r->kv_tokens != config->kv_tokens || r->slot_state != POOL_USED)
+                index_resize(pool->index, (unsigned int)i, config->kv_tokens ? blocks_of(config->kv_tokens) : SIZE_MAX);
+        r->kv_tokens = config->kv_tokens;
+        rate_seed(&r->rate, config->rate);
 }
 
-int pool_set(struct pool *pool, const struct pool_says *says, nsec now)
+int pool_set(struct pool *pool, const struct pool_config *config, nsec now)
 {
-        int i = pool_find(pool, says->name);
+        int i = pool_find(pool, config->name);
         struct pool_replica *r;
 
         if (i < 0)
@@ -135,18 +135,18 @@ int pool_set(struct pool *pool, const struct pool_says *says, nsec now)
                 return i;
         r = &pool->replicas[i];
         atomic_store(&r->version, (r->version | 1u));
-        memcpy(&r->says, says, sizeof(*says));
+        memcpy(&r->config, config, sizeof(*config));
         atomic_store(&r->version, r->version + 1);
-        set_models(r, says);
-        set_numbers(pool, i, says);
-        if (says->state == PICK_UP) {
+        set_models(r, config);
+        set_numbers(pool, i, config);
+        if (config->state == PICK_UP) {
                 r->tripped = 0;
                 r->failures = 0;
                 if (r->state != PICK_UP)
                         rate_reset(&r->rate, now);
         }
-        atomic_store(&r->state, says->state);
-        atomic_store(&r->place, POOL_USED);
+        atomic_store(&r->state, config->state);
+        atomic_store(&r->slot_state, POOL_USED);
         atomic_fetch_add(&pool->serial, 1);
         return i;
 }
@@ -156,7 +156,7 @@ void pool_remove(struct pool *pool, int replica)
         struct pool_replica *r = &pool->replicas[replica];
 
         atomic_store(&r->is_swept, 1);
-        atomic_store(&r->place, POOL_GONE);
+        atomic_store(&r->slot_state, POOL_GONE);
         atomic_fetch_add(&pool->serial, 1);
 }
 
@@ -188,7 +188,7 @@ static bool serves(const struct pool_replica *r, uint64_t model)
 bool pool_serves(const struct pool *pool, uint64_t model)
 {
         for (int i = 0; i < POOL_REPLICAS; i++)
-                if (pool->replicas[i].place == POOL_USED && serves(&pool->replicas[i], model))
+                if (pool->replicas[i].slot_state == POOL_USED && serves(&pool->replicas[i], model))
                         return true;
         return false;
 }
@@ -236,7 +236,7 @@ enum pick_state pool_state(const struct pool *pool, int replica, nsec now)
         return state == PICK_ASLEEP && !r->hold ? PICK_DOWN : state;
 }
 
-static uint32_t small(int64_t n)
+static uint32_t clamp(int64_t n)
 {
         return n < 0 ? 0 : n > UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
@@ -246,8 +246,8 @@ static uint32_t larger(uint32_t a, uint32_t b)
         return a > b ? a : b;
 }
 
-static void fill(const struct pool *pool, int i, const struct pool_request *q, uint32_t blocks, nsec now,
-                 struct pick_replica *ret)
+static void fill_row(const struct pool *pool, int i, const struct pool_request *q, uint32_t blocks, nsec now,
+                     struct pick_replica *ret)
 {
         const struct pool_replica *r = &pool->replicas[i];
         int own = q->wanted == i;
@@ -255,15 +255,15 @@ static void fill(const struct pool *pool, int i, const struct pool_request *q, u
 
         *ret = (struct pick_replica){
                 .rate = rate_now(&r->rate),
-                .backlog = rate_backlog(&r->rate, now) + small(r->load[POOL_WANTED_WORK] - own * q->wanted_work),
-                .slot = rate_slot(&r->rate, small(r->load[POOL_WANTED] - own)),
+                .backlog = rate_backlog(&r->rate, now) + clamp(r->load[POOL_WANTED_WORK] - own * q->wanted_work),
+                .slot = rate_slot(&r->rate, clamp(r->load[POOL_WANTED] - own)),
                 .wake = r->wake_ms / 1e3,
                 .matched = matched < q->tokens ? (uint32_t)matched : q->tokens,
-                .inflight = small(r->load[POOL_INFLIGHT]),
-                .waiting = larger(small(r->load[POOL_UNANSWERED]), r->waiting),
+                .inflight = clamp(r->load[POOL_INFLIGHT]),
+                .waiting = larger(clamp(r->load[POOL_UNANSWERED]), r->waiting),
                 .capacity = q->is_retry ? 0 : r->capacity,
-                .held = small(r->load[POOL_CONTEXT]),
-                .prefill = small(r->load[POOL_PREFILL]),
+                .held = clamp(r->load[POOL_CONTEXT]),
+                .prefill = clamp(r->load[POOL_PREFILL]),
                 .kv_permille = r->kv_permille,
                 .kv_total = r->kv_tokens,
                 .state = (uint8_t)pool_state(pool, i, now),
@@ -281,7 +281,7 @@ static uint64_t candidates(const struct pool *pool, uint64_t model, uint64_t *re
         for (int i = 0; i < POOL_REPLICAS; i++) {
                 const struct pool_replica *r = &pool->replicas[i];
 
-                if (r->place != POOL_USED || !serves(r, model))
+                if (r->slot_state != POOL_USED || !serves(r, model))
                         continue;
                 mask |= 1ull << i;
                 *ret_indexed |= (uint64_t)!r->is_swept << i;
@@ -301,7 +301,7 @@ void pool_decide(struct pool *pool, const struct pool_request *q, uint32_t n_hel
         uint64_t indexed, mask = candidates(pool, q->model, &indexed);
         uint32_t blocks[INDEX_REPLICAS] = { 0 };
         struct pick_replica rows[POOL_REPLICAS];
-        uint8_t places[POOL_REPLICAS];
+        uint8_t slots[POOL_REPLICAS];
         struct pick_view view = { .replicas = rows,
                                   .tuning = &PICK_TUNING_DEFAULT,
                                   .random = q->random,
@@ -314,12 +314,12 @@ void pool_decide(struct pool *pool, const struct pool_request *q, uint32_t n_hel
         for (; mask; mask &= mask - 1) {
                 int i = __builtin_ctzll(mask);
 
-                fill(pool, i, q, blocks[i], now, &rows[view.n_replicas]);
-                places[view.n_replicas++] = (uint8_t)i;
+                fill_row(pool, i, q, blocks[i], now, &rows[view.n_replicas]);
+                slots[view.n_replicas++] = (uint8_t)i;
         }
         pick_decide(&PICK_POLICIES[pool->settings.policy], &view, ret);
         if (ret->replica != UINT32_MAX)
-                ret->replica = places[ret->replica];
+                ret->replica = slots[ret->replica];
 }
 
 bool pool_reserve(struct pool *pool, unsigned int worker, int replica, bool is_retry, nsec now)

@@ -41,14 +41,14 @@ enum pool_load {
         POOL_LOADS,
 };
 
-enum pool_place {
+enum pool_slot_state {
         POOL_FREE,
         POOL_USED,
         POOL_GONE, /* removed; see P3 */
 };
 
 /* What the agent says of a replica. */
-struct pool_says {
+struct pool_config {
         char name[POOL_NAME], address[POOL_ADDRESS];
         struct sockaddr_storage sockaddr;
         socklen_t socklen;
@@ -61,9 +61,9 @@ struct pool_says {
 };
 
 struct pool_replica {
-        _Atomic uint32_t place;   /* enum pool_place */
-        _Atomic uint32_t version; /* odd: being written */
-        struct pool_says says;
+        _Atomic uint32_t slot_state; /* enum pool_slot_state */
+        _Atomic uint32_t version;    /* odd: being written */
+        struct pool_config config;
         _Atomic uint64_t models[POOL_MODELS]; /* hashes; 0: none */
         _Atomic uint32_t state;               /* as the agent says; enum pick_state */
         _Atomic uint32_t capacity, kv_tokens, kv_permille, waiting, wake_ms, hold;
@@ -120,9 +120,9 @@ int pool_init(void *memory, size_t size, uint64_t epoch, struct pool **ret);
 
 /* ---- replicas ---- */
 
-int pool_find(const struct pool *pool, const char *name);                    /* place, or -1 */
-bool pool_read(const struct pool *pool, int replica, struct pool_says *ret); /* false: not there */
-int pool_set(struct pool *pool, const struct pool_says *says, nsec now);     /* place; -ENOSPC */
+int pool_find(const struct pool *pool, const char *name);                      /* place, or -1 */
+bool pool_read(const struct pool *pool, int replica, struct pool_config *ret); /* false: not there */
+int pool_set(struct pool *pool, const struct pool_config *config, nsec now);   /* place; -ENOSPC */
 void pool_remove(struct pool *pool, int replica);
 void pool_forget(struct pool *pool, int replica, nsec now); /* its cache is empty */
 void pool_tick(struct pool *pool);                          /* now and then, by any worker: forgetting goes on */

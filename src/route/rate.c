@@ -51,7 +51,7 @@ void rate_seed(struct rate *rate, uint64_t work_per_second)
 }
 
 /* Where the engine surely or presumably was, last we could tell. */
-static struct position base(const struct rate *rate)
+static struct position last_position(const struct rate *rate)
 {
         uint64_t known = atomic_load(&rate->known), begun = atomic_load(&rate->begun);
 
@@ -62,7 +62,7 @@ static struct position base(const struct rate *rate)
 
 double rate_backlog(const struct rate *rate, nsec now)
 {
-        struct position from = base(rate);
+        struct position from = last_position(rate);
         uint64_t sent = atomic_load(&rate->sent);
         double left = sent > from.work ? (double)(sent - from.work) : 0;
 
@@ -116,7 +116,7 @@ static void learn(struct rate *rate, uint64_t work, nsec span)
 
 void rate_first(struct rate *rate, const struct rate_ticket *ticket, bool is_stream, nsec now)
 {
-        struct position from = base(rate);
+        struct position from = last_position(rate);
 
         if (ticket->end <= from.work) /* of a busy period that we took for over: it was not */
                 from = (struct position){ atomic_load(&rate->known), atomic_load(&rate->known_at) };

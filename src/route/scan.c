@@ -14,7 +14,7 @@
 #pragma GCC diagnostic pop
 
 /* Where a value stands. TOKENS: all below it is text, keys and numbers too. */
-enum place { ROOT, MESSAGE, CONTENT, MEDIUM, TOKENS, IGNORED, IS_ARRAY = 0x80 };
+enum context { ROOT, MESSAGE, CONTENT, MEDIUM, TOKENS, IGNORED, IS_ARRAY = 0x80 };
 
 enum action { SKIP, TEXT, MEDIA, MODEL, SESSION, USER, SALT, STREAM, PRIORITY, MAXIMUM, COUNT, A_KEY };
 
@@ -34,11 +34,11 @@ enum state {
 };
 
 static const struct key {
-        unsigned char place;
+        unsigned char context;
         const char *name;
         unsigned char below, action;
 } keys[] = {
-#define KEY(place, name, below, action) { place, name, below, action },
+#define KEY(context, name, below, action) { context, name, below, action },
 #include "route/keys.def"
 #undef KEY
 };
@@ -53,7 +53,7 @@ void scan_begin(struct scan *scan, struct prefix *prefix)
         memset(scan, 0, sizeof(*scan));
         scan->prefix = prefix;
         scan->state = VALUE;
-        scan->place = ROOT;
+        scan->context = ROOT;
         scan->n = 1;
         prefix_begin(prefix);
 }
@@ -125,12 +125,12 @@ static void key_done(struct scan *scan)
 {
         unsigned char in = scan->stack[scan->depth - 1];
 
-        scan->place = in == TOKENS ? TOKENS : IGNORED;
+        scan->context = in == TOKENS ? TOKENS : IGNORED;
         scan->action = in == TOKENS ? TEXT : SKIP;
         for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-                if (keys[i].place == in && scan->n_key && keys[i].name[0] == scan->key[0] &&
+                if (keys[i].context == in && scan->n_key && keys[i].name[0] == scan->key[0] &&
                     strlen(keys[i].name) == scan->n_key && !memcmp(keys[i].name, scan->key, scan->n_key)) {
-                        scan->place = keys[i].below;
+                        scan->context = keys[i].below;
                         scan->action = keys[i].action;
                 }
 }
@@ -218,7 +218,7 @@ static void element(struct scan *scan)
 {
         unsigned char in = scan->stack[scan->depth - 1] & (unsigned char)~IS_ARRAY;
 
-        scan->place = in;
+        scan->context = in;
         scan->action = in == TOKENS || in == CONTENT || in == MESSAGE ? TEXT : SKIP;
         scan->state = VALUE;
 }
@@ -267,9 +267,9 @@ static int value(struct scan *scan, char c)
                 return fail(scan, SCAN_E_OBJECT);
         switch (c) {
         case '{':
-                return push(scan, scan->place);
+                return push(scan, scan->context);
         case '[':
-                return push(scan, scan->place | IS_ARRAY);
+                return push(scan, scan->context | IS_ARRAY);
         case '"':
                 if (scan->action == STREAM || scan->action == PRIORITY || scan->action == MAXIMUM ||
                     scan->action == COUNT)

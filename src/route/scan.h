@@ -49,7 +49,7 @@ struct scan {
         int failed;
         unsigned char state, literal, depth, action, escape;
         unsigned char stack[SCAN_DEPTH]; /* enum place, with a bit for an array */
-        unsigned char place;             /* of the value that comes */
+        unsigned char context;           /* of the value that comes */
         char key[SCAN_KEY];
         uint32_t n_key;
         char number[32];

@@ -1,4 +1,4 @@
-/* What `sublet run` and `sublet lease` both take on their command lines. */
+/* Options of both `sublet run` and `sublet lease`. */
 #include "run/run.h"
 
 #include "base/err.h"

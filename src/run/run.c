@@ -1,9 +1,9 @@
 /*
- * `sublet run`: one tenant, one gate. Here without a daemon; run_daemon.c with one.
+ * `sublet run`: one tenant, one gate. Here without a daemon; with_daemon.c with one.
  *
- * This process forks the command under the filter and then is its supervisor: it performs the
- * tenant's driver calls, passes signals on, waits for the command, ends what the command left
- * behind, and says what was used. The tenant lasts as long as its command, as with `docker run`.
+ * This process forks the command under the filter and then supervises it: it performs the tenant's driver calls, passes
+ * signals on, waits for the command, ends what the command left behind, and prints what was used. The tenant lasts as long
+ * as its command, as with `docker run`.
  */
 #include "run/verbs.h"
 
@@ -13,9 +13,9 @@
 #include "base/when.h"
 #include "gate/policy/filter.h"
 #include "gate/gate.h"
-#include "gate/state/probe.h"
 #include "gpu/backend.h"
 #include "shim/report.h"
+#include "wire/machine.h"
 #include "run/run.h"
 #include "shim/settle.h"
 #include "run/spawn.h"
@@ -28,7 +28,7 @@
 #include <sys/prctl.h>
 
 enum {
-        EXIT_USAGE = 2,
+        AUDIT_MS_MAX = 3600000,
         OPTION_AUDIT = RUN_OPTION_NEXT,
         OPTION_CAP,
         OPTION_CLASS,
@@ -59,31 +59,31 @@ static const struct option options[] = {
 
 static const char usage[] =
         "usage: sublet run [OPTION...] [--] COMMAND [ARGUMENT...]\n"
-        "Runs COMMAND as a tenant: it sees a GPU of the size it rented and cannot take more.\n"
+        "Runs COMMAND as a tenant: it sees a GPU of the size that it rents and cannot use more.\n"
         "\n"
-        "  --mem SIZE[,DEVICE=SIZE...]  quota of GPU memory: 8G, 512M, 25% (default: the whole card)\n"
-        "  --gpu DEVICE[,DEVICE...]     devices, numbered as nvidia-smi does (default: all)\n"
-        "  --managed=charge|deny|allow  managed memory: charged at its length (default), refused, or free\n"
-        "  --host-mem SIZE              limit of host memory that the driver pins (default: all there is)\n"
+        "  --mem SIZE[,DEVICE=SIZE...]  quota of GPU memory: 8G, 512M, 25% (default: the whole device)\n"
+        "  --gpu DEVICE[,DEVICE...]     devices, numbered as in nvidia-smi (default: all)\n"
+        "  --managed=charge|deny|allow  managed memory: charged by its length (default), refused, or free\n"
+        "  --host-mem SIZE              limit of host memory that the driver pins (default: no limit)\n"
         "  --ipc=private|host           CUDA IPC with other tenants: refused (default), or charged to both\n"
         "  --audit MS                   compare with the driver's own figure every MS ms (default: 1000)\n"
-        "  --share PERCENT              GPU time that it gets whenever it wants it (needs 'sublet daemon')\n"
-        "  --cap PERCENT                GPU time that it never exceeds\n"
-        "  --class=latency|normal|batch how it shares: comes on at once, or gives way\n"
-        "  --mode=time|spatial|mig      takes turns (default), shares the card through MPS, or has a MIG instance\n"
-        "  --sms PERCENT%|COUNT         multiprocessors that it computes on (with --preload, or --mode spatial)\n"
-        "  --no-daemon                  only the quota, though a daemon is there\n"
-        "  --preload                    quota kept inside the program by libsublet.so, not supervised from outside\n"
-        "  --attach=auto|never|required of --preload: the library hands the command over to the daemon's gate\n"
-        "  --dir DIR                    where the daemon's sockets are (default: $SUBLET_DIR or /run/sublet)\n"
+        "  --share PERCENT              GPU time guaranteed whenever the tenant wants it (needs 'sublet daemon')\n"
+        "  --cap PERCENT                GPU time that the tenant never exceeds\n"
+        "  --class=latency|normal|batch latency: served at once within its share; batch: yields to others\n"
+        "  --mode=time|spatial|mig      take turns (default), share the device by MPS, or use a MIG instance\n"
+        "  --sms PERCENT%|COUNT         multiprocessors to compute on (with --preload, or --mode spatial)\n"
+        "  --no-daemon                  enforce only the quota, even if a daemon is running\n"
+        "  --preload                    enforce the quota inside the program by libsublet.so, without supervision\n"
+        "  --attach=auto|never|required with --preload: the library hands the command over to the daemon's gate\n"
+        "  --dir DIR                    directory of the daemon's sockets (default: $SUBLET_DIR or /run/sublet)\n"
         "  --name NAME                  the tenant's name (default: the command's)\n"
-        "  --json                       the summary as one line of JSON\n"
-        "  --report FILE                the summary into FILE instead of stderr\n"
-        "  -q, --quiet                  no summary\n"
-        "  -v, --verbose                every event as it happens\n"
-        "  -h, --help                   this text\n"
+        "  --json                       print the summary as one line of JSON\n"
+        "  --report FILE                write the summary to FILE instead of stderr\n"
+        "  -q, --quiet                  print no summary\n"
+        "  -v, --verbose                print every event as it happens\n"
+        "  -h, --help                   print this text\n"
         "\n"
-        "The exit code is the command's; 128 + N if signal N ended it; 2 for bad use; 126 or 127 if the\n"
+        "The exit code is the command's; 128 + N if signal N ended it; 2 for bad usage; 126 or 127 if the\n"
         "command could not be started; 125 if sublet itself failed.\n";
 
 static int parse_ipc(struct run *run, const char *value, struct err *err)
@@ -106,7 +106,7 @@ static int parse_percent(permille *to, const char *option, const char *value, st
         return 0;
 }
 
-/* Inside the program, or by MPS: nothing outside can keep a tenant to its multiprocessors. */
+/* Only the program itself, or MPS, can limit a tenant to some multiprocessors: a supervisor cannot. */
 static int check_sms(struct run *run, struct err *err)
 {
         bool is_spatial = run->mode && !strcmp(run->mode, "spatial");
@@ -115,7 +115,7 @@ static int check_sms(struct run *run, struct err *err)
                 return 0;
         if (!run->is_preload && !is_spatial)
                 return err_say(err, -EINVAL,
-                               "--sms is kept inside the program, or by MPS: add --preload, or --mode spatial");
+                               "--sms is enforced inside the program or by MPS: add --preload or --mode spatial");
         if (!is_spatial)
                 return 0;
         if (run->sms.count)
@@ -123,7 +123,7 @@ static int check_sms(struct run *run, struct err *err)
                                run->sms.count);
         if (!run->cap || run->sms.permille < run->cap)
                 run->cap = run->sms.permille;
-        run->sms_text = NULL; /* the cap says it */
+        run->sms_text = NULL; /* the cap expresses it */
         return 0;
 }
 
@@ -137,7 +137,51 @@ static int parse_class(struct run *run, const char *value, struct err *err)
         return 0;
 }
 
-/* 0; 1: help was asked for; -EINVAL. */
+static int parse_audit(struct run *run, const char *value, struct err *err)
+{
+        if (number_parse(value, &run->audit_ms) < 0 || run->audit_ms < 1 || run->audit_ms > AUDIT_MS_MAX)
+                return err_say(err, -EINVAL, "--audit %s: milliseconds, 1 to %d", value, AUDIT_MS_MAX);
+        return 0;
+}
+
+/* One option of getopt_long. 0; -EINVAL. */
+static int run_option(struct run *run, int option, char **argv, struct err *err)
+{
+        switch (option) {
+        case OPTION_AUDIT:
+                return parse_audit(run, optarg, err);
+        case OPTION_CAP:
+                return parse_percent(&run->cap, "--cap", optarg, err);
+        case OPTION_CLASS:
+                return parse_class(run, optarg, err);
+        case OPTION_IPC:
+                return parse_ipc(run, optarg, err);
+        case OPTION_JSON:
+                run->is_json = true;
+                return 0;
+        case OPTION_MODE:
+                run->mode = optarg; /* the daemon knows the modes */
+                return 0;
+        case OPTION_PRELOAD:
+                run->is_preload = true;
+                return 0;
+        case OPTION_REPORT:
+                run->report_path = optarg;
+                return 0;
+        case OPTION_SHARE:
+                return parse_percent(&run->share, "--share", optarg, err);
+        case 'q':
+                run->is_quiet = true;
+                return 0;
+        case 'v':
+                run->is_verbose = true;
+                return 0;
+        default:
+                return run_take_option(run, option, argv, "run", err);
+        }
+}
+
+/* 0; 1: --help; -EINVAL. */
 static int run_parse(struct run *run, int argc, char **argv, struct err *err)
 {
         int option;
@@ -145,62 +189,20 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
         opterr = 0;
         optind = 1;
         while ((option = getopt_long(argc, argv, "+:qvh", options, NULL)) != -1) {
-                switch (option) {
-                case OPTION_AUDIT:
-                        if (number_parse(optarg, &run->audit_ms) < 0 || run->audit_ms < 1 || run->audit_ms > 3600000)
-                                return err_say(err, -EINVAL, "--audit %s: milliseconds, 1 to 3600000", optarg);
-                        break;
-                case OPTION_CAP:
-                        if (parse_percent(&run->cap, "--cap", optarg, err) < 0)
-                                return -EINVAL;
-                        break;
-                case OPTION_CLASS:
-                        if (parse_class(run, optarg, err) < 0)
-                                return -EINVAL;
-                        break;
-                case OPTION_IPC:
-                        if (parse_ipc(run, optarg, err) < 0)
-                                return -EINVAL;
-                        break;
-                case OPTION_JSON:
-                        run->is_json = true;
-                        break;
-                case OPTION_MODE:
-                        run->mode = optarg; /* the daemon knows which there are */
-                        break;
-                case OPTION_PRELOAD:
-                        run->is_preload = true;
-                        break;
-                case OPTION_REPORT:
-                        run->report_path = optarg;
-                        break;
-                case OPTION_SHARE:
-                        if (parse_percent(&run->share, "--share", optarg, err) < 0)
-                                return -EINVAL;
-                        break;
-                case 'q':
-                        run->is_quiet = true;
-                        break;
-                case 'v':
-                        run->is_verbose = true;
-                        break;
-                case 'h':
+                if (option == 'h')
                         return 1;
-                default:
-                        if (run_take_option(run, option, argv, "run", err) < 0)
-                                return -EINVAL;
-                }
+                if (run_option(run, option, argv, err) < 0)
+                        return -EINVAL;
         }
         if (optind >= argc)
                 return err_say(err, -EINVAL, "no command to run ('sublet run --help')");
         if (run->attach && !run->is_preload)
-                return err_say(err, -EINVAL, "--attach is of --preload: without it the command is under a gate anyway");
+                return err_say(err, -EINVAL, "--attach needs --preload: without it the command is under a gate anyway");
         run->argv = argv + optind;
         run_fill_in(run, run->argv[0]);
         return check_sms(run, err);
 }
 
-/* What matters is said when it happens, once; the rest is counted in the summary. */
 void run_print_event(struct run *run, enum event_kind event, pid_t process, const char *detail, uint64_t n_unsent)
 {
         static const struct {
@@ -227,27 +229,7 @@ static void on_gate_event(void *context, enum event_kind event, pid_t process, c
         run_print_event(context, event, process, detail, 0);
 }
 
-static struct gate_driver gate_driver_of(const struct gpu_backend *backend)
-{
-        return (struct gate_driver){ backend->context, backend->node, backend->ioctl, backend->open, backend->map };
-}
-
-/* The cards, through a client of our own that is closed again: a gate has its own. */
-static int find_cards(struct run *run, struct err *err)
-{
-        struct probe probe;
-        int r;
-
-        run->driver = gate_driver_of(&run->backend);
-        r = probe_init(&probe, &run->driver, &run->backend.layout);
-        if (r < 0)
-                return err_set(err, r, "asking the driver for its cards");
-        r = probe_devices(&probe, &run->lease);
-        probe_done(&probe);
-        return r < 0 ? err_set(err, r, "asking the driver for its cards") : 0;
-}
-
-/* Yama may keep us from reading our own child; its parent may always at level 1. */
+/* Yama may forbid reading our own child; at level 1 a parent always may. */
 static int check_ptrace(struct err *err)
 {
         _cleanup_(closep) int fd = open("/proc/sys/kernel/yama/ptrace_scope", O_RDONLY | O_CLOEXEC);
@@ -261,7 +243,7 @@ static int check_ptrace(struct err *err)
                        level);
 }
 
-/* What cannot be supervised here is not handed over, unless it must be. */
+/* Where supervision is impossible, the command is not handed over, unless that is required. */
 static int choose_attach(struct run *run, struct err *err)
 {
         int r;
@@ -278,7 +260,7 @@ static int choose_attach(struct run *run, struct err *err)
 
 int run_prepare_lease(struct run *run, struct err *err)
 {
-        int r = find_cards(run, err);
+        int r = machine_probe(&run->backend, &run->lease, err);
 
         return r < 0 ? r : grant_apply(&run->grant, &run->lease, err);
 }
@@ -291,8 +273,6 @@ static int run_prepare(struct run *run, struct sock_fprog *filter, bool *ret_has
                 r = run_has_daemon(run, ret_has_daemon, err);
                 if (r == 0 && *ret_has_daemon)
                         return choose_attach(run, err);
-                if (r == 0 && run->attach && !strcmp(run->attach, "required"))
-                        r = err_say(err, -ENOENT, "--attach=required needs the daemon: start it with 'sublet daemon'");
                 if (r == 0)
                         r = gpu_backend_find(&run->backend, err);
                 return r < 0 ? r : run_prepare_lease(run, err);
@@ -321,7 +301,7 @@ void run_print_report(struct run *run, json_t *report, int code, nsec elapsed)
 
         if (!report || (run->is_quiet && !run->report_path))
                 return;
-        (void)json_object_del(report, "v"); /* of a message, not of a report */
+        (void)json_object_del(report, "v"); /* belongs to the message */
         (void)json_object_del(report, "type");
         (void)json_object_set_new(report, "exit_code", json_integer(code));
         (void)json_object_set_new(report, "elapsed_seconds", json_real((double)elapsed / 1e9));
@@ -329,7 +309,7 @@ void run_print_report(struct run *run, json_t *report, int code, nsec elapsed)
                 to = fopen(run->report_path, "we");
         if (!to) {
                 (void)fprintf(stderr, "sublet: %s: %s; the summary is here:\n", run->report_path, strerror(errno));
-                to = stderr; /* hours may be in it */
+                to = stderr; /* it may be the result of hours */
         }
         (void)report_print(to, report, run->is_json);
         if (to != stderr)
@@ -351,21 +331,36 @@ void run_print_books(struct run *run, int code, nsec elapsed)
         json_decref(report);
 }
 
-static int run_supervised(struct run *run, const struct sock_fprog *filter, struct err *err)
+/* Takes the listener. */
+static int run_start_gate(struct run *run, int listener, struct err *err)
 {
         struct gate_options gate = { .lease = &run->lease,
                                      .layout = run->backend.layout,
-                                     .driver = run->driver,
+                                     .driver = machine_driver(&run->backend),
                                      .ipc_host = run->ipc_host,
                                      .audit_period = (nsec)run->audit_ms * NSEC_PER_MSEC,
                                      .event = on_gate_event,
                                      .event_context = run };
+        int r = gate_new(&gate, listener, &run->gate);
+
+        if (r < 0)
+                (void)close(listener);
+        else
+                r = gate_start(run->gate);
+        if (r == 0)
+                return 0;
+        spawn_end_all();
+        return err_set(err, r, "starting the gate");
+}
+
+static int run_supervised(struct run *run, const struct sock_fprog *filter, struct err *err)
+{
         _cleanup_(closep) int signals = run_watch_signals();
         nsec start = clock_now();
         int listener, code, r;
 
         if (signals < 0)
-                return err_set(err, signals, "watching signals");
+                return err_set(err, signals, "blocking signals");
         r = spawn_tenant(run->argv, filter, 0, &run->child, &listener, &code, err);
         if (r == SPAWN_E_ENDED) {
                 run_print_books(run, code, clock_now() - start);
@@ -373,19 +368,10 @@ static int run_supervised(struct run *run, const struct sock_fprog *filter, stru
         }
         if (r < 0)
                 return r;
-        /* The tenant, of the same user, shall not trace us or read our descriptors. */
-        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-        r = gate_new(&gate, listener, &run->gate);
-        if (r < 0) {
-                (void)close(listener);
-                spawn_end_all();
-                return err_set(err, r, "starting the gate");
-        }
-        r = gate_start(run->gate);
-        if (r < 0) {
-                spawn_end_all();
-                return err_set(err, r, "starting the gate");
-        }
+        (void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); /* the tenant, of the same user, must not trace or read us */
+        r = run_start_gate(run, listener, err);
+        if (r < 0)
+                return r;
         code = wait_for_command(run, signals);
         spawn_end_all();
         settle(run->gate, &run->lease);
@@ -419,5 +405,5 @@ int run_main(int argc, char **argv)
         free(filter.filter);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
-        return r == -EINVAL ? EXIT_USAGE : r < 0 ? 125 : r;
+        return r == -EINVAL ? EXIT_USAGE : r < 0 ? EXIT_FAILED : r;
 }

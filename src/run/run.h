@@ -1,4 +1,4 @@
-/* `sublet run`: what its files share. run.c: the order, and a tenant without a daemon; run_daemon.c: one with. */
+/* `sublet run` and `sublet lease`: what their files share. run.c runs a tenant without a daemon, with_daemon.c one with. */
 #pragma once
 
 #include "gate/gate.h"
@@ -12,21 +12,28 @@
 
 struct err;
 
+enum {
+        EXIT_USAGE = 2,
+        EXIT_FAILED = 125, /* this and the next two as `env` and `docker run` have them */
+        EXIT_CANNOT = 126,
+        EXIT_NOT_FOUND = 127,
+};
+
 struct run {
         struct grant grant;
         const char *tenant; /* --name, or the command's last path part */
         bool is_named;
         const char *report_path;
         bool is_quiet, is_json, is_verbose, ipc_host;
-        uint64_t audit_ms; /* 0: the gate's own period */
+        uint64_t audit_ms; /* 0: the gate's default */
         char **argv;       /* the command */
 
-        /* Of the daemon. */
+        /* for the daemon */
         const char *dir;       /* --dir, SUBLET_DIR or the default */
         bool is_alone;         /* --no-daemon */
-        bool is_preload;       /* --preload: not under supervision, with libsublet.so inside */
+        bool is_preload;       /* --preload: libsublet.so inside instead of supervision */
         const char *directory; /* `sublet lease`: the directory that is to be made; NULL: none */
-        const char *attach;    /* --attach, or NULL: where it can be done */
+        const char *attach;    /* --attach; NULL: auto */
         permille share;        /* 0: not given */
         permille cap;          /* 0: not given */
         const char *class, *mode;
@@ -34,51 +41,52 @@ struct run {
         const char *sms_text; /* as it was given, or NULL */
 
         struct gpu_backend backend;
-        struct gate_driver driver;
         struct lease lease;
-        unsigned int sms_given, sms_of; /* after the run; 0: no partition was made */
+        unsigned int sms_given, sms_of; /* after the run; 0: all multiprocessors */
         struct gate *gate;
         pid_t child;
         atomic_bool is_printed[EVENT_N];
 };
 
-/* An event, for people: what matters is said once, all of it with --verbose. untold: as many more of it. */
+/* Prints an event: an important one once, with --verbose all of them. n_unsent: further ones that the shim did not send. */
 void run_print_event(struct run *run, enum event_kind event, pid_t process, const char *detail, uint64_t n_unsent);
 
-/* Into --report or onto stderr, as asked for; with exit code and time. */
+/* Prints a report to --report or stderr, with exit code and elapsed time. */
 void run_print_report(struct run *run, json_t *report, int code, nsec elapsed);
 
-/* run_daemon.c: whether this tenant is the daemon's, then: runs it there. 0 or more: the exit code; -errno. */
+/* Whether a daemon is to run this tenant. -EINVAL, -ENOENT: an option needs one. */
 int run_has_daemon(const struct run *run, bool *ret, struct err *err);
+
+/* The exit code, or -errno. */
 int run_with_daemon(struct run *run, const struct sock_fprog *filter, struct err *err);
 
-/* A tenant's conversation with its shim, or with the daemon itself as long as it has none. */
+/* The connection to the tenant's shim, or to the daemon as long as there is no shim. */
 struct run_talk {
         struct run *run;
-        int socket; /* -1: nobody is there */
+        int socket; /* -1: not connected */
         json_t *report;
         bool has_failed;
 
-        int descriptor, segment; /* of --preload; else -1 */
+        int descriptor, segment; /* of --preload; otherwise -1 */
         uint64_t tenancy;
-        bool is_looking; /* for the next daemon, until it has said that we are back */
-        nsec tried_at;   /* to reach it */
+        bool is_looking; /* for the next daemon, until it has confirmed our return */
+        nsec tried_at;   /* to connect to it */
 };
 
-/* Asks for a lease; with --preload lease descriptor and usage segment come with it. Opens talk->socket. 0; -errno. */
+/* Asks for a lease; with --preload, gets the lease descriptor and the usage segment, too. Opens talk->socket. 0; -errno. */
 int run_ask(struct run_talk *talk, struct err *err);
-bool run_has_shim(const struct run_talk *talk);               /* it began under a gate, or has attached itself */
-int run_wait_for_command(struct run_talk *talk, int signals); /* its exit code */
+bool run_has_shim(const struct run_talk *talk); /* it started under a gate, or has attached itself to one */
+int run_wait_for_command(struct run_talk *talk, int signals); /* returns its exit code */
 void run_wait_for_report(struct run_talk *talk);
 void run_talk_done(struct run_talk *talk);
 
-/* run_wait.c: signals are blocked in every thread from here on and read from a descriptor; or -errno. */
+/* Blocks signals in this thread and later ones, and returns a descriptor to read them from; or -errno. */
 int run_watch_signals(void);
 
-/* One that has come. True: the command has ended, *ret_code is what a shell calls it. */
+/* Handles one signal. True: the command has ended, with *ret_code as a shell has it. */
 bool run_take_signal(int signals, pid_t child, int *ret_code);
 
-/* run_options.c: what `sublet run` and `sublet lease` both take; a verb's own options are numbered from RUN_OPTION_NEXT. */
+/* Options of both `sublet run` and `sublet lease`; a verb's own options are numbered from RUN_OPTION_NEXT. */
 enum {
         RUN_OPTION_ATTACH = 256,
         RUN_OPTION_DIR,
@@ -107,18 +115,18 @@ enum {
                 "sms", required_argument, NULL, RUN_OPTION_SMS                                                         \
         }
 
-/* 0: taken, or -EINVAL. Of an option that is none of them: says that it is unknown, or that its value is missing. */
+/* 0; -EINVAL: a bad value, a missing value or an unknown option. */
 int run_take_option(struct run *run, int option, char **argv, const char *verb, struct err *err);
 
-/* What was not said: the tenant's name, and where the daemon is. path: what names a tenant that has no name; borrowed. */
+/* Defaults: the tenant's name, from the last part of `path` (borrowed), and the daemon's directory. */
 void run_fill_in(struct run *run, const char *path);
 
-/* run_preload.c: whether this machine can; what only the library can know it says itself. 0; -ENOTSUP. */
+/* Whether --sms can work on this machine, as far as can be seen from outside the program. 0; -ENOTSUP. */
 int run_check_sms(const struct run *run, struct err *err);
 
-/* run_preload.c: the command with libsublet.so in it; nobody supervises it. 0 or more: the exit code; -errno. */
+/* Runs the command with libsublet.so inside, without supervision. The exit code, or -errno. */
 int run_preloaded(struct run *run, bool has_daemon, struct err *err);
 
-/* Its cards and its quotas without a daemon. 0; -errno. */
+/* Devices and quotas of a lease without a daemon. 0; -errno. */
 int run_prepare_lease(struct run *run, struct err *err);
 void run_print_books(struct run *run, int code, nsec elapsed);

@@ -1,4 +1,6 @@
+/* Starts a tenant's command under the filter; see spawn.h. */
 #include "run/spawn.h"
+#include "run/run.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -20,13 +22,11 @@
 #include <time.h>
 
 enum {
-        EXIT_CANNOT = 126,
-        EXIT_NOT_FOUND = 127,
-        TRIES = 500, /* of 10 ms, to end what is left */
+        TRIES = 500, /* of 10 ms each, to end what is left */
 };
 
-/* What a container may do by default (the list of Docker and containerd), but for CAP_MKNOD: there is no
- * device cgroup here that would keep a new node from being the driver's under another name. */
+/* The default capabilities of a container (Docker's and containerd's list), without CAP_MKNOD: without a device cgroup a
+ * tenant could make a node of the driver's under another name. */
 static bool is_kept(int capability)
 {
         static const int kept[] = {
@@ -41,7 +41,7 @@ static bool is_kept(int capability)
         return false;
 }
 
-/* A root program gets its bounding set at exec. Users have nothing to drop: EPERM is fine. */
+/* A root program gets its bounding set at exec. Other users have nothing to drop: EPERM is fine. */
 void spawn_bound_capabilities(void)
 {
         for (int capability = 0; capability <= CAP_LAST_CAP; capability++)
@@ -94,8 +94,19 @@ static int receive_descriptor(int socket)
         return fd;
 }
 
-/* In the child; never returns. */
-static void become_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, int socket)
+_Noreturn void spawn_exec(char *const argv[])
+{
+        int error;
+
+        (void)execvp(argv[0], argv);
+        error = errno;
+        (void)dprintf(STDERR_FILENO, "sublet: %s: %s\n", argv[0],
+                      error == ENOENT ? "command not found" : strerror(error));
+        _exit(error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT);
+}
+
+/* In the child. */
+_Noreturn static void become_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, int socket)
 {
         sigset_t none;
         int listener, r;
@@ -108,7 +119,7 @@ static void become_tenant(char *const argv[], const struct sock_fprog *filter, i
         listener = filter_install(filter);
         if (listener < 0) {
                 (void)dprintf(STDERR_FILENO, "sublet: the filter cannot be installed: %s\n",
-                              listener == -EBUSY ? "this process is a tenant already" : strerror(-listener));
+                              listener == -EBUSY ? "this process is already a tenant" : strerror(-listener));
                 _exit(EXIT_CANNOT);
         }
         r = send_descriptor(socket, listener);
@@ -116,10 +127,7 @@ static void become_tenant(char *const argv[], const struct sock_fprog *filter, i
                 _exit(EXIT_CANNOT);
         (void)close(listener);
         (void)close(socket);
-        (void)execvp(argv[0], argv);
-        r = errno;
-        (void)dprintf(STDERR_FILENO, "sublet: %s: %s\n", argv[0], r == ENOENT ? "command not found" : strerror(r));
-        _exit(r == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT);
+        spawn_exec(argv);
 }
 
 int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, pid_t *ret_child,
@@ -143,7 +151,7 @@ int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_
                 become_tenant(argv, filter, death_signal, sockets[1]);
         closep(&theirs);
         listener = receive_descriptor(ours);
-        if (listener == -EPIPE) { /* it said why, or was killed */
+        if (listener == -EPIPE) { /* it has printed why, or was killed */
                 (void)waitpid(child, &status, 0);
                 *ret_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
                 return SPAWN_E_ENDED;
@@ -151,14 +159,13 @@ int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_
         if (listener < 0) {
                 (void)kill(child, SIGKILL);
                 (void)waitpid(child, &status, 0);
-                return err_set(err, listener, "putting %s under supervision", argv[0]);
+                return err_set(err, listener, "supervising %s", argv[0]);
         }
         *ret_child = child;
         *ret_listener = listener;
         return 0;
 }
 
-/* The process's parent, or -1. */
 static void kill_children(void)
 {
         struct dirent *entry;
@@ -184,7 +191,7 @@ void spawn_end_all(void)
                 while ((ended = waitpid(-1, NULL, WNOHANG)) > 0)
                         ;
                 if (ended < 0)
-                        return; /* ECHILD: nobody is left */
+                        return; /* ECHILD: none is left */
                 kill_children();
                 (void)nanosleep(&moment, NULL);
         }

@@ -1,6 +1,6 @@
 /*
- * `sublet lease DIR`: a lease as a directory, for a container that has libsublet.so inside (wire/lease_directory.h). Whoever starts
- * the container mounts it; the tenancy lasts as long as the directory.
+ * `sublet lease DIR`: a lease as a directory (wire/lease_directory.h), for a container with libsublet.so inside. It is
+ * mounted into the container; the lease lasts as long as the directory.
  */
 #include "run/verbs.h"
 
@@ -15,8 +15,7 @@
 #include <string.h>
 
 enum {
-        EXIT_USAGE = 2,
-        EXIT_FAILED = 1,
+        EXIT_LEASE_FAILED = 1,
         OPTION_DAEMON = RUN_OPTION_NEXT,
         OPTION_END,
         OPTION_JSON,
@@ -34,33 +33,34 @@ static const struct option options[] = {
 static const char usage[] =
         "usage: sublet lease [OPTION...] DIR\n"
         "       sublet lease --end DIR\n"
-        "Makes a lease as a directory, for a container whose programs keep their quota by libsublet.so inside.\n"
-        "Prints what to mount. The lease lasts as long as the directory.\n"
+        "Makes a lease as a directory, for a container whose programs enforce their quota by libsublet.so inside. "
+        "Prints what\n"
+        "to mount. The lease lasts as long as the directory.\n"
         "\n"
-        "  --mem SIZE[,DEVICE=SIZE...]  quota of GPU memory: 8G, 512M, 25% (default: the whole card)\n"
-        "  --gpu DEVICE[,DEVICE...]     devices, numbered as nvidia-smi does (default: all)\n"
-        "  --managed=charge|deny|allow  managed memory: charged at its length (default), refused, or free\n"
-        "  --host-mem SIZE              limit of host memory that the driver pins (default: all there is)\n"
+        "  --mem SIZE[,DEVICE=SIZE...]  quota of GPU memory: 8G, 512M, 25% (default: the whole device)\n"
+        "  --gpu DEVICE[,DEVICE...]     devices, numbered as in nvidia-smi (default: all)\n"
+        "  --managed=charge|deny|allow  managed memory: charged by its length (default), refused, or free\n"
+        "  --host-mem SIZE              limit of host memory that the driver pins (default: no limit)\n"
         "  --name NAME                  the tenant's name (default: the directory's)\n"
         "  --attach=auto|never|required the programs hand themselves over to the daemon's gate\n"
-        "  --sms PERCENT%|COUNT         multiprocessors that the programs compute on\n"
-        "  --daemon                     by the daemon, or not at all\n"
-        "  --no-daemon                  not admitted, listed nor counted by the daemon that is there\n"
-        "  --dir DIR                    where the daemon's sockets are (default: $SUBLET_DIR or /run/sublet)\n"
-        "  --json                       the mounts as JSON\n"
+        "  --sms PERCENT%|COUNT         multiprocessors to compute on\n"
+        "  --daemon                     fail if no daemon is running\n"
+        "  --no-daemon                  without the daemon's admission, listing and accounting\n"
+        "  --dir DIR                    directory of the daemon's sockets (default: $SUBLET_DIR or /run/sublet)\n"
+        "  --json                       print the mounts as JSON\n"
         "  --end                        remove the directory\n"
-        "  -h, --help                   this text\n"
+        "  -h, --help                   print this text\n"
         "\n"
-        "DIR must not exist yet, and be on a tmpfs. The exit code is 0; 2 for bad use; 1 if it failed.\n";
+        "DIR must not exist yet and must be on a tmpfs. The exit code is 0; 2 for bad usage; 1 if it failed.\n";
 
 struct lease_verb {
-        struct run run; /* what is asked for; no command */
+        struct run run; /* the request, without a command */
         const char *dir;
-        char whole[PATH_MAX]; /* of a relative one */
+        char whole[PATH_MAX]; /* of a relative dir */
         bool is_end, is_json, needs_daemon;
 };
 
-/* 0; 1: help was asked for; -EINVAL. */
+/* 0; 1: --help; -EINVAL. */
 static int lease_parse(struct lease_verb *verb, int argc, char **argv, struct err *err)
 {
         struct run *run = &verb->run;
@@ -87,7 +87,7 @@ static int lease_parse(struct lease_verb *verb, int argc, char **argv, struct er
                 }
         }
         if (optind + 1 != argc || !*argv[optind])
-                return err_say(err, -EINVAL, "one directory is to be named ('sublet lease --help')");
+                return err_say(err, -EINVAL, "name one directory ('sublet lease --help')");
         verb->dir = argv[optind];
         run_fill_in(run, verb->dir);
         return 0;
@@ -118,7 +118,7 @@ static int mounts_print(const struct lease_verb *verb, const char *dir)
                        0;
 }
 
-/* A daemon makes the directory itself: it is its own lease, and lasts when we have gone. */
+/* The daemon makes the directory itself: the lease is its own, and outlives this process. */
 static int lease_make_by_daemon(struct lease_verb *verb, struct err *err)
 {
         struct run *run = &verb->run;
@@ -157,22 +157,19 @@ static int lease_make(struct lease_verb *verb, struct err *err)
 {
         _cleanup_(freep) char *whole = NULL;
         bool has_daemon = false;
-        int r = lease_directory_check(verb->dir, err); /* at first: a daemon would have a tenant that came to nothing */
+        int r = lease_directory_check(verb->dir, err); /* first, or a daemon might keep a tenant without a directory */
 
         if (r == 0)
                 r = run_has_daemon(&verb->run, &has_daemon, err);
-
         if (r == 0 && !has_daemon && verb->needs_daemon)
-                r = err_say(err, -ENOENT, "--daemon: none answers; start it with 'sublet daemon'");
-        if (r == 0 && !has_daemon && verb->run.attach && !strcmp(verb->run.attach, "required"))
-                r = err_say(err, -ENOENT, "--attach=required needs the daemon: start it with 'sublet daemon'");
+                r = err_say(err, -ENOENT, "--daemon: none is running; start it with 'sublet daemon'");
         if (r == 0)
                 r = has_daemon ? lease_make_by_daemon(verb, err) : lease_make_alone(verb, err);
         if (r < 0)
                 return r;
         whole = realpath(verb->dir, NULL);
         r = whole ? mounts_print(verb, whole) : -errno;
-        return r < 0 ? err_set(err, r, "saying what to mount") : 0;
+        return r < 0 ? err_set(err, r, "printing what to mount") : 0;
 }
 
 int lease_main(int argc, char **argv)
@@ -189,5 +186,5 @@ int lease_main(int argc, char **argv)
                 r = verb.is_end ? lease_directory_remove(verb.dir, &err) : lease_make(&verb, &err);
         if (r < 0)
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
-        return r == -EINVAL ? EXIT_USAGE : r < 0 ? EXIT_FAILED : 0;
+        return r == -EINVAL ? EXIT_USAGE : r < 0 ? EXIT_LEASE_FAILED : 0;
 }

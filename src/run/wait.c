@@ -1,4 +1,4 @@
-/* Signals of `sublet run`: what a wrapper passes on, and how it learns of its command's end. */
+/* Signals of `sublet run`: those that it passes on, and SIGCHLD for its command's end. */
 #include "run/run.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* SIGPIPE of a broken stderr must not end us. */
+/* SIGPIPE, too: a broken stderr must not end us. */
 int run_watch_signals(void)
 {
         sigset_t set;
@@ -24,7 +24,7 @@ int run_watch_signals(void)
         return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-/* The terminal signals the whole foreground group, the command included; others signal only us. */
+/* The terminal signals the whole foreground group, so the command has those signals already; others signal only us. */
 static void pass_on(pid_t child, const struct signalfd_siginfo *info)
 {
         if (info->ssi_code == SI_KERNEL || info->ssi_signo == SIGPIPE || info->ssi_signo == SIGCONT ||

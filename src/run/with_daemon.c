@@ -1,10 +1,10 @@
 /*
- * `sublet run` on a machine with a daemon: admission first, then the command, then its listener goes to the
- * daemon, which gives it to a shim. We stay: pass signals on, print what the shim says, wait for the command.
+ * `sublet run` on a machine with a daemon: first admission, then the command, then its listener goes to the daemon, which
+ * gives it to a shim. This process stays: it passes signals on, prints what the shim reports and waits for the command.
  *
- * The tenant lasts as long as we do. If we are killed, the kernel kills the command (PR_SET_PDEATHSIG), and the
- * shim every other process of the tenant that has made a driver call: what a batch system or a shell ends is ended,
- * and nobody computes on in the dark. The daemon's death we do not notice: the socket is the shim's by then.
+ * The tenant lasts as long as this process. If it is killed, the kernel kills the command (PR_SET_PDEATHSIG), and the shim
+ * every other process of the tenant that has made a driver call: what a batch system or a shell ends must not compute on
+ * unseen. The daemon's death goes unnoticed: the socket is the shim's by then.
  */
 #include "run/run.h"
 
@@ -23,10 +23,10 @@
 #include <sys/un.h>
 
 enum {
-        TRIES = 30, /* of 100 ms: a daemon that is being replaced comes back */
+        TRIES = 30, /* of 100 ms each: a daemon that is being replaced returns */
         ADMISSION_MS = 10000,
         RETURN_MS = 100,
-        ANSWER_MS = 5000,  /* of the next daemon to our return; it answers when its loop comes round */
+        ANSWER_MS = 5000,  /* of the next daemon to our return, within a pass of its loop */
         REPORT_MS = 15000, /* a shim gives the driver 5 s to tear down */
 };
 
@@ -59,6 +59,8 @@ int run_has_daemon(const struct run *run, bool *ret, struct err *err)
                                "'sublet daemon'",
                                run->dir);
         *ret = has && !run->is_alone;
+        if (!*ret && run->attach && !strcmp(run->attach, "required"))
+                return err_say(err, -ENOENT, "--attach=required needs the daemon: start it with 'sublet daemon'");
         return 0;
 }
 
@@ -119,7 +121,7 @@ static int request_send(const struct run *run, int socket, struct err *err)
         return 0;
 }
 
-/* The tenant's name and variables of its environment are the daemon's word. */
+/* The daemon decides the tenant's name and variables of its environment. */
 static int on_granted(struct run *run, const json_t *body)
 {
         const char *name;
@@ -155,7 +157,7 @@ static int await_grant(struct run_talk *talk, struct err *err)
                        message_text(message.body, "text", "refused"));
 }
 
-/* ---- what the shim says ------------------------------------------------------------------------ */
+/* ---- messages of the shim ---------------------------------------------------------------------- */
 
 static void on_event(struct run_talk *talk, const json_t *body)
 {
@@ -176,7 +178,7 @@ bool run_has_shim(const struct run_talk *talk)
                 books.is_attached);
 }
 
-/* The command may use no card any more; whether it lives on is its own affair. One without a shim does not notice. */
+/* A command that had a shim cannot use a device any more, but goes on as it likes. One without a shim does not notice. */
 static void on_gone(struct run_talk *talk)
 {
         closep(&talk->socket);
@@ -185,8 +187,8 @@ static void on_gone(struct run_talk *talk)
                 return;
         if (!talk->report && !talk->has_failed)
                 (void)fprintf(stderr,
-                              "sublet: %s: KEEPER_DIED: the tenant's shim is gone, its driver calls fail from here "
-                              "on ('sublet explain KEEPER_DIED')\n",
+                              "sublet: %s: KEEPER_DIED: the tenant's shim is gone, and its driver calls fail from "
+                              "now on ('sublet explain KEEPER_DIED')\n",
                               talk->run->lease.tenant);
 }
 
@@ -197,7 +199,7 @@ static void on_failed(struct run_talk *talk, const char *text)
         (void)kill(talk->run->child, SIGKILL);
 }
 
-/* False is the daemon's last word only where it knows no such tenancy: anything else may be otherwise in a moment. */
+/* Only ENOENT, no such tenancy, is final: anything else may change in a moment. */
 static void on_returned(struct run_talk *talk, const json_t *body)
 {
         bool is_back = message_flag(body, "ok", false);
@@ -210,9 +212,9 @@ static void on_returned(struct run_talk *talk, const json_t *body)
                 closep(&talk->socket);
         if (is_over)
                 (void)fprintf(stderr,
-                              "sublet: %s: the daemon was replaced and has given this lease up meanwhile: the command "
+                              "sublet: %s: the daemon was replaced and has meanwhile given up this lease: the command "
                               "goes on within its quota, but what it holds may be leased to others; end it and start "
-                              "it anew\n",
+                              "it again\n",
                               talk->run->lease.tenant);
 }
 
@@ -252,10 +254,8 @@ static void return_send(struct run_talk *talk)
         talk->socket = TAKE_FD(fd);
 }
 
-/*
- * The next daemon knows the tenancy by its number, and its lease from its store. That our word was sent means nothing: a
- * daemon that is being killed may have let go of us, and still have its door, when we knock. Its answer counts.
- */
+/* The next daemon knows the tenancy by its number, and its lease from its store. Only its answer counts: a daemon that is
+ * being killed may still accept a connection after it has closed ours. */
 static void daemon_return(struct run_talk *talk)
 {
         nsec now = clock_now();
@@ -267,7 +267,7 @@ static void daemon_return(struct run_talk *talk)
         return_send(talk);
 }
 
-/* For the daemon as for the command; the socket may be another one each time. */
+/* Waits for the daemon or a signal; the socket may be another one each time. */
 static void talk_poll(struct run_talk *talk, struct pollfd fds[static 2])
 {
         if (talk->is_looking)
@@ -351,7 +351,7 @@ int run_with_daemon(struct run *run, const struct sock_fprog *filter, struct err
                         r = spawn_tenant(run->argv, filter, SIGKILL, &run->child, &listener, &code, err);
         }
         if (r == SPAWN_E_ENDED)
-                return code; /* the daemon takes the lease back */
+                return code; /* the daemon withdraws the lease */
         if (r >= 0)
                 r = hand_over(run, talk.socket, listener, err);
         if (r < 0)
@@ -361,5 +361,5 @@ int run_with_daemon(struct run *run, const struct sock_fprog *filter, struct err
         spawn_end_all();
         run_wait_for_report(&talk);
         run_print_report(run, talk.report, code, clock_now() - start);
-        return talk.has_failed ? 125 : code;
+        return talk.has_failed ? EXIT_FAILED : code;
 }

@@ -1,8 +1,8 @@
 /*
  * `sublet run --preload`: the command with libsublet.so inside (preload/inside.h) instead of a supervisor outside.
  *
- * What the library is to know goes with the command as two sealed files at fixed descriptor numbers: the lease descriptor, and
- * the usage segment that all its processes share. Afterwards the usage segment says what was used.
+ * The library gets two sealed files at fixed descriptor numbers: the lease descriptor, and the usage segment that all
+ * processes of the tenant share. Afterwards the usage segment has what was used.
  */
 #include "run/run.h"
 
@@ -20,13 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/utsname.h>
 
-enum {
-        EXIT_FAILED = 125,
-        EXIT_CANNOT = 126,
-        EXIT_NOT_FOUND = 127,
-};
-
-/* First: what else is preloaded, the simulator say, is to be called by us. */
+/* First in the list: other preloaded libraries, such as the simulator's, must be called by ours. */
 static int put_first(const char *library, struct err *err)
 {
         const char *others = getenv("LD_PRELOAD");
@@ -51,14 +45,13 @@ static int descriptor_make(const struct run *run, uint64_t *ret_tenancy, int *re
         return r < 0 ? err_set(err, r, "writing the lease for libsublet.so") : 0;
 }
 
-/* In the child; never returns. */
-static void become_tenant(const struct run *run, int descriptor, int segment, bool may_attach)
+/* In the child. */
+_Noreturn static void become_tenant(const struct run *run, int descriptor, int segment, bool may_attach)
 {
         sigset_t none;
-        int r;
 
         if (may_attach)
-                spawn_bound_capabilities(); /* as a tenant of a gate: it is to become one */
+                spawn_bound_capabilities(); /* as for a tenant of a gate: it is to become one */
         (void)sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
         if (dup2(descriptor, LEASE_DESCRIPTOR_FD) < 0 || dup2(segment, LEASE_DESCRIPTOR_SEGMENT_FD) < 0) {
@@ -66,10 +59,7 @@ static void become_tenant(const struct run *run, int descriptor, int segment, bo
                               LEASE_DESCRIPTOR_FD, strerror(errno));
                 _exit(EXIT_CANNOT);
         }
-        (void)execvp(run->argv[0], run->argv);
-        r = errno;
-        (void)dprintf(STDERR_FILENO, "sublet: %s: %s\n", run->argv[0], r == ENOENT ? "command not found" : strerror(r));
-        _exit(r == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT);
+        spawn_exec(run->argv);
 }
 
 static void read_quota(const struct usage_segment_totals *books, unsigned int kind, struct quota *quota)
@@ -80,13 +70,13 @@ static void read_quota(const struct usage_segment_totals *books, unsigned int ki
         quota->largest_refused = books->largest_refused[kind];
 }
 
-/* What the processes left in the books, now that they are gone: nothing, or it is said. */
+/* After the tenant's last process: reads the accounts that the processes kept. */
 static void read_books(struct run *run, int segment, uint64_t tenancy)
 {
         struct usage_segment_totals books;
 
         if (usage_segment_scan(segment, LEASE_DESCRIPTOR_INHERITED, tenancy, &books) < 0) {
-                (void)fprintf(stderr, "sublet: %s: the books were damaged\n", run->lease.tenant);
+                (void)fprintf(stderr, "sublet: %s: the accounts in shared memory were damaged\n", run->lease.tenant);
                 return;
         }
         for (unsigned int i = 0; i < run->lease.n_devices && i < USAGE_SEGMENT_DEVICES; i++)
@@ -122,7 +112,7 @@ static int preloaded_start(struct run *run, int descriptor, int segment, bool ma
         return 0;
 }
 
-/* The daemon's page says what it granted; the cards' own figures are not in it, and nobody needs them here. */
+/* With a daemon, the lease descriptor says what it granted. The devices' own figures are not in it, nor needed here. */
 static int lease_obtain(struct run_talk *talk, bool has_daemon, struct err *err)
 {
         static struct lease_descriptor descriptor; /* large */
@@ -136,14 +126,14 @@ static int lease_obtain(struct run_talk *talk, bool has_daemon, struct err *err)
                 if (r < 0)
                         return r;
                 r = usage_segment_new(talk->tenancy, &talk->segment);
-                return r < 0 ? err_set(err, r, "making the tenant's books") : 0;
+                return r < 0 ? err_set(err, r, "making the usage segment") : 0;
         }
         r = run_ask(talk, err);
         if (r < 0)
                 return r;
         r = lease_descriptor_read(talk->descriptor, LEASE_DESCRIPTOR_INHERITED, &descriptor);
         if (r < 0 || talk->segment < 0)
-                return err_say(err, -EPROTO, "the daemon in %s is another build than this program", talk->run->dir);
+                return err_say(err, -EPROTO, "the daemon in %s is not the same build as this program", talk->run->dir);
         talk->tenancy = descriptor.tenancy;
         talk->run->lease = descriptor.lease;
         return 0;
@@ -163,7 +153,7 @@ int run_preloaded(struct run *run, bool has_daemon, struct err *err)
         int code, r;
 
         if (signals < 0)
-                return err_set(err, signals, "watching signals");
+                return err_set(err, signals, "blocking signals");
         if ((r = lease_directory_library(library, err)) < 0 || (r = put_first(library, err)) < 0 ||
             (r = lease_obtain(&talk, has_daemon, err)) < 0 ||
             (r = preloaded_start(run, talk.descriptor, talk.segment, has_daemon && !is_never(run), err)) < 0)

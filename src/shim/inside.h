@@ -1,4 +1,4 @@
-/* A shim's state; between shim.c and shim_talk.c. */
+/* The state of a shim, shared by shim.c and talk.c. */
 #pragma once
 
 #include "shim/shim.h"
@@ -9,7 +9,7 @@
 
 struct shim {
         const char *dir;
-        struct message_lease terms; /* the main thread's */
+        struct message_lease terms; /* of the main thread */
         struct lease lease;
         struct gpu_backend backend;
         struct gate_driver driver;
@@ -18,37 +18,38 @@ struct shim {
         int control_block_fd;
         struct reconciler reconciler;
         int init;       /* a pidfd of the container's first process; -1: none */
-        bool is_ending; /* all its processes are to end */
+        bool is_ending; /* all its processes are being ended */
 
-        atomic_bool is_dirty; /* the books on the control block are not the latest */
+        atomic_bool is_dirty; /* the ledger in the control block is not the latest */
         atomic_bool is_writing;
 
-        struct lock talk_lock; /* LOCK_TALK: the sockets, and who was told what */
-        int daemon, run;       /* -1: nobody is there */
+        struct lock talk_lock; /* LOCK_TALK: the sockets and the events */
+        int daemon, run;       /* -1: not connected */
         struct {
                 nsec sent_at;
                 uint64_t n_unsent;
         } events[EVENT_N];
 };
 
-/* ---- shim_talk.c ---- */
+/* ---- talk.c ---- */
 
-/* To both; a gate's event callback. Of one kind at most ten a second are told, with the count of the others. */
+/* To the daemon and to `sublet run`: the gate's event callback. Sends at most ten a second of one kind, with the number of
+ * those that were not sent. */
 void talk_event(void *shim, enum event_kind event, pid_t process, const char *detail);
 
 void talk_failed(struct shim *shim, const char *text);
 
-/* The first words to a daemon, with the control block. True: it has them. */
+/* Sends hello and the control block to the daemon. False: it cannot be sent. */
 bool talk_hello(struct shim *shim);
 
-/* Tries keeper.sock once. True: a daemon is there again. */
+/* Tries keeper.sock once. True: a daemon has the hello. */
 bool talk_reconnect(struct shim *shim);
 
-/* What waits on a socket; a socket that has hung up becomes -1. */
+/* Handle one message; a socket that has hung up becomes -1. */
 void talk_daemon(struct shim *shim);
 void talk_run(struct shim *shim);
 
-/* The tenant has ended: its account, to both. True: the daemon has it. */
+/* The tenant has ended: sends its account to both. True: the daemon has it. */
 bool talk_ended(struct shim *shim, nsec elapsed);
 
 /* ---- shim.c ---- */

@@ -1,4 +1,3 @@
-/* Who is the MPS server of a device, and what is its own; see mps_server.h. */
 #include "shim/mps_server.h"
 
 #include "base/cleanup.h"
@@ -32,7 +31,8 @@ static bool read_text(const char *path, char *to, size_t room)
         return true;
 }
 
-/* Of /proc/PROCESS/stat, if its name begins so: the parent (field 4) and the start (22), behind the name, which may hold anything. */
+/* From /proc/PROCESS/stat, if the process's name begins with `name`: its parent (field 4) and start (22). They stand behind
+ * the name, which may hold any character. */
 static bool stat_of(pid_t process, const char *name, pid_t *ret_parent, uint64_t *ret_begun)
 {
         char path[64], text[1024];
@@ -93,9 +93,9 @@ pid_t mps_control(const char *dir, unsigned int device, uint64_t *ret_begun)
         return process;
 }
 
-/* The driver takes a client's name only on the descriptor through which the client was made; for another's it is
+/* The driver accepts a client's handle only on the descriptor through which the client was made; elsewhere it answers
  * INVALID_CLIENT. Source: client_resource.c, 525 to 595; measured, H200, 580.159.04. */
-static bool is_clients(const struct gate_driver *driver, int fd, uint32_t client)
+static bool fd_has_client(const struct gate_driver *driver, int fd, uint32_t client)
 {
         uint8_t block[32] = { 0 }, ids[128] = { 0 };
         uint32_t minor;
@@ -131,7 +131,7 @@ bool mps_lends(const char *dir, unsigned int device, const struct gate_driver *d
                 if (!isdigit((unsigned char)entry->d_name[0]))
                         continue;
                 fd = (int)syscall(SYS_pidfd_getfd, pidfd, atoi(entry->d_name), 0);
-                is_its = fd >= 0 && is_clients(driver, fd, client);
+                is_its = fd >= 0 && fd_has_client(driver, fd, client);
         }
         return is_its;
 }

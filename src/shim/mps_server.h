@@ -1,4 +1,4 @@
-/* Who is the MPS server of a device, and which driver clients are its own; docs/modes.md. */
+/* Finds the MPS server of a device, and the driver clients that belong to it; docs/modes.md. */
 #pragma once
 
 #include <stdbool.h>
@@ -7,13 +7,13 @@
 
 struct gate_driver;
 
-/* When a process began, in clock ticks since the machine did; 0: there is none. */
+/* The start time of a process, in clock ticks since boot; 0: there is no such process. */
 uint64_t mps_begun(pid_t process);
 
-/* A child of the control daemon; 0: none. Reads all of /proc: some milliseconds. */
+/* The server, a child of the control daemon; 0: none. Reads all of /proc: some milliseconds. */
 pid_t mps_server(pid_t control);
 
-/* What DIR/mps/DEVICE/control says, if that process still is the one. 0: none. */
+/* The control daemon that DIR/mps/DEVICE/control names, if it still is that process; 0: none. */
 pid_t mps_control(const char *dir, unsigned int device, uint64_t *ret_begun);
 
 /* Whether the driver's client `client` belongs to the server of this device. Blocks: driver calls, milliseconds. */

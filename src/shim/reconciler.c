@@ -1,3 +1,4 @@
+/* Makes the desired state true; see reconciler.h. */
 #include "shim/reconciler.h"
 
 #include <sys/prctl.h>
@@ -5,7 +6,7 @@
 #define ROUND (250 * NSEC_PER_MSEC)
 #define SILENT (CONTROL_BLOCK_SILENT_MSEC * NSEC_PER_MSEC)
 
-/* Nobody desired states: S2, S3. Before the first beat there is nothing to follow. */
+/* No daemon maintains the desired state: S2, S3, or none has sent a heartbeat yet. */
 static bool is_alone(const struct reconciler *reconciler, nsec now)
 {
         nsec heartbeat = reconciler->control->heartbeat;
@@ -13,7 +14,7 @@ static bool is_alone(const struct reconciler *reconciler, nsec now)
         return reconciler->is_orphan || !heartbeat || now - heartbeat > SILENT;
 }
 
-/* A daemon that has just begun to beat is followed at once, also before this thread has noticed. */
+/* A new daemon's desired state applies from its first heartbeat on, also before the reconciler has noticed. */
 struct gate_desired reconciler_desired(const struct reconciler *reconciler, unsigned int device)
 {
         const struct control_device *on = &reconciler->control->devices[device];
@@ -23,9 +24,9 @@ struct gate_desired reconciler_desired(const struct reconciler *reconciler, unsi
         return (struct gate_desired){ .is_disabled = on->is_disabled, .slice = on->slice };
 }
 
-/* ---- off and on ---------------------------------------------------------------------------------- */
+/* ---- channels ---------------------------------------------------------------------------------- */
 
-/* A daemon that died may have written «on» and not made the call: so the call is made whatever the control block says. */
+/* A daemon that died may have written "enabled" without making the call, so the call is made whatever is written. */
 static void desired_override(struct reconciler *reconciler, unsigned int device)
 {
         struct control_device *on = &reconciler->control->devices[device];
@@ -34,7 +35,7 @@ static void desired_override(struct reconciler *reconciler, unsigned int device)
         (void)gate_channels_set(reconciler->gate, device, false);
 }
 
-/* The daemon heartbeats again: what it wished meanwhile holds. S4 */
+/* The heartbeat is back: the present desired state applies. S4 */
 static void desired_resume(struct reconciler *reconciler, unsigned int device)
 {
         struct control_device *on = &reconciler->control->devices[device];
@@ -59,7 +60,7 @@ static void set_slice(struct reconciler *reconciler, unsigned int device)
         reconciler->devices[device].retry_at = on->n_slice_failed ? clock_now() + ROUND : 0;
 }
 
-/* A tenant that hides its descriptor makes the search for it long: it is not searched at each turn. */
+/* A tenant that hides its descriptor makes the search for it long, so the search is not repeated in each pass. */
 static bool is_retry_due(const struct reconciler *reconciler, unsigned int device)
 {
         nsec at = reconciler->devices[device].retry_at;
@@ -83,7 +84,7 @@ static void signs_poll(struct reconciler *reconciler, unsigned int device, nsec 
         reconciler->devices[device].checked_at = now;
 }
 
-/* When to look next; a device that nobody watches is looked at once more only to give back what was mapped. */
+/* Returns when to be back. A device without `watch` is polled once more only to release what was mapped. */
 static nsec signs_poll_if_due(struct reconciler *reconciler, unsigned int device, bool is_alone_now)
 {
         nsec now = clock_now(), period = is_alone_now ? 0 : (nsec)reconciler->control->devices[device].watch;
@@ -98,7 +99,7 @@ static nsec signs_poll_if_due(struct reconciler *reconciler, unsigned int device
 
 /* ---- the thread ---------------------------------------------------------------------------------- */
 
-/* One device. When to be back. */
+/* Returns when to be back. */
 static nsec device_reconcile(struct reconciler *reconciler, unsigned int device, bool is_alone_now, bool has_changed)
 {
         struct control_device *on = &reconciler->control->devices[device];
@@ -113,7 +114,7 @@ static nsec device_reconcile(struct reconciler *reconciler, unsigned int device,
         return signs_poll_if_due(reconciler, device, is_alone_now);
 }
 
-/* S2. The control block is ours alone until another daemon has mapped it, and that waits for has_undone. */
+/* S2. No other daemon has mapped the control block yet: the main thread reconnects only after has_undone. */
 static void desired_undo(struct reconciler *reconciler)
 {
         struct control_block *control = reconciler->control;
@@ -139,7 +140,7 @@ static nsec devices_reconcile(struct reconciler *reconciler)
                 if (!reconciler->lease->devices[i].is_granted)
                         continue;
                 if (is_undoing)
-                        reconciler->control->devices[i].is_reenabled = 0; /* let on anew, though it was silent before */
+                        reconciler->control->devices[i].is_reenabled = 0; /* enable once more */
                 one = device_reconcile(reconciler, i, is_alone_now, has_changed);
                 back = one < back ? one : back;
         }

@@ -1,16 +1,15 @@
 /*
- * The reconciler of a shim: a thread that makes what the daemon desired states on the control block come true, and lets the
- * tenant go on when nobody desired states any more.
+ * The reconciler of a shim: a thread that makes the desired state in the control block (wire/control_block.h) true, and
+ * enables all channels when no daemon maintains that state any more.
  *
- *      S1  A dead or silent daemon keeps nobody off: its tenants' channels are on again within 1 s.
- *      S2  A daemon is dead when its socket has hung up: the kernel closes it when the last of its threads has gone,
- *          so no call of it is under way any more. Only then are its desired states on the control block taken back.
- *      S3  A daemon is silent when its beat is older than CONTROL_BLOCK_SILENT_MSEC. It may come back: its desired states stay on
- *          the control block, are not followed, and are followed again with the next beat.
- *      S4  A desired state may change during a call that follows it; so it is looked at again after the call.
+ *      S1  A dead or silent daemon disables no tenant: channels are enabled again within 1 s.
+ *      S2  A daemon is dead when its socket has hung up: the kernel closes the socket after the last of its threads has
+ *          gone, so no call of the daemon is under way. Only then is its desired state removed from the control block.
+ *      S3  A daemon is silent when its heartbeat is older than CONTROL_BLOCK_SILENT_MSEC. It may return: its desired state
+ *          stays in the control block, is ignored, and applies again from the next heartbeat on.
+ *      S4  The desired state may change during a call that applies it, so it is read again after the call.
  *
- * Blocks: driver calls, here and on no other thread of the shim (but on those that answer the tenant, for its
- * own new channels).
+ * Blocks: driver calls, on this thread of the shim only (and on those that serve the tenant, for its own new channels).
  */
 #pragma once
 
@@ -24,24 +23,24 @@ struct reconciler {
         struct control_block *control; /* borrowed */
         const struct lease *lease;
 
-        atomic_bool is_orphan;   /* set by the shim: the daemon's socket has hung up */
-        atomic_bool has_undone;  /* set here: what the dead daemon wished is undone */
-        atomic_bool has_changed; /* channels have come or gone */
+        atomic_bool is_orphan;   /* set by the main thread: the daemon's socket has hung up */
+        atomic_bool has_undone;  /* set by the reconciler: the dead daemon's desired state is undone */
+        atomic_bool has_changed; /* there are new channels, or fewer */
         atomic_bool is_ending;
         pthread_t thread;
 
-        /* Of the thread. */
+        /* of the thread */
         struct {
                 nsec checked_at;
-                nsec retry_at; /* a slice could not be set; 0: all could */
+                nsec retry_at; /* when to set a slice again that could not be set; 0: all could */
         } devices[LEASE_DEVICES_MAX];
 };
 
-/* gate, board and lease are set. 0; -errno. */
+/* gate, control and lease are set. 0; -errno. */
 int reconciler_start(struct reconciler *reconciler);
 void reconciler_stop(struct reconciler *reconciler);
 
 void reconciler_wake(struct reconciler *reconciler);
 
-/* What holds for a device now; any thread. */
+/* The desired state that applies to a device now; any thread. */
 struct gate_desired reconciler_desired(const struct reconciler *reconciler, unsigned int device);

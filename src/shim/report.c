@@ -62,7 +62,7 @@ static bytes bytes_of(const json_t *object, const char *name)
         return (bytes)json_integer_value(json_object_get(object, name));
 }
 
-static void print_device(FILE *to, const char *tenant, const json_t *device)
+static void device_print(FILE *to, const char *tenant, const json_t *device)
 {
         json_int_t n_refused = json_integer_value(json_object_get(device, "refusals"));
         char quota[BYTES_TEXT], peak[BYTES_TEXT], largest[BYTES_TEXT];
@@ -77,21 +77,22 @@ static void print_device(FILE *to, const char *tenant, const json_t *device)
         (void)fprintf(to, "\n");
 }
 
-static void print_text(FILE *to, const json_t *report)
+static void text_print(FILE *to, const json_t *report)
 {
         const char *tenant = json_string_value(json_object_get(report, "tenant")), *event;
         const json_t *devices = json_object_get(report, "devices"), *count;
         const json_t *part = json_object_get(report, "multiprocessors");
 
         for (size_t i = 0; i < json_array_size(devices); i++)
-                print_device(to, tenant ? tenant : "?", json_array_get(devices, i));
+                device_print(to, tenant ? tenant : "?", json_array_get(devices, i));
         if (part)
                 (void)fprintf(to, "sublet: %s: %lld of %lld multiprocessors\n", tenant ? tenant : "?",
                               (long long)json_integer_value(json_object_get(part, "given")),
                               (long long)json_integer_value(json_object_get(part, "of")));
-        json_object_foreach(json_object_get(report, "events"), event, count) if (strcmp(event, "QUOTA_REFUSED"))(void)
-                fprintf(to, "sublet: %s: %s: %lld times ('sublet explain %s')\n", tenant ? tenant : "?", event,
-                        (long long)json_integer_value(count), event);
+        json_object_foreach (json_object_get(report, "events"), event, count)
+                if (strcmp(event, "QUOTA_REFUSED"))
+                        (void)fprintf(to, "sublet: %s: %s: %lld times ('sublet explain %s')\n", tenant ? tenant : "?",
+                                      event, (long long)json_integer_value(count), event);
 }
 
 int report_print(FILE *to, const json_t *report, bool is_json)
@@ -103,23 +104,6 @@ int report_print(FILE *to, const json_t *report, bool is_json)
         if (is_json)
                 (void)fprintf(to, "%s\n", text);
         else
-                print_text(to, report);
+                text_print(to, report);
         return 0;
-}
-
-void report_text(FILE *to, const struct report *report)
-{
-        json_t *root = report_new(report);
-
-        (void)report_print(to, root, false);
-        json_decref(root);
-}
-
-int report_json(FILE *to, const struct report *report)
-{
-        json_t *root = report_new(report);
-        int r = report_print(to, root, true);
-
-        json_decref(root);
-        return r;
 }

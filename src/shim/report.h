@@ -1,4 +1,4 @@
-/* What a tenant rented, asked for, got and was refused: the summary at the end of `sublet run`. */
+/* The account of a tenant: what it rented, held and was refused. The summary at the end of `sublet run`. */
 #pragma once
 
 #include "gate/gate.h"
@@ -14,11 +14,9 @@ struct report {
         nsec elapsed;
 };
 
-void report_text(FILE *to, const struct report *report);
-
-/* All of it as JSON; NULL: no memory. What report_print prints may have come from another process. */
+/* NULL: no memory. */
 json_t *report_new(const struct report *report);
-int report_print(FILE *to, const json_t *report, bool is_json); /* 0; -ENOMEM */
 
-/* One line of JSON; sizes in bytes, times in seconds. 0; -ENOMEM. */
-int report_json(FILE *to, const struct report *report);
+/* Prints what report_new made, here or in another process: as text, or as one line of JSON with sizes in bytes and times in
+ * seconds. 0; -ENOMEM. */
+int report_print(FILE *to, const json_t *report, bool is_json);

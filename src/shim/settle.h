@@ -1,8 +1,8 @@
-/* The end of a tenant's books. */
+/* The end of a tenant's ledger. */
 #pragma once
 
 #include "gate/gate.h"
 
-/* Every process of the tenant has ended: waits until its books are empty, at most 5 s, and says so of those that
- * are not (BOOKS_NOT_EMPTY). */
+/* Call it after the tenant's last process has ended. Waits until the ledger is empty, at most 5 s, and raises BOOKS_NOT_EMPTY
+ * for each device where it is not. */
 void settle(struct gate *gate, const struct lease *lease);

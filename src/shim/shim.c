@@ -1,17 +1,17 @@
 /*
  * `sublet keeper`: one tenant's gate as a process of its own; shim.h, ARCHITECTURE.md.
  *
- * Threads: the gate's, the reconciler, and the main one, which waits on sockets and on the tenant's end. The gate's
- * threads write the books onto the control block as they change; nobody is asked for them.
+ * Threads: the gate's, the reconciler, and the main one, which waits on sockets and for the tenant's end. The gate's threads
+ * write the ledger to the control block when it changes; the daemon sends no request for it.
  */
 #include "shim/inside.h"
 #include "shim/verbs.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "gate/state/probe.h"
 #include "shim/mps_server.h"
 #include "shim/settle.h"
+#include "wire/machine.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,11 +26,15 @@
 enum {
         RECONNECT_MS = 100,
         REFRESH_MS = 250,
-        KILL_MS = 20,
+        KILL_MS = 20, /* a tenant that is being ended may fork meanwhile */
+        UNDO_MS = 1,
+        EXIT_USAGE = 2,
         EXIT_FAILED = 125,
 };
 
-/* How long the account of an ended tenant waits for a daemon to take it. */
+#define OOM_SCORE "-900"
+
+/* How long the account of an ended tenant waits for a daemon that takes it. */
 #define LINGER (10 * NSEC_PER_SEC)
 
 /* ---- the control block ----------------------------------------------------------------------------------- */
@@ -51,8 +55,8 @@ static void write_books(struct shim *shim)
         control->host_held = shim->lease.host.used;
 }
 
-/* From any thread, at once. Who finds another writing leaves a mark, and that one writes again: so what stands on
- * the control block in the end is the latest. */
+/* From several threads at once. A thread that finds another one writing sets is_dirty, and that one writes again: so the
+ * latest state is what remains. */
 static void on_books(void *context)
 {
         struct shim *shim = context;
@@ -77,15 +81,14 @@ static void on_channel(void *context, const struct gate_channel *channel, bool i
                                        .order = channel->order };
 
         if (is_new)
-                (void)control_block_channel_put(shim->control,
-                                                &row); /* a lease gives no more than the control block has */
+                (void)control_block_channel_put(shim->control, &row); /* cannot be full: a lease gives no more */
         else
                 control_block_channel_drop(shim->control, channel->client, channel->handle);
         shim->reconciler.has_changed = true;
         reconciler_wake(&shim->reconciler);
 }
 
-/* Of the devices that it leases only: another device's server is nobody to it. */
+/* Only servers of devices that the tenant leases count. */
 static bool on_lends(void *context, uint32_t client)
 {
         const struct shim *shim = context;
@@ -103,7 +106,7 @@ static struct gate_desired on_desired(void *context, unsigned int device)
         return reconciler_desired(&shim->reconciler, device);
 }
 
-/* What changes without a call of the tenant, or matters little. */
+/* Publishes what changes without a call of the tenant, or matters little. */
 static void control_block_refresh(struct shim *shim)
 {
         struct gate_stats stats;
@@ -131,25 +134,11 @@ static int read_lease(struct message_lease *ret, struct err *err)
         body = json_loadb(text, size, 0, NULL);
         r = message_lease_parse(body, ret);
         json_decref(body);
-        return r < 0 ? err_say(err, r, "shim: what descriptor %d holds is no lease", SHIM_FD_LEASE) : 0;
+        return r < 0 ? err_say(err, r, "shim: descriptor %d holds no lease", SHIM_FD_LEASE) : 0;
 }
 
-static int find_cards(struct shim *shim, struct err *err)
-{
-        struct probe probe;
-        int r;
-
-        shim->driver = (struct gate_driver){ shim->backend.context, shim->backend.node, shim->backend.ioctl,
-                                             shim->backend.open, shim->backend.map };
-        r = probe_init(&probe, &shim->driver, &shim->backend.layout);
-        if (r == 0) {
-                r = probe_devices(&probe, &shim->lease);
-                probe_done(&probe);
-        }
-        return r < 0 ? err_set(err, r, "asking the driver for its cards") : 0;
-}
-
-/* A service stop signals everybody; a shim stays with its tenant. Nobody can be told of a broken stderr. */
+/* A service manager signals all processes at a stop, but a shim lasts as long as its tenant. A broken stderr is no reason
+ * to end either. */
 static void ignore_signals(void)
 {
         static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM };
@@ -158,7 +147,7 @@ static void ignore_signals(void)
                 (void)signal(numbers[i], SIG_IGN);
 }
 
-/* Reading the tenant, whoever it runs as, and ending it. The permitted set stays, see listen.c. */
+/* Keeps what it takes to read a tenant of any user and to end it. The permitted set stays, see gate/listen.c. */
 static void drop_capabilities(void)
 {
         static const unsigned int kept[] = { CAP_SYS_PTRACE, CAP_KILL, CAP_DAC_READ_SEARCH };
@@ -176,13 +165,13 @@ static void drop_capabilities(void)
         (void)syscall(SYS_capset, &header, data);
 }
 
-/* Out of memory the tenant goes first: without its shim it would be lost anyway. */
+/* When memory runs out, the tenant goes first: without its shim it would be lost anyway. */
 static void keep_from_oom(void)
 {
         _cleanup_(closep) int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
         if (fd >= 0)
-                (void)!write(fd, "-900", 4);
+                (void)!write(fd, OOM_SCORE, strlen(OOM_SCORE));
 }
 
 static void harden(void)
@@ -201,7 +190,7 @@ static int new_control_block(struct shim *shim, struct err *err)
                                   &shim->control_block_fd);
 
         if (r < 0)
-                return err_set(err, r, "making the board");
+                return err_set(err, r, "making the control block");
         for (unsigned int i = 0; i < shim->lease.n_devices; i++) {
                 shim->control->devices[i].share = shim->terms.share;
                 shim->control->devices[i].cap = shim->terms.cap;
@@ -242,15 +231,16 @@ static int shim_prepare(struct shim *shim, struct err *err)
         int r;
 
         if ((r = read_lease(&shim->terms, err)) < 0 || (r = gpu_backend_find(&shim->backend, err)) < 0 ||
-            (r = find_cards(shim, err)) < 0)
+            (r = machine_probe(&shim->backend, &shim->lease, err)) < 0)
                 return r;
+        shim->driver = machine_driver(&shim->backend);
         r = message_lease_apply(&shim->terms, &shim->lease);
         if (r < 0)
                 return err_say(err, r, "the lease names a device that this machine does not have");
         if ((r = new_control_block(shim, err)) < 0 || (r = start_gate(shim, err)) < 0)
                 return r;
 
-        /* Only now may the tenant's first call be answered: its channels have a control block to stand on. */
+        /* Only now may the tenant's first call be answered: there is a control block for its channels. */
         if (!talk_hello(shim))
                 shim->reconciler.is_orphan = true;
         if ((r = gate_start(shim->gate)) < 0 || (r = reconciler_start(&shim->reconciler)) < 0)
@@ -258,7 +248,7 @@ static int shim_prepare(struct shim *shim, struct err *err)
         return 0;
 }
 
-/* ---- the tenant's time --------------------------------------------------------------------------- */
+/* ---- while the tenant runs --------------------------------------------------------------------- */
 
 void shim_end_tenant(struct shim *shim)
 {
@@ -268,12 +258,12 @@ void shim_end_tenant(struct shim *shim)
                 if (shim->run >= 0)
                         (void)message_send(shim->run, message_new("end"), NULL, 0);
         }
-        if (shim->init >= 0) /* and with it, as a rule, its whole namespace */
+        if (shim->init >= 0) /* and with it, usually, its whole namespace */
                 (void)syscall(SYS_pidfd_send_signal, shim->init, SIGKILL, NULL, 0);
         gate_kill(shim->gate);
 }
 
-/* A daemon is told all anew, once what the last one had wished is undone. */
+/* Once the last daemon's desired state is undone, the next one gets a hello. */
 static void daemon_find(struct shim *shim)
 {
         if (shim->daemon >= 0)
@@ -294,11 +284,11 @@ static int wait_ms(const struct shim *shim)
         if (shim->is_ending)
                 return KILL_MS;
         if (shim->daemon < 0)
-                return shim->reconciler.has_undone ? RECONNECT_MS : 1;
+                return shim->reconciler.has_undone ? RECONNECT_MS : UNDO_MS;
         return REFRESH_MS;
 }
 
-/* Until no process is left that the filter covers. */
+/* Returns when no process is left that the filter covers. */
 static void shim_serve(struct shim *shim)
 {
         for (;;) {
@@ -320,7 +310,7 @@ static void shim_serve(struct shim *shim)
         }
 }
 
-/* Delivers the account, to the next daemon if need be. */
+/* To this daemon or to the next. */
 static void account_deliver(struct shim *shim, nsec elapsed)
 {
         nsec deadline = clock_now() + LINGER;
@@ -355,17 +345,18 @@ int shim_main(int argc, char **argv)
 
         shim.dir = directory_of(argc, argv);
         if (!shim.dir) {
-                (void)fprintf(stderr, "sublet: shim: it is the daemon who starts shims ('sublet daemon')\n");
-                return 2;
+                (void)fprintf(stderr, "sublet: keeper: only the daemon starts this ('sublet daemon')\n");
+                return EXIT_USAGE;
         }
         lock_init(&shim.talk_lock, LOCK_TALK);
         shim.daemon = SHIM_FD_DAEMON;
         shim.run = fcntl(SHIM_FD_RUN, F_GETFD) < 0 ? -1 : SHIM_FD_RUN;
         shim.init = fcntl(SHIM_FD_INIT, F_GETFD) < 0 ? -1 : SHIM_FD_INIT;
-        is_listener = shim_is_listener(SHIM_FD_LISTENER); /* later not even we may look at ourselves */
+        is_listener =
+                shim_is_listener(SHIM_FD_LISTENER); /* before harden: afterwards /proc/self is closed to us, too */
         harden();
         r = is_listener ? shim_prepare(&shim, &err) :
-                          err_say(&err, -EBADF, "what was sent as the tenant's listener is none");
+                          err_say(&err, -EBADF, "the descriptor sent as the tenant's listener is not one");
         if (r < 0) {
                 talk_failed(&shim, err.text);
                 (void)fprintf(stderr, "sublet: %s\n", err.text);

@@ -1,4 +1,4 @@
-/* How the daemon starts a shim; see shim.h. */
+/* Starts a shim as a child of the caller; see shim.h. */
 #include "shim/spawner.h"
 
 #include "base/cleanup.h"
@@ -20,7 +20,7 @@ bool shim_is_listener(int fd)
         return readlink(path, link, sizeof(link) - 1) > 0 && !strcmp(link, "anon_inode:seccomp notify");
 }
 
-/* The lease as a file at its beginning. Or -errno. */
+/* A file with the lease, at its beginning; or -errno. */
 static int lease_file(const struct message_lease *lease)
 {
         _cleanup_(closep) int fd = memfd_create("sublet-lease", MFD_CLOEXEC);
@@ -35,8 +35,8 @@ static int lease_file(const struct message_lease *lease)
         return TAKE_FD(fd);
 }
 
-/* Out of the way of the fixed numbers, so that one cannot overwrite another. */
-static int moved(int fd)
+/* Above the fixed numbers, so that no descriptor overwrites another. */
+static int fd_move(int fd)
 {
         int r = fcntl(fd, F_DUPFD_CLOEXEC, SHIM_N_FDS);
 
@@ -44,7 +44,7 @@ static int moved(int fd)
 }
 
 struct fd_slots {
-        int fds[SHIM_N_FDS]; /* what is to be at that number; -1: nothing */
+        int fds[SHIM_N_FDS]; /* which descriptor goes to that number; -1: none */
 };
 
 static void fd_slots_done(struct fd_slots *fd_slots)
@@ -65,7 +65,7 @@ static int fd_slots_init(struct fd_slots *fd_slots, const struct shim_start *sta
         for (int i = 0; i < (int)ARRAY_SIZE(from); i++) {
                 if (from[i] < 0)
                         continue;
-                fd_slots->fds[SHIM_FD_LISTENER + i] = moved(from[i]);
+                fd_slots->fds[SHIM_FD_LISTENER + i] = fd_move(from[i]);
                 if (fd_slots->fds[SHIM_FD_LISTENER + i] < 0)
                         return fd_slots->fds[SHIM_FD_LISTENER + i];
         }
@@ -85,7 +85,7 @@ static int fd_slots_apply(posix_spawn_file_actions_t *actions, const struct fd_s
         return r ? r : posix_spawn_file_actions_addclosefrom_np(actions, SHIM_N_FDS);
 }
 
-/* Signals as a program expects them, whatever the daemon blocks. */
+/* Default signals, whatever the daemon blocks. */
 static void set_attributes(posix_spawnattr_t *attributes)
 {
         sigset_t none, all;

@@ -1,3 +1,4 @@
+/* `sublet keepers`: the shim spawner; see spawner.h. */
 #include "shim/spawner.h"
 
 #include "base/cleanup.h"
@@ -21,20 +22,21 @@
 
 static const char usage[] =
         "usage: sublet keepers [--dir DIR]\n"
-        "Starts shims, the processes that hold tenants' quotas, for a daemon that is replaced with its whole "
+        "Starts shims, the processes that enforce tenants' quotas, for a daemon that is replaced together with its "
         "container:\n"
-        "they are then this one's children, and outlive it. A daemon with the same DIR finds it there by itself. Ends\n"
-        "after SIGTERM with its last shim.\n\n"
-        "      --dir DIR        where the daemon's sockets are (SUBLET_DIR; default /run/sublet)\n";
+        "the shims are children of this process and outlive the daemon. A daemon with the same DIR finds it there. "
+        "After\n"
+        "SIGTERM it ends with its last shim.\n\n"
+        "      --dir DIR        the directory of the daemon's sockets (default: $SUBLET_DIR or /run/sublet)\n";
 
 enum {
-        PATIENCE_SEC = 2, /* for a request from who has connected: nobody else is served meanwhile */
+        PATIENCE_SEC = 2, /* for the request on a connection: no other is served meanwhile */
 };
 
 struct spawner {
         const char *option;
-        char dir[PATH_MAX];   /* the same, absolute */
-        int listening_socket; /* -1: no more are started (H3) */
+        char dir[PATH_MAX];   /* `option` as an absolute path */
+        int listening_socket; /* -1: no more shims are started (H3) */
         int signals;          /* signalfd */
         unsigned int n_shims;
 };
@@ -63,7 +65,7 @@ static int spawner_start(struct spawner *spawner, const struct message *message,
 
         if (strcmp(message_type(message), "start") != 0 ||
             shim_request_parse(message->body, message->n_fds, &request) < 0)
-                return err_say(err, -EPROTO, "what was asked is not understood");
+                return err_say(err, -EPROTO, "the request is not understood");
         for (size_t i = 0; i < message->n_fds; i++)
                 *to[request.numbers[i]] = message->fds[i];
         return shim_spawn_here(&start, ret, err);
@@ -101,7 +103,7 @@ static void spawner_serve(struct spawner *spawner)
         spawner_reply(fd, "started", process, "");
 }
 
-/* ---- until it is told to end ------------------------------------------------------------------- */
+/* ---- until SIGTERM ----------------------------------------------------------------------------- */
 
 static void on_signal(struct spawner *spawner)
 {
@@ -127,7 +129,7 @@ static int open_signals(void)
         return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-/* In place of what was there before: an older home has its shims, and needs its door no more. */
+/* Replaces an older socket: the spawner there keeps its shims and starts no more. */
 static int open_listening_socket(struct spawner *spawner, struct err *err)
 {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -137,7 +139,7 @@ static int open_listening_socket(struct spawner *spawner, struct err *err)
 
         if (mkdir(spawner->option, 0755) < 0 && errno != EEXIST)
                 return err_set(err, -errno, "making %s", spawner->option);
-        if (!realpath(spawner->option, spawner->dir)) /* shims are told, and do not begin where we did */
+        if (!realpath(spawner->option, spawner->dir)) /* for shims, whose working directory may differ */
                 return err_set(err, -errno, "looking for %s", spawner->option);
         r = directory_check(spawner->dir, err);
         if (r < 0)
@@ -182,7 +184,7 @@ int shims_main(int argc, char **argv)
 
         if (r != 0) {
                 if (r < 0)
-                        (void)fprintf(stderr, "sublet keepers: which option is that? See 'sublet keepers --help'\n");
+                        (void)fprintf(stderr, "sublet keepers: unknown option ('sublet keepers --help')\n");
                 return r < 0 ? 2 : 0;
         }
         spawner.signals = open_signals();

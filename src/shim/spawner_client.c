@@ -1,4 +1,4 @@
-/* The two ends of a request to the shims' home, see shim_home.h: «start» with the descriptors, «started» or «failed». */
+/* The request to the shim spawner (spawner.h): "start" with descriptors; the answer is "started" or "failed". */
 #include "shim/spawner.h"
 
 #include "base/cleanup.h"
@@ -13,7 +13,7 @@
 #include <sys/un.h>
 
 enum {
-        ANSWER_SEC = 2, /* the daemon hears nobody else meanwhile */
+        ANSWER_SEC = 2, /* the daemon serves no one else meanwhile */
 };
 
 /* A connection; -ENOENT: nobody is there; -errno. */
@@ -68,7 +68,7 @@ static int spawner_receive(int socket, pid_t *ret_process, struct err *err)
         process = message_number(message.body, "process", 0);
         if (strcmp(message_type(&message), "started") != 0 || process <= 0 || process > INT32_MAX)
                 return err_say(err, -EIO, "the shim spawner: %.160s",
-                               message_text(message.body, "text", "an answer that is none"));
+                               message_text(message.body, "text", "the answer makes no sense"));
         *ret_process = (pid_t)process;
         return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * What a shim says and hears. It never waits for a peer: what does not fit into a socket is not said, and
- * the peer reads the control block or the report instead. Events come from the gate's threads, the rest from the main one.
+ * The messages of a shim. It never waits for a peer: a message that does not fit into the socket is dropped, and the peer
+ * reads the control block or the report instead. Events come from the gate's threads, all else from the main one.
  */
 #include "shim/inside.h"
 
@@ -23,7 +23,7 @@ static const struct {
 #undef EVENT
 };
 
-/* The lock is held. A peer that has gone is noticed by the main thread. */
+/* The lock is held. The main thread notices a peer that has hung up. */
 static int peer_send(int socket, json_t *body, const int *fds, size_t n_fds)
 {
         if (socket < 0) {
@@ -33,7 +33,7 @@ static int peer_send(int socket, json_t *body, const int *fds, size_t n_fds)
         return message_send(socket, body, fds, n_fds);
 }
 
-/* Both get a copy of their own. */
+/* The lock is held. */
 static void peers_send(struct shim *shim, json_t *body)
 {
         (void)peer_send(shim->run, json_deep_copy(body), NULL, 0);
@@ -125,14 +125,13 @@ static void hang_up(struct shim *shim, int *socket)
         closep(socket);
 }
 
-/* "mem": { "0": bytes, ... }; what does not fit the lease changes nothing. NULL: fine, or what is wrong. */
+/* "mem": { "0": bytes, ... }. NULL: it fits the lease; otherwise the reason, and nothing is changed. */
 static const char *check_memory(const struct shim *shim, const json_t *memory)
 {
         const char *name;
         const json_t *size;
 
-        json_object_foreach((json_t *)(uintptr_t)memory, name, size)
-        {
+        json_object_foreach ((json_t *)(uintptr_t)memory, name, size) {
                 uint64_t index;
 
                 if (number_parse(name, &index) < 0 || index >= shim->lease.n_devices ||
@@ -149,8 +148,7 @@ static void set_memory(struct shim *shim, const json_t *memory)
         const char *name;
         const json_t *size;
 
-        json_object_foreach((json_t *)(uintptr_t)memory, name, size)
-        {
+        json_object_foreach ((json_t *)(uintptr_t)memory, name, size) {
                 uint64_t index = 0;
 
                 (void)number_parse(name, &index);
@@ -159,7 +157,7 @@ static void set_memory(struct shim *shim, const json_t *memory)
         }
 }
 
-/* Share, cap and class are on the control block; here they are kept for the next daemon. */
+/* Share, cap and class are in the control block; the copy here is for the next daemon. */
 static void set_terms(struct shim *shim, const json_t *body)
 {
         int64_t host = message_number(body, "host_bytes", -1);
@@ -196,7 +194,8 @@ static void on_set(struct shim *shim, const json_t *body)
         }
 }
 
-/* The container's runtime put another process into it. A gate that is full, or over, closes it: that process has no GPU. */
+/* The runtime has put another process into the container. A gate that is full, or has ended, closes the listener: then that
+ * process has no GPU. */
 static void on_join(struct shim *shim, struct message *message)
 {
         int listener = message_take_fd(message, 0);
@@ -205,7 +204,7 @@ static void on_join(struct shim *shim, struct message *message)
                 (void)close(listener);
 }
 
-/* What the daemon has to say to whoever waits for the tenant: its device is lost, say. */
+/* From the daemon to `sublet run`: a device is lost, for example. */
 static void event_pass_on(struct shim *shim, json_t *body)
 {
         LOCKED(&shim->talk_lock);
@@ -232,8 +231,8 @@ void talk_daemon(struct shim *shim)
 
 /* ---- `sublet run` -------------------------------------------------------------------------------- */
 
-/* It says nothing, and lasts as long as its command: when it is gone first, it was killed, and its tenant ends with
- * it (run_daemon.c). */
+/* It sends nothing and lasts as long as its command. If it hangs up first, it was killed, and its tenant ends with it
+ * (run/with_daemon.c). */
 void talk_run(struct shim *shim)
 {
         _cleanup_(message_done) struct message message = { 0 };
@@ -247,7 +246,7 @@ void talk_run(struct shim *shim)
 
 /* ---- the end ------------------------------------------------------------------------------------- */
 
-/* Last words; the lock is held. The daemon first: when run ends, who comes next finds the name and the memory free (shims_settle). */
+/* The lock is held. The daemon first: when `sublet run` ends, the name and the memory must be free (shims_settle). */
 static bool ended_send(struct shim *shim, json_t *report)
 {
         json_t *ended = message_new("ended"), *body = message_new("report");

@@ -1,12 +1,9 @@
 /*
- * The page that a shim and the daemon share; board.h says what is on it and who writes what.
+ * Rows of channels change under a sequence count, which is odd meanwhile. A reader copies and checks the count again; words
+ * are copied as atomics, so a torn row may be read but is never returned. The writer does not wait for readers. It may be
+ * stopped or killed in the middle, so a reader waits only so long, and then returns an odd sequence and no rows.
  *
- * Rows of channels change under a sequence count: odd while they do. A reader copies and looks again;
- * words are copied as atomics, so a torn row may be read but is never returned. The writer does not
- * wait for readers. It may be stopped or killed in the middle, so a reader waits for it only so
- * long, and then says so: an odd sequence, and no rows.
- *
- * The memfd is sealed against shrinking: a page that is mapped stays (a fault would end the daemon).
+ * The memfd is sealed against shrinking: mapped memory stays (a fault would end the daemon).
  */
 #include "wire/control_block.h"
 
@@ -27,18 +24,18 @@
 #include <time.h>
 
 /* What two binaries must agree on; changed by adding at the end only, and then with the version. */
-static_assert(offsetof(struct control_block, tenant) == 20, "layout of the board");
-static_assert(offsetof(struct control_block, sequence) == 92, "layout of the board");
-static_assert(offsetof(struct control_block, host_quota) == 112, "layout of the board");
-static_assert(offsetof(struct control_block, heartbeat) == 144, "layout of the board");
-static_assert(offsetof(struct control_block, devices) == 160, "layout of the board");
-static_assert(offsetof(struct control_device, launched_at) == 32, "layout of the board");
-static_assert(offsetof(struct control_device, slice_set) == 56, "layout of the board");
-static_assert(offsetof(struct control_device, is_disabled) == 72, "layout of the board");
-static_assert(offsetof(struct control_device, used) == 112, "layout of the board");
-static_assert(sizeof(struct control_device) == 120, "layout of the board");
-static_assert(sizeof(struct control_channel) == 24, "layout of the board");
-static_assert(offsetof(struct control_block, channels) == 160 + 120 * LEASE_DEVICES_MAX, "layout of the board");
+static_assert(offsetof(struct control_block, tenant) == 20, "layout of the control block");
+static_assert(offsetof(struct control_block, sequence) == 92, "layout of the control block");
+static_assert(offsetof(struct control_block, host_quota) == 112, "layout of the control block");
+static_assert(offsetof(struct control_block, heartbeat) == 144, "layout of the control block");
+static_assert(offsetof(struct control_block, devices) == 160, "layout of the control block");
+static_assert(offsetof(struct control_device, launched_at) == 32, "layout of the control block");
+static_assert(offsetof(struct control_device, slice_set) == 56, "layout of the control block");
+static_assert(offsetof(struct control_device, is_disabled) == 72, "layout of the control block");
+static_assert(offsetof(struct control_device, used) == 112, "layout of the control block");
+static_assert(sizeof(struct control_device) == 120, "layout of the control block");
+static_assert(sizeof(struct control_channel) == 24, "layout of the control block");
+static_assert(offsetof(struct control_block, channels) == 160 + 120 * LEASE_DEVICES_MAX, "layout of the control block");
 static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2, "atomics of two processes have no lock");
 
 enum {
@@ -46,19 +43,18 @@ enum {
         WORDS = sizeof(struct control_channel) / sizeof(uint32_t),
 };
 
-/* Longer than a change takes by far, also when the shim has lost its CPU; the caller is a thread that
- * switches turns. */
+/* Far longer than a change takes, also when the shim has lost its CPU; the caller is the scheduler's thread. */
 #define CHANGE_MAX (2 * NSEC_PER_MSEC)
 
 static const char magic[8] = "sublet\0\1";
 
 static int control_block_mmap(int fd, struct control_block **ret)
 {
-        void *descriptor = mmap(NULL, sizeof(struct control_block), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        void *memory = mmap(NULL, sizeof(struct control_block), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-        if (descriptor == MAP_FAILED)
+        if (memory == MAP_FAILED)
                 return -errno;
-        *ret = descriptor;
+        *ret = memory;
         return 0;
 }
 
@@ -155,7 +151,7 @@ static void change_end(struct control_block *control)
         atomic_fetch_add(&control->sequence, 1);
 }
 
-/* Its own rows the shim reads without more. The row of a channel; n_channels: there is none. */
+/* The row of a channel; n_channels: there is none. Only the shim calls this: its own rows need no sequence. */
 static uint32_t row_of(const struct control_block *control, uint32_t client, uint32_t handle)
 {
         uint32_t i = 0;
@@ -243,7 +239,7 @@ size_t control_block_channels(const struct control_block *control, struct contro
 
 /* ---- the desired state ---------------------------------------------------------------------------------- */
 
-/* Not FUTEX_PRIVATE: the page is two processes'. */
+/* Not FUTEX_PRIVATE: two processes share the memory. */
 static void futex(_Atomic uint32_t *word, int what, uint32_t value, const struct timespec *timeout)
 {
         (void)syscall(SYS_futex, word, what, value, timeout, NULL, 0);

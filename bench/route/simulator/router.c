@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ASK_EVERY (50 * NSEC_PER_MSEC)
+#define POLL_EVERY (50 * NSEC_PER_MSEC)
 #define PATIENCE (20 * NSEC_PER_SEC)
 
 enum {
@@ -136,7 +136,7 @@ static void init_flights(struct router *router, const struct load *load)
 
 int router_init(struct router *router, const struct sim_setup *setup)
 {
-        *router = (struct router){ .setup = setup, .random = setup->seed, .asked_at = -ASK_EVERY };
+        *router = (struct router){ .setup = setup, .random = setup->seed, .polled_at = -POLL_EVERY };
         router->replicas = calloc(setup->n_replicas, sizeof(*router->replicas));
         router->flights = calloc(setup->load->n_requests, sizeof(*router->flights));
         router->held = calloc(setup->load->n_requests, sizeof(struct flight *));
@@ -202,16 +202,16 @@ static void predict(struct router *router, struct router_replica *replica, const
                 cache_touch(&replica->copy, q->keys[n]);
 }
 
-static void ask_engines(struct router *router, nsec now)
+static void poll_engines(struct router *router, nsec now)
 {
-        if (now - router->asked_at < ASK_EVERY)
+        if (now - router->polled_at < POLL_EVERY)
                 return;
-        router->asked_at = now;
+        router->polled_at = now;
         for (size_t i = 0; i < router->setup->n_replicas; i++) {
                 struct router_replica *replica = &router->replicas[i];
 
-                replica->said_waiting = replica->engine.n_waiting;
-                replica->said_kv = engine_kv_permille(&replica->engine);
+                replica->polled_waiting = replica->engine.n_waiting;
+                replica->polled_kv = engine_kv_permille(&replica->engine);
         }
 }
 
@@ -250,12 +250,12 @@ static void fill(const struct router_replica *replica, uint32_t matched, nsec no
                                                 rate_backlog(&replica->rate, now),
                 .matched = matched,
                 .inflight = replica->inflight,
-                .waiting = replica->said_waiting,
+                .waiting = replica->polled_waiting,
                 .capacity = setup->capacity,
                 .slot = rate_slot(&replica->rate, replica->wanted),
                 .held = replica->held,
                 .prefill = replica->prefill,
-                .kv_permille = replica->said_kv,
+                .kv_permille = replica->polled_kv,
                 .kv_total = replica->engine.cache.capacity * LOAD_BLOCK - 2000,
                 .wake = wake_of(replica, now),
                 .state = replica->is_asleep ? PICK_ASLEEP : PICK_UP,
@@ -267,7 +267,7 @@ static void view_of(struct router *router, const struct flight *flight, nsec now
 {
         uint32_t matched[INDEX_REPLICAS];
 
-        ask_engines(router, now);
+        poll_engines(router, now);
         match(router, flight, matched);
         for (size_t i = 0; i < router->setup->n_replicas; i++)
                 fill(&router->replicas[i], matched[i], now, &rows[i]);

@@ -34,7 +34,7 @@ struct router_replica {
         uint32_t wanted;    /* by requests that are held */
         double wanted_work; /* of those */
         /* what the engine said when it was asked last (50 ms): */
-        uint32_t said_waiting, said_kv;
+        uint32_t polled_waiting, polled_kv;
         size_t n_sent;
 };
 
@@ -46,7 +46,7 @@ struct router {
         struct index *index; /* INDEX_OURS */
         size_t n_held, n_ever_held, n_woken;
         uint64_t random, turn;
-        nsec now, asked_at;
+        nsec now, polled_at;
 };
 
 int router_init(struct router *router, const struct sim_setup *setup); /* -ENOMEM */

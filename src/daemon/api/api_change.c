@@ -61,7 +61,9 @@ static int change_mem(const struct daemon *daemon, const json_t *value, struct m
                                 r = parse_size(daemon, value, i, &lease->devices[i].quota, err);
                 return r;
         }
-        json_object_foreach((json_t *)value, index, size) if (r == 0) r = change_one(daemon, index, size, lease, err);
+        json_object_foreach ((json_t *)value, index, size)
+                if (r == 0)
+                        r = change_one(daemon, index, size, lease, err);
         return r;
 }
 
@@ -118,7 +120,9 @@ static int change_lease(const struct daemon *daemon, const struct api_request *r
                 r = err_say(err, -EINVAL,
                             "the body is to be a JSON object of mem, share_permille, cap_permille, class");
         else
-                json_object_foreach(body, key, value) if (r == 0) r = change_key(daemon, key, value, lease, err);
+                json_object_foreach (body, key, value)
+                        if (r == 0)
+                                r = change_key(daemon, key, value, lease, err);
         json_decref(body);
         return r;
 }

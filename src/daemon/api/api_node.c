@@ -125,8 +125,7 @@ static void write_lines(struct api_response *ret, json_t *array)
 
         if (!to)
                 return;
-        json_array_foreach(array, i, event)
-        {
+        json_array_foreach (array, i, event) {
                 (void)json_dumpf(event, to, JSON_COMPACT);
                 (void)fputc('\n', to);
         }

@@ -107,7 +107,8 @@ static void append_ended(struct daemon *daemon, const struct api_request *reques
 
         daemon_store_result(daemon,
                             store_tenants_ended(daemon->store, request->sees_all ? -1 : (int64_t)request->uid, rows));
-        json_array_foreach(rows, i, row)(void) json_array_append_new(array, ended_json(row));
+        json_array_foreach (rows, i, row)
+                (void)json_array_append_new(array, ended_json(row));
         json_decref(rows);
 }
 

@@ -1,9 +1,9 @@
 /*
  * attach.sock: where libsublet.so hands a tenant's process over to a gate (preload/attach.h).
  *
- * The door is the tenant's own: nothing else is heard here, so it may be mounted into a container. Who knows the token of
- * a page is of that tenancy; all that can be had for it is the gate of that very tenancy, once at a time. «attach» marks
- * the usage segment, so that nobody begins to keep books inside meanwhile; «listener» starts the shim.
+ * It may be mounted into a container: it accepts nothing else. The token of a lease descriptor proves the tenancy, and gives
+ * the gate of that very tenancy only, to one process at a time. "attach" marks the usage segment, so that no program begins to
+ * count inside meanwhile; "listener" starts the shim.
  */
 #include "daemon/state/daemon.h"
 
@@ -40,8 +40,8 @@ static struct tenant *tenant_of(struct daemon *daemon, const json_t *body)
                                                                                                             NULL;
 }
 
-/* Nobody keeps books inside: who comes now sees the mark, and who came before is seen. */
-static const char *mark(const struct tenant *tenant)
+/* NULL: no program counts inside. The mark comes first: later programs see it, earlier ones are in the scan. */
+static const char *mark_segment(const struct tenant *tenant)
 {
         struct usage_segment_totals books;
 
@@ -52,7 +52,7 @@ static const char *mark(const struct tenant *tenant)
         return books.n_processes ? "a process of the tenant keeps its books inside already" : NULL;
 }
 
-static const char *begin(struct tenant *tenant)
+static const char *attach_begin(struct tenant *tenant)
 {
         const char *why;
 
@@ -60,7 +60,7 @@ static const char *begin(struct tenant *tenant)
                 return "the tenant has a gate, and this process was not started below it";
         if (tenant->is_attaching)
                 return "another process of the tenant is attaching";
-        why = mark(tenant);
+        why = mark_segment(tenant);
         if (why)
                 (void)usage_segment_set_attached(tenant->segment, false);
         else
@@ -78,7 +78,7 @@ void attach_undo(struct daemon *daemon, uint64_t tenancy)
         (void)usage_segment_set_attached(tenant->segment, false);
 }
 
-/* The shim talks to run from here on; the tenant's books are the shim's. */
+/* The shim takes over run's socket and the accounting. */
 static const char *hand_over(struct daemon *daemon, struct tenant *tenant, int listener)
 {
         _cleanup_(closep) int run = -1;
@@ -92,13 +92,14 @@ static const char *hand_over(struct daemon *daemon, struct tenant *tenant, int l
         tenant->is_attaching = false;
         if (shims_start(daemon, tenant, listener, run, -1, &err) == 0)
                 return NULL;
-        /* Its driver calls fail from here on; no shim will ever end it. */
+        /* Its driver calls fail from here on, and no shim will ever end it. */
         event_emit(daemon, EVENT_GATE_FAILED, tenant, -1, "%s", err.text);
         shims_finish(daemon, tenant);
         return "its shim cannot be started";
 }
 
-static const char *hear(struct daemon *daemon, uint64_t *tenancy, struct message *message)
+/* NULL: attached; "": go on; else why it is refused. */
+static const char *attach_step(struct daemon *daemon, uint64_t *tenancy, struct message *message)
 {
         struct tenant *tenant = tenants_find_id(&daemon->tenants, *tenancy);
         _cleanup_(closep) int listener = message_take_fd(message, 0);
@@ -106,7 +107,7 @@ static const char *hear(struct daemon *daemon, uint64_t *tenancy, struct message
 
         if (!*tenancy && !strcmp(type, "attach")) {
                 tenant = tenant_of(daemon, message->body);
-                why = tenant ? begin(tenant) : "there is no such tenancy";
+                why = tenant ? attach_begin(tenant) : "there is no such tenancy";
                 *tenancy = why ? 0 : tenant->lease.id;
                 return why ? why : "";
         }
@@ -116,13 +117,13 @@ static const char *hear(struct daemon *daemon, uint64_t *tenancy, struct message
                 return hand_over(daemon, tenant, listener);
         event_emit(daemon, EVENT_NOT_ATTACHED, tenant, -1, "the filter: %s",
                    strerror((int)(message_number(message->body, "code", 0) & 4095)));
-        attach_undo(daemon, *tenancy); /* before the answer, on which the program goes on inside */
+        attach_undo(daemon, *tenancy); /* before the answer, after which the program goes on inside */
         return "it could not be done";
 }
 
-bool attach_hear(struct daemon *daemon, int socket, uint64_t *tenancy, struct message *message)
+bool attach_handle(struct daemon *daemon, int socket, uint64_t *tenancy, struct message *message)
 {
-        const char *why = hear(daemon, tenancy, message);
+        const char *why = attach_step(daemon, tenancy, message);
         json_t *body = message_new(!why ? "attached" : *why ? "refused" : "go");
 
         if (why && *why)

@@ -183,7 +183,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
                 return err_set(err, r, "leasing");
         tenant->since = clock_realtime();
         tenant->state_since = clock_now();
-        tenant->owner = daemon;
+        tenant->daemon = daemon;
         *ret = tenant;
         return 0;
 }

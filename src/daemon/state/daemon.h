@@ -1,17 +1,19 @@
 /*
- * The daemon: what its parts share. One loop thread owns all of this; the threads beside it (a scheduler per
- * device, the store's log, the watch for Xids) have their own and are talked to through their headers.
+ * The daemon: what its rooms share. One loop thread owns all of it; the threads beside it (a scheduler per device, the store's
+ * log, the watches for Xids and unmanaged processes) have state of their own and are reached through their headers.
  *
- *      doors.c     the sockets at which tenants ask and shims come back
- *      agent.c     the socket at which container runtimes send notify descriptors; pending containers.c what becomes of them
- *      admit.c     from a request to a lease, or a refusal
- *      shims.c   the conversation with each tenant's shim
- *      preloads.c  tenants without one: their programs have libsublet.so inside
- *      usage.c     from control blocks to the store, once a second
- *      events.c    what an operator may see happen
- *      api*.c      questions and orders over HTTP (pure: request in, response out); http.c carries them
+ *      daemon/             daemon.c the process and its loop; settings.c; listeners.c, connection.c the sockets of tenants and
+ *                          shims; watch.c Xids; unmanaged.c processes that are nobody's; notify.c systemd
+ *      daemon/containers/  agent.c notify descriptors from container runtimes; pending.c containers on their way to a lease;
+ *                          container_request.c what they may be leased; attach.c programs that hand themselves over
+ *      daemon/api/         requests over HTTP: api_*.c pure (request in, response out), http.c their sockets
+ *      daemon/state/       the tables and what changes them: tenants.c, admit.c (a request to a lease, or a refusal), shims.c
+ *                          and shim_messages.c, preloads.c and preload_lease.c (tenants without a shim), devices.c, mps.c,
+ *                          mig.c, allocations.c, usage.c, events.c
+ *      daemon/store/       what outlives a daemon, in SQLite
  *
- * store, http, watch and the devices' scheduler may be NULL: then nothing is kept, told or turned (tests).
+ * This room may see everything below it but no room of sockets (daemon, daemon/containers, daemon/api): those call it.
+ * In tests store, http, watch and a device's scheduler may be NULL: then nothing is kept, answered, watched or scheduled.
  */
 #pragma once
 
@@ -39,7 +41,7 @@ struct settings {
         struct turns_settings turns;
         bool overcommits;
         bool stops_unmanaged;
-        nsec patience; /* of a container with what is allocated to it */
+        nsec patience; /* for a pod's container to get its allocation */
 };
 
 extern const char settings_usage[];
@@ -53,11 +55,10 @@ struct device {
         struct gpu_device info;
         struct sched *sched;
         struct mps mps;
-        struct gpu_instance instances[GPU_INSTANCES_MAX]; /* as of the latest mig_scan */
+        struct gpu_instance instances[GPU_INSTANCES_MAX]; /* by the latest mig_scan */
         unsigned int n_instances;
         struct loop_source source; /* its events */
         bool is_lost;
-        uint64_t n_lost; /* records, in all */
 
         struct sched_device scheduled; /* device_read */
         struct sched_row rows[TURNS_TENANTS_MAX];
@@ -66,26 +67,26 @@ struct device {
 };
 
 enum {
-        EVENTS_KEPT = 1024,   /* in memory, for those who follow */
-        EVENTS_A_SECOND = 50, /* of level INFO, are stored */
+        EVENTS_KEPT = 1024,   /* in memory, for followers */
+        EVENTS_A_SECOND = 50, /* of level INFO that are stored */
 };
 
 struct event {
-        uint64_t id;                     /* 0: an empty place */
+        uint64_t id;                     /* 0: an empty slot */
         nsec time;                       /* since the epoch */
         const char *level, *name, *line; /* of events.def */
-        char tenant[64];                 /* "": of nobody */
-        int64_t owner;                   /* -1: nobody's */
+        char tenant[64];                 /* "": none */
+        int64_t owner;                   /* uid; -1: none */
         int device;                      /* -1: none */
         char detail[256];
 };
 
 struct daemon {
         struct settings settings;
-        uid_t uid;  /* ours: who has it may do everything, as root may */
+        uid_t uid;  /* ours: it may do everything, as root may */
         nsec since; /* clock_realtime */
         struct gpu_backend backend;
-        struct lease machine; /* its table of cards, granted to nobody */
+        struct lease machine; /* the table of devices, none granted */
         struct device devices[LEASE_DEVICES_MAX];
         unsigned int n_devices;
         struct tenants tenants;
@@ -101,33 +102,43 @@ struct daemon {
         struct unmanaged *unmanaged;
         struct connection *connections;
         unsigned int n_connections;
-        struct caller *callers; /* agent.c */
+        struct caller *callers; /* of agent.c */
         unsigned int n_callers;
-        struct pending_container *pending_containers; /* pending containers.c */
+        struct pending_container *pending_containers; /* of pending.c */
         unsigned int n_pending;
 
         struct event events[EVENTS_KEPT]; /* a ring: id modulo its size */
         uint64_t event_id;                /* of the latest */
-        nsec stored_since;                /* the second in which ... */
-        unsigned int n_stored, n_dropped; /* ... so many events of level INFO came */
+        nsec stored_since;                /* begin of the second that the two count in: */
+        unsigned int n_stored, n_dropped; /* events of level INFO */
         bool store_has_failed;
         bool is_silent;     /* events are not written to stderr (tests) */
-        bool is_recovering; /* tenants of the daemon before are still awaited */
+        bool is_recovering; /* shims of the daemon before are still awaited */
 };
 
-/* What the scheduler knows now, or knew a moment ago. */
+/* Whether a user may do everything: root and the daemon's own. */
+static inline bool daemon_is_master(const struct daemon *daemon, uid_t uid)
+{
+        return uid == 0 || uid == daemon->uid;
+}
+
+/* Refreshes device->scheduled and device->rows from its scheduler, unless they are younger than 5 ms. */
 void device_read(struct device *device);
 const struct sched_row *device_row(const struct device *device, const struct tenant *tenant); /* NULL: not there */
 
-/* A device fell off the bus: whoever has it is told, once. */
+/* A device fell off the bus: its tenants get an event, once. */
 void device_lose(struct device *device);
 
-/* After a lease was put, changed or taken: shares are divided anew, and what has changed is told to the scheduler
- * and written on the control blocks. */
+/* Adds the tenant to the schedulers of its devices, or removes it. */
+void daemon_schedule(struct daemon *daemon, struct tenant *tenant);
+void daemon_unschedule(struct daemon *daemon, struct tenant *tenant);
+
+/* After a lease was added, changed or removed: divides the shares anew and passes what changed to the schedulers and the
+ * control blocks. */
 void daemon_divide(struct daemon *daemon);
 
-/* Tells the shims that we live, if it is time to. The loop does, and whatever may keep the loop for long. */
+/* Writes the heartbeat on all control blocks if it is due. For the loop, and for whatever may keep the loop for long. */
 void daemon_heartbeat(struct daemon *daemon);
 
-/* Something has happened that somebody may wait for. Cheap; may be called from within an answer. */
+/* Something has happened that an API call may wait for. Cheap; may be called from within an answer. */
 void daemon_changed(struct daemon *daemon);

@@ -1,4 +1,4 @@
-/* What the tables know of a device, and what a change of a lease means for all of its tenants. */
+/* What the daemon knows of its devices, and what a change of a lease means for the tenants on them. */
 #include "daemon/state/daemon.h"
 #include "daemon/state/events.h"
 #include "daemon/state/shims.h"
@@ -42,6 +42,30 @@ void device_lose(struct device *device)
                         continue;
                 event_emit(daemon, EVENT_DEVICE_LOST, t, (int)device->index, "this tenant has it");
                 shims_send_event(t, latest(daemon));
+        }
+}
+
+void daemon_unschedule(struct daemon *daemon, struct tenant *tenant)
+{
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                if (daemon->devices[i].sched && tenant_has(tenant, i))
+                        (void)sched_remove(daemon->devices[i].sched, tenant->lease.id, NULL);
+}
+
+void daemon_schedule(struct daemon *daemon, struct tenant *tenant)
+{
+        /* One client of an MPS server cannot be disabled alone; a MIG instance is its tenant's own. */
+        if (message_lease_is_spatial(&tenant->lease) || message_lease_is_mig(&tenant->lease))
+                return;
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                struct sched_tenant row = { .id = tenant->lease.id,
+                                            .control = tenant->control,
+                                            .share = tenant->share,
+                                            .cap = tenant->lease.cap,
+                                            .class = tenant->lease.class };
+
+                if (daemon->devices[i].sched && tenant_has(tenant, i) && sched_add(daemon->devices[i].sched, &row) < 0)
+                        event_emit(daemon, EVENT_TENANT_NOT_SWITCHED, tenant, (int)i, "it cannot be put on the list");
         }
 }
 

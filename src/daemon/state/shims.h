@@ -1,4 +1,7 @@
-/* The conversation with each tenant's shim. Thread: the loop. */
+/*
+ * Tenants' shims: their start, their return to a new daemon, and the end of a tenancy (shims.c); the messages between daemon
+ * and shim, docs/messages.md (shim_messages.c). Thread: the loop; nothing waits.
+ */
 #pragma once
 
 #include "daemon/state/daemon.h"
@@ -7,26 +10,34 @@
  * its container's first process; -1: there is none. 0; -errno. */
 int shims_start(struct daemon *daemon, struct tenant *tenant, int listener, int run, int init, struct err *err);
 
-/* A shim came back: its hello, and the socket, which is taken over on success. 0; -EPROTO. */
+/* A shim came back with its hello; the socket is taken over on success. 0; -EPROTO; -errno. */
 int shims_return(struct daemon *daemon, struct message *hello, int socket, pid_t process);
 
-/* Tells the shim new quotas: its answer will have tenant->set_asked as its serial. 0; -errno (nothing was sent). */
-int shims_set(struct tenant *tenant);
-int shims_end(struct tenant *tenant); /* 0; -errno */
+void shims_tick(struct daemon *daemon);    /* ten times a second: the time limits of awaited shims */
+void shims_settle(struct daemon *daemon);  /* ends the tenancies whose shims have already sent their last message */
+void shims_reap(struct daemon *daemon);    /* on SIGCHLD */
+void shims_recover(struct daemon *daemon); /* awaits the shims that the store knows */
+void shims_leave(struct daemon *daemon);   /* the daemon ends and drops its tenants; the shims go on */
+
+/* Numbers a tenancy that has no number yet: the store's next, else one by the clock. */
+void shims_number(struct daemon *daemon, struct tenant *tenant);
+void shims_finish(struct daemon *daemon, struct tenant *tenant); /* the end of a tenancy; the tenant is freed */
+
+/* The tenant's socket: takes it over on success and waits for messages with `ready`, whose context is the tenant. 0; -errno. */
+int shims_connect(struct tenant *tenant, int socket, void (*ready)(struct loop_source *source, uint32_t events));
+void shims_disconnect(struct tenant *tenant);
+
+/* ---- messages */
 
 enum {
-        SHIMS_E_LATER = 1, /* it cannot be reached now */
+        SHIMS_E_LATER = 1, /* the shim cannot be reached now */
 };
 
-/* Gives the shim one more filter of its tenant's; the descriptor stays the caller's. 0; SHIMS_E_LATER; -errno. */
-int shims_join(struct tenant *tenant, int listener);
+int shims_set(
+        struct tenant *tenant); /* sends the lease; the answer carries tenant->set_asked. 0; -errno: nothing was sent */
+int shims_end(struct tenant *tenant);                /* 0; -errno */
+int shims_join(struct tenant *tenant, int listener); /* one more filter, borrowed. 0; SHIMS_E_LATER; -errno */
 void shims_send_event(struct tenant *tenant, const struct event *event);
-void shims_tick(struct daemon *daemon);    /* looks after those who are awaited */
-void shims_settle(struct daemon *daemon);  /* ends the tenancies whose shims have said that they ended */
-void shims_reap(struct daemon *daemon);    /* on SIGCHLD */
-void shims_recover(struct daemon *daemon); /* awaits those whom the store knows */
-void shims_leave(struct daemon *daemon);   /* lets go of all: the daemon ends, they do not */
 
-/* A number for a tenancy that has none yet: the store's, or one that none had before. */
-void shims_number(struct daemon *daemon, struct tenant *tenant);
-void shims_finish(struct daemon *daemon, struct tenant *tenant); /* the end of a tenancy: it is freed */
+/* Acts on a message from the tenant's shim. 0; -EPROTO: the connection is of no use any more; -errno. */
+int shims_handle(struct daemon *daemon, struct tenant *tenant, struct message *message);

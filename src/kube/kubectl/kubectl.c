@@ -61,7 +61,7 @@ int kubectl_end(struct kubectl_call *call, json_t **ret)
         json_t *root = from ? json_loadf(from, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
         int status = 0;
 
-        while (from && fgetc(from) != EOF) /* what it still says, so that it can end */
+        while (from && fgetc(from) != EOF) /* read the rest, so that it can exit */
                 ;
         if (from)
                 (void)fclose(from);

@@ -1,7 +1,7 @@
 /*
- * kubectl, run as a program: every way of logging in that it knows is known to us. Several may run at once.
+ * Runs kubectl, so that every way of logging in that it knows works. Several calls may run at once.
  *
- * Threads: none.
+ * Threads: one.
  */
 #pragma once
 
@@ -16,18 +16,19 @@ enum {
 };
 
 struct kubectl {
-        char **options; /* what the user gave: --context, --kubeconfig, ...; borrowed */
+        char **options; /* the user's: --context, --kubeconfig, ...; borrowed */
         int n_options;
 };
 
 struct kubectl_call {
         pid_t process;
-        int fd; /* what it says */
+        int fd; /* its standard output */
 };
 
-/* `kubectl HEAD... OPTIONS... [-- TAIL...]`; both end with NULL, tail may be NULL. is_quiet: its errors are not shown. 0; -errno. */
+/* `kubectl HEAD... OPTIONS... [-- TAIL...]`; both end with NULL, tail may be NULL. is_quiet: its errors are not shown.
+ * 0; -E2BIG: more than KUBECTL_ARGS; -errno. */
 int kubectl_begin(const struct kubectl *kubectl, const char *const *head, const char *const *tail, bool is_quiet,
                   struct kubectl_call *ret);
 
-/* Waits for what it says. 0, and *ret is the caller's; -EIO: it failed, or what it said is not JSON. */
+/* Waits for its output. 0, and *ret is the caller's; -EIO: it failed, or its output is not JSON. */
 int kubectl_end(struct kubectl_call *call, json_t **ret);

@@ -14,7 +14,7 @@ enum {
 };
 
 struct daemon_pod {
-        const char *node, *namespace, *name; /* borrowed of the list */
+        const char *node, *namespace, *name; /* borrowed from the list */
         struct kubectl_call call;
         bool is_asked;
 };
@@ -24,7 +24,7 @@ static const char *text_at(const json_t *json, const char *a, const char *b)
         return json_string_value(json_object_get(json_object_get(json, a), b));
 }
 
-/* A running pod of the namespace that only the operator writes to: anybody may call a pod of his own a daemon. */
+/* A running daemon in the namespace that only the operator writes to: anybody may label a pod of theirs so. */
 static bool is_daemon(const json_t *pod, const char *namespace, struct daemon_pod *ret)
 {
         const json_t *labels = json_object_get(json_object_get(pod, "metadata"), "labels");
@@ -56,18 +56,18 @@ static int begin_exec(const struct kubectl *kubectl, struct daemon_pod *pod)
         return kubectl_begin(kubectl, head, tail, true, &pod->call);
 }
 
-/* All of a group at once; who has answered is not asked the other way. */
+/* A group at once. Nodes that have answered already are skipped. */
 static void ask_group(const struct kubectl *kubectl, struct daemon_pod *pods, size_t n, json_t *tenants,
                       int (*begin)(const struct kubectl *, struct daemon_pod *))
 {
         for (size_t i = 0; i < n; i++)
                 pods[i].is_asked = !json_object_get(tenants, pods[i].node) && begin(kubectl, &pods[i]) == 0;
         for (size_t i = 0; i < n; i++) {
-                json_t *said = NULL;
+                json_t *answer = NULL;
 
-                if (pods[i].is_asked && kubectl_end(&pods[i].call, &said) == 0 && json_is_array(said))
-                        (void)json_object_set(tenants, pods[i].node, said);
-                json_decref(said);
+                if (pods[i].is_asked && kubectl_end(&pods[i].call, &answer) == 0 && json_is_array(answer))
+                        (void)json_object_set(tenants, pods[i].node, answer);
+                json_decref(answer);
         }
 }
 
@@ -80,8 +80,7 @@ int observe_ask(const struct kubectl *kubectl, const json_t *list, const char *n
 
         if (!tenants)
                 return -ENOMEM;
-        json_array_foreach(json_object_get(list, "items"), i, item)
-        {
+        json_array_foreach (json_object_get(list, "items"), i, item) {
                 n += is_daemon(item, namespace, &group[n]);
                 if (n < AT_ONCE && i + 1 < n_items)
                         continue;
@@ -113,18 +112,18 @@ bool observe_sum(const struct observe *observe, const char *node, size_t device,
         size_t i, k;
 
         *ret = (struct observe_sum){ 0 };
-        json_array_foreach(tenants, i, tenant) json_array_foreach(json_object_get(tenant, "devices"), k, one)
-        {
-                json_int_t held = json_integer_value(json_object_get(one, "held_bytes")),
-                           busy = json_integer_value(json_object_get(one, "granted_permille"));
+        json_array_foreach (tenants, i, tenant)
+                json_array_foreach (json_object_get(tenant, "devices"), k, one) {
+                        json_int_t held = json_integer_value(json_object_get(one, "held_bytes")),
+                                   busy = json_integer_value(json_object_get(one, "granted_permille"));
 
-                if (json_integer_value(json_object_get(one, "index")) != (json_int_t)device ||
-                    !is_of(tenant, pod, container) || held < 0 || busy < 0 || busy > 1000)
-                        continue;
-                if (__builtin_add_overflow(ret->held, (bytes)held, &ret->held))
-                        ret->held = UINT64_MAX;
-                ret->busy += (unsigned int)busy;
-                ret->n++;
-        }
+                        if (json_integer_value(json_object_get(one, "index")) != (json_int_t)device ||
+                            !is_of(tenant, pod, container) || held < 0 || busy < 0 || busy > 1000)
+                                continue;
+                        if (__builtin_add_overflow(ret->held, (bytes)held, &ret->held))
+                                ret->held = UINT64_MAX;
+                        ret->busy += (unsigned int)busy;
+                        ret->n++;
+                }
         return tenants != NULL;
 }

@@ -1,9 +1,9 @@
 /*
- * `kubectl sublet`: what each GPU of the cluster has rented out, and to whom. A plugin of kubectl's: a file named
- * kubectl-sublet in the PATH, which is a link to `sublet`.
+ * `kubectl sublet`: what each GPU of the cluster has rented out, and to which pods. A kubectl plugin: kubectl-sublet in the
+ * PATH is a link to `sublet`.
  *
- * It asks by running kubectl itself (kubectl.h), with whatever options it was given (--context, --kubeconfig, ...). What
- * comes is read as the extender reads it, and joined with what the daemons observe (observe.h).
+ * It runs kubectl itself (kubectl.h) with the options it was given. Nodes and pods are read as the extender reads them,
+ * and joined with what the daemons report (observe.h).
  */
 #include "kube/kubectl/verbs.h"
 
@@ -16,14 +16,15 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char usage[] = "usage: kubectl sublet [--json] [OPTION-OF-KUBECTL...]\n"
-                            "Lists the GPUs of the cluster: what is rented of their memory and time and by which pods, "
-                            "and what these use of it\n"
-                            "now. USED and BUSY are the daemons' words, through the API server (rights for pods/proxy "
-                            "or pods/exec); '-' where\n"
-                            "one does not answer. A unit of sublet.dev/gpu-mem is 1 GiB, or $SUBLET_UNIT; the daemons "
-                            "are in the namespace\n"
-                            "sublet, or $SUBLET_NAMESPACE.\n";
+static const char usage[] =
+        "usage: kubectl sublet [--json] [OPTION-OF-KUBECTL...]\n"
+        "Lists the GPUs of the cluster: how much of their memory and time is rented, by which pods, "
+        "and how much these\n"
+        "use now. The daemons report USED and BUSY through the API server (needs rights for "
+        "pods/proxy or pods/exec);\n"
+        "'-' where one does not answer. A unit of sublet.dev/gpu-mem is 1 GiB, or $SUBLET_UNIT; "
+        "the daemons are in\n"
+        "the namespace sublet, or $SUBLET_NAMESPACE.\n";
 
 static int kubectl_get(const struct kubectl *kubectl, const char *kind, json_t **ret, struct err *err)
 {
@@ -42,8 +43,9 @@ static void take_nodes(struct cluster *cluster, const json_t *list)
         struct object_node node;
         size_t i;
 
-        json_array_foreach(json_object_get(list, "items"), i, item) if (object_node_read(item, cluster->unit, &node) ==
-                                                                        0)(void) cluster_put_node(cluster, &node);
+        json_array_foreach (json_object_get(list, "items"), i, item)
+                if (object_node_read(item, cluster->unit, &node) == 0)
+                        (void)cluster_put_node(cluster, &node);
 }
 
 static void take_pods(struct cluster *cluster, const json_t *list)
@@ -52,8 +54,9 @@ static void take_pods(struct cluster *cluster, const json_t *list)
         struct object_pod pod;
         size_t i;
 
-        json_array_foreach(json_object_get(list, "items"), i, item) if (object_pod_read(item, cluster->unit, &pod) ==
-                                                                        0)(void) cluster_put_pod(cluster, &pod);
+        json_array_foreach (json_object_get(list, "items"), i, item)
+                if (object_pod_read(item, cluster->unit, &pod) == 0)
+                        (void)cluster_put_pod(cluster, &pod);
 }
 
 /* ---- what each container has ------------------------------------------------------------------- */
@@ -75,8 +78,8 @@ struct device_view {
         const struct observe *observe;
         const struct cluster_node *node;
         size_t device;
-        json_t *list;        /* of JSON */
-        const char *between; /* of text */
+        json_t *list;        /* for JSON */
+        const char *between; /* for text: what separates two containers */
 };
 
 static bool seen_of(const struct device_view *at, const struct cluster_pod *pod, const char *container,
@@ -181,7 +184,7 @@ static int by_name(const void *a, const void *b)
         return strcmp((*(const struct cluster_node *const *)a)->name, (*(const struct cluster_node *const *)b)->name);
 }
 
-/* Those with something to rent, by name. */
+/* The nodes with something to rent, by name. */
 static size_t sorted(const struct cluster *cluster, const struct cluster_node **to)
 {
         const struct cluster_node *node;
@@ -242,7 +245,7 @@ static int show_cluster(const struct kubectl *kubectl, bytes unit, bool is_json,
         return r;
 }
 
-/* Takes `--json` out of what is kubectl's. */
+/* Removes --json from the options, which are kubectl's otherwise. */
 static bool take_json(int *argc, char **argv)
 {
         bool is_there = false;

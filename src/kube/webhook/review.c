@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Kubelets before 1.27 read them where a profile's field is not set, also when they came by an update. */
+/* Kubelets before 1.27 read these where the profile's field is not set, even when an update added them. */
 #define SECCOMP_OF_POD "seccomp.security.alpha.kubernetes.io/pod"
 #define SECCOMP_OF_CONTAINER "container.seccomp.security.alpha.kubernetes.io/"
 
@@ -17,7 +17,10 @@
 enum {
         WHY = 256,
         PATH = 400,
+        LISTS_AT_CREATION = 2, /* no pod is created with ephemeral containers */
 };
+
+static const char *const lists[] = { "containers", "initContainers", "ephemeralContainers" };
 
 static const char *text_at(const json_t *json, const char *name)
 {
@@ -34,12 +37,12 @@ static bool is_our_annotation(const char *key)
         return !strcmp(key, ANNOTATION_ALLOCATION) || begins(key, "ALIYUN_COM_GPU_MEM_");
 }
 
-static bool is_of_seccomp(const char *key)
+static bool is_seccomp_annotation(const char *key)
 {
         return !strcmp(key, SECCOMP_OF_POD) || begins(key, SECCOMP_OF_CONTAINER);
 }
 
-/* What runtime, plugin or hook set in a container that rents: chosen by the pod it would be a lie at best. */
+/* Variables that runtime, plugin or hook set in a container; a value that the pod chose would mislead. */
 static bool is_our_variable(const char *name)
 {
         static const char *const names[] = { VISIBLE, "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY",
@@ -74,7 +77,7 @@ static void add_patch(json_t *patches, const char *op, const char *path, json_t 
         (void)json_array_append_new(patches, one);
 }
 
-/* A key as a part of a JSON pointer. */
+/* A key as a token of a JSON pointer (RFC 6901). */
 static void escape(const char *key, char *to, size_t size)
 {
         size_t n = 0;
@@ -95,8 +98,7 @@ static void strip_annotations(const json_t *pod, json_t *patches)
         char path[PATH], part[PATH / 2];
         const char *key;
 
-        json_object_foreach(annotations, key, value)
-        {
+        json_object_foreach (annotations, key, value) {
                 if (!is_our_annotation(key))
                         continue;
                 escape(key, part, sizeof(part));
@@ -105,7 +107,8 @@ static void strip_annotations(const json_t *pod, json_t *patches)
         }
 }
 
-/* Who asks for none is given none, whatever its image says: as NVIDIA's images have it ("all"), the hook would not start it. */
+/* No device for a container that asks for none, whatever its image says: with "all", which NVIDIA's images set, our hook
+ * would refuse to start it. */
 static void put_void(const json_t *container, const char *at, json_t *patches)
 {
         json_t *variable = json_pack("{s:s,s:s}", "name", VISIBLE, "value", "void");
@@ -116,7 +119,7 @@ static void put_void(const json_t *container, const char *at, json_t *patches)
         add_patch(patches, "add", path, has_list ? variable : json_pack("[o]", variable));
 }
 
-/* From the end: what is removed moves nothing that is still to be named. */
+/* From the end: a removal must not shift the indices of later patches. */
 static void strip_environment(const json_t *container, const char *at, json_t *patches)
 {
         const json_t *list = json_object_get(container, "env");
@@ -132,33 +135,27 @@ static void strip_environment(const json_t *container, const char *at, json_t *p
         }
 }
 
-/* RuntimeDefault takes the place of the runtime class's own profile, so a GPU container names ours itself. */
+/* RuntimeDefault would replace the runtime class's own profile, so each container names ours itself. */
 static void set_profile(const struct review_settings *settings, const json_t *container, const char *at,
                         json_t *patches)
 {
         json_t *profile = json_pack("{s:s,s:s}", "type", "Localhost", "localhostProfile", settings->profile);
+        bool has_context = json_object_get(container, "securityContext") != NULL;
         char path[PATH];
 
-        if (json_object_get(container, "securityContext")) {
-                (void)snprintf(path, sizeof(path), "%s/securityContext/seccompProfile", at);
-                add_patch(patches, "add", path, profile);
-                return;
-        }
-        (void)snprintf(path, sizeof(path), "%s/securityContext", at);
-        add_patch(patches, "add", path, json_pack("{s:o}", "seccompProfile", profile));
+        (void)snprintf(path, sizeof(path), "%s/securityContext%s", at, has_context ? "/seccompProfile" : "");
+        add_patch(patches, "add", path, has_context ? profile : json_pack("{s:o}", "seccompProfile", profile));
 }
 
-/* All of them, for what one has open it can hand to another. */
+/* All containers, for one can pass an open descriptor to another. */
 static void mutate_containers(const struct review_settings *settings, const json_t *spec, json_t *patches)
 {
-        static const char *const lists[] = { "containers", "initContainers" };
         const json_t *container;
         char at[64];
         size_t i;
 
-        for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
-                json_array_foreach(json_object_get(spec, lists[k]), i, container)
-                {
+        for (size_t k = 0; k < LISTS_AT_CREATION; k++)
+                json_array_foreach (json_object_get(spec, lists[k]), i, container) {
                         (void)snprintf(at, sizeof(at), "/spec/%s/%zu", lists[k], i);
                         strip_environment(container, at, patches);
                         if (!asks(container))
@@ -170,13 +167,13 @@ static void mutate_containers(const struct review_settings *settings, const json
 
 static bool rents(const json_t *pod)
 {
-        static const char *const lists[] = { "containers", "initContainers", "ephemeralContainers" };
         const json_t *container;
         size_t i;
 
         for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
-                json_array_foreach(json_object_get(json_object_get(pod, "spec"), lists[k]), i,
-                                   container) if (asks(container)) return true;
+                json_array_foreach (json_object_get(json_object_get(pod, "spec"), lists[k]), i, container)
+                        if (asks(container))
+                                return true;
         return false;
 }
 
@@ -196,7 +193,7 @@ static void mutate(const struct review_settings *settings, const json_t *pod, js
 
 /* ---- refusals ---------------------------------------------------------------------------------- */
 
-/* The profile that counts for a container: its own, or the pod's. */
+/* The effective profile of a container: its own, or the pod's. */
 static const json_t *profile_of(const json_t *spec, const json_t *container)
 {
         const json_t *own = json_object_get(json_object_get(container, "securityContext"), "seccompProfile");
@@ -210,11 +207,11 @@ static bool is_good_profile(const struct review_settings *settings, const json_t
 
         if (settings->profile)
                 return type && local && !strcmp(type, "Localhost") && !strcmp(local, settings->profile);
-        return !type || !strcmp(type, "Unconfined"); /* then the runtime class's own stays */
+        return !type || !strcmp(type, "Unconfined"); /* the runtime class's own profile stays in force */
 }
 
-/* Of a container beside it that rents nothing: a descriptor of the driver's can be handed to it, so it is under the gate,
- * too. Without a word of its own it is under the runtime class's. */
+/* For a container of the pod that rents nothing: a driver's descriptor can be passed to it, so it must be under the gate
+ * too. Without a profile it is under the runtime class's. */
 static bool is_good_neighbour(const struct review_settings *settings, const json_t *profile)
 {
         const char *type = text_at(profile, "type");
@@ -223,7 +220,7 @@ static bool is_good_neighbour(const struct review_settings *settings, const json
                (settings->runtime_class && (!type || !strcmp(type, "Unconfined")));
 }
 
-/* What we would have put there ourselves. */
+/* The value that put_void writes. */
 static bool is_void(const json_t *container, const json_t *variable)
 {
         const char *name = text_at(variable, "name"), *value = text_at(variable, "value");
@@ -246,21 +243,12 @@ static bool judge_container(const struct review_settings *settings, const json_t
                         name);
                 return false;
         }
-        if (asks(container) && !is_good_profile(settings, profile_of(spec, container))) {
-                (void)snprintf(why, WHY,
-                               "container %.63s rents a GPU under another seccomp profile: leave seccompProfile unset",
-                               name);
+        if (!(asks(container) ? is_good_profile : is_good_neighbour)(settings, profile_of(spec, container))) {
+                (void)snprintf(why, WHY, "container %.63s %s under another seccomp profile: leave seccompProfile unset",
+                               name, asks(container) ? "rents a GPU" : "of a pod that rents a GPU is");
                 return false;
         }
-        if (!asks(container) && !is_good_neighbour(settings, profile_of(spec, container))) {
-                (void)snprintf(why, WHY,
-                               "container %.63s of a pod that rents a GPU is under another seccomp profile: leave "
-                               "seccompProfile unset",
-                               name);
-                return false;
-        }
-        json_array_foreach(json_object_get(container, "env"), i, variable)
-        {
+        json_array_foreach (json_object_get(container, "env"), i, variable) {
                 const char *key = text_at(variable, "name");
 
                 if (key && is_our_variable(key) && !is_void(container, variable)) {
@@ -271,15 +259,14 @@ static bool judge_container(const struct review_settings *settings, const json_t
         return true;
 }
 
-/* Of containers by name, also of one that is yet to come (kubectl debug). The pod's is a field of it by now: the API server
- * sees to that when a pod is created. */
+/* Annotations name containers, even later ones (kubectl debug). The pod-wide annotation need not be judged: at creation
+ * the API server turns it into the field. */
 static bool judge_annotations(const struct review_settings *settings, const json_t *pod, char why[static WHY])
 {
         json_t *annotations = json_object_get(json_object_get(pod, "metadata"), "annotations"), *value;
         const char *key;
 
-        json_object_foreach(annotations, key, value)
-        {
+        json_object_foreach (annotations, key, value) {
                 const char *text = json_string_value(value);
                 bool is_ours = settings->profile && text && begins(text, "localhost/") &&
                                !strcmp(text + strlen("localhost/"), settings->profile);
@@ -297,12 +284,11 @@ static bool judge_annotations(const struct review_settings *settings, const json
 
 static bool judge_spec(const struct review_settings *settings, const json_t *pod, bool is_new, char why[static WHY])
 {
-        static const char *const lists[] = { "containers", "initContainers", "ephemeralContainers" };
         const json_t *spec = json_object_get(pod, "spec"), *container;
         const char *class = text_at(spec, "runtimeClassName"), *node = text_at(spec, "nodeName");
         size_t i;
 
-        /* It would hold its memory on every device of the node (cluster.h C3), and never run. */
+        /* It would count on every device of the node (cluster.h C3), and never run. */
         if (is_new && settings->scheduler && node && *node) {
                 (void)snprintf(why, WHY,
                                "a pod that rents a GPU is placed by scheduler %.100s: leave nodeName unset, nothing "
@@ -316,8 +302,9 @@ static bool judge_spec(const struct review_settings *settings, const json_t *pod
                 return false;
         }
         for (size_t k = 0; k < ARRAY_SIZE(lists); k++)
-                json_array_foreach(json_object_get(spec, lists[k]), i,
-                                   container) if (!judge_container(settings, spec, container, why)) return false;
+                json_array_foreach (json_object_get(spec, lists[k]), i, container)
+                        if (!judge_container(settings, spec, container, why))
+                                return false;
         return judge_annotations(settings, pod, why);
 }
 
@@ -336,15 +323,19 @@ static bool is_trusted(const struct review_settings *settings, const json_t *req
         return false;
 }
 
-/* Annotations of both that are of a kind, compared. */
-static bool is_same_written(const json_t *old, const json_t *new, bool (*is_one)(const char *key))
+/* Whether both have the same annotations of one kind. */
+static bool has_same_annotations(const json_t *old, const json_t *new, bool (*is_one)(const char *key))
 {
         json_t *a = json_object_get(json_object_get(old, "metadata"), "annotations"),
                *b = json_object_get(json_object_get(new, "metadata"), "annotations"), *value;
         const char *key;
 
-        json_object_foreach(a, key, value) if (is_one(key) && !json_equal(value, json_object_get(b, key))) return false;
-        json_object_foreach(b, key, value) if (is_one(key) && !json_equal(value, json_object_get(a, key))) return false;
+        json_object_foreach (a, key, value)
+                if (is_one(key) && !json_equal(value, json_object_get(b, key)))
+                        return false;
+        json_object_foreach (b, key, value)
+                if (is_one(key) && !json_equal(value, json_object_get(a, key)))
+                        return false;
         return true;
 }
 
@@ -356,27 +347,29 @@ static bool judge_review(const struct review_settings *settings, const json_t *r
         json_t *named;
         bool is_pod;
 
-        if (is_update && !is_trusted(settings, request) && !is_same_written(old, pod, is_our_annotation)) { /* R2 */
-                (void)snprintf(why, WHY, "where a pod's GPU memory is (%s) is not yours to change",
+        if (is_update && !is_trusted(settings, request) &&
+            !has_same_annotations(old, pod, is_our_annotation)) { /* R2 */
+                (void)snprintf(why, WHY, "you may not change %s, which names the devices of a pod",
                                ANNOTATION_ALLOCATION);
                 return false;
         }
         if (!rents(pod))
                 return true;
-        if (is_update && !is_same_written(old, pod, is_of_seccomp)) { /* R3 */
-                (void)snprintf(why, WHY, "the seccomp annotations of a pod that rents a GPU are not changed");
+        if (is_update && !has_same_annotations(old, pod, is_seccomp_annotation)) { /* R3 */
+                (void)snprintf(why, WHY, "the seccomp annotations of a pod that rents a GPU cannot be changed");
                 return false;
         }
         if (is_update && !text_at(request, "subResource"))
-                return true;                         /* resources and security of a pod that exists do not change */
-        named = json_copy((json_t *)(uintptr_t)pod); /* at creation it may have no name (generateName) and no uid yet */
+                return true; /* resources and security of an existing pod are immutable */
+        named = json_copy(
+                (json_t *)(uintptr_t)pod); /* at creation it may have neither a name (generateName) nor a uid */
         (void)json_object_set_new(named, "metadata", json_copy(json_object_get(pod, "metadata")));
         (void)json_object_update_new(json_object_get(named, "metadata"),
                                      json_pack("{s:s,s:s}", "name", "new", "uid", "new"));
         is_pod = object_pod_read(named, 1, &read) == 0;
         json_decref(named);
         if (!is_pod || read.problem) {
-                (void)snprintf(why, WHY, "%s", is_pod ? read.problem : "what was sent is not a pod");
+                (void)snprintf(why, WHY, "%s", is_pod ? read.problem : "the object is not a pod");
                 return false;
         }
         return judge_spec(settings, pod, !is_update, why);
@@ -447,9 +440,10 @@ json_t *review_answer(const struct review_settings *settings, const json_t *revi
                 return judge_review(settings, request, is_update, why) ? response_allow(request, NULL) :
                                                                          response_refuse(request, why);
         patches = json_array();
-        if (!is_update && !is_trusted(settings, request))
-                strip_annotations(pod, patches);
-        if (!is_update)
+        if (!is_update) {
+                if (!is_trusted(settings, request))
+                        strip_annotations(pod, patches);
                 mutate(settings, pod, patches);
+        }
         return response_allow(request, patches);
 }

@@ -1,15 +1,15 @@
 /*
- * What the webhook decides about a pod: an AdmissionReview in, one out. Pure.
+ * The webhook's decision about a pod: an AdmissionReview in, one out. Pure.
  *
- * Of a pod that rents GPU memory it sets what must be (scheduler, runtime class, seccomp profile of its containers),
- * takes away what only we may say (our annotations, the environment that the runtime sets), says «void» in containers that
- * ask for no device, and refuses what would get
- * round the gate or can never be placed. Of other pods it takes away our annotations only.
+ * On a pod that rents GPU memory it sets the scheduler, the runtime class and the seccomp profile of each container,
+ * removes what only Sublet may write (its annotations, the environment that the runtime sets), gives containers without a
+ * device the value "void", and refuses what would bypass the gate or can never be placed. From other pods it removes
+ * Sublet's annotations only.
  *
- *  R1  What is answered carries the request's uid, and is a whole answer whatever came.
- *  R2  After a binding only `trusted` users change our annotations; an update by others that would is refused.
- *  R3  Nor does anybody change the profile of a pod that rents: its fields are immutable, the annotations that older kubelets
- *      read in their place are not.
+ *  R1  The answer carries the request's uid and is complete whatever was sent.
+ *  R2  Only `trusted` users change our annotations; an update by others that would is refused.
+ *  R3  Nobody changes the seccomp annotations of a pod that rents. The profile's fields are immutable; the annotations that
+ *      older kubelets read instead are not.
  */
 #pragma once
 
@@ -17,11 +17,11 @@
 #include <stdbool.h>
 
 struct review_settings {
-        const char *scheduler;     /* schedulerName to set where it is unset or the default one; NULL: leave it */
-        const char *runtime_class; /* to set where none is; NULL: leave it */
+        const char *scheduler;     /* schedulerName to set where it is unset or the default; NULL: leave it */
+        const char *runtime_class; /* to set where there is none; NULL: leave it */
         const char *profile;       /* localhostProfile of its containers; NULL: only RuntimeDefault is refused */
-        const char *trusted;       /* users, with commas, who may write our annotations */
+        const char *trusted;       /* users that may write our annotations, separated by commas; NULL: none */
 };
 
-/* mutate: /mutate, else /validate. The caller's; NULL: no memory. */
+/* is_mutating: POST /mutate, else /validate. The caller's (json_decref); NULL: no memory. */
 json_t *review_answer(const struct review_settings *settings, const json_t *review, bool is_mutating);

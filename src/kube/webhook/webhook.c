@@ -1,4 +1,4 @@
-/* `sublet webhook`: the API server asks about pods, over HTTPS; review.c decides. */
+/* `sublet webhook`: the API server asks about pods over HTTPS; review.c decides. */
 #include "kube/webhook/verbs.h"
 
 #include "base/cleanup.h"
@@ -11,13 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BODIES ((size_t)256 << 20) /* less than the manifest's limit */
+#define BODIES ((size_t)256 << 20)       /* below the manifest's memory limit */
+#define REFRESH_EVERY (2 * NSEC_PER_SEC) /* of the certificate */
 
 static const char usage[] =
         "usage: sublet webhook --cert FILE --key FILE [OPTION...]\n"
-        "Answers the API server about pods: POST /mutate sets what a pod that rents GPU memory must have and takes "
-        "away what\n"
-        "only Sublet may say; POST /validate refuses what would get round the gate. GET /healthz.\n\n";
+        "Answers the API server about pods. POST /mutate sets what a pod that rents GPU memory must have, and removes\n"
+        "what only Sublet may write; POST /validate refuses what would bypass the gate. GET /healthz.\n\n";
 
 struct webhook {
         struct review_settings review;
@@ -30,23 +30,23 @@ static void webhook_handle(void *context, const struct server_call *call, struct
 {
         struct webhook *webhook = context;
         bool is_mutating = !strcmp(call->path, "/mutate");
-        json_t *review, *said;
+        json_t *review, *response;
 
         if (!strcmp(call->method, "GET") && !strcmp(call->path, "/healthz")) {
                 server_say(answer, 200, "text/plain", "ok\n");
                 return;
         }
         if (strcmp(call->method, "POST") != 0 || (!is_mutating && strcmp(call->path, "/validate") != 0)) {
-                server_say(answer, 404, NULL, "{\"error\":\"there is no such thing to ask\"}\n");
+                server_say(answer, 404, NULL, "{\"error\":\"no such path\"}\n");
                 return;
         }
         review = json_loadb(call->body, call->size, 0, NULL);
-        said = review_answer(&webhook->review, review, is_mutating);
+        response = review_answer(&webhook->review, review, is_mutating);
         json_decref(review);
-        answer->body = said ? json_dumps(said, JSON_COMPACT) : NULL;
+        answer->body = response ? json_dumps(response, JSON_COMPACT) : NULL;
         answer->size = answer->body ? strlen(answer->body) : 0;
         answer->status = answer->body ? 200 : 500;
-        json_decref(said);
+        json_decref(response);
 }
 
 static void webhook_refresh(void *context)
@@ -56,7 +56,7 @@ static void webhook_refresh(void *context)
         int r = server_refresh(webhook->server, &err);
 
         if (r)
-                (void)fprintf(stderr, "sublet webhook: %s\n", r < 0 ? err.text : "took the new certificate");
+                (void)fprintf(stderr, "sublet webhook: %s\n", r < 0 ? err.text : "loaded the new certificate");
 }
 
 static int webhook_run(struct webhook *webhook)
@@ -81,7 +81,7 @@ static int webhook_run(struct webhook *webhook)
                 return r == -EINVAL ? 2 : 1;
         }
         (void)fprintf(stderr, "sublet webhook: listening on %s (port %u)\n", webhook->listen, port);
-        server_wait(webhook_refresh, webhook, 2 * NSEC_PER_SEC);
+        server_wait(webhook_refresh, webhook, REFRESH_EVERY);
         (void)server_free(webhook->server);
         return 0;
 }
@@ -91,24 +91,24 @@ int webhook_main(int argc, char **argv)
         struct webhook webhook = { .listen = "0.0.0.0:8443", .review.runtime_class = "sublet" };
         const struct option_row rows[] = {
                 { "listen", "SUBLET_LISTEN", OPTION_TEXT, &webhook.listen, "ADDR:PORT", "default 0.0.0.0:8443" },
-                { "cert", NULL, OPTION_TEXT, &webhook.cert, "FILE", "certificate, PEM; taken anew when it changes" },
-                { "key", NULL, OPTION_TEXT, &webhook.key, "FILE", "its key" },
-                { "plain", NULL, OPTION_IS, &webhook.is_plain, NULL, "HTTP, behind something that speaks HTTPS" },
+                { "cert", NULL, OPTION_TEXT, &webhook.cert, "FILE", "certificate, PEM; loaded again when it changes" },
+                { "key", NULL, OPTION_TEXT, &webhook.key, "FILE", "its private key" },
+                { "plain", NULL, OPTION_IS, &webhook.is_plain, NULL, "plain HTTP, behind a proxy that speaks HTTPS" },
                 { "scheduler", "SUBLET_SCHEDULER", OPTION_TEXT, &webhook.review.scheduler, "NAME",
-                  "schedulerName of pods that rent" },
+                  "schedulerName for pods that rent" },
                 { "runtime-class", "SUBLET_RUNTIME_CLASS", OPTION_TEXT, &webhook.review.runtime_class, "NAME",
-                  "theirs; default sublet" },
+                  "runtimeClassName for them; default sublet" },
                 { "profile", "SUBLET_PROFILE", OPTION_TEXT, &webhook.review.profile, "PATH",
-                  "localhostProfile of their containers" },
+                  "localhostProfile for their containers" },
                 { "trusted", "SUBLET_TRUSTED", OPTION_TEXT, &webhook.review.trusted, "USERS",
-                  "who may write our annotations" },
+                  "users that may write Sublet's annotations" },
         };
         int code, operand = options_read(argc, argv, rows, ARRAY_SIZE(rows), usage, &code);
 
         if (operand < 0)
                 return code;
         if (operand < argc) {
-                (void)fprintf(stderr, "sublet: '%s' is one too many ('sublet webhook --help')\n", argv[operand]);
+                (void)fprintf(stderr, "sublet: unexpected argument '%s' ('sublet webhook --help')\n", argv[operand]);
                 return 2;
         }
         return webhook_run(&webhook);

@@ -28,7 +28,7 @@ void agent_due(struct agent *agent, nsec at)
                 agent->next = at;
 }
 
-void agent_say(const struct agent *agent, const char *format, ...)
+void agent_log(const struct agent *agent, const char *format, ...)
 {
         char text[1024];
         va_list arguments;
@@ -44,7 +44,7 @@ void agent_say(const struct agent *agent, const char *format, ...)
 /* ---- replicas ------------------------------------------------------------------------------------------------ */
 
 /* The module wants numbers. A name is asked for when it is read; that may take as long as the resolver likes. */
-static void resolve(struct agent *agent, struct fleet_replica *replica)
+static void resolve_address(struct agent *agent, struct fleet_replica *replica)
 {
         struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG }, *found = NULL;
         char host[SETTINGS_WORD], number[NI_MAXHOST], *colon;
@@ -65,20 +65,20 @@ static void resolve(struct agent *agent, struct fleet_replica *replica)
                 freeaddrinfo(found);
         if (r != 0 || snprintf(replica->numeric, sizeof(replica->numeric), is_6 ? "[%s]:%s" : "%s:%s", number,
                                colon + 1) >= (int)sizeof(replica->numeric)) {
-                agent_say(agent, "replica %s: %s: %s", replica->name, host, gai_strerror(r));
+                agent_log(agent, "replica %s: %s: %s", replica->name, host, gai_strerror(r));
                 replica->numeric[0] = '\0';
         }
 }
 
 struct fleet_replica *agent_replica(struct agent *agent, const char *name, const char *address, int origin,
-                                    const struct replica_settings *is)
+                                    const struct replica_settings *config)
 {
         struct fleet_replica *replica = fleet_find(&agent->fleet, name);
 
         if (!replica) {
                 replica = fleet_add(&agent->fleet, name);
                 if (!replica) {
-                        agent_say(agent, "replica %s: there are %d already", name, FLEET_MAX);
+                        agent_log(agent, "replica %s: there are %d already", name, FLEET_MAX);
                         return NULL;
                 }
                 replica->agent = agent;
@@ -88,13 +88,13 @@ struct fleet_replica *agent_replica(struct agent *agent, const char *name, const
         if (strcmp(replica->address, address)) {
                 replica->health = FLEET_UNKNOWN;
                 replica->has_models = replica->has_engine = replica->knows_sleep = false;
-                replica->must_forget = replica->told != NULL;
+                replica->must_forget = replica->acknowledged != NULL;
                 replica->probe_at = agent->now;
                 (void)snprintf(replica->address, sizeof(replica->address), "%s", address);
-                resolve(agent, replica);
+                resolve_address(agent, replica);
         }
         replica->origin = origin;
-        replica->is = *is;
+        replica->config = *config;
         replica->is_listed = true;
         return replica;
 }
@@ -108,7 +108,7 @@ void agent_unlist(struct agent *agent, int origin)
 
 void agent_forget(struct agent *agent, struct fleet_replica *replica)
 {
-        struct fetch_call *calls[] = { replica->probe, replica->scrape, replica->ask, replica->tell, replica->order };
+        struct fetch_call *calls[] = { replica->probe, replica->scrape, replica->ask, replica->push, replica->order };
 
         for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
                 fetch_cancel(agent->fetch, calls[i]);
@@ -122,7 +122,7 @@ static void list_file(struct agent *agent)
         agent_unlist(agent, FLEET_FILE);
         for (size_t i = 0; i < settings->n_replicas; i++)
                 (void)agent_replica(agent, settings->replicas[i].name, settings->replicas[i].address, FLEET_FILE,
-                                    &settings->replicas[i].is);
+                                    &settings->replicas[i].config);
 }
 
 /* ---- the file ------------------------------------------------------------------------------------------------ */
@@ -186,24 +186,24 @@ static void reread(struct agent *agent)
         struct err err = { 0 };
 
         if (read_settings(agent, &fresh, &err) < 0) {
-                agent_say(agent, "%s; going on as before", err.text);
+                agent_log(agent, "%s; going on as before", err.text);
                 return;
         }
         agent->settings = fresh;
         if (process_reload(agent, &err) < 0) {
                 agent->settings = before;
                 free(fresh);
-                agent_say(agent, "%s; going on as before", err.text);
+                agent_log(agent, "%s; going on as before", err.text);
                 return;
         }
         agent->knows_settings = false;
         list_file(agent);
         if (memcmp(before->services, fresh->services, sizeof(fresh->services)) && kube_set(agent, &err) < 0)
-                agent_say(agent, "%s", err.text);
+                agent_log(agent, "%s", err.text);
         if (memcmp(&before->daemons, &fresh->daemons, sizeof(fresh->daemons)))
                 tenants_set(agent);
         free(before);
-        agent_say(agent, "%s was read again", agent->options->config);
+        agent_log(agent, "%s was read again", agent->options->config);
 }
 
 static void watch_file(struct agent *agent)
@@ -311,7 +311,7 @@ static int open_signals(struct agent *agent, struct err *err)
 
 /* ---- the loop ------------------------------------------------------------------------------------------------ */
 
-static void reap(struct agent *agent)
+static void reap_children(struct agent *agent)
 {
         pid_t pid;
         int status;
@@ -320,13 +320,13 @@ static void reap(struct agent *agent)
                 if (pid == agent->nginx)
                         process_ended(agent, status);
                 else
-                        rest_reaped(agent, pid, status);
+                        sleep_reaped(agent, pid, status);
         }
 }
 
-static void end(struct agent *agent)
+static void handle_end_signal(struct agent *agent)
 {
-        agent_say(agent, agent->is_ending ? "ending now" : "ending when what is under way has ended; once more: now");
+        agent_log(agent, agent->is_ending ? "ending now" : "ending when what is under way has ended; once more: now");
         process_end(agent, agent->is_ending);
         agent->is_ending = true;
 }
@@ -337,15 +337,15 @@ static void read_signals(struct agent *agent)
 
         while (read(agent->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
                 if (info.ssi_signo == SIGCHLD)
-                        reap(agent);
+                        reap_children(agent);
                 else if (info.ssi_signo == SIGHUP)
                         reread(agent);
                 else
-                        end(agent);
+                        handle_end_signal(agent);
         }
 }
 
-static void tick(struct agent *agent)
+static void tick_all(struct agent *agent)
 {
         agent->now = clock_now();
         agent->next = agent->now + NSEC_PER_SEC;
@@ -355,17 +355,17 @@ static void tick(struct agent *agent)
         watch_file(agent);
         kube_tick(agent);
         tenants_tick(agent);
-        care_tick(agent);
-        rest_tick(agent);
-        tell_tick(agent);
+        health_tick(agent);
+        sleep_tick(agent);
+        sync_tick(agent);
 }
 
-static int loop(struct agent *agent, struct err *err)
+static int run_loop(struct agent *agent, struct err *err)
 {
         int r;
 
         while (!agent->is_ending || agent->nginx) {
-                tick(agent);
+                tick_all(agent);
                 r = fetch_wait(agent->fetch, agent->signals, agent->next);
                 if (r < 0)
                         return err_set(err, r, "waiting");
@@ -421,7 +421,7 @@ int agent_run(const struct agent_options *options, struct err *err)
         if (r == 0)
                 r = process_start(agent, err);
         if (r == 0 && !options->is_check)
-                r = loop(agent, err);
+                r = run_loop(agent, err);
         tear_down(agent);
         return r;
 }

@@ -69,11 +69,11 @@ struct agent {
 int agent_run(const struct agent_options *options, struct err *err);
 
 void agent_due(struct agent *agent, nsec at);
-void agent_say(const struct agent *agent, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void agent_log(const struct agent *agent, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Names a replica that a source has; it is made if it is new. NULL: there are too many (said). */
 struct fleet_replica *agent_replica(struct agent *agent, const char *name, const char *address, int origin,
-                                    const struct replica_settings *is);
+                                    const struct replica_settings *config);
 void agent_unlist(struct agent *agent, int origin);                    /* before naming them again */
 void agent_forget(struct agent *agent, struct fleet_replica *replica); /* cancels its calls, removes it */
 
@@ -86,15 +86,15 @@ void process_tick(struct agent *agent);
 int process_spawn(char *const argv[], char *const env[], pid_t *ret);
 
 /* tell.c */
-void tell_tick(struct agent *agent);
+void sync_tick(struct agent *agent);
 
 /* care.c */
-void care_tick(struct agent *agent);
+void health_tick(struct agent *agent);
 
 /* rest.c */
-void rest_tick(struct agent *agent);
-void rest_reaped(struct agent *agent, pid_t pid, int status);
-void rest_wanted(struct agent *agent, struct fleet_replica *replica); /* a request waits for it */
+void sleep_tick(struct agent *agent);
+void sleep_reaped(struct agent *agent, pid_t pid, int status);
+void sleep_wanted(struct agent *agent, struct fleet_replica *replica); /* a request waits for it */
 
 /* tenants.c */
 void tenants_set(struct agent *agent);

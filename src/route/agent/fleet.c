@@ -36,14 +36,14 @@ void fleet_remove(struct fleet *fleet, struct fleet_replica *replica)
                         fleet->at[i] = fleet->at[--fleet->n];
                         break;
                 }
-        json_decref(replica->told);
-        json_decref(replica->telling);
+        json_decref(replica->acknowledged);
+        json_decref(replica->pushing);
         free(replica);
 }
 
 static bool knows_models(const struct fleet_replica *replica)
 {
-        return replica->is.models.n > 0 || replica->has_models;
+        return replica->config.models.n > 0 || replica->has_models;
 }
 
 enum state {
@@ -54,25 +54,25 @@ enum state {
 };
 
 /* The first row that holds. */
-static enum state decide(const struct fleet_replica *replica, const char **ret_why)
+static enum state state_of(const struct fleet_replica *replica, const char **ret_why)
 {
         const struct {
                 bool holds;
                 enum state state;
                 const char *why;
         } rows[] = {
-                { replica->is.is_draining, STATE_DRAINING, "the file says so" },
+                { replica->config.is_draining, STATE_DRAINING, "the file says so" },
                 { replica->is_terminating, STATE_DRAINING, "its pod is terminating" },
                 { !*replica->numeric, STATE_DOWN, "its address has no number now" },
                 { replica->is_suspended, STATE_ASLEEP, "suspended by the daemon" },
                 { replica->sleep == FLEET_WAKING, STATE_ASLEEP, "waking" },
                 { replica->sleep != FLEET_AWAKE, STATE_ASLEEP, "asleep" },
                 { !replica->is_ready, STATE_DOWN, "its pod is not ready" },
-                { replica->health == FLEET_ILL && replica->is.wake.kind == WAKE_COMMAND, STATE_ASLEEP,
+                { replica->health == FLEET_UNHEALTHY && replica->config.wake.kind == WAKE_COMMAND, STATE_ASLEEP,
                   "it does not run" },
-                { replica->health == FLEET_ILL, STATE_DOWN, "it does not answer" },
+                { replica->health == FLEET_UNHEALTHY, STATE_DOWN, "it does not answer" },
                 { replica->health == FLEET_UNKNOWN, STATE_DOWN, "not asked yet" },
-                { replica->is.wake.kind == WAKE_ENGINE && !replica->knows_sleep, STATE_DOWN, "not asked yet" },
+                { replica->config.wake.kind == WAKE_ENGINE && !replica->knows_sleep, STATE_DOWN, "not asked yet" },
                 { !knows_models(replica), STATE_DOWN, "its models are not known yet" },
                 { true, STATE_UP, "" },
         };
@@ -89,20 +89,20 @@ const char *fleet_state(const struct fleet_replica *replica)
         static const char *const names[] = { "up", "asleep", "draining", "down" };
         const char *why;
 
-        return names[decide(replica, &why)];
+        return names[state_of(replica, &why)];
 }
 
 const char *fleet_why(const struct fleet_replica *replica)
 {
         const char *why;
 
-        (void)decide(replica, &why);
+        (void)state_of(replica, &why);
         return why;
 }
 
 const char *fleet_tenant(const struct fleet_replica *replica)
 {
-        return *replica->is.tenant ? replica->is.tenant : replica->name;
+        return *replica->config.tenant ? replica->config.tenant : replica->name;
 }
 
 static json_t *models_json(const struct settings_models *models)
@@ -116,23 +116,24 @@ static json_t *models_json(const struct settings_models *models)
 
 static json_int_t rate_of(const struct fleet_replica *replica)
 {
-        unsigned int share = replica->is_tenant && replica->share ? replica->share : replica->is.share;
+        unsigned int share = replica->is_tenant && replica->share ? replica->share : replica->config.share;
 
-        return (json_int_t)(replica->is.rate * (share ? share : WHOLE) / WHOLE);
+        return (json_int_t)(replica->config.rate * (share ? share : WHOLE) / WHOLE);
 }
 
-json_t *fleet_says(const struct fleet_replica *replica)
+json_t *fleet_config(const struct fleet_replica *replica)
 {
         const struct scrape *engine = &replica->engine;
-        nsec wake = replica->wake_took ? replica->wake_took : replica->is.wake_time;
+        nsec wake = replica->wake_took ? replica->wake_took : replica->config.wake_time;
         uint32_t kv = replica->has_engine ? (scrape_kv_permille(engine) + KV_STEP / 2) / KV_STEP * KV_STEP : 0;
-        uint32_t tokens = replica->is.kv_tokens ? replica->is.kv_tokens : scrape_kv_tokens(engine);
-        bool can_wake = replica->is.wake.kind != WAKE_NONE;
+        uint32_t tokens = replica->config.kv_tokens ? replica->config.kv_tokens : scrape_kv_tokens(engine);
+        bool can_wake = replica->config.wake.kind != WAKE_NONE;
 
         return json_pack("{ss so ss sI sI sI sI sI sI sb}", "address", replica->numeric, "models",
-                         models_json(replica->is.models.n ? &replica->is.models : &replica->found), "state",
-                         fleet_state(replica), "rate", rate_of(replica), "capacity", (json_int_t)replica->is.capacity,
-                         "kv_tokens", (json_int_t)tokens, "kv_permille", (json_int_t)(kv > WHOLE ? WHOLE : kv),
-                         "waiting", (json_int_t)(replica->has_engine ? scrape_waiting(engine) : 0), "wake_ms",
-                         (json_int_t)(wake / NSEC_PER_MSEC), "hold", replica->is.hold && can_wake);
+                         models_json(replica->config.models.n ? &replica->config.models : &replica->found), "state",
+                         fleet_state(replica), "rate", rate_of(replica), "capacity",
+                         (json_int_t)replica->config.capacity, "kv_tokens", (json_int_t)tokens, "kv_permille",
+                         (json_int_t)(kv > WHOLE ? WHOLE : kv), "waiting",
+                         (json_int_t)(replica->has_engine ? scrape_waiting(engine) : 0), "wake_ms",
+                         (json_int_t)(wake / NSEC_PER_MSEC), "hold", replica->config.hold && can_wake);
 }

@@ -1,6 +1,6 @@
 /*
  * The replicas as the agent knows them, and what the module should be told of each: a pure function of what is
- * known (fleet_says). Who finds something out writes it here and nothing else; who talks to the module compares
+ * known (fleet_config). Who finds something out writes it here and nothing else; who talks to the module compares
  * what it should know with what it was told last. So a restarted nginx, a lost answer and a changed file are one case.
  *
  * Threads: the agent's one.
@@ -20,8 +20,8 @@ struct fetch_call;
 
 enum fleet_health {
         FLEET_UNKNOWN, /* not asked yet */
-        FLEET_WELL,
-        FLEET_ILL,
+        FLEET_HEALTHY,
+        FLEET_UNHEALTHY,
 };
 
 enum fleet_sleep {
@@ -40,7 +40,7 @@ struct fleet_replica {
         struct agent *agent;
         char name[SETTINGS_NAME], address[SETTINGS_WORD];
         char numeric[SETTINGS_WORD]; /* what the module connects to; empty: the name has no address now */
-        struct replica_settings is;
+        struct replica_settings config;
         int origin;
         bool is_listed; /* its source still names it */
         bool is_ready;  /* Kubernetes says so; in a file: always */
@@ -71,9 +71,9 @@ struct fleet_replica {
         nsec idle_since;
 
         bool must_forget;
-        json_t *told, *telling;
-        nsec tell_at;
-        struct fetch_call *probe, *scrape, *ask, *tell, *order;
+        json_t *acknowledged, *pushing;
+        nsec push_at;
+        struct fetch_call *probe, *scrape, *ask, *push, *order;
 };
 
 struct fleet {
@@ -91,6 +91,6 @@ const char *fleet_state(const struct fleet_replica *replica); /* "up", "asleep",
 const char *fleet_why(const struct fleet_replica *replica);   /* for people; why it is not up */
 
 /* What the module should know of it: the body of PUT /v1/replicas/NAME. The caller's; NULL: no memory. */
-json_t *fleet_says(const struct fleet_replica *replica);
+json_t *fleet_config(const struct fleet_replica *replica);
 
 const char *fleet_tenant(const struct fleet_replica *replica);

@@ -41,8 +41,8 @@ static bool is_ip(const char *address, bool *ret_is_6)
         return *ret_is_6 || inet_pton(AF_INET, address, &parsed) == 1;
 }
 
-static void add(struct kube_slice *slice, const char *address, int port, const json_t *target, bool is_ready,
-                bool is_terminating)
+static void add_endpoint(struct kube_slice *slice, const char *address, int port, const json_t *target, bool is_ready,
+                         bool is_terminating)
 {
         struct kube_endpoint *endpoint = &slice->at[slice->n];
         const char *pod = text(target, "name");
@@ -64,12 +64,12 @@ static void read_endpoint(const json_t *endpoint, int port, struct kube_slice *s
         const json_t *addresses = json_object_get(endpoint, "addresses");
 
         /* "ready" absent means ready (v1: nil is to be read as true) */
-        add(slice,
-            json_array_size(addresses) && json_string_value(json_array_get(addresses, 0)) ?
-                    json_string_value(json_array_get(addresses, 0)) :
-                    "",
-            port, json_object_get(endpoint, "targetRef"), !json_is_false(json_object_get(conditions, "ready")),
-            json_is_true(json_object_get(conditions, "terminating")));
+        add_endpoint(slice,
+                     json_array_size(addresses) && json_string_value(json_array_get(addresses, 0)) ?
+                             json_string_value(json_array_get(addresses, 0)) :
+                             "",
+                     port, json_object_get(endpoint, "targetRef"), !json_is_false(json_object_get(conditions, "ready")),
+                     json_is_true(json_object_get(conditions, "terminating")));
 }
 
 static void read_subset(const json_t *subset, const char *port, struct kube_slice *slice)
@@ -83,7 +83,8 @@ static void read_subset(const json_t *subset, const char *port, struct kube_slic
                 for (size_t i = 0; i < json_array_size(list); i++) {
                         const json_t *address = json_array_get(list, i);
 
-                        add(slice, text(address, "ip"), number, json_object_get(address, "targetRef"), k == 0, false);
+                        add_endpoint(slice, text(address, "ip"), number, json_object_get(address, "targetRef"), k == 0,
+                                     false);
                 }
         }
 }

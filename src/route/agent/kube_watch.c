@@ -58,7 +58,7 @@ static void sync_fleet(struct kube *kube)
                 for (size_t j = 0; j < kube->slices[i].n; j++) {
                         const struct kube_endpoint *endpoint = &kube->slices[i].at[j];
                         struct fleet_replica *replica = agent_replica(agent, endpoint->name, endpoint->address,
-                                                                      kube->origin, &kube->service.is);
+                                                                      kube->origin, &kube->service.config);
 
                         if (!replica)
                                 continue;
@@ -69,7 +69,7 @@ static void sync_fleet(struct kube *kube)
                 }
 }
 
-static void put_slice(struct kube *kube, const json_t *object, bool is_gone)
+static void store_slice(struct kube *kube, const json_t *object, bool is_gone)
 {
         struct kube_slice *slice = malloc(sizeof(*slice));
         size_t i = 0;
@@ -97,8 +97,8 @@ static void take_version(struct kube *kube, const json_t *object)
 
 /* ---- calls --------------------------------------------------------------------------------------------------- */
 
-static void start(struct kube *kube, const char *more, nsec limit, void (*line)(void *, char *, size_t),
-                  void (*done)(void *, const struct fetch_answer *))
+static void kube_get(struct kube *kube, const char *more, nsec limit, void (*line)(void *, char *, size_t),
+                     void (*done)(void *, const struct fetch_answer *))
 {
         const struct settings_service *service = &kube->service;
         char path[FETCH_URL], token[TOKEN_MAX];
@@ -126,13 +126,13 @@ static void start(struct kube *kube, const char *more, nsec limit, void (*line)(
         (void)fetch_start(kube->agent->fetch, &ask, &kube->call);
 }
 
-static void fail(struct kube *kube, const struct fetch_answer *answer)
+static void kube_failed(struct kube *kube, const struct fetch_answer *answer)
 {
         struct agent *agent = kube->agent;
         nsec pause = NSEC_PER_SEC << (kube->n_failures < 5 ? kube->n_failures : 5);
 
         if (kube->n_failures++ == 0)
-                agent_say(agent, "service %s: the API server at %s says %s %ld: replicas stay as they were",
+                agent_log(agent, "service %s: the API server at %s says %s %ld: replicas stay as they were",
                           kube->service.service, kube->service.api, answer->code < 0 ? "nothing" : "HTTP status",
                           answer->status);
         kube->at = agent->now + (pause > PAUSE_SECONDS_MAX * NSEC_PER_SEC ? PAUSE_SECONDS_MAX * NSEC_PER_SEC : pause);
@@ -150,16 +150,16 @@ static void on_list(void *context, const struct fetch_answer *answer)
                 return;
         }
         if (!json_is_array(items)) {
-                fail(kube, answer);
+                kube_failed(kube, answer);
                 json_decref(root);
                 return;
         }
         if (kube->n_failures)
-                agent_say(kube->agent, "service %s: the API server answers again", kube->service.service);
+                agent_log(kube->agent, "service %s: the API server answers again", kube->service.service);
         kube->n_failures = 0;
         kube->n_slices = 0;
         for (size_t i = 0; i < json_array_size(items); i++)
-                put_slice(kube, json_array_get(items, i), false);
+                store_slice(kube, json_array_get(items, i), false);
         take_version(kube, root);
         kube->must_list = false;
         sync_fleet(kube);
@@ -178,7 +178,7 @@ static void on_event(void *context, char *text, size_t size)
         } else {
                 take_version(kube, object);
                 if (strcmp(type, "BOOKMARK")) {
-                        put_slice(kube, object, !strcmp(type, "DELETED"));
+                        store_slice(kube, object, !strcmp(type, "DELETED"));
                         sync_fleet(kube);
                 }
         }
@@ -193,13 +193,13 @@ static void on_watch_end(void *context, const struct fetch_answer *answer)
         if (answer->status != 200) {
                 kube->must_list = true;
                 if (answer->status != 410)
-                        fail(kube, answer);
+                        kube_failed(kube, answer);
         }
         if (kube->at < kube->agent->now) /* one that ends at once, again and again, is not asked without a pause */
                 kube->at = kube->agent->now + NSEC_PER_SEC / 10;
 }
 
-static void look(struct kube *kube)
+static void kube_step(struct kube *kube)
 {
         char more[256];
 
@@ -210,19 +210,19 @@ static void look(struct kube *kube)
                 return;
         }
         if (kube->must_list) {
-                start(kube, "", 30 * NSEC_PER_SEC, NULL, on_list);
+                kube_get(kube, "", 30 * NSEC_PER_SEC, NULL, on_list);
                 return;
         }
         (void)snprintf(more, sizeof(more), "&watch=1&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s",
                        WATCH_SECONDS, kube->version);
-        start(kube, more, (WATCH_SECONDS + 30) * NSEC_PER_SEC, on_event, on_watch_end);
+        kube_get(kube, more, (WATCH_SECONDS + 30) * NSEC_PER_SEC, on_event, on_watch_end);
 }
 
 void kube_tick(struct agent *agent)
 {
         for (size_t i = 0; i < SETTINGS_SERVICES; i++)
                 if (agent->kubes[i])
-                        look(agent->kubes[i]);
+                        kube_step(agent->kubes[i]);
 }
 
 /* ---- set-up -------------------------------------------------------------------------------------------------- */

@@ -48,12 +48,12 @@ static long long whole_msec(nsec span)
         return span / NSEC_PER_MSEC;
 }
 
-static void write_main(FILE *to, const struct settings *settings, const struct nginx_place *place)
+static void write_main(FILE *to, const struct settings *settings, const struct nginx_environment *environment)
 {
         (void)fprintf(to,
                       "# Written by 'sublet route'. Change its file, not this one.\nload_module \"%s\";\ndaemon off;\n",
-                      place->module);
-        if (place->is_root)
+                      environment->module);
+        if (environment->is_root)
                 (void)fprintf(to, "user %s;\n", settings->user);
         if (settings->workers)
                 (void)fprintf(to, "worker_processes %u;\n", settings->workers);
@@ -62,8 +62,8 @@ static void write_main(FILE *to, const struct settings *settings, const struct n
         (void)fprintf(to,
                       "worker_rlimit_nofile %u;\nworker_shutdown_timeout %lldms;\npcre_jit on;\npid \"%s/nginx.pid\";\n"
                       "error_log \"%s/error.log\" warn;\nevents {\n        worker_connections %u;\n}\n",
-                      place->files, whole_msec(settings->drain), place->dir, place->dir,
-                      place->files < CONNECTIONS ? place->files : CONNECTIONS);
+                      environment->files, whole_msec(settings->drain), environment->dir, environment->dir,
+                      environment->files < CONNECTIONS ? environment->files : CONNECTIONS);
 }
 
 /* "a.b" as an expression that is only itself. */
@@ -85,7 +85,7 @@ static void write_keys(FILE *to, const struct settings *settings)
         for (size_t i = 0; i < settings->n_keys; i++) {
                 const struct settings_key *key = &settings->keys[i];
 
-                if (!key->sched.n)
+                if (!key->rate.n)
                         continue;
                 (void)fprintf(to,
                               "        map $sublet_key $sublet_limit_%zu {\n                default \"\";\n"
@@ -95,14 +95,14 @@ static void write_keys(FILE *to, const struct settings *settings)
                 (void)fprintf(
                         to,
                         "$\" 1;\n        }\n        limit_req_zone $sublet_limit_%zu zone=key_%zu:32k rate=%ur/%s;\n",
-                        i, i, key->sched.n, key->sched.is_per_minute ? "m" : "s");
+                        i, i, key->rate.n, key->rate.is_per_minute ? "m" : "s");
         }
 }
 
 static void write_limits(FILE *to, const struct settings *settings)
 {
         for (size_t i = 0; i < settings->n_keys; i++) {
-                if (!settings->keys[i].sched.n)
+                if (!settings->keys[i].rate.n)
                         continue;
                 (void)fprintf(to, "                limit_req zone=key_%zu", i);
                 if (settings->keys[i].burst)
@@ -117,7 +117,7 @@ static void write_listens(FILE *to, const struct settings_list *list, const char
                 (void)fprintf(to, "                listen %s%s;\n", list->at[i], options);
 }
 
-static void write_attach_socket(FILE *to, const struct settings *settings)
+static void write_key_check(FILE *to, const struct settings *settings)
 {
         if (settings->n_keys)
                 (void)fputs("                        if ($sublet_key = \"\") {\n                                return "
@@ -147,10 +147,10 @@ static void write_clients(FILE *to, const struct settings *settings)
                 "                        return 200 \"ok\\n\";\n                }\n"
                 "                location = /v1/models {\n",
                 to);
-        write_attach_socket(to, settings);
+        write_key_check(to, settings);
         (void)fputs("                        sublet_models pool;\n                }\n                location / {\n",
                     to);
-        write_attach_socket(to, settings);
+        write_key_check(to, settings);
         (void)fputs("                        sublet_route pool;\n", to);
         (void)fputs(proxy, to);
         (void)fprintf(to, "                        proxy_read_timeout %lldms;\n", whole_msec(settings->read_timeout));
@@ -159,14 +159,14 @@ static void write_clients(FILE *to, const struct settings *settings)
         (void)fputs("                }\n        }\n", to);
 }
 
-static void write_ours(FILE *to, const struct settings *settings, const struct nginx_place *place)
+static void write_ours(FILE *to, const struct settings *settings, const struct nginx_environment *environment)
 {
         (void)fprintf(
                 to,
                 "        server {\n                listen \"unix:%s/api/api.sock\";\n                access_log off;\n"
                 "                location / {\n                        sublet_api pool;\n                }\n        "
                 "}\n",
-                place->dir);
+                environment->dir);
         if (!settings->metrics.n)
                 return;
         (void)fputs("        server {\n", to);
@@ -177,7 +177,7 @@ static void write_ours(FILE *to, const struct settings *settings, const struct n
                     to);
 }
 
-static void write_http(FILE *to, const struct settings *settings, const struct nginx_place *place)
+static void write_http(FILE *to, const struct settings *settings, const struct nginx_environment *environment)
 {
         static const char *const temporary[] = { "client_body", "proxy", "fastcgi", "uwsgi", "scgi" };
         bytes body = settings->body;
@@ -192,12 +192,13 @@ static void write_http(FILE *to, const struct settings *settings, const struct n
                       "        keepalive_requests 100000;\n        server_tokens off;\n        gzip off;\n",
                       (unsigned long long)settings->zone, (unsigned long long)body, (unsigned long long)body);
         for (size_t i = 0; i < sizeof(temporary) / sizeof(temporary[0]); i++)
-                (void)fprintf(to, "        %s_temp_path \"%s/tmp/%s\";\n", temporary[i], place->dir, temporary[i]);
+                (void)fprintf(to, "        %s_temp_path \"%s/tmp/%s\";\n", temporary[i], environment->dir,
+                              temporary[i]);
 }
 
-void nginx_conf_write(FILE *to, const struct settings *settings, const struct nginx_place *place)
+void nginx_conf_write(FILE *to, const struct settings *settings, const struct nginx_environment *environment)
 {
-        write_main(to, settings, place);
+        write_main(to, settings, environment);
         (void)fputs("http {\n", to);
         (void)fputs(log_format, to);
         if (!strcmp(settings->log, "off"))
@@ -205,10 +206,10 @@ void nginx_conf_write(FILE *to, const struct settings *settings, const struct ng
         else if (*settings->log)
                 (void)fprintf(to, "        access_log \"%s\" sublet;\n", settings->log);
         else
-                (void)fprintf(to, "        access_log \"%s/requests.log\" sublet;\n", place->dir);
-        write_http(to, settings, place);
+                (void)fprintf(to, "        access_log \"%s/requests.log\" sublet;\n", environment->dir);
+        write_http(to, settings, environment);
         write_keys(to, settings);
         write_clients(to, settings);
-        write_ours(to, settings, place);
+        write_ours(to, settings, environment);
         (void)fputs("}\n", to);
 }

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-struct nginx_place {
+struct nginx_environment {
         const char *dir;    /* absolute; pid, log, temporary files, api/api.sock */
         const char *module; /* ngx_http_sublet_module.so */
         bool is_root;       /* workers run as settings.user */
@@ -17,4 +17,4 @@ struct nginx_place {
 };
 
 /* Writes the whole of it. What the stream says (ferror) is the caller's to look at. */
-void nginx_conf_write(FILE *to, const struct settings *settings, const struct nginx_place *place);
+void nginx_conf_write(FILE *to, const struct settings *settings, const struct nginx_environment *environment);

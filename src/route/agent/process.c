@@ -75,14 +75,14 @@ static unsigned int most_files(void)
 
 static char *make_conf(const struct agent *agent)
 {
-        struct nginx_place place = { agent->dir, agent->module, geteuid() == 0, most_files() };
+        struct nginx_environment environment = { agent->dir, agent->module, geteuid() == 0, most_files() };
         char *text = NULL;
         size_t size = 0;
         FILE *to = open_memstream(&text, &size);
 
         if (!to)
                 return NULL;
-        nginx_conf_write(to, agent->settings, &place);
+        nginx_conf_write(to, agent->settings, &environment);
         if (fclose(to) != 0) {
                 free(text);
                 return NULL;
@@ -118,7 +118,7 @@ static int test_conf(const struct agent *agent, const char *path, struct err *er
 }
 
 /* Writes, tests and puts in place. *ret_is_new: it differs from what nginx runs with. */
-static int put_conf(struct agent *agent, bool *ret_is_new, struct err *err)
+static int install_conf(struct agent *agent, bool *ret_is_new, struct err *err)
 {
         char fresh[SETTINGS_PATH + 32], path[SETTINGS_PATH + 32];
         _cleanup_(freep) char *text = make_conf(agent);
@@ -196,7 +196,7 @@ static void stop_asking(struct agent *agent)
         agent->state_at = agent->now + NSEC_PER_SEC / 10;
 }
 
-static int start(struct agent *agent, struct err *err)
+static int nginx_start(struct agent *agent, struct err *err)
 {
         char path[SETTINGS_PATH + 32];
         int r;
@@ -216,16 +216,16 @@ static int start(struct agent *agent, struct err *err)
 int process_start(struct agent *agent, struct err *err)
 {
         bool is_new;
-        int r = put_conf(agent, &is_new, err);
+        int r = install_conf(agent, &is_new, err);
 
         if (r < 0 || agent->options->is_check)
                 return r;
         agent->nginx = find_running(agent);
         if (!agent->nginx)
-                return start(agent, err);
+                return nginx_start(agent, err);
         agent->is_adopted = true;
         agent->started_at = agent->now;
-        agent_say(agent, "nginx runs already (process %d) and is taken over", (int)agent->nginx);
+        agent_log(agent, "nginx runs already (process %d) and is taken over", (int)agent->nginx);
         (void)kill(agent->nginx, SIGHUP);
         return 0;
 }
@@ -233,11 +233,11 @@ int process_start(struct agent *agent, struct err *err)
 int process_reload(struct agent *agent, struct err *err)
 {
         bool is_new;
-        int r = put_conf(agent, &is_new, err);
+        int r = install_conf(agent, &is_new, err);
 
         if (r < 0 || !is_new)
                 return r;
-        agent_say(agent, "nginx is reloaded");
+        agent_log(agent, "nginx is reloaded");
         stop_asking(agent);
         if (agent->nginx)
                 (void)kill(agent->nginx, SIGHUP);
@@ -259,7 +259,7 @@ void process_ended(struct agent *agent, int status)
                 agent->n_starts = 0;
         agent->n_starts++;
         agent->start_at = agent->now + pause;
-        agent_say(agent, "nginx ended (%s %d) and is started again", WIFSIGNALED(status) ? "signal" : "status",
+        agent_log(agent, "nginx ended (%s %d) and is started again", WIFSIGNALED(status) ? "signal" : "status",
                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
@@ -272,7 +272,7 @@ void process_end(struct agent *agent, bool is_now)
 
 /* ---- now and then -------------------------------------------------------------------------------------------- */
 
-static void rotate(struct agent *agent)
+static void rotate_log(struct agent *agent)
 {
         char log[SETTINGS_PATH + 32], from[SETTINGS_PATH + 48], to[SETTINGS_PATH + 48];
         struct stat st;
@@ -304,13 +304,13 @@ void process_tick(struct agent *agent)
         if (!agent->nginx && !agent->is_ending) {
                 if (agent->now < agent->start_at)
                         agent_due(agent, agent->start_at);
-                else if (start(agent, &err) < 0) {
-                        agent_say(agent, "%s", err.text);
+                else if (nginx_start(agent, &err) < 0) {
+                        agent_log(agent, "%s", err.text);
                         agent->start_at = agent->now + NSEC_PER_SEC;
                 }
         }
         if (agent->now >= agent->log_at) {
                 agent->log_at = agent->now + LOG_SECONDS * NSEC_PER_SEC;
-                rotate(agent);
+                rotate_log(agent);
         }
 }

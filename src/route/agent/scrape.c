@@ -30,7 +30,7 @@ struct span {
         size_t size;
 };
 
-static char plain(char c)
+static char fold_colon(char c)
 {
         return c == ':' ? '_' : c;
 }
@@ -40,12 +40,12 @@ static bool is_name(struct span span, const char *name)
         if (span.size != strlen(name))
                 return false;
         for (size_t i = 0; i < span.size; i++)
-                if (plain(span.at[i]) != plain(name[i]))
+                if (fold_colon(span.at[i]) != fold_colon(name[i]))
                         return false;
         return true;
 }
 
-static const struct metric *find(struct span name)
+static const struct metric *metric_find(struct span name)
 {
         for (size_t i = 0; i < ARRAY_SIZE(metrics); i++)
                 if (is_name(name, metrics[i].name))
@@ -81,7 +81,7 @@ static bool take_char(struct span *line, char c)
 }
 
 /* A finite number not below 0, all of the span. */
-static bool number(struct span span, double *ret)
+static bool parse_number(struct span span, double *ret)
 {
         char text[NUMBER_MAX], *end;
         double value;
@@ -126,9 +126,9 @@ static bool take_labels(struct span *line, const struct metric *metric, double *
         while (!take_char(line, '}')) {
                 if (!take_label(line, &name, &value))
                         return false;
-                if (metric->label_a && is_name(name, metric->label_a) && !number(value, ret_a))
+                if (metric->label_a && is_name(name, metric->label_a) && !parse_number(value, ret_a))
                         return false;
-                if (metric->label_b && is_name(name, metric->label_b) && !number(value, ret_b))
+                if (metric->label_b && is_name(name, metric->label_b) && !parse_number(value, ret_b))
                         return false;
                 while (line->size && is_any(*line->at, " ,"))
                         (void)take_char(line, *line->at);
@@ -138,7 +138,7 @@ static bool take_labels(struct span *line, const struct metric *metric, double *
 
 static bool parse_line(struct span line, struct scrape *scrape)
 {
-        const struct metric *metric = find(take_until(&line, "{ \t"));
+        const struct metric *metric = metric_find(take_until(&line, "{ \t"));
         double a = 0, b = 0, value;
         struct scrape_value *to;
 
@@ -146,7 +146,7 @@ static bool parse_line(struct span line, struct scrape *scrape)
                 return false;
         while (line.size && is_any(*line.at, " \t"))
                 (void)take_char(&line, *line.at);
-        if (!number(take_until(&line, " \t\r"), &value))
+        if (!parse_number(take_until(&line, " \t\r"), &value))
                 return false;
         to = (struct scrape_value *)(void *)((char *)scrape + metric->field);
         to->sum += metric->how == SCRAPE_PRODUCT ? a * b : value;

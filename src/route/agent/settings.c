@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Where we are in the file, for messages. */
-struct place {
+struct cursor {
         const char *file;
         char where[SETTINGS_NAME + 24]; /* "replica 'chat-1': " */
         const char *key;
@@ -18,7 +18,7 @@ struct place {
 };
 
 struct reader {
-        int (*read)(const struct place *place, const json_t *value, void *to, size_t size);
+        int (*read)(const struct cursor *cursor, const json_t *value, void *to, size_t size);
 };
 
 struct row {
@@ -28,10 +28,10 @@ struct row {
         const char *preset, *meaning;
 };
 
-static int refuse(const struct place *place, const char *wanted)
+static int refuse(const struct cursor *cursor, const char *wanted)
 {
-        return err_say(place->err, -EINVAL, "%s: %s%s%s%s", place->file, place->where, place->key ? place->key : "",
-                       place->key ? ": " : "", wanted);
+        return err_say(cursor->err, -EINVAL, "%s: %s%s%s%s", cursor->file, cursor->where,
+                       cursor->key ? cursor->key : "", cursor->key ? ": " : "", wanted);
 }
 
 /* ---- readers: a value of the file, or a preset, which is text ------------------------------------------------ */
@@ -44,7 +44,7 @@ static bool is_plain(const char *text)
         return true;
 }
 
-static int put(char *to, size_t size, const char *text)
+static int copy_text(char *to, size_t size, const char *text)
 {
         size_t n = strlen(text);
 
@@ -54,17 +54,17 @@ static int put(char *to, size_t size, const char *text)
         return 0;
 }
 
-static int read_text(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_text(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         const char *text = json_string_value(value);
 
-        if (!text || put(to, size, text) < 0)
-                return refuse(place, "a text, please (quoted if it is a number), and not longer than 255 characters");
+        if (!text || copy_text(to, size, text) < 0)
+                return refuse(cursor, "a text, please (quoted if it is a number), and not longer than 255 characters");
         return 0;
 }
 
 /* A text that nginx's configuration can bear; a number is taken as it is written. */
-static int read_word(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_word(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         char number[24];
         const char *text = json_string_value(value);
@@ -73,46 +73,46 @@ static int read_word(const struct place *place, const json_t *value, void *to, s
                 (void)snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(value));
                 text = number;
         }
-        if (!text || !is_plain(text) || put(to, size, text) < 0)
-                return refuse(place, "one word, please, without blanks, quotes, or any of ; { } $ # \\");
+        if (!text || !is_plain(text) || copy_text(to, size, text) < 0)
+                return refuse(cursor, "one word, please, without blanks, quotes, or any of ; { } $ # \\");
         return 0;
 }
 
-static int read_name(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_name(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         const char *text = json_string_value(value);
 
-        if (!text || (*text && !route_settings_is_name(text)) || put(to, size, text) < 0)
-                return refuse(place, "a name of 1 to 63 letters, digits and _ . : - is needed");
+        if (!text || (*text && !route_settings_is_name(text)) || copy_text(to, size, text) < 0)
+                return refuse(cursor, "a name of 1 to 63 letters, digits and _ . : - is needed");
         return 0;
 }
 
-static int read_key(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_key(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._~+/=-";
         const char *text = json_string_value(value);
 
-        if (!text || (*text && strlen(text) < 8) || text[strspn(text, allowed)] || put(to, size, text) < 0)
-                return refuse(place, "8 to 255 letters, digits and . _ ~ + / = - are needed");
+        if (!text || (*text && strlen(text) < 8) || text[strspn(text, allowed)] || copy_text(to, size, text) < 0)
+                return refuse(cursor, "8 to 255 letters, digits and . _ ~ + / = - are needed");
         return 0;
 }
 
-static int read_list(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_list(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         struct settings_list *list = to;
         int r = 0;
 
         list->n = 0;
         if (!json_is_array(value)) {
-                r = read_word(place, value, list->at[0], sizeof(list->at[0]));
+                r = read_word(cursor, value, list->at[0], sizeof(list->at[0]));
                 list->n = r == 0 && *list->at[0];
                 return r;
         }
         (void)size;
         for (size_t i = 0; i < json_array_size(value) && r == 0; i++) {
                 if (i == SETTINGS_LIST)
-                        return refuse(place, "at most 8, please");
-                r = read_word(place, json_array_get(value, i), list->at[list->n++], sizeof(list->at[0]));
+                        return refuse(cursor, "at most 8, please");
+                r = read_word(cursor, json_array_get(value, i), list->at[list->n++], sizeof(list->at[0]));
         }
         return r;
 }
@@ -124,10 +124,10 @@ static bool is_port(const char *text)
         return number_parse(text, &n) == 0 && n >= 1 && n <= 65535;
 }
 
-static int read_listen(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_listen(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         struct settings_list *list = to;
-        int r = read_list(place, value, to, size);
+        int r = read_list(cursor, value, to, size);
 
         if (r == 0 && list->n == 1 && !strcmp(list->at[0], "off"))
                 list->n = 0;
@@ -135,12 +135,12 @@ static int read_listen(const struct place *place, const json_t *value, void *to,
                 const char *text = list->at[i], *colon = strrchr(text, ':');
 
                 if (strncmp(text, "unix:/", 6) && !is_port(colon ? colon + 1 : text))
-                        return refuse(place, "PORT, ADDRESS:PORT or unix:/PATH, please");
+                        return refuse(cursor, "PORT, ADDRESS:PORT or unix:/PATH, please");
         }
         return r;
 }
 
-static int read_models(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_models(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         struct settings_models *models = to;
 
@@ -149,19 +149,19 @@ static int read_models(const struct place *place, const json_t *value, void *to,
         if (json_is_string(value) && !*json_string_value(value))
                 return 0;
         if (!json_is_array(value) || json_array_size(value) > SETTINGS_MODELS)
-                return refuse(place, "a list of at most 16 names, please");
+                return refuse(cursor, "a list of at most 16 names, please");
         for (; models->n < json_array_size(value); models->n++)
-                if (read_text(place, json_array_get(value, models->n), models->at[models->n], SETTINGS_WORD) < 0)
+                if (read_text(cursor, json_array_get(value, models->n), models->at[models->n], SETTINGS_WORD) < 0)
                         return -EINVAL;
         return 0;
 }
 
-static int read_path(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_path(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
-        return read_word(place, value, to, size);
+        return read_word(cursor, value, to, size);
 }
 
-static int read_count(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_count(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         const char *text = json_string_value(value);
         uint64_t n = 0;
@@ -172,22 +172,22 @@ static int read_count(const struct place *place, const json_t *value, void *to, 
         else if (!text || (*text && number_parse(text, &n) < 0))
                 n = UINT64_MAX;
         if (n > 2000000000)
-                return refuse(place, "a number from 0 to 2000000000, please");
+                return refuse(cursor, "a number from 0 to 2000000000, please");
         *(uint32_t *)to = (uint32_t)n;
         return 0;
 }
 
-static int read_rate(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_rate(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         uint32_t n;
-        int r = read_count(place, value, &n, size);
+        int r = read_count(cursor, value, &n, size);
 
         if (r == 0)
                 *(uint64_t *)to = n;
         return r;
 }
 
-static int read_span(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_span(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         const char *text = json_string_value(value);
 
@@ -195,22 +195,22 @@ static int read_span(const struct place *place, const json_t *value, void *to, s
         if (json_is_integer(value) && json_integer_value(value) == 0)
                 text = "0";
         if (!text || duration_parse(text, to) < 0)
-                return refuse(place, "a span such as 500ms, 10s or 5m, please");
+                return refuse(cursor, "a span such as 500ms, 10s or 5m, please");
         return 0;
 }
 
-static int read_size(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_size(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         const char *text = json_string_value(value);
 
         (void)size;
         if (!text || strchr(text, '%') || bytes_parse(text, 0, to) < 0)
-                return refuse(place, "a size such as 64M, please");
+                return refuse(cursor, "a size such as 64M, please");
         return 0;
 }
 
 /* A percentage, also one as a number. */
-static int read_part(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_part(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         char number[32];
         const char *text = json_string_value(value);
@@ -224,25 +224,25 @@ static int read_part(const struct place *place, const json_t *value, void *to, s
         if (text && (!*text || !strcmp(text, "0") || !strcmp(text, "0%")))
                 return 0;
         if (!text || permille_parse(text, to) < 0)
-                return refuse(place, "a percentage such as 25%, please");
+                return refuse(cursor, "a percentage such as 25%, please");
         return 0;
 }
 
-static int read_flag(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_flag(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         const char *text = json_string_value(value);
 
         (void)size;
         if (!json_is_boolean(value) && !(text && (!strcmp(text, "true") || !strcmp(text, "false"))))
-                return refuse(place, "true or false, please");
+                return refuse(cursor, "true or false, please");
         *(bool *)to = json_is_true(value) || (text && !strcmp(text, "true"));
         return 0;
 }
 
-static int read_wake(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_wake(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
         struct wake *wake = to;
-        int r = read_text(place, value, wake->command, sizeof(wake->command));
+        int r = read_text(cursor, value, wake->command, sizeof(wake->command));
 
         (void)size;
         if (r < 0)
@@ -251,27 +251,27 @@ static int read_wake(const struct place *place, const json_t *value, void *to, s
                      !strcmp(wake->command, "engine") ? WAKE_ENGINE :
                      !strcmp(wake->command, "daemon") ? WAKE_DAEMON :
                                                         WAKE_COMMAND;
-        return *wake->command ? 0 : refuse(place, "none, engine, daemon or a shell command, please");
+        return *wake->command ? 0 : refuse(cursor, "none, engine, daemon or a shell command, please");
 }
 
 /* "10/s", "600/m". */
-static int read_sched(const struct place *place, const json_t *value, void *to, size_t size)
+static int read_request_rate(const struct cursor *cursor, const json_t *value, void *to, size_t size)
 {
-        struct settings_sched *sched = to;
+        struct request_rate *rate = to;
         const char *text = json_string_value(value), *slash = text ? strchr(text, '/') : NULL;
         char digits[12] = "";
         uint64_t n = 0;
 
         (void)size;
-        *sched = (struct settings_sched){ 0 };
+        *rate = (struct request_rate){ 0 };
         if (text && !*text)
                 return 0;
         if (slash && (size_t)(slash - text) < sizeof(digits))
                 memcpy(digits, text, (size_t)(slash - text));
         if (!slash || number_parse(digits, &n) < 0 || n < 1 || n > 1000000 ||
             (strcmp(slash, "/s") && strcmp(slash, "/m")))
-                return refuse(place, "requests per second or minute, please: 10/s or 600/m");
-        *sched = (struct settings_sched){ (uint32_t)n, slash[1] == 'm' };
+                return refuse(cursor, "requests per second or minute, please: 10/s or 600/m");
+        *rate = (struct request_rate){ (uint32_t)n, slash[1] == 'm' };
         return 0;
 }
 
@@ -291,7 +291,7 @@ READER(size)
 READER(part)
 READER(flag)
 READER(wake)
-READER(sched)
+READER(request_rate)
 #undef READER
 
 /* ---- rows ---------------------------------------------------------------------------------------------------- */
@@ -339,7 +339,7 @@ static const struct row rows_listed[] = { { "name", &reader_name, offsetof(struc
                                             SETTINGS_WORD, "", "HOST:PORT or unix:/PATH" },
                                           { 0 } };
 
-static const struct row *find(const struct row *rows, const char *key)
+static const struct row *row_find(const struct row *rows, const char *key)
 {
         for (; rows && rows->key; rows++)
                 if (!strcmp(rows->key, key))
@@ -347,46 +347,45 @@ static const struct row *find(const struct row *rows, const char *key)
         return NULL;
 }
 
-static int preset(struct place *place, const struct row *rows, void *to)
+static int preset(struct cursor *cursor, const struct row *rows, void *to)
 {
         for (; rows->key; rows++) {
                 json_t *value = json_string(rows->preset);
                 int r;
 
-                place->key = rows->key;
-                r = value ? rows->reader->read(place, value, (char *)to + rows->offset, rows->size) : -ENOMEM;
+                cursor->key = rows->key;
+                r = value ? rows->reader->read(cursor, value, (char *)to + rows->offset, rows->size) : -ENOMEM;
                 json_decref(value);
                 if (r < 0)
                         return r;
         }
-        place->key = NULL;
+        cursor->key = NULL;
         return 0;
 }
 
 /* Every member of an object by its row, of one table or the other; `else_known` are keys that somebody else reads. */
-static int read_object(struct place *place, const json_t *object, const struct row *rows, void *to,
+static int read_object(struct cursor *cursor, const json_t *object, const struct row *rows, void *to,
                        const struct row *more, void *to_more, const char *else_known)
 {
         const char *key;
         json_t *value;
 
         if (!json_is_object(object))
-                return refuse(place, "settings of the form «key: value» belong here");
-        json_object_foreach((json_t *)(uintptr_t)object, key, value)
-        {
-                const struct row *row = find(rows, key), *other = find(more, key);
+                return refuse(cursor, "settings of the form «key: value» belong here");
+        json_object_foreach ((json_t *)(uintptr_t)object, key, value) {
+                const struct row *row = row_find(rows, key), *other = row_find(more, key);
                 int r;
 
-                place->key = key;
+                cursor->key = key;
                 if (!row && !other && (!else_known || !strstr(else_known, key)))
-                        return refuse(place, "there is no such key here ('sublet route --settings')");
-                r = row   ? row->reader->read(place, value, (char *)to + row->offset, row->size) :
-                    other ? other->reader->read(place, value, (char *)to_more + other->offset, other->size) :
+                        return refuse(cursor, "there is no such key here ('sublet route --settings')");
+                r = row   ? row->reader->read(cursor, value, (char *)to + row->offset, row->size) :
+                    other ? other->reader->read(cursor, value, (char *)to_more + other->offset, other->size) :
                             0;
                 if (r < 0)
                         return r;
         }
-        place->key = NULL;
+        cursor->key = NULL;
         return 0;
 }
 
@@ -407,114 +406,114 @@ static bool is_address(const char *text)
         return !strncmp(text, "unix:/", 6) ? strlen(text) < 108 : colon && colon != text && is_port(colon + 1);
 }
 
-static int read_replica(struct place *place, const json_t *item, struct settings *settings)
+static int read_replica(struct cursor *cursor, const json_t *item, struct settings *settings)
 {
         struct settings_replica *replica = &settings->replicas[settings->n_replicas];
         int r;
 
-        *replica = (struct settings_replica){ .is = settings->defaults };
-        if ((r = read_object(place, item, rows_replica, &replica->is, rows_listed, replica, NULL)) < 0)
+        *replica = (struct settings_replica){ .config = settings->defaults };
+        if ((r = read_object(cursor, item, rows_replica, &replica->config, rows_listed, replica, NULL)) < 0)
                 return r;
         if (!*replica->name)
-                return refuse(place, "each replica needs a name");
-        (void)snprintf(place->where, sizeof(place->where), "replica '%s': ", replica->name);
+                return refuse(cursor, "each replica needs a name");
+        (void)snprintf(cursor->where, sizeof(cursor->where), "replica '%s': ", replica->name);
         if (!is_address(replica->address))
-                return refuse(place, "its address is needed: HOST:PORT or unix:/PATH");
+                return refuse(cursor, "its address is needed: HOST:PORT or unix:/PATH");
         for (size_t i = 0; i < settings->n_replicas; i++)
                 if (!strcmp(settings->replicas[i].name, replica->name))
-                        return refuse(place, "there are two of this name");
+                        return refuse(cursor, "there are two of this name");
         settings->n_replicas++;
         return 0;
 }
 
-static int read_api_key(struct place *place, const json_t *item, struct settings *settings)
+static int read_api_key(struct cursor *cursor, const json_t *item, struct settings *settings)
 {
         struct settings_key *key = &settings->keys[settings->n_keys];
         int r;
 
-        if ((r = preset(place, rows_key, key)) < 0 ||
-            (r = read_object(place, item, rows_key, key, NULL, NULL, NULL)) < 0)
+        if ((r = preset(cursor, rows_key, key)) < 0 ||
+            (r = read_object(cursor, item, rows_key, key, NULL, NULL, NULL)) < 0)
                 return r;
         if (!*key->name || !*key->key)
-                return refuse(place, "each has a name and a key");
+                return refuse(cursor, "each has a name and a key");
         for (size_t i = 0; i < settings->n_keys; i++)
                 if (!strcmp(settings->keys[i].key, key->key) || !strcmp(settings->keys[i].name, key->name))
-                        return refuse(place, "its name or key stands above already");
+                        return refuse(cursor, "its name or key stands above already");
         settings->n_keys++;
         return 0;
 }
 
-static int read_service(struct place *place, const json_t *item, struct settings *settings)
+static int read_service(struct cursor *cursor, const json_t *item, struct settings *settings)
 {
         struct settings_service *service = &settings->services[settings->n_services];
         int r;
 
-        if ((r = preset(place, rows_service, service)) < 0)
+        if ((r = preset(cursor, rows_service, service)) < 0)
                 return r;
-        service->is = settings->defaults;
-        if ((r = read_object(place, item, rows_service, service, rows_replica, &service->is, NULL)) < 0)
+        service->config = settings->defaults;
+        if ((r = read_object(cursor, item, rows_service, service, rows_replica, &service->config, NULL)) < 0)
                 return r;
         if (!*service->service)
-                return refuse(place, "the name of a service is needed");
+                return refuse(cursor, "the name of a service is needed");
         settings->n_services++;
         return 0;
 }
 
-static int read_each(struct place *place, const json_t *file, const char *key, size_t most, struct settings *settings,
-                     int (*read)(struct place *place, const json_t *item, struct settings *settings))
+static int read_each(struct cursor *cursor, const json_t *file, const char *key, size_t most, struct settings *settings,
+                     int (*read)(struct cursor *cursor, const json_t *item, struct settings *settings))
 {
         const json_t *list = json_object_get(file, key);
         int r = 0;
 
-        place->where[0] = '\0';
-        place->key = key;
+        cursor->where[0] = '\0';
+        cursor->key = key;
         if (list && (!json_is_array(list) || json_array_size(list) > most))
-                return err_say(place->err, -EINVAL, "%s: %s: a list of at most %zu, please", place->file, key, most);
+                return err_say(cursor->err, -EINVAL, "%s: %s: a list of at most %zu, please", cursor->file, key, most);
         for (size_t i = 0; i < json_array_size(list) && r == 0; i++) {
-                (void)snprintf(place->where, sizeof(place->where), "%s, number %zu: ", key, i + 1);
-                place->key = NULL;
-                r = read(place, json_array_get(list, i), settings);
+                (void)snprintf(cursor->where, sizeof(cursor->where), "%s, number %zu: ", key, i + 1);
+                cursor->key = NULL;
+                r = read(cursor, json_array_get(list, i), settings);
         }
         return r;
 }
 
-static int check(struct place *place, const struct settings *settings)
+static int check_settings(struct cursor *cursor, const struct settings *settings)
 {
-        place->where[0] = '\0';
-        place->key = NULL;
+        cursor->where[0] = '\0';
+        cursor->key = NULL;
         if (!pick_policy_find(settings->policy))
-                return refuse(place, "policy: there is none of this name (docs/router-policy.md)");
+                return refuse(cursor, "policy: there is none of this name (docs/router-policy.md)");
         if (!*settings->certificate != !*settings->certificate_key)
-                return refuse(place, "certificate and certificate_key belong together");
+                return refuse(cursor, "certificate and certificate_key belong together");
         if (settings->zone < 8 * MIB)
-                return refuse(place, "zone: at least 8M, please");
+                return refuse(cursor, "zone: at least 8M, please");
         if (settings->health_every < 10 * NSEC_PER_MSEC || settings->health_timeout < 10 * NSEC_PER_MSEC)
-                return refuse(place, "health_every and health_timeout: at least 10ms, please");
+                return refuse(cursor, "health_every and health_timeout: at least 10ms, please");
         if (*settings->health != '/' && strcmp(settings->health, "off"))
-                return refuse(place, "health: a path such as /health, or off");
+                return refuse(cursor, "health: a path such as /health, or off");
         if (!settings->listen.n && !*settings->certificate)
-                return refuse(place, "listen: nobody could connect");
+                return refuse(cursor, "listen: nobody could connect");
         return 0;
 }
 
 int route_settings_parse(const char *name, const json_t *file, struct settings *ret, struct err *err)
 {
-        struct place place = { .file = name, .err = err };
+        struct cursor cursor = { .file = name, .err = err };
         const json_t *defaults = json_object_get(file, "defaults");
         int r;
 
         memset(ret, 0, sizeof(*ret));
-        if ((r = preset(&place, rows_top, ret)) < 0 || (r = preset(&place, rows_replica, &ret->defaults)) < 0 ||
-            (r = read_object(&place, file, rows_top, ret, NULL, NULL, "defaults replicas keys kubernetes")) < 0)
+        if ((r = preset(&cursor, rows_top, ret)) < 0 || (r = preset(&cursor, rows_replica, &ret->defaults)) < 0 ||
+            (r = read_object(&cursor, file, rows_top, ret, NULL, NULL, "defaults replicas keys kubernetes")) < 0)
                 return r;
-        (void)snprintf(place.where, sizeof(place.where), "defaults: ");
-        if (defaults && (r = read_object(&place, defaults, rows_replica, &ret->defaults, NULL, NULL, NULL)) < 0)
+        (void)snprintf(cursor.where, sizeof(cursor.where), "defaults: ");
+        if (defaults && (r = read_object(&cursor, defaults, rows_replica, &ret->defaults, NULL, NULL, NULL)) < 0)
                 return r;
-        if ((r = read_each(&place, file, "replicas", SETTINGS_REPLICAS, ret, read_replica)) < 0 ||
-            (r = read_each(&place, file, "keys", SETTINGS_KEYS, ret, read_api_key)) < 0 ||
-            (r = read_each(&place, file, "kubernetes", SETTINGS_SERVICES, ret, read_service)) < 0)
+        if ((r = read_each(&cursor, file, "replicas", SETTINGS_REPLICAS, ret, read_replica)) < 0 ||
+            (r = read_each(&cursor, file, "keys", SETTINGS_KEYS, ret, read_api_key)) < 0 ||
+            (r = read_each(&cursor, file, "kubernetes", SETTINGS_SERVICES, ret, read_service)) < 0)
                 return r;
-        return check(&place, ret);
+        return check_settings(&cursor, ret);
 }
 
 int route_settings_read(const char *path, struct settings **ret, struct err *err)

@@ -67,24 +67,24 @@ struct replica_settings {
 
 struct settings_replica {
         char name[SETTINGS_NAME], address[SETTINGS_WORD]; /* "HOST:PORT" or "unix:PATH" */
-        struct replica_settings is;
+        struct replica_settings config;
 };
 
-struct settings_sched {
+struct request_rate {
         uint32_t n; /* requests per second or minute; 0: no bound */
         bool is_per_minute;
 };
 
 struct settings_key {
         char name[SETTINGS_NAME], key[SETTINGS_PATH];
-        struct settings_sched sched;
+        struct request_rate rate;
         uint32_t burst;
 };
 
 struct settings_service {
         char service[SETTINGS_WORD], name_space[SETTINGS_WORD], port[SETTINGS_WORD], api[SETTINGS_TEXT];
         char token[SETTINGS_PATH], ca[SETTINGS_PATH];
-        struct replica_settings is;
+        struct replica_settings config;
 };
 
 struct settings {

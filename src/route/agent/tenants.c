@@ -34,19 +34,19 @@ static bool is_suspended(const json_t *tenant)
         return json_is_true(json_object_get(tenant, "suspended")) || (state && !strcmp(state, "suspended"));
 }
 
-static const json_t *find(const json_t *tenants, const char *name)
+static const json_t *tenant_find(const json_t *tenants, const char *name)
 {
         for (size_t i = 0; i < json_array_size(tenants); i++) {
                 const json_t *tenant = json_array_get(tenants, i);
-                const char *is = json_string_value(json_object_get(tenant, "tenant"));
+                const char *found = json_string_value(json_object_get(tenant, "tenant"));
 
-                if (is && !strcmp(is, name))
+                if (found && !strcmp(found, name))
                         return tenant;
         }
         return NULL;
 }
 
-static void look_at(struct agent_daemon *daemon, struct fleet_replica *replica, const json_t *tenant)
+static void update_replica(struct agent_daemon *daemon, struct fleet_replica *replica, const json_t *tenant)
 {
         int me = (int)(daemon - daemon->agent->daemons);
         bool was_suspended = replica->is_suspended;
@@ -77,23 +77,23 @@ static void on_tenants(void *context, const struct fetch_answer *answer)
         daemon->call = NULL;
         if (!json_is_array(tenants)) {
                 if (!daemon->is_silent)
-                        agent_say(agent, "the daemon at %s does not answer: shares stay as they were", daemon->base);
+                        agent_log(agent, "the daemon at %s does not answer: shares stay as they were", daemon->base);
                 daemon->is_silent = true;
                 json_decref(tenants);
                 return;
         }
         if (daemon->is_silent)
-                agent_say(agent, "the daemon at %s answers again", daemon->base);
+                agent_log(agent, "the daemon at %s answers again", daemon->base);
         daemon->is_silent = false;
         for (size_t i = 0; i < agent->fleet.n; i++)
-                look_at(daemon, agent->fleet.at[i], find(tenants, fleet_tenant(agent->fleet.at[i])));
+                update_replica(daemon, agent->fleet.at[i], tenant_find(tenants, fleet_tenant(agent->fleet.at[i])));
         json_decref(tenants);
 }
 
-static bool is_anybody_waking(const struct agent *agent)
+static bool is_any_waking(const struct agent *agent)
 {
         for (size_t i = 0; i < agent->fleet.n; i++)
-                if (agent->fleet.at[i]->sleep == FLEET_WAKING && agent->fleet.at[i]->is.wake.kind == WAKE_DAEMON)
+                if (agent->fleet.at[i]->sleep == FLEET_WAKING && agent->fleet.at[i]->config.wake.kind == WAKE_DAEMON)
                         return true;
         return false;
 }
@@ -114,13 +114,13 @@ void tenants_set(struct agent *agent)
                 n = snprintf(daemon->base, sizeof(daemon->base), "%s%s%s", is_dir ? "unix:" : "", list->at[i],
                              is_dir ? "/sublet.sock" : "");
                 if (n < 0 || (size_t)n >= sizeof(daemon->base))
-                        agent_say(agent, "daemons: %s is too long", list->at[i]);
+                        agent_log(agent, "daemons: %s is too long", list->at[i]);
         }
 }
 
 void tenants_tick(struct agent *agent)
 {
-        nsec every = (is_anybody_waking(agent) ? WAKING_MSEC : EVERY_MSEC) * NSEC_PER_MSEC;
+        nsec every = (is_any_waking(agent) ? WAKING_MSEC : EVERY_MSEC) * NSEC_PER_MSEC;
 
         for (size_t i = 0; i < agent->n_daemons; i++) {
                 struct agent_daemon *daemon = &agent->daemons[i];

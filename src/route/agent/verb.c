@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "route/agent/agent.h"
-#include "route/agent/ask.h"
+#include "route/agent/inspect.h"
 
 #include <errno.h>
 #include <getopt.h>

@@ -69,7 +69,7 @@ static void retry_after(ngx_http_request_t *r, struct pool *pool)
         for (int i = 0; i < POOL_REPLICAS; i++) {
                 struct pool_replica *replica = &pool->replicas[i];
 
-                if (replica->place != POOL_USED || pool_state(pool, i, now) != PICK_UP)
+                if (replica->slot_state != POOL_USED || pool_state(pool, i, now) != PICK_UP)
                         continue;
                 work += rate_backlog(&replica->rate, now);
                 rate += rate_now(&replica->rate);
@@ -140,16 +140,16 @@ ngx_int_t sublet_models(ngx_http_request_t *r)
         struct pool *pool = ((sublet_loc_t *)ngx_http_get_module_loc_conf(r, ngx_http_sublet_module))->models->pool;
         u_char *text = ngx_pnalloc(r->pool, ROOM), *at;
         static uint64_t seen[POOL_REPLICAS * POOL_MODELS];
-        static struct pool_says says;
+        static struct pool_config config;
         size_t n = 0;
 
         if (!text || ngx_http_discard_request_body(r) != NGX_OK)
                 return NGX_HTTP_INTERNAL_SERVER_ERROR;
         at = ngx_snprintf(text, ROOM, "{\"object\":\"list\",\"data\":[");
         for (int i = 0; i < POOL_REPLICAS; i++) {
-                if (pool->replicas[i].place != POOL_USED || !pool_read(pool, i, &says))
+                if (pool->replicas[i].slot_state != POOL_USED || !pool_read(pool, i, &config))
                         continue;
-                for (uint32_t k = 0; k < says.n_models; k++) {
+                for (uint32_t k = 0; k < config.n_models; k++) {
                         uint64_t hash = pool->replicas[i].models[k];
 
                         if (is_known(seen, n, hash))
@@ -157,7 +157,7 @@ ngx_int_t sublet_models(ngx_http_request_t *r)
                         at = ngx_snprintf(
                                 at, (size_t)(text + ROOM - at),
                                 "%s{\"id\":\"%s\",\"object\":\"model\",\"created\":0,\"owned_by\":\"sublet\"}",
-                                n ? "," : "", says.models[k]);
+                                n ? "," : "", config.models[k]);
                         seen[n++] = hash;
                 }
         }

@@ -49,12 +49,12 @@ static ngx_int_t send_refusal(ngx_http_request_t *r, ngx_uint_t status, const ch
         return send_json(r, status, json_pack("{ss}", "error", why));
 }
 
-static json_t *models_json(const struct pool_says *says)
+static json_t *models_json(const struct pool_config *config)
 {
         json_t *list = json_array();
 
-        for (uint32_t i = 0; i < says->n_models; i++)
-                json_array_append_new(list, json_string(says->models[i]));
+        for (uint32_t i = 0; i < config->n_models; i++)
+                json_array_append_new(list, json_string(config->models[i]));
         return list;
 }
 
@@ -62,25 +62,25 @@ static json_t *replica_json(const struct pool *pool, int i)
 {
         const struct pool_replica *r = &pool->replicas[i];
         nsec now = clock_now();
-        struct pool_says says;
+        struct pool_config config;
         int is_tripped;
 
-        if (!pool_read(pool, i, &says))
+        if (!pool_read(pool, i, &config))
                 return NULL;
-        is_tripped = says.state == PICK_UP && r->tripped; /* also while one is let through to try */
+        is_tripped = config.state == PICK_UP && r->tripped; /* also while one is let through to try */
         return json_pack(
-                "{ss ss so ss sI si si si si si sb sI sI sf sf sI sI sI sI si ss}", "name", says.name, "address",
-                says.address, "models", models_json(&says), "state", is_tripped ? "down" : STATES[says.state], "rate",
-                (json_int_t)says.rate, "capacity", (int)says.capacity, "kv_tokens", (int)says.kv_tokens, "kv_permille",
-                (int)says.kv_permille, "waiting", (int)says.waiting, "wake_ms", (int)says.wake_ms, "hold", says.hold,
-                "inflight", (json_int_t)pool_load(pool, i, POOL_INFLIGHT), "prefilling",
+                "{ss ss so ss sI si si si si si sb sI sI sf sf sI sI sI sI si ss}", "name", config.name, "address",
+                config.address, "models", models_json(&config), "state", is_tripped ? "down" : STATES[config.state],
+                "rate", (json_int_t)config.rate, "capacity", (int)config.capacity, "kv_tokens", (int)config.kv_tokens,
+                "kv_permille", (int)config.kv_permille, "waiting", (int)config.waiting, "wake_ms", (int)config.wake_ms,
+                "hold", config.hold, "inflight", (json_int_t)pool_load(pool, i, POOL_INFLIGHT), "prefilling",
                 (json_int_t)pool_load(pool, i, POOL_UNANSWERED), "backlog", rate_backlog(&r->rate, now), "rate_now",
                 rate_now(&r->rate), "wanted", (json_int_t)pool_load(pool, i, POOL_WANTED), "sent", (json_int_t)r->sent,
                 "failed", (json_int_t)r->failed, "cached_blocks", (json_int_t)index_count(pool->index, (unsigned int)i),
                 "failures", (int)r->failures, "down_for",
-                is_tripped              ? "failures" :
-                says.state == PICK_DOWN ? "agent" :
-                                          "");
+                is_tripped                ? "failures" :
+                config.state == PICK_DOWN ? "agent" :
+                                            "");
 }
 
 static json_t *settings_json(const struct pool *pool)
@@ -123,29 +123,29 @@ static const char *set_number(json_t *body, const char *name, uint32_t *ret)
         return NULL;
 }
 
-static const char *set_numbers(json_t *body, struct pool_says *says)
+static const char *set_numbers(json_t *body, struct pool_config *config)
 {
         json_t *rate = json_object_get(body, "rate"), *hold = json_object_get(body, "hold");
-        const char *why = set_number(body, "capacity", &says->capacity);
+        const char *why = set_number(body, "capacity", &config->capacity);
 
-        why = why ? why : set_number(body, "kv_tokens", &says->kv_tokens);
-        why = why ? why : set_number(body, "kv_permille", &says->kv_permille);
-        why = why ? why : set_number(body, "waiting", &says->waiting);
-        why = why ? why : set_number(body, "wake_ms", &says->wake_ms);
+        why = why ? why : set_number(body, "kv_tokens", &config->kv_tokens);
+        why = why ? why : set_number(body, "kv_permille", &config->kv_permille);
+        why = why ? why : set_number(body, "waiting", &config->waiting);
+        why = why ? why : set_number(body, "wake_ms", &config->wake_ms);
         if (why)
                 return why;
         if (rate && (!json_is_number(rate) || !(json_number_value(rate) >= 0 && json_number_value(rate) <= 1e15)))
                 return "'rate' is work per second";
         if (rate)
-                says->rate = (uint64_t)json_number_value(rate);
+                config->rate = (uint64_t)json_number_value(rate);
         if (hold && !json_is_boolean(hold))
                 return "'hold' is true or false";
         if (hold)
-                says->hold = json_is_true(hold);
+                config->hold = json_is_true(hold);
         return NULL;
 }
 
-static const char *set_models(json_t *models, struct pool_says *says)
+static const char *set_models(json_t *models, struct pool_config *config)
 {
         if (!models)
                 return NULL;
@@ -156,13 +156,13 @@ static const char *set_models(json_t *models, struct pool_says *says)
 
                 if (!name || !*name || ngx_strlen(name) >= POOL_MODEL || name[strcspn(name, "\"\\")])
                         return "a model's name has 1 to 127 bytes, no quote and no backslash";
-                (void)ngx_cpystrn((u_char *)says->models[i], (u_char *)name, POOL_MODEL);
+                (void)ngx_cpystrn((u_char *)config->models[i], (u_char *)name, POOL_MODEL);
         }
-        says->n_models = (uint32_t)json_array_size(models);
+        config->n_models = (uint32_t)json_array_size(models);
         return NULL;
 }
 
-static const char *set_state(json_t *state, struct pool_says *says)
+static const char *set_state(json_t *state, struct pool_config *config)
 {
         const char *name = json_string_value(state);
 
@@ -170,28 +170,28 @@ static const char *set_state(json_t *state, struct pool_says *says)
                 return NULL;
         for (size_t i = 0; name && i < sizeof(STATES) / sizeof(STATES[0]); i++)
                 if (strcmp(STATES[i], name) == 0) {
-                        says->state = (enum pick_state)i;
+                        config->state = (enum pick_state)i;
                         return NULL;
                 }
         return "'state' is up, asleep, draining or down";
 }
 
-static const char *set_address(ngx_http_request_t *r, json_t *address, struct pool_says *says)
+static const char *set_address(ngx_http_request_t *r, json_t *address, struct pool_config *config)
 {
         const char *text = json_string_value(address);
         ngx_url_t url = { .no_resolve = 1, .default_port = 80 };
 
         if (!address)
-                return *says->address ? NULL : "a new replica needs an 'address'";
+                return *config->address ? NULL : "a new replica needs an 'address'";
         if (!text || ngx_strlen(text) >= POOL_ADDRESS)
                 return "'address' is \"HOST:PORT\" or \"unix:/path\"";
         url.url.data = (u_char *)text;
         url.url.len = ngx_strlen(text);
-        if (ngx_parse_url(r->pool, &url) != NGX_OK || !url.naddrs || url.addrs[0].socklen > sizeof(says->sockaddr))
+        if (ngx_parse_url(r->pool, &url) != NGX_OK || !url.naddrs || url.addrs[0].socklen > sizeof(config->sockaddr))
                 return "'address' is \"HOST:PORT\" with a numeric host, or \"unix:/path\"";
-        (void)ngx_cpystrn((u_char *)says->address, (u_char *)text, POOL_ADDRESS);
-        ngx_memcpy(&says->sockaddr, url.addrs[0].sockaddr, url.addrs[0].socklen);
-        says->socklen = url.addrs[0].socklen;
+        (void)ngx_cpystrn((u_char *)config->address, (u_char *)text, POOL_ADDRESS);
+        ngx_memcpy(&config->sockaddr, url.addrs[0].sockaddr, url.addrs[0].socklen);
+        config->socklen = url.addrs[0].socklen;
         return NULL;
 }
 
@@ -204,20 +204,20 @@ static int is_name(const char *name)
 
 static ngx_int_t put_replica(ngx_http_request_t *r, struct pool *pool, const char *name, json_t *body)
 {
-        struct pool_says says = { .state = PICK_UP, .wake_ms = 10000, .hold = true };
+        struct pool_config config = { .state = PICK_UP, .wake_ms = 10000, .hold = true };
         int at = pool_find(pool, name);
         const char *why;
 
         if (at >= 0)
-                (void)pool_read(pool, at, &says);
-        (void)ngx_cpystrn((u_char *)says.name, (u_char *)name, POOL_NAME);
-        why = set_address(r, json_object_get(body, "address"), &says);
-        why = why ? why : set_numbers(body, &says);
-        why = why ? why : set_models(json_object_get(body, "models"), &says);
-        why = why ? why : set_state(json_object_get(body, "state"), &says);
+                (void)pool_read(pool, at, &config);
+        (void)ngx_cpystrn((u_char *)config.name, (u_char *)name, POOL_NAME);
+        why = set_address(r, json_object_get(body, "address"), &config);
+        why = why ? why : set_numbers(body, &config);
+        why = why ? why : set_models(json_object_get(body, "models"), &config);
+        why = why ? why : set_state(json_object_get(body, "state"), &config);
         if (why)
                 return send_refusal(r, 400, why);
-        at = pool_set(pool, &says, clock_now());
+        at = pool_set(pool, &config, clock_now());
         if (at < 0)
                 return send_refusal(r, 409, "there are 64 replicas already");
         sublet_ring();
@@ -270,7 +270,7 @@ static void stop_waiting(void *data)
         }
 }
 
-static void answer(waiter_t *waiter)
+static void answer_waiter(waiter_t *waiter)
 {
         ngx_http_request_t *r = waiter->request;
         ngx_connection_t *c = r->connection;
@@ -282,7 +282,7 @@ static void answer(waiter_t *waiter)
 
 static void on_timer(ngx_event_t *event)
 {
-        answer(event->data);
+        answer_waiter(event->data);
 }
 
 void sublet_api_init(void)
@@ -291,7 +291,7 @@ void sublet_api_init(void)
 }
 
 /* Answering may free any request: from the beginning each time. */
-void sublet_api_look(void)
+void sublet_api_poll(void)
 {
         ngx_queue_t *q = ngx_queue_head(&waiters);
 
@@ -300,7 +300,7 @@ void sublet_api_look(void)
 
                 q = ngx_queue_next(q);
                 if (waiter->serial != waiter->pool->serial || ngx_exiting) {
-                        answer(waiter);
+                        answer_waiter(waiter);
                         q = ngx_queue_head(&waiters);
                 }
         }
@@ -363,7 +363,7 @@ static int path_is(ngx_http_request_t *r, const char *path)
 }
 
 /* "/v1/replicas/NAME[/VERB]"; false: something else. */
-static int split(ngx_http_request_t *r, char name[POOL_NAME], const char **ret_verb)
+static int split_replica_path(ngx_http_request_t *r, char name[POOL_NAME], const char **ret_verb)
 {
         static const char begin[] = "/v1/replicas/", forget[] = "/forget";
         size_t n = sizeof(begin) - 1, end = r->uri.len;
@@ -403,7 +403,7 @@ static ngx_int_t on_replica(ngx_http_request_t *r, struct pool *pool, const char
         return sublet_send(r, 204, "application/json", NULL, 0);
 }
 
-static ngx_int_t change(ngx_http_request_t *r, struct pool *pool, json_t *body)
+static ngx_int_t apply_change(ngx_http_request_t *r, struct pool *pool, json_t *body)
 {
         char name[POOL_NAME];
         const char *verb;
@@ -412,7 +412,7 @@ static ngx_int_t change(ngx_http_request_t *r, struct pool *pool, json_t *body)
                 return send_refusal(r, 400, "the body is no JSON object");
         if (path_is(r, "/v1/settings") && r->method == NGX_HTTP_PUT)
                 return put_settings(r, pool, body);
-        if (split(r, name, &verb))
+        if (split_replica_path(r, name, &verb))
                 return on_replica(r, pool, name, verb, body);
         return send_refusal(r, 404, "there is nothing at this path");
 }
@@ -425,7 +425,7 @@ static void body_ready(ngx_http_request_t *r)
         ngx_int_t rc;
 
         ngx_shmtx_lock(&slab->mutex);
-        rc = change(r, zone->pool, body);
+        rc = apply_change(r, zone->pool, body);
         ngx_shmtx_unlock(&slab->mutex);
         json_decref(body);
         ngx_http_finalize_request(r, rc);

@@ -56,9 +56,9 @@ static int keep_chain(sublet_ctx_t *ctx)
         if (!chain)
                 return 0;
         ngx_memcpy(chain, prefix.chain, prefix.n_blocks * sizeof(uint64_t));
-        ctx->asks.chain = chain;
-        ctx->asks.n_blocks = prefix.n_blocks;
-        ctx->asks.tokens = (uint32_t)(prefix.size / PICK_BYTES_PER_TOKEN);
+        ctx->query.chain = chain;
+        ctx->query.n_blocks = prefix.n_blocks;
+        ctx->query.tokens = (uint32_t)(prefix.size / PICK_BYTES_PER_TOKEN);
         return 1;
 }
 
@@ -68,9 +68,9 @@ static int keep_scan(sublet_ctx_t *ctx)
 
         ctx->is_stream = scan.is_stream;
         ctx->item.priority = (int32_t)ngx_max(INT32_MIN, ngx_min(INT32_MAX, scan.priority));
-        ctx->asks.model = pool_model_hash(scan.model.text, scan.model.size);
-        if (!ctx->asks.session)
-                ctx->asks.session = hash_word(session->text, session->size);
+        ctx->query.model = pool_model_hash(scan.model.text, scan.model.size);
+        if (!ctx->query.session)
+                ctx->query.session = hash_word(session->text, session->size);
         ctx->model.len = scan.model.size;
         ctx->model.data = ngx_pnalloc(ctx->request->pool, scan.model.size);
         if (!ctx->model.data)
@@ -93,7 +93,7 @@ static void read_header(sublet_ctx_t *ctx, const ngx_table_elt_t *h)
         ngx_int_t n;
 
         if (HEADER_IS(h, "X-Session-ID")) {
-                ctx->asks.session = hash_word(h->value.data, h->value.len);
+                ctx->query.session = hash_word(h->value.data, h->value.len);
         } else if (HEADER_IS(h, "X-Sublet-Deadline-Ms")) {
                 n = ngx_atoi(digits, size);
                 if (n > 0 && (nsec)n * NSEC_PER_MSEC < ctx->item.deadline - ctx->item.arrived)
@@ -120,14 +120,14 @@ static void read_headers(sublet_ctx_t *ctx)
                 }
 }
 
-int sublet_understand(sublet_ctx_t *ctx)
+int sublet_read_request(sublet_ctx_t *ctx)
 {
         size_t size;
         int r = scan_body(ctx->request, &size);
 
         if (!size && ctx->request->method & (NGX_HTTP_GET | NGX_HTTP_HEAD | NGX_HTTP_DELETE | NGX_HTTP_OPTIONS)) {
-                ctx->asks.model = POOL_ANY;
-                ctx->asks.chain = NULL;
+                ctx->query.model = POOL_ANY;
+                ctx->query.chain = NULL;
                 read_headers(ctx);
                 return 1;
         }
@@ -144,7 +144,7 @@ int sublet_understand(sublet_ctx_t *ctx)
                 return 0;
         }
         read_headers(ctx); /* a header is stronger than the body */
-        if (!pool_serves(ctx->pool, ctx->asks.model)) {
+        if (!pool_serves(ctx->pool, ctx->query.model)) {
                 sublet_turn_away(ctx, POOL_UNKNOWN, "model_not_found");
                 return 0;
         }

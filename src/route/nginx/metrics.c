@@ -122,18 +122,18 @@ static const struct {
 
 static void replicas(sheet_t *sheet, const struct pool *pool)
 {
-        static struct pool_says says[POOL_REPLICAS];
+        static struct pool_config config[POOL_REPLICAS];
         uint64_t there = 0;
 
         for (int i = 0; i < POOL_REPLICAS; i++)
-                if (pool->replicas[i].place == POOL_USED && pool_read(pool, i, &says[i]))
+                if (pool->replicas[i].slot_state == POOL_USED && pool_read(pool, i, &config[i]))
                         there |= 1ull << i;
         for (size_t k = 0; k < sizeof(FIGURES) / sizeof(FIGURES[0]); k++) {
                 head(sheet, FIGURES[k].name, FIGURES[k].type, FIGURES[k].help);
                 for (uint64_t left = there; left; left &= left - 1) {
                         int i = __builtin_ctzll(left);
 
-                        say(sheet, "sublet_route_%s{replica=\"%s\"} %.10g\n", FIGURES[k].name, says[i].name,
+                        say(sheet, "sublet_route_%s{replica=\"%s\"} %.10g\n", FIGURES[k].name, config[i].name,
                             FIGURES[k].figure(pool, i));
                 }
         }

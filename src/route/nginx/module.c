@@ -178,8 +178,8 @@ static void *create_location(ngx_conf_t *cf)
 static void on_bell(ngx_event_t *event)
 {
         (void)event;
-        sublet_queue_look();
-        sublet_api_look();
+        sublet_queue_scan();
+        sublet_api_poll();
 }
 
 static void on_tick(ngx_event_t *event)
@@ -201,7 +201,7 @@ static ngx_int_t init_module(ngx_cycle_t *cycle)
         return NGX_OK;
 }
 
-static ngx_int_t hear_bell(ngx_cycle_t *cycle)
+static ngx_int_t watch_bell(ngx_cycle_t *cycle)
 {
         ngx_connection_t *c = ngx_get_connection(bell, cycle->log);
 
@@ -231,7 +231,7 @@ static ngx_int_t init_process(ngx_cycle_t *cycle)
         if (bell < 0 || !conf->zones.nelts)
                 return NGX_OK;
         sublet_ring(); /* whoever was here before may have left places */
-        return hear_bell(cycle);
+        return watch_bell(cycle);
 }
 
 static ngx_int_t postconfiguration(ngx_conf_t *cf)

@@ -39,7 +39,7 @@ typedef struct {
         ngx_queue_t queue; /* among the held */
         ngx_http_request_t *request;
         struct pool *pool;
-        struct pool_request asks;
+        struct pool_request query;
         struct pick verdict;
         struct queue_item item;
         struct rate_ticket ticket;
@@ -69,7 +69,7 @@ void sublet_ring(void); /* wakes all workers: who holds decides anew, who waits 
 ngx_int_t sublet_route(ngx_http_request_t *r); /* PRECONTENT phase */
 ngx_int_t sublet_log(ngx_http_request_t *r);   /* LOG phase */
 void sublet_queue_init(void);
-void sublet_queue_look(void); /* the bell rang */
+void sublet_queue_scan(void); /* the bell rang */
 ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_retry);
 void sublet_release(sublet_ctx_t *ctx);
 void sublet_first_byte(sublet_ctx_t *ctx);
@@ -77,7 +77,7 @@ void sublet_first_byte(sublet_ctx_t *ctx);
 void sublet_turn_away(sublet_ctx_t *ctx, enum pool_outcome outcome, const char *code);
 
 /* body.c */
-int sublet_understand(sublet_ctx_t *ctx); /* fills ctx->asks; 0: turned away */
+int sublet_read_request(sublet_ctx_t *ctx); /* fills ctx->asks; 0: turned away */
 
 /* upstream.c */
 ngx_int_t sublet_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us);
@@ -92,6 +92,6 @@ ngx_int_t sublet_models(ngx_http_request_t *r);
 /* api.c, metrics.c, variables.c */
 ngx_int_t sublet_api(ngx_http_request_t *r);
 void sublet_api_init(void);
-void sublet_api_look(void);
+void sublet_api_poll(void);
 ngx_int_t sublet_metrics(ngx_http_request_t *r, struct pool *pool);
 ngx_int_t sublet_variables(ngx_conf_t *cf);

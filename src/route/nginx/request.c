@@ -11,14 +11,15 @@
 #include "route/nginx/module.h"
 
 enum {
-        LOOKS = 32, /* requests in a row for which there is no place, before the rest is taken to have none either */
+        MISSES_MAX =
+                32, /* requests in a row for which there is no place, before the rest is taken to have none either */
 };
 
 static ngx_queue_t held; /* by this worker */
 
 /* ---- load ------------------------------------------------------------------------------------------- */
 
-static void count(sublet_ctx_t *ctx, int replica, enum pool_load what, int64_t by)
+static void count_load(sublet_ctx_t *ctx, int replica, enum pool_load what, int64_t by)
 {
         if (by)
                 pool_count(ctx->pool, (unsigned int)ngx_process_slot, replica, what, by);
@@ -34,8 +35,8 @@ void sublet_first_byte(sublet_ctx_t *ctx)
         ctx->is_first = 1;
         ctx->is_answer = 1;
         ctx->first_at = now;
-        count(ctx, ctx->at, POOL_UNANSWERED, -1);
-        count(ctx, ctx->at, POOL_PREFILL, -(int64_t)ctx->fresh);
+        count_load(ctx, ctx->at, POOL_UNANSWERED, -1);
+        count_load(ctx, ctx->at, POOL_PREFILL, -(int64_t)ctx->fresh);
         rate_first(&ctx->pool->replicas[ctx->at].rate, &ctx->ticket, ctx->is_stream, now);
         pool_worked(ctx->pool, ctx->at);
         pool_measure(&ctx->pool->first, now - ctx->arrived);
@@ -48,13 +49,13 @@ void sublet_release(sublet_ctx_t *ctx)
         if (at < 0)
                 return;
         if (!ctx->is_first) {
-                count(ctx, at, POOL_UNANSWERED, -1);
-                count(ctx, at, POOL_PREFILL, -(int64_t)ctx->fresh);
+                count_load(ctx, at, POOL_UNANSWERED, -1);
+                count_load(ctx, at, POOL_PREFILL, -(int64_t)ctx->fresh);
                 rate_drop(&ctx->pool->replicas[at].rate, &ctx->ticket);
         }
         rate_end(&ctx->pool->replicas[at].rate, clock_now());
-        count(ctx, at, POOL_CONTEXT, -(int64_t)ctx->asks.tokens);
-        count(ctx, at, POOL_INFLIGHT, -1);
+        count_load(ctx, at, POOL_CONTEXT, -(int64_t)ctx->query.tokens);
+        count_load(ctx, at, POOL_INFLIGHT, -1);
         ctx->at = -1;
         ctx->is_first = 0;
         if (pool_load(ctx->pool, POOL_ALL, POOL_INFLIGHT))
@@ -66,18 +67,18 @@ void sublet_release(sublet_ctx_t *ctx)
 /* The address is copied: the place may be given to another while the request runs. */
 static int copy_replica(sublet_ctx_t *ctx, int at)
 {
-        static struct pool_says says;
+        static struct pool_config config;
 
-        if (!pool_read(ctx->pool, at, &says))
+        if (!pool_read(ctx->pool, at, &config))
                 return 0;
-        ctx->sockaddr = says.sockaddr;
-        ctx->socklen = says.socklen;
-        ngx_memcpy(ctx->replica, says.name, sizeof(ctx->replica));
-        ctx->peer.len = ngx_strlen(says.address);
+        ctx->sockaddr = config.sockaddr;
+        ctx->socklen = config.socklen;
+        ngx_memcpy(ctx->replica, config.name, sizeof(ctx->replica));
+        ctx->peer.len = ngx_strlen(config.address);
         ctx->peer.data = ngx_pnalloc(ctx->request->pool, ctx->peer.len);
         if (!ctx->peer.data)
                 return 0;
-        ngx_memcpy(ctx->peer.data, says.address, ctx->peer.len);
+        ngx_memcpy(ctx->peer.data, config.address, ctx->peer.len);
         return 1;
 }
 
@@ -87,32 +88,32 @@ static void charge(sublet_ctx_t *ctx, int at, nsec now)
 
         ctx->at = at;
         ctx->decided = now;
-        ctx->fresh = ctx->asks.tokens - ctx->verdict.matched;
-        count(ctx, at, POOL_UNANSWERED, 1);
-        count(ctx, at, POOL_PREFILL, ctx->fresh);
-        count(ctx, at, POOL_CONTEXT, ctx->asks.tokens);
+        ctx->fresh = ctx->query.tokens - ctx->verdict.matched;
+        count_load(ctx, at, POOL_UNANSWERED, 1);
+        count_load(ctx, at, POOL_PREFILL, ctx->fresh);
+        count_load(ctx, at, POOL_CONTEXT, ctx->query.tokens);
         rate_send(&replica->rate, ctx->verdict.work, now, &ctx->ticket);
         atomic_fetch_add(&replica->sent, 1);
-        atomic_fetch_add(&replica->prompted, ctx->asks.tokens);
+        atomic_fetch_add(&replica->prompted, ctx->query.tokens);
         atomic_fetch_add(&replica->matched, ctx->verdict.matched);
-        index_put(ctx->pool->index, (unsigned int)at, ctx->asks.chain, ctx->asks.n_blocks);
+        index_put(ctx->pool->index, (unsigned int)at, ctx->query.chain, ctx->query.n_blocks);
 }
 
 /* Whom it is counted as waiting for; the agent hears of a sleeper once. */
-static void want(sublet_ctx_t *ctx, int replica, int64_t work, int is_asleep)
+static void wait_for(sublet_ctx_t *ctx, int replica, int64_t work, int is_asleep)
 {
-        struct pool_request *asks = &ctx->asks;
+        struct pool_request *query = &ctx->query;
 
-        if (asks->wanted >= 0) {
-                count(ctx, asks->wanted, POOL_WANTED, -1);
-                count(ctx, asks->wanted, POOL_WANTED_WORK, -asks->wanted_work);
+        if (query->wanted >= 0) {
+                count_load(ctx, query->wanted, POOL_WANTED, -1);
+                count_load(ctx, query->wanted, POOL_WANTED_WORK, -query->wanted_work);
         }
-        asks->wanted = replica;
-        asks->wanted_work = is_asleep ? work : 0;
+        query->wanted = replica;
+        query->wanted_work = is_asleep ? work : 0;
         if (replica < 0)
                 return;
-        count(ctx, replica, POOL_WANTED, 1);
-        count(ctx, replica, POOL_WANTED_WORK, asks->wanted_work);
+        count_load(ctx, replica, POOL_WANTED, 1);
+        count_load(ctx, replica, POOL_WANTED_WORK, query->wanted_work);
         if (is_asleep && ctx->woken != replica) {
                 ctx->woken = replica;
                 atomic_fetch_add(&ctx->pool->serial, 1);
@@ -127,10 +128,10 @@ ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_retry)
         int64_t n_held = pool_load(ctx->pool, POOL_ALL, POOL_INFLIGHT) - ctx->is_held;
         nsec now = clock_now();
 
-        ctx->asks.is_retry = is_retry;
+        ctx->query.is_retry = is_retry;
         for (int i = 0; i < 4; i++) {
-                ctx->asks.random = (uint64_t)ngx_random() << 32 ^ (uint64_t)now;
-                pool_decide(ctx->pool, &ctx->asks, n_held > 0 ? (uint32_t)n_held : 0, now, verdict);
+                ctx->query.random = (uint64_t)ngx_random() << 32 ^ (uint64_t)now;
+                pool_decide(ctx->pool, &ctx->query, n_held > 0 ? (uint32_t)n_held : 0, now, verdict);
                 if (verdict->action == PICK_REFUSE)
                         return NGX_ERROR;
                 if (verdict->action != PICK_SEND)
@@ -141,7 +142,7 @@ ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_retry)
                         charge(ctx, (int)verdict->replica, now);
                         return NGX_DECLINED;
                 }
-                count(ctx, (int)verdict->replica, POOL_INFLIGHT, -1);
+                count_load(ctx, (int)verdict->replica, POOL_INFLIGHT, -1);
         }
         verdict->action = PICK_HOLD;
         verdict->replica = UINT32_MAX;
@@ -159,11 +160,11 @@ void sublet_turn_away(sublet_ctx_t *ctx, enum pool_outcome outcome, const char *
 
 static void unpark(sublet_ctx_t *ctx)
 {
-        want(ctx, -1, 0, 0);
+        wait_for(ctx, -1, 0, 0);
         if (ctx->is_held) {
                 ctx->is_held = 0;
                 ctx->held_for = clock_now() - ctx->arrived;
-                count(ctx, POOL_ALL, POOL_INFLIGHT, -1);
+                count_load(ctx, POOL_ALL, POOL_INFLIGHT, -1);
         }
         if (ctx->is_parked) {
                 ctx->is_parked = 0;
@@ -179,9 +180,9 @@ static void note_wait(sublet_ctx_t *ctx)
         const struct pick *v = &ctx->verdict;
         int replica = v->replica == UINT32_MAX ? -1 : (int)v->replica;
 
-        ctx->item.cached_permille = ctx->asks.tokens ? v->matched * 1000 / ctx->asks.tokens : 0;
-        if (replica != ctx->asks.wanted || v->action == PICK_WAKE)
-                want(ctx, replica, (int64_t)v->work, v->action == PICK_WAKE);
+        ctx->item.cached_permille = ctx->query.tokens ? v->matched * 1000 / ctx->query.tokens : 0;
+        if (replica != ctx->query.wanted || v->action == PICK_WAKE)
+                wait_for(ctx, replica, (int64_t)v->work, v->action == PICK_WAKE);
 }
 
 static ngx_int_t park(sublet_ctx_t *ctx)
@@ -241,7 +242,7 @@ static sublet_ctx_t *ctx_of(const ngx_queue_t *q)
         return ngx_queue_data((ngx_queue_t *)(uintptr_t)q, sublet_ctx_t, queue);
 }
 
-static ngx_int_t compare(const ngx_queue_t *a, const ngx_queue_t *b)
+static ngx_int_t compare_held(const ngx_queue_t *a, const ngx_queue_t *b)
 {
         const struct queue_item *x = &ctx_of(a)->item;
         const struct queue_item *y = &ctx_of(b)->item;
@@ -252,7 +253,7 @@ static ngx_int_t compare(const ngx_queue_t *a, const ngx_queue_t *b)
 static sublet_ctx_t *last_held(struct pool *pool)
 {
         sort_now = clock_now();
-        ngx_queue_sort(&held, compare);
+        ngx_queue_sort(&held, compare_held);
         for (ngx_queue_t *q = ngx_queue_last(&held); q != ngx_queue_sentinel(&held); q = ngx_queue_prev(q))
                 if (ctx_of(q)->pool == pool)
                         return ctx_of(q);
@@ -264,23 +265,23 @@ void sublet_queue_init(void)
         ngx_queue_init(&held);
 }
 
-void sublet_queue_look(void)
+void sublet_queue_scan(void)
 {
         ngx_queue_t *q, *next;
-        int looks = LOOKS;
+        int misses = MISSES_MAX;
 
         if (ngx_queue_empty(&held))
                 return;
         sort_now = clock_now();
-        ngx_queue_sort(&held, compare);
-        for (q = ngx_queue_head(&held); q != ngx_queue_sentinel(&held) && looks; q = next) {
+        ngx_queue_sort(&held, compare_held);
+        for (q = ngx_queue_head(&held); q != ngx_queue_sentinel(&held) && misses; q = next) {
                 sublet_ctx_t *ctx = ctx_of(q);
 
                 next = ngx_queue_next(q);
                 ctx->rc = sublet_decide(ctx, 0);
                 if (ctx->rc == NGX_AGAIN) {
                         note_wait(ctx);
-                        looks--;
+                        misses--;
                         continue;
                 }
                 if (ctx->rc == NGX_ERROR)
@@ -314,7 +315,7 @@ static int hold(sublet_ctx_t *ctx)
                 return 0;
         }
         ctx->is_held = 1;
-        count(ctx, POOL_ALL, POOL_INFLIGHT, 1);
+        count_load(ctx, POOL_ALL, POOL_INFLIGHT, 1);
         ctx->rc = sublet_decide(ctx, 0); /* Q1 */
         if (ctx->rc == NGX_AGAIN && park(ctx) == NGX_OK)
                 return 1;
@@ -329,7 +330,7 @@ static int decide_or_hold(sublet_ctx_t *ctx)
 {
         nsec began = clock_now();
 
-        if (sublet_understand(ctx)) {
+        if (sublet_read_request(ctx)) {
                 ctx->rc = sublet_decide(ctx, 0);
                 ctx->decision_took = clock_now() - began;
                 pool_measure(&ctx->pool->decision, ctx->decision_took);
@@ -392,7 +393,7 @@ static sublet_ctx_t *make_ctx(ngx_http_request_t *r, struct pool *pool)
         c->handler = cleanup;
         ctx->request = r;
         ctx->pool = pool;
-        ctx->at = ctx->woken = ctx->asks.wanted = -1;
+        ctx->at = ctx->woken = ctx->query.wanted = -1;
         ctx->arrived = ctx->item.arrived = clock_now();
         ctx->item.deadline = ctx->arrived + (nsec)pool->settings.hold_ms * NSEC_PER_MSEC;
         ctx->deadline = (ngx_event_t){ .handler = on_deadline, .data = ctx, .log = r->connection->log };
@@ -401,7 +402,7 @@ static sublet_ctx_t *make_ctx(ngx_http_request_t *r, struct pool *pool)
         return ctx;
 }
 
-static ngx_int_t go_on(ngx_http_request_t *r, sublet_ctx_t *ctx)
+static ngx_int_t continue_request(ngx_http_request_t *r, sublet_ctx_t *ctx)
 {
         if (!ctx->has_body || ctx->is_parked)
                 return NGX_DONE;
@@ -419,7 +420,7 @@ ngx_int_t sublet_route(ngx_http_request_t *r)
         if (!conf->route || r != r->main)
                 return NGX_DECLINED;
         if (ctx)
-                return go_on(r, ctx);
+                return continue_request(r, ctx);
         ctx = make_ctx(r, conf->route->pool);
         if (!ctx)
                 return NGX_ERROR;

@@ -53,7 +53,7 @@ static void free_peer(ngx_peer_connection_t *pc, void *data, ngx_uint_t state)
         } else if (ctx->at >= 0 && (state & NGX_PEER_FAILED || broke_off(pc, r->upstream))) {
                 if (pool_failed(ctx->pool, ctx->at, !r->upstream->request_sent, clock_now()))
                         sublet_ring();
-                ctx->asks.tried |= 1ull << ctx->at;
+                ctx->query.tried |= 1ull << ctx->at;
         } else if (ctx->at >= 0) {
                 pool_worked(ctx->pool, ctx->at);
         }

@@ -22,7 +22,7 @@ static int msec(u_char *to, nsec span)
         return (int)(ngx_sprintf(to, "%L.%03L", span / NSEC_PER_MSEC, span / NSEC_PER_USEC % 1000) - to);
 }
 
-static int say_model(const sublet_ctx_t *ctx, u_char *to, size_t room)
+static int format_model(const sublet_ctx_t *ctx, u_char *to, size_t room)
 {
         size_t n = ngx_min(room, ctx->model.len);
 
@@ -30,85 +30,85 @@ static int say_model(const sublet_ctx_t *ctx, u_char *to, size_t room)
         return (int)n;
 }
 
-static int say_replica(const sublet_ctx_t *ctx, u_char *to, size_t room)
+static int format_replica(const sublet_ctx_t *ctx, u_char *to, size_t room)
 {
         (void)room;
         return text(to, ctx->replica);
 }
 
-static int say_reason(const sublet_ctx_t *ctx, u_char *to, size_t room)
+static int format_reason(const sublet_ctx_t *ctx, u_char *to, size_t room)
 {
         (void)room;
         return text(to, ctx->refusal ? ctx->refusal : pick_reason_name(ctx->verdict.reason));
 }
 
-static int say_prompt(const sublet_ctx_t *ctx, u_char *to, size_t room)
+static int format_prompt(const sublet_ctx_t *ctx, u_char *to, size_t room)
 {
         (void)room;
-        return number(to, ctx->asks.tokens);
+        return number(to, ctx->query.tokens);
 }
 
-static int say_matched(const sublet_ctx_t *ctx, u_char *to, size_t room)
+static int format_matched(const sublet_ctx_t *ctx, u_char *to, size_t room)
 {
         (void)room;
         return number(to, ctx->verdict.matched);
 }
 
-static int say_wait(const sublet_ctx_t *ctx, u_char *to, size_t room)
+static int format_wait(const sublet_ctx_t *ctx, u_char *to, size_t room)
 {
         (void)room;
         return msec(to, ctx->held_for);
 }
 
-static int say_first(const sublet_ctx_t *ctx, u_char *to, size_t room)
+static int format_first(const sublet_ctx_t *ctx, u_char *to, size_t room)
 {
         (void)room;
         return ctx->first_at ? msec(to, ctx->first_at - ctx->arrived) : text(to, "-");
 }
 
-static int say_expected(const sublet_ctx_t *ctx, u_char *to, size_t room)
+static int format_expected(const sublet_ctx_t *ctx, u_char *to, size_t room)
 {
         (void)room;
         return msec(to, (nsec)((ctx->verdict.wait + ctx->verdict.prefill) * 1e9));
 }
 
-static int say_tries(const sublet_ctx_t *ctx, u_char *to, size_t room)
+static int format_tries(const sublet_ctx_t *ctx, u_char *to, size_t room)
 {
         (void)room;
         return number(to, ctx->n_tries);
 }
 
-static int say_stream(const sublet_ctx_t *ctx, u_char *to, size_t room)
+static int format_stream(const sublet_ctx_t *ctx, u_char *to, size_t room)
 {
         (void)room;
         return number(to, ctx->is_stream);
 }
 
-static int say_decision(const sublet_ctx_t *ctx, u_char *to, size_t room)
+static int format_decision(const sublet_ctx_t *ctx, u_char *to, size_t room)
 {
         (void)room;
         return number(to, ctx->decision_took / NSEC_PER_USEC);
 }
 
-static int say_session(const sublet_ctx_t *ctx, u_char *to, size_t room)
+static int format_session(const sublet_ctx_t *ctx, u_char *to, size_t room)
 {
         (void)room;
-        return (int)(ngx_sprintf(to, "%016xL", (int64_t)ctx->asks.session) - to);
+        return (int)(ngx_sprintf(to, "%016xL", (int64_t)ctx->query.session) - to);
 }
 
 static const struct {
         ngx_str_t name;
         sublet_format_pt say;
 } VARIABLES[] = {
-        { ngx_string("sublet_model"), say_model },          { ngx_string("sublet_replica"), say_replica },
-        { ngx_string("sublet_reason"), say_reason },        { ngx_string("sublet_prompt"), say_prompt },
-        { ngx_string("sublet_matched"), say_matched },      { ngx_string("sublet_wait_ms"), say_wait },
-        { ngx_string("sublet_first_ms"), say_first },       { ngx_string("sublet_expected_ms"), say_expected },
-        { ngx_string("sublet_tries"), say_tries },          { ngx_string("sublet_stream"), say_stream },
-        { ngx_string("sublet_decision_us"), say_decision }, { ngx_string("sublet_session"), say_session },
+        { ngx_string("sublet_model"), format_model },          { ngx_string("sublet_replica"), format_replica },
+        { ngx_string("sublet_reason"), format_reason },        { ngx_string("sublet_prompt"), format_prompt },
+        { ngx_string("sublet_matched"), format_matched },      { ngx_string("sublet_wait_ms"), format_wait },
+        { ngx_string("sublet_first_ms"), format_first },       { ngx_string("sublet_expected_ms"), format_expected },
+        { ngx_string("sublet_tries"), format_tries },          { ngx_string("sublet_stream"), format_stream },
+        { ngx_string("sublet_decision_us"), format_decision }, { ngx_string("sublet_session"), format_session },
 };
 
-static ngx_int_t get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t i)
+static ngx_int_t variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t i)
 {
         sublet_ctx_t *ctx = sublet_ctx(r);
 
@@ -133,7 +133,7 @@ ngx_int_t sublet_variables(ngx_conf_t *cf)
 
                 if (!v)
                         return NGX_ERROR;
-                v->get_handler = get;
+                v->get_handler = variable_get;
                 v->data = i;
         }
         return NGX_OK;

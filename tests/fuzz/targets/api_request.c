@@ -37,7 +37,7 @@ static void put(struct daemon *daemon, const char *name, uid_t owner)
         }
         require(tenants_put(&daemon->tenants, &lease, &tenant) == 0);
         tenant->state = TENANT_RUNNING;
-        tenant->owner = daemon;
+        tenant->daemon = daemon;
 }
 
 /* Its leases are as they were at the beginning of each input. */

@@ -9,9 +9,9 @@
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
 
-static void look(const struct settings *settings)
+static void check_conf(const struct settings *settings)
 {
-        const struct nginx_place place = { "/d", "/m.so", true, 1024 };
+        const struct nginx_environment environment = { "/d", "/m.so", true, 1024 };
         char *text = NULL;
         size_t size = 0, quotes = 0;
         int depth = 0;
@@ -19,7 +19,7 @@ static void look(const struct settings *settings)
 
         if (!to)
                 return;
-        nginx_conf_write(to, settings, &place);
+        nginx_conf_write(to, settings, &environment);
         if (fclose(to) != 0)
                 abort();
         for (size_t i = 0; i < size; i++) {
@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
         if (conf_parse("x", (const char *)data, size, &file, &err) < 0)
                 return 0;
         if (route_settings_parse("x", file, &settings, &err) == 0)
-                look(&settings);
+                check_conf(&settings);
         else if (strncmp(err.text, "x: ", 3) != 0)
                 abort();
         json_decref(file);

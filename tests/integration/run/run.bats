@@ -294,6 +294,6 @@ assert 0 < books["elapsed_seconds"] < 60, books
 @test "a tenant inside a tenant is refused and says so" {
         run on "$sublet" run -q -- env LD_PRELOAD= "$sublet" run -q -- touch "$BATS_TEST_TMPDIR/started"
         [ "$status" -ne 0 ]
-        [[ $output == *'is a tenant already'* ]]
+        [[ $output == *'is already a tenant'* ]]
         [ ! -e "$BATS_TEST_TMPDIR/started" ]
 }

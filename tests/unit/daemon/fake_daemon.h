@@ -59,7 +59,7 @@ static inline struct tenant *fake_tenant_put(struct daemon *daemon, const char *
         lease.devices[0].quota = gib * GIB;
         if (tenants_put(&daemon->tenants, &lease, &tenant) < 0)
                 abort();
-        tenant->owner = daemon;
+        tenant->daemon = daemon;
         tenant->since = 2000 * NSEC_PER_SEC;
         tenant->state = TENANT_RUNNING;
         tenant->control = fake_control_block_new(name, owner);

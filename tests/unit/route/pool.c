@@ -32,14 +32,16 @@ static int tear_down(void **state)
 
 static int add(const char *name, const char *model, enum pick_state state, uint32_t capacity)
 {
-        struct pool_says says = { .rate = 20000, .state = state, .capacity = capacity, .wake_ms = 5000, .hold = true };
+        struct pool_config config = {
+                .rate = 20000, .state = state, .capacity = capacity, .wake_ms = 5000, .hold = true
+        };
 
-        strcpy(says.name, name);
+        strcpy(config.name, name);
         if (*model) {
-                strcpy(says.models[0], model);
-                says.n_models = 1;
+                strcpy(config.models[0], model);
+                config.n_models = 1;
         }
-        return pool_set(pool, &says, now);
+        return pool_set(pool, &config, now);
 }
 
 static struct pool_request asks(const char *model)
@@ -196,13 +198,13 @@ static void a_place_is_given_again_when_nothing_is_left_there(void **state)
 
 static void a_sleeper_is_woken_unless_it_is_not_to_be(void **state)
 {
-        struct pool_says says = { .name = "a", .state = PICK_ASLEEP, .wake_ms = 100, .hold = true };
+        struct pool_config config = { .name = "a", .state = PICK_ASLEEP, .wake_ms = 100, .hold = true };
 
         (void)state;
-        (void)pool_set(pool, &says, now);
+        (void)pool_set(pool, &config, now);
         assert_int_equal(decide("m").action, PICK_WAKE);
-        says.hold = false;
-        (void)pool_set(pool, &says, now);
+        config.hold = false;
+        (void)pool_set(pool, &config, now);
         assert_int_equal(decide("m").action, PICK_REFUSE);
 }
 

@@ -37,12 +37,11 @@ static char *printed(bool is_json)
         char *text = NULL;
         size_t size;
         FILE *to = open_memstream(&text, &size);
+        json_t *root = report_new(&report);
 
         assert_non_null(to);
-        if (is_json)
-                assert_int_equal(report_json(to, &report), 0);
-        else
-                report_text(to, &report);
+        assert_int_equal(report_print(to, root, is_json), 0);
+        json_decref(root);
         assert_int_equal(fclose(to), 0);
         return text;
 }
@@ -109,7 +108,7 @@ static void a_name_that_is_not_text_is_an_error_and_not_half_a_line(void **state
 
         (void)state;
         report.tenant = "\xff\xfe";
-        assert_true(report_json(to, &report) < 0);
+        assert_true(report_print(to, report_new(&report), true) < 0);
         assert_int_equal(fclose(to), 0);
         assert_int_equal(size, 0);
         free(text);

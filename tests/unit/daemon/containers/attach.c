@@ -56,7 +56,7 @@ static bool says(json_t *body, int fd, char ret[static 32])
 
         assert_int_equal(message_send(stage->theirs, body, &fd, fd >= 0), MESSAGE_OK);
         assert_int_equal(message_receive(stage->ours, &message), MESSAGE_OK);
-        is_done = attach_hear(stage->daemon, stage->ours, &stage->tenancy, &message);
+        is_done = attach_handle(stage->daemon, stage->ours, &stage->tenancy, &message);
         message_done(&message);
         assert_int_equal(message_receive(stage->theirs, &message), MESSAGE_OK);
         (void)snprintf(ret, 32, "%s", message_type(&message));

@@ -7,7 +7,7 @@
 static struct fleet_replica well(void)
 {
         struct fleet_replica replica = {
-                .is_listed = true, .is_ready = true, .health = FLEET_WELL, .has_models = true
+                .is_listed = true, .is_ready = true, .health = FLEET_HEALTHY, .has_models = true
         };
 
         (void)snprintf(replica.name, sizeof(replica.name), "a");
@@ -18,10 +18,10 @@ static struct fleet_replica well(void)
 
 static long long number(const struct fleet_replica *replica, const char *name)
 {
-        json_t *says = fleet_says(replica);
-        long long value = json_integer_value(json_object_get(says, name));
+        json_t *config = fleet_config(replica);
+        long long value = json_integer_value(json_object_get(config, name));
 
-        json_decref(says);
+        json_decref(config);
         return value;
 }
 
@@ -34,14 +34,14 @@ static void only_who_answers_and_is_known_is_up(void **state)
         assert_string_equal(fleet_why(&r), "");
         r.has_models = false;
         assert_string_equal(fleet_state(&r), "down");
-        r.is.models.n = 1;
+        r.config.models.n = 1;
         assert_string_equal(fleet_state(&r), "up");
         r.is_ready = false;
         assert_string_equal(fleet_state(&r), "down");
         r = well();
         r.health = FLEET_UNKNOWN;
         assert_string_equal(fleet_state(&r), "down");
-        r.health = FLEET_ILL;
+        r.health = FLEET_UNHEALTHY;
         assert_string_equal(fleet_state(&r), "down");
         r = well();
         r.numeric[0] = '\0';
@@ -54,7 +54,7 @@ static void draining_goes_before_everything(void **state)
 
         (void)state;
         r.is_terminating = true;
-        r.health = FLEET_ILL;
+        r.health = FLEET_UNHEALTHY;
         r.is_suspended = true;
         assert_string_equal(fleet_state(&r), "draining");
 }
@@ -65,7 +65,7 @@ static void who_is_suspended_sleeps_however_silent_it_is(void **state)
 
         (void)state;
         r.is_suspended = true;
-        r.health = FLEET_ILL;
+        r.health = FLEET_UNHEALTHY;
         assert_string_equal(fleet_state(&r), "asleep");
 }
 
@@ -85,8 +85,8 @@ static void who_has_a_command_sleeps_when_it_does_not_run(void **state)
         struct fleet_replica r = well();
 
         (void)state;
-        r.health = FLEET_ILL;
-        r.is.wake.kind = WAKE_COMMAND;
+        r.health = FLEET_UNHEALTHY;
+        r.config.wake.kind = WAKE_COMMAND;
         assert_string_equal(fleet_state(&r), "asleep");
 }
 
@@ -95,7 +95,7 @@ static void an_engine_that_may_sleep_is_not_up_before_it_was_asked(void **state)
         struct fleet_replica r = well();
 
         (void)state;
-        r.is.wake.kind = WAKE_ENGINE;
+        r.config.wake.kind = WAKE_ENGINE;
         assert_string_equal(fleet_state(&r), "down");
         r.knows_sleep = true;
         assert_string_equal(fleet_state(&r), "up");
@@ -107,9 +107,9 @@ static void the_rate_is_that_of_the_share(void **state)
 
         (void)state;
         assert_int_equal(number(&r, "rate"), 0);
-        r.is.rate = 22000;
+        r.config.rate = 22000;
         assert_int_equal(number(&r, "rate"), 22000);
-        r.is.share = 500;
+        r.config.share = 500;
         assert_int_equal(number(&r, "rate"), 11000);
         r.share = 250;
         assert_int_equal(number(&r, "rate"), 11000); /* no daemon knows it now */
@@ -127,10 +127,10 @@ static void the_cache_is_as_large_as_the_file_says_else_as_the_engine(void **sta
         assert_int_equal(number(&r, "kv_tokens"), 16000);
         assert_int_equal(number(&r, "kv_permille"), 340);
         assert_int_equal(number(&r, "waiting"), 2);
-        r.is.kv_tokens = 9;
+        r.config.kv_tokens = 9;
         assert_int_equal(number(&r, "kv_tokens"), 9);
         r.has_engine = false; /* what it said is too old; its size does not change */
-        r.is.kv_tokens = 0;
+        r.config.kv_tokens = 0;
         assert_int_equal(number(&r, "kv_tokens"), 16000);
         assert_int_equal(number(&r, "waiting"), 0);
 }
@@ -138,17 +138,17 @@ static void the_cache_is_as_large_as_the_file_says_else_as_the_engine(void **sta
 static void requests_are_held_only_for_who_can_be_woken(void **state)
 {
         struct fleet_replica r = well();
-        json_t *says;
+        json_t *config;
 
         (void)state;
-        r.is.hold = true;
-        says = fleet_says(&r);
-        assert_false(json_is_true(json_object_get(says, "hold")));
-        json_decref(says);
-        r.is.wake.kind = WAKE_DAEMON;
-        says = fleet_says(&r);
-        assert_true(json_is_true(json_object_get(says, "hold")));
-        json_decref(says);
+        r.config.hold = true;
+        config = fleet_config(&r);
+        assert_false(json_is_true(json_object_get(config, "hold")));
+        json_decref(config);
+        r.config.wake.kind = WAKE_DAEMON;
+        config = fleet_config(&r);
+        assert_true(json_is_true(json_object_get(config, "hold")));
+        json_decref(config);
 }
 
 static void a_fleet_has_a_bound_and_forgets(void **state)

@@ -54,14 +54,14 @@ static void a_replica_has_what_defaults_say_but_for_its_own(void **state)
                       "- {name: b, address: 'unix:/x', capacity: 9, share: 12.5%, models: [n, o], wake: run-it now}\n"),
                 0);
         assert_int_equal(settings.n_replicas, 2);
-        assert_int_equal(settings.replicas[0].is.capacity, 8);
-        assert_int_equal(settings.replicas[0].is.wake.kind, WAKE_ENGINE);
-        assert_int_equal(settings.replicas[1].is.rate, 22000);
-        assert_int_equal(settings.replicas[1].is.share, 125);
-        assert_int_equal(settings.replicas[1].is.models.n, 2);
-        assert_string_equal(settings.replicas[1].is.models.at[1], "o");
-        assert_int_equal(settings.replicas[1].is.wake.kind, WAKE_COMMAND);
-        assert_string_equal(settings.replicas[1].is.wake.command, "run-it now");
+        assert_int_equal(settings.replicas[0].config.capacity, 8);
+        assert_int_equal(settings.replicas[0].config.wake.kind, WAKE_ENGINE);
+        assert_int_equal(settings.replicas[1].config.rate, 22000);
+        assert_int_equal(settings.replicas[1].config.share, 125);
+        assert_int_equal(settings.replicas[1].config.models.n, 2);
+        assert_string_equal(settings.replicas[1].config.models.at[1], "o");
+        assert_int_equal(settings.replicas[1].config.wake.kind, WAKE_COMMAND);
+        assert_string_equal(settings.replicas[1].config.wake.command, "run-it now");
 }
 
 static void keys_and_services_are_read(void **state)
@@ -70,12 +70,12 @@ static void keys_and_services_are_read(void **state)
         assert_int_equal(parse("keys:\n- {name: a, key: sk-12345678, rate: 600/m}\n"
                                "kubernetes:\n- {service: chat, port: 8000, capacity: 3, drain: true}\n"),
                          0);
-        assert_int_equal(settings.keys[0].sched.n, 600);
-        assert_true(settings.keys[0].sched.is_per_minute);
+        assert_int_equal(settings.keys[0].rate.n, 600);
+        assert_true(settings.keys[0].rate.is_per_minute);
         assert_int_equal(settings.keys[0].burst, 20);
         assert_string_equal(settings.services[0].port, "8000");
-        assert_int_equal(settings.services[0].is.capacity, 3);
-        assert_true(settings.services[0].is.is_draining);
+        assert_int_equal(settings.services[0].config.capacity, 3);
+        assert_true(settings.services[0].config.is_draining);
 }
 
 static void a_complaint_says_where_and_what_is_wanted(void **state)

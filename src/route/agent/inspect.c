@@ -1,4 +1,4 @@
-#include "route/agent/ask.h"
+#include "route/agent/inspect.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -50,7 +50,7 @@ static void on_state(void *context, const struct fetch_answer *answer)
                 state->root = json_loads(answer->text, 0, NULL);
 }
 
-static int ask_state(const char *dir, json_t **ret, struct err *err)
+static int fetch_state(const char *dir, json_t **ret, struct err *err)
 {
         struct state state = { 0 };
         struct fetch *fetch = NULL;
@@ -78,24 +78,24 @@ static int ask_state(const char *dir, json_t **ret, struct err *err)
         return 0;
 }
 
-static void print_replica(const json_t *is)
+static void print_replica(const json_t *entry)
 {
-        const json_t *models = json_object_get(is, "models");
-        const char *down_for = text(is, "down_for"), *model = json_string_value(json_array_get(models, 0));
+        const json_t *models = json_object_get(entry, "models");
+        const char *down_for = text(entry, "down_for"), *model = json_string_value(json_array_get(models, 0));
         size_t n = json_array_size(models);
 
-        (void)printf("%-24s %-9s %8lld %6lld %10lld %10lld %4lld%% %9lld %7lld  %s%s\n", text(is, "name"),
-                     !strcmp(down_for, "failures") ? "failing" : text(is, "state"), number(is, "inflight"),
-                     number(is, "wanted"), number(is, "backlog"), number(is, "rate_now"),
-                     number(is, "kv_permille") / 10, number(is, "sent"), number(is, "failed"), model ? model : "(all)",
-                     n > 1 ? ", ..." : "");
+        (void)printf("%-24s %-9s %8lld %6lld %10lld %10lld %4lld%% %9lld %7lld  %s%s\n", text(entry, "name"),
+                     !strcmp(down_for, "failures") ? "failing" : text(entry, "state"), number(entry, "inflight"),
+                     number(entry, "wanted"), number(entry, "backlog"), number(entry, "rate_now"),
+                     number(entry, "kv_permille") / 10, number(entry, "sent"), number(entry, "failed"),
+                     model ? model : "(all)", n > 1 ? ", ..." : "");
 }
 
 int route_state(const char *dir, bool is_json, struct err *err)
 {
         _cleanup_(json_decrefp) json_t *root = NULL;
         const json_t *list;
-        int r = ask_state(dir, &root, err);
+        int r = fetch_state(dir, &root, err);
 
         if (r < 0)
                 return r;
@@ -144,45 +144,46 @@ static const char *sentence(const char *reason)
         return *reason ? reason : "the router did not choose: it answered by itself";
 }
 
-static void print_line(const json_t *is)
+static void print_line(const json_t *entry)
 {
-        const char *replica = text(is, "replica"), *first = text(is, "first_ms");
+        const char *replica = text(entry, "replica"), *first = text(entry, "first_ms");
 
-        (void)printf("%s  %s %s  from %s%s%s\n", text(is, "time"), text(is, "method"), text(is, "path"),
-                     text(is, "client"), *text(is, "key") ? ", key " : "", text(is, "key"));
-        (void)printf("  model %s, prompt about %s tokens%s\n", *text(is, "model") ? text(is, "model") : "(none)",
-                     *text(is, "prompt") ? text(is, "prompt") : "0",
-                     !strcmp(text(is, "stream"), "1") ? ", streamed" : "");
+        (void)printf("%s  %s %s  from %s%s%s\n", text(entry, "time"), text(entry, "method"), text(entry, "path"),
+                     text(entry, "client"), *text(entry, "key") ? ", key " : "", text(entry, "key"));
+        (void)printf("  model %s, prompt about %s tokens%s\n", *text(entry, "model") ? text(entry, "model") : "(none)",
+                     *text(entry, "prompt") ? text(entry, "prompt") : "0",
+                     !strcmp(text(entry, "stream"), "1") ? ", streamed" : "");
         if (*replica)
-                (void)printf("  sent to %s: %s\n", replica, sentence(text(is, "reason")));
+                (void)printf("  sent to %s: %s\n", replica, sentence(text(entry, "reason")));
         else
-                (void)printf("  sent to nobody: %s\n", sentence(text(is, "reason")));
+                (void)printf("  sent to nobody: %s\n", sentence(text(entry, "reason")));
         if (*replica)
                 (void)printf("  %s of its tokens were expected to be cached there; first byte expected after %s ms\n",
-                             *text(is, "matched") ? text(is, "matched") : "0", text(is, "expected_ms"));
-        if (*text(is, "held_ms"))
-                (void)printf("  held %s ms, first byte after %s%s, %d %s, decided in %s us\n", text(is, "held_ms"),
-                             first, strcmp(first, "-") && *first ? " ms" : "", atoi(text(is, "tries")),
-                             atoi(text(is, "tries")) == 1 ? "try" : "tries", text(is, "decision_us"));
-        (void)printf("  status %lld after %.3f s, %lld bytes%s%s\n", number(is, "status"),
-                     json_number_value(json_object_get(is, "seconds")), number(is, "bytes"),
-                     number(is, "status") == 499 ? ": the client left" : "", "");
-        if (strchr(text(is, "upstream"), ','))
-                (void)printf("  tried: %s, which answered %s\n", text(is, "upstream"), text(is, "upstream_status"));
+                             *text(entry, "matched") ? text(entry, "matched") : "0", text(entry, "expected_ms"));
+        if (*text(entry, "held_ms"))
+                (void)printf("  held %s ms, first byte after %s%s, %d %s, decided in %s us\n", text(entry, "held_ms"),
+                             first, strcmp(first, "-") && *first ? " ms" : "", atoi(text(entry, "tries")),
+                             atoi(text(entry, "tries")) == 1 ? "try" : "tries", text(entry, "decision_us"));
+        (void)printf("  status %lld after %.3f s, %lld bytes%s%s\n", number(entry, "status"),
+                     json_number_value(json_object_get(entry, "seconds")), number(entry, "bytes"),
+                     number(entry, "status") == 499 ? ": the client left" : "", "");
+        if (strchr(text(entry, "upstream"), ','))
+                (void)printf("  tried: %s, which answered %s\n", text(entry, "upstream"),
+                             text(entry, "upstream_status"));
 }
 
 /* 0: printed; -ENOENT: not in this file. */
-static int look_in(const char *path, const char *id)
+static int explain_from(const char *path, const char *id)
 {
         _cleanup_(closep_file) FILE *from = fopen(path, "re");
         _cleanup_(freep) char *line = NULL;
         size_t room = 0;
 
         while (from && getline(&line, &room, from) > 0) {
-                _cleanup_(json_decrefp) json_t *is = strstr(line, id) ? json_loads(line, 0, NULL) : NULL;
+                _cleanup_(json_decrefp) json_t *entry = strstr(line, id) ? json_loads(line, 0, NULL) : NULL;
 
-                if (is && !strcmp(text(is, "id"), id)) {
-                        print_line(is);
+                if (entry && !strcmp(text(entry, "id"), id)) {
+                        print_line(entry);
                         return 0;
                 }
         }
@@ -200,7 +201,7 @@ int route_explain(const char *dir, const char *log, const char *id, struct err *
                 char aside[1040];
 
                 (void)snprintf(aside, sizeof(aside), i ? "%s.%d" : "%s", path, i);
-                if (look_in(aside, id) == 0)
+                if (explain_from(aside, id) == 0)
                         return 0;
         }
         return err_say(err, -ENOENT, "no request %s in %s (nor in those put aside)", id, path);

@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 
 enum {
-        LOOK_MSEC = 20,      /* while something wakes */
-        ASK_MSEC = 1000,     /* whether the engine was put to sleep by somebody else */
-        RESTART_SECONDS = 5, /* after a wake-up that failed */
-        PATIENCE = 10,       /* times wake_time, and at least a minute */
+        POLL_MSEC = 20,        /* while something wakes */
+        IDLE_POLL_MSEC = 1000, /* whether the engine was put to sleep by somebody else */
+        RETRY_SECONDS = 5,     /* after a wake-up that failed */
+        PATIENCE = 10,         /* times wake_time, and at least a minute */
 };
 
 static const nsec LIMIT = 60 * NSEC_PER_SEC;
@@ -29,8 +29,8 @@ static bool is_good(const struct fetch_answer *answer)
         return answer->code == 0 && answer->status >= 200 && answer->status < 300;
 }
 
-static void ask_engine(struct fleet_replica *replica, const char *method, const char *path,
-                       void (*done)(void *context, const struct fetch_answer *answer))
+static void call_engine(struct fleet_replica *replica, const char *method, const char *path,
+                        void (*done)(void *context, const struct fetch_answer *answer))
 {
         const struct fetch_ask ask = { .method = method,
                                        .base = replica->address,
@@ -53,7 +53,7 @@ static void run_command(struct fleet_replica *replica, const char *command)
         (void)snprintf(name, sizeof(name), "SUBLET_REPLICA=%s", replica->name);
         (void)snprintf(address, sizeof(address), "SUBLET_ADDRESS=%s", replica->address);
         if (process_spawn(argv, env, &replica->command) < 0)
-                agent_say(replica->agent, "replica %s: its command cannot be started", replica->name);
+                agent_log(replica->agent, "replica %s: its command cannot be started", replica->name);
 }
 
 /* ---- waking -------------------------------------------------------------------------------------------------- */
@@ -62,9 +62,9 @@ static void wake_failed(struct fleet_replica *replica, const char *why)
 {
         struct agent *agent = replica->agent;
 
-        agent_say(agent, "replica %s: could not be woken: %s", replica->name, why);
-        replica->sleep = replica->is.wake.kind == WAKE_ENGINE ? FLEET_ASLEEP : FLEET_AWAKE;
-        replica->wake_again = agent->now + RESTART_SECONDS * NSEC_PER_SEC;
+        agent_log(agent, "replica %s: could not be woken: %s", replica->name, why);
+        replica->sleep = replica->config.wake.kind == WAKE_ENGINE ? FLEET_ASLEEP : FLEET_AWAKE;
+        replica->wake_again = agent->now + RETRY_SECONDS * NSEC_PER_SEC;
 }
 
 static void on_woken(void *context, const struct fetch_answer *answer)
@@ -85,13 +85,13 @@ static void wake(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
 
-        agent_say(agent, "replica %s: is woken: a request waits for it", replica->name);
+        agent_log(agent, "replica %s: is woken: a request waits for it", replica->name);
         replica->sleep = FLEET_WAKING;
         replica->sleep_since = agent->now;
         replica->is_ordered = false;
-        switch (replica->is.wake.kind) {
+        switch (replica->config.wake.kind) {
         case WAKE_ENGINE:
-                ask_engine(replica, "POST", "/wake_up", on_woken);
+                call_engine(replica, "POST", "/wake_up", on_woken);
                 break;
         case WAKE_DAEMON:
                 if (tenants_order(agent, replica, false, on_woken) < 0)
@@ -99,16 +99,16 @@ static void wake(struct fleet_replica *replica)
                 break;
         case WAKE_COMMAND:
                 replica->is_ordered = true;
-                run_command(replica, replica->is.wake.command);
+                run_command(replica, replica->config.wake.command);
                 break;
         case WAKE_NONE:
                 break;
         }
 }
 
-void rest_wanted(struct agent *agent, struct fleet_replica *replica)
+void sleep_wanted(struct agent *agent, struct fleet_replica *replica)
 {
-        if (replica->is.wake.kind == WAKE_NONE || replica->order || replica->command ||
+        if (replica->config.wake.kind == WAKE_NONE || replica->order || replica->command ||
             agent->now < replica->wake_again)
                 return;
         if (replica->sleep == FLEET_AWAKE || replica->sleep == FLEET_ASLEEP)
@@ -116,7 +116,7 @@ void rest_wanted(struct agent *agent, struct fleet_replica *replica)
                         wake(replica);
 }
 
-static void is_awake(struct fleet_replica *replica)
+static void mark_awake(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
         char took[WHEN_TEXT];
@@ -124,9 +124,9 @@ static void is_awake(struct fleet_replica *replica)
         replica->wake_took = agent->now - replica->sleep_since;
         replica->sleep = FLEET_AWAKE;
         replica->idle_since = agent->now;
-        if (replica->is.wake.kind == WAKE_ENGINE)
+        if (replica->config.wake.kind == WAKE_ENGINE)
                 replica->must_forget = true; /* its sleep drops the cache */
-        agent_say(agent, "replica %s: awake after %s", replica->name, duration_format(replica->wake_took, took));
+        agent_log(agent, "replica %s: awake after %s", replica->name, duration_format(replica->wake_took, took));
 }
 
 static void on_is_sleeping(void *context, const struct fetch_answer *answer)
@@ -145,15 +145,15 @@ static void on_is_sleeping(void *context, const struct fetch_answer *answer)
                 replica->sleep = FLEET_AWAKE;
                 replica->must_forget = true;
         } else if (replica->sleep == FLEET_WAKING && !is_sleeping) {
-                is_awake(replica);
+                mark_awake(replica);
         }
 }
 
 /* It woke meanwhile? */
-static void look(struct fleet_replica *replica)
+static void check_woken(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
-        nsec patience = PATIENCE * replica->is.wake_time;
+        nsec patience = PATIENCE * replica->config.wake_time;
 
         if (!replica->is_ordered)
                 return;
@@ -163,23 +163,23 @@ static void look(struct fleet_replica *replica)
                 wake_failed(replica, "it does not answer yet");
                 return;
         }
-        if (replica->is.wake.kind == WAKE_DAEMON && !replica->is_suspended)
-                is_awake(replica);
-        if (replica->is.wake.kind == WAKE_COMMAND && replica->health == FLEET_WELL)
-                is_awake(replica);
-        if (replica->is.wake.kind == WAKE_COMMAND && replica->health != FLEET_WELL && !replica->probe &&
-            replica->probe_at > agent->now + LOOK_MSEC * NSEC_PER_MSEC)
-                replica->probe_at = agent->now + LOOK_MSEC * NSEC_PER_MSEC;
-        agent_due(agent, agent->now + LOOK_MSEC * NSEC_PER_MSEC);
+        if (replica->config.wake.kind == WAKE_DAEMON && !replica->is_suspended)
+                mark_awake(replica);
+        if (replica->config.wake.kind == WAKE_COMMAND && replica->health == FLEET_HEALTHY)
+                mark_awake(replica);
+        if (replica->config.wake.kind == WAKE_COMMAND && replica->health != FLEET_HEALTHY && !replica->probe &&
+            replica->probe_at > agent->now + POLL_MSEC * NSEC_PER_MSEC)
+                replica->probe_at = agent->now + POLL_MSEC * NSEC_PER_MSEC;
+        agent_due(agent, agent->now + POLL_MSEC * NSEC_PER_MSEC);
 }
 
 /* Whether the engine sleeps: its own word, not ours. */
-static void ask_sleep(struct fleet_replica *replica)
+static void poll_sleep(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
-        nsec every = (replica->sleep == FLEET_WAKING ? LOOK_MSEC : ASK_MSEC) * NSEC_PER_MSEC;
+        nsec every = (replica->sleep == FLEET_WAKING ? POLL_MSEC : IDLE_POLL_MSEC) * NSEC_PER_MSEC;
 
-        if (replica->is.wake.kind != WAKE_ENGINE || replica->order || replica->health != FLEET_WELL ||
+        if (replica->config.wake.kind != WAKE_ENGINE || replica->order || replica->health != FLEET_HEALTHY ||
             replica->sleep == FLEET_FALLING || (replica->sleep == FLEET_WAKING && !replica->is_ordered))
                 return;
         if (agent->now < replica->sleep_at) {
@@ -189,7 +189,7 @@ static void ask_sleep(struct fleet_replica *replica)
                 return;
         }
         replica->sleep_at = agent->now + every;
-        ask_engine(replica, "GET", "/is_sleeping", on_is_sleeping);
+        call_engine(replica, "GET", "/is_sleeping", on_is_sleeping);
 }
 
 /* ---- putting to sleep ---------------------------------------------------------------------------------------- */
@@ -198,7 +198,7 @@ static void fell_asleep(struct fleet_replica *replica)
 {
         replica->sleep = FLEET_ASLEEP;
         replica->sleep_since = replica->agent->now;
-        agent_say(replica->agent, "replica %s: put to sleep: nobody asked for it", replica->name);
+        agent_log(replica->agent, "replica %s: put to sleep: nobody asked for it", replica->name);
 }
 
 static void stay_awake(struct fleet_replica *replica)
@@ -213,62 +213,62 @@ static void on_put_to_sleep(void *context, const struct fetch_answer *answer)
 
         replica->order = NULL;
         if (!is_good(answer)) {
-                agent_say(replica->agent, "replica %s: could not be put to sleep", replica->name);
+                agent_log(replica->agent, "replica %s: could not be put to sleep", replica->name);
                 stay_awake(replica);
                 return;
         }
         fell_asleep(replica);
-        if (replica->is.wake.kind == WAKE_DAEMON) {
+        if (replica->config.wake.kind == WAKE_DAEMON) {
                 replica->is_suspended = true; /* until the daemon says otherwise */
                 replica->sleep = FLEET_AWAKE;
         }
 }
 
 /* Nothing came between the decision and the module's knowing of it? */
-static void on_last_look(void *context, const struct fetch_answer *answer)
+static void on_idle_confirmed(void *context, const struct fetch_answer *answer)
 {
         struct fleet_replica *replica = context;
         struct agent *agent = replica->agent;
-        json_t *is = is_good(answer) ? json_loads(answer->text, 0, NULL) : NULL;
-        bool is_idle = is && !json_integer_value(json_object_get(is, "inflight")) &&
-                       !json_integer_value(json_object_get(is, "wanted"));
+        json_t *state = is_good(answer) ? json_loads(answer->text, 0, NULL) : NULL;
+        bool is_idle = state && !json_integer_value(json_object_get(state, "inflight")) &&
+                       !json_integer_value(json_object_get(state, "wanted"));
 
         replica->order = NULL;
-        json_decref(is);
+        json_decref(state);
         if (!is_idle)
                 stay_awake(replica);
-        else if (replica->is.wake.kind == WAKE_ENGINE)
-                ask_engine(replica, "POST", "/sleep?level=1", on_put_to_sleep);
-        else if (replica->is.wake.kind == WAKE_COMMAND && *replica->is.sleep)
-                run_command(replica, replica->is.sleep);
-        else if (replica->is.wake.kind != WAKE_DAEMON || tenants_order(agent, replica, true, on_put_to_sleep) < 0)
+        else if (replica->config.wake.kind == WAKE_ENGINE)
+                call_engine(replica, "POST", "/sleep?level=1", on_put_to_sleep);
+        else if (replica->config.wake.kind == WAKE_COMMAND && *replica->config.sleep)
+                run_command(replica, replica->config.sleep);
+        else if (replica->config.wake.kind != WAKE_DAEMON || tenants_order(agent, replica, true, on_put_to_sleep) < 0)
                 stay_awake(replica);
 }
 
-static void fall(struct fleet_replica *replica)
+static void confirm_idle(struct fleet_replica *replica)
 {
-        const char *told = json_string_value(json_object_get(replica->told, "state"));
+        const char *acknowledged = json_string_value(json_object_get(replica->acknowledged, "state"));
         char path[FETCH_URL];
         const struct fetch_ask ask = { .method = "GET",
                                        .base = replica->agent->api,
                                        .path = path,
                                        .limit = LIMIT,
-                                       .done = on_last_look,
+                                       .done = on_idle_confirmed,
                                        .context = replica };
 
-        if (replica->order || replica->command || replica->tell || !told || strcmp(told, "asleep"))
+        if (replica->order || replica->command || replica->push || !acknowledged || strcmp(acknowledged, "asleep"))
                 return;
         (void)snprintf(path, sizeof(path), "/v1/replicas/%s", replica->name);
         (void)fetch_start(replica->agent->fetch, &ask, &replica->order);
 }
 
-static void look_idle(struct fleet_replica *replica)
+static void check_idle(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
-        nsec at = replica->idle_since + replica->is.sleep_after;
+        nsec at = replica->idle_since + replica->config.sleep_after;
 
-        if (!replica->is.sleep_after || !replica->idle_since || replica->order || replica->command ||
-            replica->is.wake.kind == WAKE_NONE || strcmp(fleet_state(replica), "up"))
+        if (!replica->config.sleep_after || !replica->idle_since || replica->order || replica->command ||
+            replica->config.wake.kind == WAKE_NONE || strcmp(fleet_state(replica), "up"))
                 return;
         if (agent->now < at) {
                 agent_due(agent, at);
@@ -278,7 +278,7 @@ static void look_idle(struct fleet_replica *replica)
         agent_due(agent, agent->now);
 }
 
-void rest_reaped(struct agent *agent, pid_t pid, int status)
+void sleep_reaped(struct agent *agent, pid_t pid, int status)
 {
         for (size_t i = 0; i < agent->fleet.n; i++) {
                 struct fleet_replica *replica = agent->fleet.at[i];
@@ -296,26 +296,26 @@ void rest_reaped(struct agent *agent, pid_t pid, int status)
                         continue;
                 }
                 fell_asleep(replica);
-                replica->health = FLEET_ILL;
+                replica->health = FLEET_UNHEALTHY;
                 replica->was_gone = true;
         }
 }
 
-void rest_tick(struct agent *agent)
+void sleep_tick(struct agent *agent)
 {
         for (size_t i = 0; i < agent->fleet.n; i++) {
                 struct fleet_replica *replica = agent->fleet.at[i];
 
                 if (!replica->is_listed)
                         continue;
-                ask_sleep(replica);
+                poll_sleep(replica);
                 if (replica->sleep == FLEET_AWAKE)
-                        look_idle(replica);
+                        check_idle(replica);
                 if (replica->sleep == FLEET_WAKING)
-                        look(replica);
+                        check_woken(replica);
                 if (replica->sleep == FLEET_FALLING)
-                        fall(replica);
+                        confirm_idle(replica);
                 if (replica->wanted)
-                        rest_wanted(agent, replica);
+                        sleep_wanted(agent, replica);
         }
 }

@@ -9,7 +9,7 @@
 
 enum {
         WAIT_MSEC = 2000,
-        AGAIN_MSEC = 100,
+        RETRY_MSEC = 100,
         REFUSED_SECONDS = 5, /* before it is told again what it did not take */
 };
 
@@ -42,25 +42,25 @@ static long long number(const json_t *object, const char *name)
         return json_integer_value(json_object_get(object, name));
 }
 
-static void look_at(struct agent *agent, struct fleet_replica *replica, const json_t *is)
+static void read_replica(struct agent *agent, struct fleet_replica *replica, const json_t *entry)
 {
-        const char *down_for = json_string_value(json_object_get(is, "down_for"));
+        const char *down_for = json_string_value(json_object_get(entry, "down_for"));
         bool is_tripped = down_for && !strcmp(down_for, "failures");
-        long long sent = number(is, "sent");
+        long long sent = number(entry, "sent");
 
-        replica->inflight = number(is, "inflight");
-        replica->wanted = number(is, "wanted");
+        replica->inflight = number(entry, "inflight");
+        replica->wanted = number(entry, "wanted");
         if (sent != replica->sent || replica->inflight || replica->wanted || !replica->idle_since)
                 replica->idle_since = agent->now;
         replica->sent = sent;
         if (is_tripped && !replica->is_tripped) {
-                agent_say(agent, "replica %s: put out by the module: %lld failures in a row", replica->name,
-                          number(is, "failures"));
+                agent_log(agent, "replica %s: put out by the module: %lld failures in a row", replica->name,
+                          number(entry, "failures"));
                 replica->tripped_at = replica->probe_at = agent->now;
         }
         replica->is_tripped = is_tripped;
         if (replica->wanted)
-                rest_wanted(agent, replica);
+                sleep_wanted(agent, replica);
 }
 
 static void on_gone(void *context, const struct fetch_answer *answer)
@@ -69,17 +69,17 @@ static void on_gone(void *context, const struct fetch_answer *answer)
         (void)answer;
 }
 
-static void look_at_all(struct agent *agent, const json_t *list)
+static void read_replicas(struct agent *agent, const json_t *list)
 {
         char path[FETCH_URL];
 
         for (size_t i = 0; i < json_array_size(list); i++) {
-                const json_t *is = json_array_get(list, i);
-                const char *name = json_string_value(json_object_get(is, "name"));
+                const json_t *entry = json_array_get(list, i);
+                const char *name = json_string_value(json_object_get(entry, "name"));
                 struct fleet_replica *replica = name ? fleet_find(&agent->fleet, name) : NULL;
 
                 if (replica) {
-                        look_at(agent, replica, is);
+                        read_replica(agent, replica, entry);
                 } else if (name && route_settings_is_name(name)) { /* of an agent before us */
                         (void)snprintf(path, sizeof(path), "/v1/replicas/%s", name);
                         call(agent, "DELETE", path, NULL, on_gone, agent, NULL);
@@ -94,8 +94,8 @@ static void begin_epoch(struct agent *agent, const char *epoch)
         for (size_t i = 0; i < agent->fleet.n; i++) {
                 struct fleet_replica *replica = agent->fleet.at[i];
 
-                json_decref(replica->told);
-                replica->told = NULL;
+                json_decref(replica->acknowledged);
+                replica->acknowledged = NULL;
                 replica->must_forget = false;
         }
 }
@@ -109,18 +109,18 @@ static void on_state(void *context, const struct fetch_answer *answer)
         agent->state = NULL;
         agent->has_state = epoch != NULL;
         if (!epoch) {
-                agent->state_at = agent->now + AGAIN_MSEC * NSEC_PER_MSEC;
+                agent->state_at = agent->now + RETRY_MSEC * NSEC_PER_MSEC;
                 agent->serial = -1;
                 return;
         }
         agent->serial = number(root, "serial");
         if (strcmp(epoch, agent->epoch))
                 begin_epoch(agent, epoch);
-        look_at_all(agent, json_object_get(root, "replicas"));
+        read_replicas(agent, json_object_get(root, "replicas"));
         json_decref(root);
 }
 
-static void ask_state(struct agent *agent)
+static void poll_state(struct agent *agent)
 {
         char path[FETCH_URL];
 
@@ -139,30 +139,30 @@ static void ask_state(struct agent *agent)
 
 /* ---- what it is told ----------------------------------------------------------------------------------------- */
 
-static void on_told(void *context, const struct fetch_answer *answer)
+static void on_pushed(void *context, const struct fetch_answer *answer)
 {
         struct fleet_replica *replica = context;
         struct agent *agent = replica->agent;
-        json_t *telling = replica->telling;
+        json_t *pushing = replica->pushing;
 
-        replica->tell = NULL;
-        replica->telling = NULL;
+        replica->push = NULL;
+        replica->pushing = NULL;
         if (is_good(answer)) {
-                json_decref(replica->told);
-                replica->told = telling;
+                json_decref(replica->acknowledged);
+                replica->acknowledged = pushing;
                 return;
         }
-        json_decref(telling);
-        replica->tell_at = agent->now + (answer->code < 0 ? NSEC_PER_SEC / 10 : REFUSED_SECONDS * NSEC_PER_SEC);
+        json_decref(pushing);
+        replica->push_at = agent->now + (answer->code < 0 ? NSEC_PER_SEC / 10 : REFUSED_SECONDS * NSEC_PER_SEC);
         if (answer->code == 0)
-                agent_say(agent, "replica %s: the module does not take it: %s", replica->name, answer->text);
+                agent_log(agent, "replica %s: the module does not take it: %s", replica->name, answer->text);
 }
 
 static void on_forgotten(void *context, const struct fetch_answer *answer)
 {
         struct fleet_replica *replica = context;
 
-        replica->tell = NULL;
+        replica->push = NULL;
         if (is_good(answer))
                 replica->must_forget = false;
 }
@@ -171,36 +171,36 @@ static void on_removed(void *context, const struct fetch_answer *answer)
 {
         struct fleet_replica *replica = context;
 
-        replica->tell = NULL;
+        replica->push = NULL;
         if (!is_good(answer) && answer->status != 404) {
-                replica->tell_at = replica->agent->now + NSEC_PER_SEC;
+                replica->push_at = replica->agent->now + NSEC_PER_SEC;
                 return;
         }
-        json_decref(replica->told);
-        replica->told = NULL;
+        json_decref(replica->acknowledged);
+        replica->acknowledged = NULL;
 }
 
 /* What changed, as a line of the log. */
-static void say_change(const struct fleet_replica *replica, const json_t *now)
+static void log_change(const struct fleet_replica *replica, const json_t *now)
 {
-        const char *was = json_string_value(json_object_get(replica->told, "state"));
-        const char *is = json_string_value(json_object_get(now, "state")), *why = fleet_why(replica);
-        bool is_new = !replica->told && !strcmp(is, "up");
+        const char *was = json_string_value(json_object_get(replica->acknowledged, "state"));
+        const char *state = json_string_value(json_object_get(now, "state")), *why = fleet_why(replica);
+        bool is_new = !replica->acknowledged && !strcmp(state, "up");
 
-        if ((was && strcmp(was, is)) || is_new)
-                agent_say(replica->agent, "replica %s: %s%s%s%s", replica->name, is, *why ? " (" : "", why,
+        if ((was && strcmp(was, state)) || is_new)
+                agent_log(replica->agent, "replica %s: %s%s%s%s", replica->name, state, *why ? " (" : "", why,
                           *why ? ")" : "");
-        else if (was && !json_equal(json_object_get(replica->told, "rate"), json_object_get(now, "rate")))
-                agent_say(replica->agent, "replica %s: %lld tokens per second as its share is now", replica->name,
+        else if (was && !json_equal(json_object_get(replica->acknowledged, "rate"), json_object_get(now, "rate")))
+                agent_log(replica->agent, "replica %s: %lld tokens per second as its share is now", replica->name,
                           number(now, "rate"));
 }
 
-static void put(struct fleet_replica *replica, const char *path)
+static void put_replica(struct fleet_replica *replica, const char *path)
 {
-        json_t *now = fleet_says(replica);
+        json_t *now = fleet_config(replica);
         char *text;
 
-        if (!now || (replica->told && json_equal(replica->told, now))) {
+        if (!now || (replica->acknowledged && json_equal(replica->acknowledged, now))) {
                 json_decref(now);
                 return;
         }
@@ -209,34 +209,34 @@ static void put(struct fleet_replica *replica, const char *path)
                 json_decref(now);
                 return;
         }
-        say_change(replica, now);
-        replica->telling = now;
-        call(replica->agent, "PUT", path, text, on_told, replica, &replica->tell);
+        log_change(replica, now);
+        replica->pushing = now;
+        call(replica->agent, "PUT", path, text, on_pushed, replica, &replica->push);
         free(text);
 }
 
-static void tell(struct fleet_replica *replica)
+static void push(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
         char path[FETCH_URL];
 
-        if (replica->tell)
+        if (replica->push)
                 return;
-        if (agent->now < replica->tell_at) {
-                agent_due(agent, replica->tell_at);
+        if (agent->now < replica->push_at) {
+                agent_due(agent, replica->push_at);
                 return;
         }
         (void)snprintf(path, sizeof(path), "/v1/replicas/%s%s", replica->name,
-                       replica->is_listed && replica->told && replica->must_forget ? "/forget" : "");
-        if (!replica->is_listed && replica->told) {
-                call(agent, "DELETE", path, NULL, on_removed, replica, &replica->tell);
+                       replica->is_listed && replica->acknowledged && replica->must_forget ? "/forget" : "");
+        if (!replica->is_listed && replica->acknowledged) {
+                call(agent, "DELETE", path, NULL, on_removed, replica, &replica->push);
         } else if (!replica->is_listed) {
-                agent_say(agent, "replica %s: removed", replica->name);
+                agent_log(agent, "replica %s: removed", replica->name);
                 agent_forget(agent, replica);
-        } else if (replica->told && replica->must_forget) {
-                call(agent, "POST", path, "{}", on_forgotten, replica, &replica->tell);
+        } else if (replica->acknowledged && replica->must_forget) {
+                call(agent, "POST", path, "{}", on_forgotten, replica, &replica->push);
         } else if (*replica->numeric) {
-                put(replica, path);
+                put_replica(replica, path);
         }
 }
 
@@ -246,11 +246,11 @@ static void on_settings(void *context, const struct fetch_answer *answer)
 
         agent->setting = NULL;
         if (answer->code == 0 && !is_good(answer))
-                agent_say(agent, "the module does not take the settings: %s", answer->text);
+                agent_log(agent, "the module does not take the settings: %s", answer->text);
         agent->knows_settings = answer->code == 0;
 }
 
-static void tell_settings(struct agent *agent)
+static void push_settings(struct agent *agent)
 {
         const struct settings *settings = agent->settings;
         json_t *body;
@@ -269,12 +269,12 @@ static void tell_settings(struct agent *agent)
         json_decref(body);
 }
 
-void tell_tick(struct agent *agent)
+void sync_tick(struct agent *agent)
 {
-        ask_state(agent);
+        poll_state(agent);
         if (!agent->has_state)
                 return;
-        tell_settings(agent);
+        push_settings(agent);
         for (size_t i = agent->fleet.n; i-- > 0;)
-                tell(agent->fleet.at[i]);
+                push(agent->fleet.at[i]);
 }

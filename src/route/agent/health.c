@@ -16,9 +16,9 @@ enum {
         TRIPS_SECONDS = 60, /* without a trip, all is forgotten */
 };
 
-static void ask_models(struct fleet_replica *replica);
+static void poll_models(struct fleet_replica *replica);
 
-static const char *words(const struct fetch_answer *answer, char *buffer, size_t size)
+static const char *failure_text(const struct fetch_answer *answer, char *buffer, size_t size)
 {
         if (answer->code == -ECONNREFUSED)
                 return "nobody is there";
@@ -30,12 +30,12 @@ static const char *words(const struct fetch_answer *answer, char *buffer, size_t
         return buffer;
 }
 
-static void became_well(struct fleet_replica *replica)
+static void became_healthy(struct fleet_replica *replica)
 {
-        if (replica->was_gone && replica->health == FLEET_ILL && replica->is.wake.kind != WAKE_DAEMON)
+        if (replica->was_gone && replica->health == FLEET_UNHEALTHY && replica->config.wake.kind != WAKE_DAEMON)
                 replica->must_forget = true; /* whoever answers now is another process */
         replica->was_gone = false;
-        replica->health = FLEET_WELL;
+        replica->health = FLEET_HEALTHY;
         replica->models_at = 0;
 }
 
@@ -55,24 +55,24 @@ static void forgive(struct fleet_replica *replica, const struct fetch_answer *an
         replica->n_trips++;
         replica->forgive_at = agent->now + pause;
         replica->is_tripped = false;
-        json_decref(replica->told);
-        replica->told = NULL; /* say it again: that makes it up */
-        agent_say(agent, "replica %s: answers again after it had failed", replica->name);
+        json_decref(replica->acknowledged);
+        replica->acknowledged = NULL; /* say it again: that makes it up */
+        agent_log(agent, "replica %s: answers again after it had failed", replica->name);
 }
 
-static void is_well(struct fleet_replica *replica, const struct fetch_answer *answer)
+static void mark_healthy(struct fleet_replica *replica, const struct fetch_answer *answer)
 {
         enum fleet_health before = replica->health;
 
         replica->n_failures = 0;
-        if (before != FLEET_WELL)
-                became_well(replica);
-        if (before == FLEET_ILL && replica->sleep == FLEET_AWAKE)
-                agent_say(replica->agent, "replica %s: answers again", replica->name);
+        if (before != FLEET_HEALTHY)
+                became_healthy(replica);
+        if (before == FLEET_UNHEALTHY && replica->sleep == FLEET_AWAKE)
+                agent_log(replica->agent, "replica %s: answers again", replica->name);
         forgive(replica, answer);
 }
 
-static void is_ill(struct fleet_replica *replica, const struct fetch_answer *answer)
+static void mark_unhealthy(struct fleet_replica *replica, const struct fetch_answer *answer)
 {
         struct agent *agent = replica->agent;
         const struct settings *settings = agent->settings;
@@ -84,11 +84,11 @@ static void is_ill(struct fleet_replica *replica, const struct fetch_answer *ans
         } else if (++replica->n_failures < settings->health_failures) {
                 replica->probe_at = agent->now;
         }
-        if (replica->n_failures < settings->health_failures || replica->health == FLEET_ILL)
+        if (replica->n_failures < settings->health_failures || replica->health == FLEET_UNHEALTHY)
                 return;
-        replica->health = FLEET_ILL;
+        replica->health = FLEET_UNHEALTHY;
         replica->has_engine = false;
-        agent_say(agent, "replica %s: down: %s", replica->name, words(answer, buffer, sizeof(buffer)));
+        agent_log(agent, "replica %s: down: %s", replica->name, failure_text(answer, buffer, sizeof(buffer)));
 }
 
 static void on_health(void *context, const struct fetch_answer *answer)
@@ -99,13 +99,13 @@ static void on_health(void *context, const struct fetch_answer *answer)
         if (replica->is_suspended) /* meanwhile */
                 return;
         if (answer->code == 0 && answer->status >= 200 && answer->status < 300)
-                is_well(replica, answer);
+                mark_healthy(replica, answer);
         else
-                is_ill(replica, answer);
+                mark_unhealthy(replica, answer);
 }
 
-static void start(struct fleet_replica *replica, const char *path, nsec limit, struct fetch_call **slot,
-                  void (*done)(void *context, const struct fetch_answer *answer))
+static void get_from_replica(struct fleet_replica *replica, const char *path, nsec limit, struct fetch_call **slot,
+                             void (*done)(void *context, const struct fetch_answer *answer))
 {
         const struct fetch_ask ask = { .method = "GET",
                                        .base = replica->address,
@@ -123,8 +123,8 @@ static void probe(struct fleet_replica *replica)
         const struct settings *settings = agent->settings;
 
         if (!strcmp(settings->health, "off")) {
-                if (replica->health != FLEET_WELL)
-                        became_well(replica);
+                if (replica->health != FLEET_HEALTHY)
+                        became_healthy(replica);
                 return;
         }
         if (replica->probe || replica->is_suspended)
@@ -134,7 +134,7 @@ static void probe(struct fleet_replica *replica)
                 return;
         }
         replica->probe_at = agent->now + settings->health_every;
-        start(replica, settings->health, settings->health_timeout, &replica->probe, on_health);
+        get_from_replica(replica, settings->health, settings->health_timeout, &replica->probe, on_health);
 }
 
 /* ---- models -------------------------------------------------------------------------------------------------- */
@@ -166,11 +166,11 @@ static void on_models(void *context, const struct fetch_answer *answer)
         json_decref(root);
 }
 
-static void ask_models(struct fleet_replica *replica)
+static void poll_models(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
 
-        if (replica->is.models.n || replica->ask || replica->health != FLEET_WELL || replica->is_suspended ||
+        if (replica->config.models.n || replica->ask || replica->health != FLEET_HEALTHY || replica->is_suspended ||
             replica->sleep != FLEET_AWAKE)
                 return;
         if (agent->now < replica->models_at) {
@@ -178,7 +178,7 @@ static void ask_models(struct fleet_replica *replica)
                 return;
         }
         replica->models_at = agent->now + MODELS_EVERY_SECONDS * NSEC_PER_SEC;
-        start(replica, "/v1/models", 5 * NSEC_PER_SEC, &replica->ask, on_models);
+        get_from_replica(replica, "/v1/models", 5 * NSEC_PER_SEC, &replica->ask, on_models);
 }
 
 /* ---- metrics ------------------------------------------------------------------------------------------------- */
@@ -196,27 +196,27 @@ static void on_metrics(void *context, const struct fetch_answer *answer)
         }
         if (replica->has_engine && scrape_is_restart(&replica->engine, &engine)) {
                 replica->must_forget = true;
-                agent_say(replica->agent, "replica %s: the engine was restarted", replica->name);
+                agent_log(replica->agent, "replica %s: the engine was restarted", replica->name);
         }
         replica->engine = engine;
         replica->has_engine = true;
 }
 
-static void read_metrics(struct fleet_replica *replica)
+static void poll_metrics(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
 
-        if (!agent->settings->scrape || replica->scrape || replica->health != FLEET_WELL || replica->is_suspended)
+        if (!agent->settings->scrape || replica->scrape || replica->health != FLEET_HEALTHY || replica->is_suspended)
                 return;
         if (agent->now < replica->scrape_at) {
                 agent_due(agent, replica->scrape_at);
                 return;
         }
         replica->scrape_at = agent->now + agent->settings->scrape;
-        start(replica, "/metrics", agent->settings->scrape + NSEC_PER_SEC, &replica->scrape, on_metrics);
+        get_from_replica(replica, "/metrics", agent->settings->scrape + NSEC_PER_SEC, &replica->scrape, on_metrics);
 }
 
-void care_tick(struct agent *agent)
+void health_tick(struct agent *agent)
 {
         for (size_t i = 0; i < agent->fleet.n; i++) {
                 struct fleet_replica *replica = agent->fleet.at[i];
@@ -224,7 +224,7 @@ void care_tick(struct agent *agent)
                 if (!replica->is_listed)
                         continue;
                 probe(replica);
-                ask_models(replica);
-                read_metrics(replica);
+                poll_models(replica);
+                poll_metrics(replica);
         }
 }

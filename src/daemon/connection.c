@@ -1,0 +1,389 @@
+#include "daemon/connection.h"
+
+#include "base/cleanup.h"
+#include "base/err.h"
+#include "gate/gate.h"
+#include "shim/shim.h"
+#include "daemon/containers/attach.h"
+#include "daemon/containers/pending.h"
+#include "daemon/state/admit.h"
+#include "daemon/state/events.h"
+#include "daemon/state/mig.h"
+#include "daemon/state/preloads.h"
+#include "daemon/state/shims.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+enum {
+        CONNECTIONS_MAX = 512,
+        CONNECTIONS_SPARE = 128, /* of these, for root only: hooks, runtimes */
+        CONNECTIONS_PER_USER = 64,
+        ATTACHING_MAX = 256,
+
+        LIMIT_SEC = 60,
+        ATTACHING_SEC = 10, /* until the token has come: a library sends it at once */
+        READY_SEC = 8,      /* run waits 10 for the answer */
+};
+
+struct connection {
+        struct connection *next;
+        struct daemon *daemon;
+        struct loop_source source; /* owns its descriptor */
+        struct pending_asker asker;
+        struct ucred peer;
+        enum connection_kind kind;
+        uint64_t attaching;    /* at attach.sock: the tenancy that a process of it hands over */
+        struct tenant *tenant; /* admitted, not started */
+        bool is_waiting;       /* admitted; answered when the device is ready for it */
+        bool is_hook;          /* its container waits for an allocation: --patience is added to the limit */
+        nsec since;
+};
+
+static void connection_drop(struct connection *connection)
+{
+        struct daemon *daemon = connection->daemon;
+        struct connection **at = &daemon->connections;
+
+        while (*at != connection)
+                at = &(*at)->next;
+        *at = connection->next;
+        daemon->n_connections--;
+        loop_drop(daemon->loop, &connection->source);
+        closep(&connection->source.fd);
+        if (connection->tenant)
+                admit_undo(daemon, connection->tenant);
+        attach_undo(daemon, connection->attaching);
+        pending_forget(daemon, &connection->asker);
+        free(connection);
+}
+
+static const char *code_name(int code)
+{
+        switch (code) {
+        case -ENOSPC:
+                return "ENOSPC";
+        case -EEXIST:
+                return "EEXIST";
+        case -EPERM:
+                return "EPERM";
+        case -ENODEV:
+                return "ENODEV";
+        default:
+                return "EINVAL";
+        }
+}
+
+static void send_refused(struct connection *connection, int code, const char *text)
+{
+        json_t *body = message_new("refused");
+
+        (void)json_object_set_new(body, "code", json_string(code_name(code)));
+        (void)json_object_set_new(body, "text", json_string(text));
+        (void)message_send(connection->source.fd, body, NULL, 0);
+}
+
+static void connection_refuse(struct connection *connection, int code, const char *text)
+{
+        send_refused(connection, code, text);
+        event_emit(connection->daemon, EVENT_LEASE_REFUSED, NULL, -1, "user %u: %s", connection->peer.uid, text);
+}
+
+/* tenant NULL: a container that may start without a lease. env: consumed; NULL: none is sent. */
+static void send_granted(struct connection *connection, const struct tenant *tenant, json_t *env)
+{
+        json_t *body = message_new("granted");
+
+        (void)json_object_set_new(body, "tenant", tenant ? json_string(tenant->lease.tenant) : json_null());
+        if (env)
+                (void)json_object_set_new(body, "env", env);
+        (void)message_send(connection->source.fd, body, NULL, 0);
+}
+
+static void withdraw_lease(struct connection *connection)
+{
+        if (connection->tenant)
+                admit_undo(connection->daemon, connection->tenant);
+        connection->tenant = NULL;
+        connection->is_waiting = false;
+}
+
+/* ---- lease ------------------------------------------------------------------------------------- */
+
+/* Whether the MPS server that the tenant needs is there. "": yes; a text: why it will not be; NULL: not yet. */
+static const char *check_ready(const struct connection *connection)
+{
+        const struct daemon *daemon = connection->daemon;
+
+        if (!message_lease_is_spatial(&connection->tenant->lease))
+                return "";
+        for (unsigned int i = 0; i < daemon->n_devices; i++) {
+                if (!tenant_has(connection->tenant, i) || mps_is_ready(daemon, i))
+                        continue;
+                if (daemon->devices[i].mps.failure[0])
+                        return daemon->devices[i].mps.failure;
+                return clock_now() - connection->tenant->state_since > READY_SEC * NSEC_PER_SEC ?
+                               "nvidia-cuda-mps-control does not get ready; its log is in DIR/mps" :
+                               NULL;
+        }
+        return "";
+}
+
+static void answer_lease(struct connection *connection)
+{
+        const struct message_lease *lease = &connection->tenant->lease;
+        const char *why = check_ready(connection);
+        json_t *env;
+
+        connection->is_waiting = !why;
+        if (!why)
+                return;
+        if (*why) {
+                connection_refuse(connection, -EPERM, why);
+                withdraw_lease(connection);
+                return;
+        }
+        env = json_object();
+        if (message_lease_is_spatial(lease))
+                mps_environment(connection->daemon, lease, env);
+        if (message_lease_is_mig(lease))
+                mig_environment(lease, env);
+        send_granted(connection, connection->tenant, env);
+}
+
+/* A tenant without a shim: the socket is its own from here on, unless its life is a directory's. */
+static void start_preload(struct connection *connection, const struct message_request *request)
+{
+        struct err err = { 0 };
+        int fd = connection->source.fd, r;
+
+        loop_drop(connection->daemon->loop, &connection->source);
+        r = preloads_start(connection->daemon, connection->tenant, request, fd, &err);
+        if (r < 0) {
+                connection_refuse(connection, r, err.text);
+                return;
+        }
+        connection->tenant = NULL;
+        if (!request->directory[0])
+                connection->source.fd = -1;
+}
+
+/* True: drop the connection. */
+static bool on_lease(struct connection *connection, const struct message *message)
+{
+        struct message_request request;
+        const char *field = "";
+        struct err err = { 0 };
+        int r;
+
+        withdraw_lease(connection); /* that of an earlier request */
+        r = message_request_parse(message->body, &request, &field);
+        if (r < 0)
+                r = err_say(&err, -EINVAL, "the request's '%s' is too long or out of range", field);
+        else
+                r = admit(connection->daemon, &request, connection->peer.uid, &connection->tenant, &err);
+        if (r < 0) {
+                connection_refuse(connection, r, err.text);
+                return false;
+        }
+        daemon_divide(connection->daemon);
+        if (request.enforcement == ENFORCEMENT_PRELOAD) {
+                start_preload(connection, &request);
+                return true;
+        }
+        mps_tick(connection->daemon);
+        answer_lease(connection);
+        return false;
+}
+
+/* The shim gets copies of both descriptors, and the tenant is the shim's from here on. */
+static void on_listener(struct connection *connection, struct message *message)
+{
+        _cleanup_(closep) int listener = message_take_fd(message, 0);
+        struct err err = { 0 };
+        int r = -EINVAL;
+
+        if (listener < 0 || !connection->tenant || connection->is_waiting)
+                (void)err_say(&err, r, "a listener belongs behind a granted lease");
+        else if (!shim_is_listener(listener)) /* before a process is started for it */
+                (void)err_say(&err, r, "what was sent as the tenant's listener is none");
+        else
+                r = shims_start(connection->daemon, connection->tenant, listener, connection->source.fd, -1, &err);
+        if (r < 0)
+                connection_refuse(connection, r, err.text);
+        else
+                connection->tenant = NULL;
+}
+
+/* ---- container --------------------------------------------------------------------------------- */
+
+static void answer_container(struct connection *connection, int r, const struct tenant *tenant, const char *why)
+{
+        if (r < 0)
+                send_refused(connection, r, why);
+        else
+                send_granted(connection, tenant, NULL);
+}
+
+static void on_pending(struct pending_asker *asker, int r, const struct tenant *tenant, const char *why)
+{
+        answer_container((struct connection *)((char *)asker - offsetof(struct connection, asker)), r, tenant, why);
+}
+
+static int read_container(const struct connection *connection, const struct message *message, struct oci_container *ret,
+                          struct err *err)
+{
+        _cleanup_(freep) char *text = json_dumps(json_object_get(message->body, "state"), JSON_COMPACT);
+        const char *wrong = "JSON";
+
+        if (!daemon_is_master(connection->daemon, connection->peer.uid))
+                return err_say(err, -EPERM,
+                               "containers are announced by their runtime, as root or as the daemon's user");
+        if (!text || oci_state_parse(text, strlen(text), ret, &wrong) != 0)
+                return err_say(err, -EINVAL, "what the hook sent is no state of a container (%s)", wrong);
+        return 0;
+}
+
+/* pending.c emits the events of its refusals itself. */
+static void on_container(struct connection *connection, const struct message *message)
+{
+        static struct oci_container container; /* large; the loop's */
+        const struct tenant *tenant = NULL;
+        struct err err = { 0 };
+        int r = read_container(connection, message, &container, &err);
+
+        if (r < 0) {
+                connection_refuse(connection, r, err.text);
+                return;
+        }
+        if (!strcmp(container.status, "stopped")) {
+                pending_drop(connection->daemon, container.id);
+                send_granted(connection, NULL, NULL);
+                return;
+        }
+        r = pending_ask(connection->daemon, &container, connection->peer.uid, &connection->asker, &tenant, &err);
+        connection->is_hook = r == PENDING_E_LATER;
+        if (r != PENDING_E_LATER)
+                answer_container(connection, r, tenant, err.text);
+}
+
+/* ---- messages ---------------------------------------------------------------------------------- */
+
+/* The socket of a tenant that comes back; it is the tenant's on success. */
+static void on_return(struct connection *connection, struct message *message)
+{
+        int fd = connection->source.fd, r;
+
+        loop_drop(connection->daemon->loop, &connection->source);
+        if (connection->kind == CONNECTION_SHIM)
+                r = shims_return(connection->daemon, message, fd, connection->peer.pid);
+        else
+                r = preloads_return(connection->daemon, message, fd, &connection->peer);
+        if (r == 0)
+                connection->source.fd = -1;
+}
+
+/* True: drop the connection. */
+static bool connection_handle(struct connection *connection, struct message *message)
+{
+        const char *type = message_type(message);
+
+        if (connection->kind == CONNECTION_ATTACH)
+                return attach_handle(connection->daemon, connection->source.fd, &connection->attaching, message);
+        if (connection->kind == CONNECTION_SHIM || !strcmp(type, "return")) {
+                on_return(connection, message);
+                return true;
+        }
+        if (!strcmp(type, "lease"))
+                return on_lease(connection, message);
+        if (!strcmp(type, "listener")) {
+                on_listener(connection, message);
+                return true;
+        }
+        if (!strcmp(type, "container"))
+                on_container(connection, message);
+        return false;
+}
+
+static void on_message(struct loop_source *source, uint32_t events)
+{
+        struct connection *connection = source->context;
+        struct message message;
+        int r = message_receive(source->fd, &message);
+        bool is_over = r != MESSAGE_OK && r != MESSAGE_E_NONE;
+
+        (void)events;
+        if (r == MESSAGE_OK) {
+                is_over = connection_handle(connection, &message);
+                message_done(&message);
+        }
+        if (is_over)
+                connection_drop(connection);
+}
+
+/* attach.sock is mounted into containers, whose root has no privilege there. */
+bool connections_accept(const struct daemon *daemon, enum connection_kind kind, uid_t uid)
+{
+        bool is_attach = kind == CONNECTION_ATTACH, is_root = uid == 0 && !is_attach;
+        unsigned int n = 0, n_attaching = 0;
+
+        if (kind == CONNECTION_SHIM)
+                return uid == daemon->uid;
+        for (const struct connection *c = daemon->connections; c; c = c->next) {
+                n += c->peer.uid == uid && (c->kind == CONNECTION_ATTACH) == is_attach;
+                n_attaching += c->kind == CONNECTION_ATTACH;
+        }
+        if (is_attach && n_attaching >= ATTACHING_MAX)
+                return false;
+        return is_root ? daemon->n_connections < CONNECTIONS_MAX :
+                         daemon->n_connections < CONNECTIONS_MAX - CONNECTIONS_SPARE && n < CONNECTIONS_PER_USER;
+}
+
+void connection_new(struct daemon *daemon, enum connection_kind kind, int socket, const struct ucred *peer)
+{
+        struct connection *connection = calloc(1, sizeof(*connection));
+
+        if (!connection) {
+                closep(&socket);
+                return;
+        }
+        *connection = (struct connection){ .next = daemon->connections,
+                                           .daemon = daemon,
+                                           .source = { .fd = socket, .ready = on_message, .context = connection },
+                                           .asker = { .answer = on_pending },
+                                           .peer = *peer,
+                                           .kind = kind,
+                                           .since = clock_now() };
+        daemon->connections = connection;
+        daemon->n_connections++;
+        if (loop_add(daemon->loop, &connection->source, EPOLLIN) < 0)
+                connection_drop(connection);
+}
+
+static nsec time_limit(const struct connection *connection)
+{
+        if (connection->kind == CONNECTION_ATTACH && !connection->attaching)
+                return ATTACHING_SEC * NSEC_PER_SEC;
+        return LIMIT_SEC * NSEC_PER_SEC + (connection->is_hook ? connection->daemon->settings.patience : 0);
+}
+
+void connections_tick(struct daemon *daemon)
+{
+        nsec now = clock_now();
+
+        for (struct connection *c = daemon->connections, *next; c; c = next) {
+                next = c->next;
+                if (c->is_waiting)
+                        answer_lease(c);
+                if (now - c->since > time_limit(c))
+                        connection_drop(c);
+        }
+}
+
+void connections_drop(struct daemon *daemon)
+{
+        while (daemon->connections)
+                connection_drop(daemon->connections);
+}

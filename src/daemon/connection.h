@@ -1,0 +1,31 @@
+/*
+ * A connection that belongs to no tenant yet.
+ *
+ *      tenant.sock  `sublet run` sends "lease" and gets "granted" or "refused"; after "listener" the socket is the shim's. If it
+ *                   hangs up before, the lease is withdrawn. A hook sends "container"; what it is granted is kept for the
+ *                   container (containers/pending.h). A tenant without a shim comes back with "return".
+ *      keeper.sock  a shim comes back: its first message is "hello", and the socket is the tenant's.
+ *      attach.sock  a program hands itself over (containers/attach.h); mounted into containers, so it takes nothing else.
+ *
+ * Thread: the loop. Peers are hostile: a connection has little memory and a time limit, and is dropped on an error.
+ */
+#pragma once
+
+#include "daemon/state/daemon.h"
+
+#include <sys/socket.h>
+
+enum connection_kind {
+        CONNECTION_TENANT,
+        CONNECTION_ATTACH,
+        CONNECTION_SHIM,
+};
+
+/* Whether one more connection of that kind may come from this user; a user's do not keep others out. */
+bool connections_accept(const struct daemon *daemon, enum connection_kind kind, uid_t uid);
+
+/* Takes the socket over. */
+void connection_new(struct daemon *daemon, enum connection_kind kind, int socket, const struct ucred *peer);
+
+void connections_tick(struct daemon *daemon); /* answers who waits, drops who is silent for too long */
+void connections_drop(struct daemon *daemon); /* all */
