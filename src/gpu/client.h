@@ -15,16 +15,16 @@ enum {
 struct gpu_client {
         const struct gpu_backend *backend;
         int ctl, node; /* -1: not open */
-        struct rm_card card;
+        struct rm_device info;
         uint32_t client, device, subdevice; /* handles */
         uint32_t next;                      /* handle of the next object */
 };
 
-/* A client without a device, and the cards of the machine: n of them. */
+/* A client without a device, and the devices of the machine: n of them. */
 int client_open(struct gpu_client *client, const struct gpu_backend *backend);
-int client_cards(struct gpu_client *client, struct rm_card ret[static RM_CARDS_MAX], size_t *ret_n);
-/* Goes to the card: opens its node, makes device and subdevice. -ENODEV: it is lost. */
-int client_attach(struct gpu_client *client, const struct rm_card *card);
+int client_devices(struct gpu_client *client, struct rm_device ret[static RM_DEVICES_MAX], size_t *ret_n);
+/* Goes to the device: opens its node, makes device and subdevice. -ENODEV: it is lost. */
+int client_attach(struct gpu_client *client, const struct rm_device *info);
 void client_done(struct gpu_client *client); /* closes; the driver frees the rest */
 
 /* 0 with the new handle; -ENODEV: lost; -ENOTSUP: refused, or not known there; -errno. */

@@ -21,7 +21,7 @@ enum {
         STATUS_INVALID_OBJECT = 0x31,
 };
 
-static int64_t set(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled)
+static int64_t disable_set(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled)
 {
         uint8_t params[SIZE] = { is_disabled };
 
@@ -42,10 +42,10 @@ static bool is_gone(int64_t status)
                status == STATUS_INVALID_OBJECT;
 }
 
-static int set_some(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled,
-                    uint32_t *ret_status)
+static int disable_some(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled,
+                        uint32_t *ret_status)
 {
-        int64_t status = set(client, channels, n, is_disabled);
+        int64_t status = disable_set(client, channels, n, is_disabled);
         int first, second;
 
         if (status < 0 || status == GPU_STATUS_IS_LOST)
@@ -59,10 +59,10 @@ static int set_some(struct gpu_client *client, const struct gpu_channel *channel
                         *ret_status = (uint32_t)status;
                 return -EIO;
         }
-        first = set_some(client, channels, n / 2, is_disabled, ret_status);
+        first = disable_some(client, channels, n / 2, is_disabled, ret_status);
         if (first == -ENODEV)
                 return first;
-        second = set_some(client, channels + n / 2, n - n / 2, is_disabled, ret_status);
+        second = disable_some(client, channels + n / 2, n - n / 2, is_disabled, ret_status);
         return first < 0 ? first : second;
 }
 
@@ -74,7 +74,7 @@ int gpu_channels_set(struct gpu_client *client, const struct gpu_channel *channe
         for (size_t i = 0; i < n; i += GPU_CHANNELS_PER_CALL) {
                 size_t some = n - i < GPU_CHANNELS_PER_CALL ? n - i : GPU_CHANNELS_PER_CALL;
 
-                one = set_some(client, channels + i, some, is_disabled, ret_status);
+                one = disable_some(client, channels + i, some, is_disabled, ret_status);
                 if (one == -ENODEV)
                         return one;
                 r = one < 0 ? one : r;

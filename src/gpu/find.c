@@ -46,14 +46,14 @@ static void ask_memory(struct gpu_client *client, struct gpu_device *device)
                 device->total = (bytes)rm_get32(params, size, 8) * KIB;
 }
 
-static int ask_driver(const struct gpu_backend *backend, const struct rm_card *card, struct gpu_device *device)
+static int ask_driver(const struct gpu_backend *backend, const struct rm_device *info, struct gpu_device *device)
 {
         struct gpu_client client;
         int r = client_open(&client, backend);
 
         if (r < 0)
                 return r;
-        r = client_attach(&client, card);
+        r = client_attach(&client, info);
         if (!r) {
                 ask_name(&client, device);
                 ask_uuid(&client, device);
@@ -88,26 +88,26 @@ static void ask_nvml(const struct nvml_calls *nvml, struct gpu_device *device)
                 device->sms = (int)(cores / cores_per_sm(major, minor));
 }
 
-static int cards_of(const struct gpu_backend *backend, struct rm_card cards[static RM_CARDS_MAX], size_t *ret_n)
+static int devices_of(const struct gpu_backend *backend, struct rm_device devices[static RM_DEVICES_MAX], size_t *ret_n)
 {
         struct gpu_client client;
         int r = client_open(&client, backend);
 
         if (r < 0)
                 return r;
-        r = client_cards(&client, cards, ret_n);
+        r = client_devices(&client, devices, ret_n);
         client_done(&client);
         return r;
 }
 
-static int find_one(const struct gpu_backend *backend, const struct rm_card *card, unsigned int index,
+static int find_one(const struct gpu_backend *backend, const struct rm_device *info, unsigned int index,
                     struct gpu_device *ret)
 {
-        struct gpu_device device = { .index = index, .minor = card->minor, .sms = -1 };
+        struct gpu_device device = { .index = index, .minor = info->minor, .sms = -1 };
         int r;
 
-        (void)snprintf(device.bus_id, sizeof(device.bus_id), "%08X:%02X:%02X.0", card->domain, card->bus, card->slot);
-        r = ask_driver(backend, card, &device);
+        (void)snprintf(device.bus_id, sizeof(device.bus_id), "%08X:%02X:%02X.0", info->domain, info->bus, info->slot);
+        r = ask_driver(backend, info, &device);
         if (r < 0 && r != -ENODEV)
                 return r;
         device.is_lost = r == -ENODEV;
@@ -118,19 +118,19 @@ static int find_one(const struct gpu_backend *backend, const struct rm_card *car
 int gpu_find(const struct gpu_backend *backend, struct gpu_device ret[static GPU_DEVICES_MAX], unsigned int *ret_n,
              struct err *err)
 {
-        struct rm_card cards[RM_CARDS_MAX];
+        struct rm_device devices[RM_DEVICES_MAX];
         struct nvml_calls nvml;
         size_t n = 0;
-        int r = cards_of(backend, cards, &n);
+        int r = devices_of(backend, devices, &n);
 
         if (r < 0)
                 return err_set(err, r, "asking the driver for its devices");
         if (!n)
                 return err_say(err, -ENODEV, "the driver has no device ('sublet doctor' looks for the reason)");
         for (size_t i = 0; i < n; i++) {
-                r = find_one(backend, &cards[i], (unsigned int)i, &ret[i]);
+                r = find_one(backend, &devices[i], (unsigned int)i, &ret[i]);
                 if (r < 0)
-                        return err_set(err, r, "opening device %zu (/dev/nvidia%u)", i, cards[i].minor);
+                        return err_set(err, r, "opening device %zu (/dev/nvidia%u)", i, devices[i].minor);
         }
         if (nvml_open(&nvml) == 0) {
                 for (size_t i = 0; i < n; i++)

@@ -151,7 +151,7 @@ static int buffer_make(struct meter *meter)
 }
 
 /* What the older control leaves out is at the end of the newer one's. */
-static int bind(struct meter *meter)
+static int buffer_bind(struct meter *meter)
 {
         struct gpu_client *client = meter->client;
         uint8_t params[BIND_V2_SIZE] = { 0 };
@@ -169,7 +169,7 @@ static int bind(struct meter *meter)
         return client_error(status);
 }
 
-static int enable(struct meter *meter)
+static int buffer_enable(struct meter *meter)
 {
         uint8_t params[8] = { 1 };
 
@@ -189,9 +189,9 @@ static int open_all(struct meter *meter)
         if (!r)
                 r = buffer_make(meter);
         if (!r)
-                r = bind(meter);
+                r = buffer_bind(meter);
         if (!r)
-                r = enable(meter);
+                r = buffer_enable(meter);
         return r;
 }
 

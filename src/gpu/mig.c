@@ -43,7 +43,7 @@ static int find_calls(void *library, struct mig_calls *ret)
         return 0;
 }
 
-static bool ask(const struct mig_calls *calls, nvmlDevice_t handle, struct gpu_instance *ret)
+static bool instance_read(const struct mig_calls *calls, nvmlDevice_t handle, struct gpu_instance *ret)
 {
         struct gpu_instance found = { .gpu = 0 };
         nvmlMemory_t memory;
@@ -57,8 +57,8 @@ static bool ask(const struct mig_calls *calls, nvmlDevice_t handle, struct gpu_i
         return true;
 }
 
-static unsigned int ask_all(const struct nvml_calls *nvml, const struct mig_calls *calls, const char *uuid,
-                            bool *ret_is_on, struct gpu_instance *ret)
+static unsigned int instances_read(const struct nvml_calls *nvml, const struct mig_calls *calls, const char *uuid,
+                                   bool *ret_is_on, struct gpu_instance *ret)
 {
         unsigned int mode, pending, most = 0, n = 0;
         nvmlDevice_t device, handle;
@@ -68,7 +68,7 @@ static unsigned int ask_all(const struct nvml_calls *nvml, const struct mig_call
         if (!*ret_is_on || calls->max(device, &most) != NVML_SUCCESS)
                 return 0;
         for (unsigned int i = 0; i < most && n < GPU_INSTANCES_MAX; i++) /* places may be empty in between */
-                if (calls->handle(device, i, &handle) == NVML_SUCCESS && ask(calls, handle, &ret[n]))
+                if (calls->handle(device, i, &handle) == NVML_SUCCESS && instance_read(calls, handle, &ret[n]))
                         n++;
         return n;
 }
@@ -84,7 +84,7 @@ int gpu_instances(const char *uuid, bool *ret_is_on, struct gpu_instance ret[sta
                 return r;
         r = find_calls(nvml.library, &calls);
         if (r == 0)
-                *ret_n = ask_all(&nvml, &calls, uuid, ret_is_on, ret);
+                *ret_n = instances_read(&nvml, &calls, uuid, ret_is_on, ret);
         nvml_close(&nvml);
         return r;
 }

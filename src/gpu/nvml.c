@@ -8,7 +8,7 @@
 #define LIBRARY "libnvidia-ml.so.1"
 
 /* ISO C has no conversion from an object's address to a function's. */
-static void put(void *to, void *address)
+static void pointer_set(void *to, void *address)
 {
         memcpy(to, &address, sizeof(address));
 }
@@ -24,7 +24,7 @@ int nvml_open(struct nvml_calls *ret)
         address = dlsym(nvml.library, "nvml" #name);                                                                   \
         if (!address)                                                                                                  \
                 goto unusable;                                                                                         \
-        put(&nvml.name, address);
+        pointer_set(&nvml.name, address);
 #include "gpu/nvml.def"
 #undef NVML
         if (nvml.Init_v2() == NVML_SUCCESS) {

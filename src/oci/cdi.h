@@ -45,4 +45,4 @@ int machine_find(const char *root, const char *release, struct machine *ret, str
 int machine_libraries(const char *root, const char *release, struct machine *ret, struct err *err);
 
 /* The caller's; NULL: out of memory. `place`: of the hook; NULL: none. */
-json_t *cdi_write(const struct machine *machine, const struct spec_place *place);
+json_t *cdi_write(const struct machine *machine, const struct spec_paths *paths);

@@ -79,8 +79,7 @@ static int put_rest(struct join *join, const json_t *of, struct err *err)
         const json_t *element;
         size_t i;
 
-        json_array_foreach(json_object_get(of, "names"), i, element)
-        {
+        json_array_foreach (json_object_get(of, "names"), i, element) {
                 bool is_ioctl = (name = json_string_value(element)) && !strcmp(name, "ioctl");
 
                 if (!is_ioctl && (!name || strcmp(name, "mmap") != 0)) {
@@ -111,8 +110,7 @@ static int put_base(struct join *join, const json_t *base, struct err *err)
 
         if (json_object_get(base, "listenerPath") || json_object_get(base, "listenerMetadata"))
                 return err_say(err, -EINVAL, "the base profile has a listener, and a container has one at most");
-        json_array_foreach(json_object_get(base, "syscalls"), i, element)
-        {
+        json_array_foreach (json_object_get(base, "syscalls"), i, element) {
                 if (!strcmp(text_of(element, "action"), "SCMP_ACT_NOTIFY"))
                         return err_say(err, -EINVAL,
                                        "the base profile has a listener, and a container has one at most");
@@ -123,8 +121,8 @@ static int put_base(struct join *join, const json_t *base, struct err *err)
         return 0;
 }
 
-int profile_join(const json_t *base, const struct rm_layout *layout, const struct profile_wishes *desired, json_t **ret,
-                 struct err *err)
+int profile_join(const json_t *base, const struct rm_layout *layout, const struct profile_settings *desired,
+                 json_t **ret, struct err *err)
 {
         bool allows_all = !strcmp(text_of(base, "defaultAction"), "SCMP_ACT_ALLOW");
         struct join join = { .rules = json_array(), .has_ioctl = false };

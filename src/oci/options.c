@@ -114,9 +114,9 @@ int oci_options_complete(struct oci_options *options, struct err *err)
 int oci_options_profile(const struct oci_options *options, json_t **ret, struct err *err)
 {
         struct oci_options with = *options;
-        struct profile_wishes desired = { .listener = options->listener,
-                                          .metadata = with.metadata,
-                                          .is_killable = options->is_killable };
+        struct profile_settings desired = { .listener = options->listener,
+                                            .metadata = with.metadata,
+                                            .is_killable = options->is_killable };
         json_t *file, *base = NULL;
         int r;
 
@@ -151,9 +151,9 @@ int oci_options_profile(const struct oci_options *options, json_t **ret, struct 
         return r;
 }
 
-struct spec_place oci_options_place(const struct oci_options *options)
+struct spec_paths oci_options_paths(const struct oci_options *options)
 {
-        return (struct spec_place){
+        return (struct spec_paths){
                 .program = options->program, .dir = options->daemon, .name = options->name, .file = options->file
         };
 }

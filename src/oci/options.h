@@ -29,7 +29,7 @@ int oci_options_release(struct oci_options *options, struct err *err);
 /* The profile as it was asked for, checked. *ret is the caller's. 0; -errno. */
 int oci_options_profile(const struct oci_options *options, json_t **ret, struct err *err);
 
-struct spec_place oci_options_place(const struct oci_options *options);
+struct spec_paths oci_options_paths(const struct oci_options *options);
 
 /* A file of JSON; "-" is standard input. *ret is the caller's. 0; -EINVAL; -errno. */
 int oci_options_read(const char *path, json_t **ret, struct err *err);

@@ -58,7 +58,7 @@ static bool is_conditional(const char *name)
 }
 
 /* Borrows nothing: what is packed is in the rules, or nowhere. */
-static int put(json_t *rules, json_t *rule)
+static int rules_append(json_t *rules, json_t *rule)
 {
         return rule && json_array_append_new(rules, rule) == 0 ? 0 : -ENOMEM;
 }
@@ -98,19 +98,19 @@ json_t *profile_default(void)
         json_t *rules = json_array();
         int r;
 
-        r = put(rules, json_pack("{s:o, s:s}", "names", allowed_names(), "action", "SCMP_ACT_ALLOW"));
+        r = rules_append(rules, json_pack("{s:o, s:s}", "names", allowed_names(), "action", "SCMP_ACT_ALLOW"));
         for (size_t i = 0; i < ARRAY_SIZE(conditions) && r == 0; i++) {
                 const struct condition *c = &conditions[i];
 
-                r = put(rules, json_pack("{s:[s], s:s, s:[o]}", "names", c->name, "action", "SCMP_ACT_ALLOW", "args",
-                                         argument_of(c->argument, c->value, c->value_two, c->op)));
+                r = rules_append(rules, json_pack("{s:[s], s:s, s:[o]}", "names", c->name, "action", "SCMP_ACT_ALLOW",
+                                                  "args", argument_of(c->argument, c->value, c->value_two, c->op)));
         }
         if (r == 0)
-                r = put(rules, json_pack("{s:o, s:s, s:i}", "names", names_of(refused, ARRAY_SIZE(refused)), "action",
-                                         "SCMP_ACT_ERRNO", "errnoRet", EPERM));
+                r = rules_append(rules, json_pack("{s:o, s:s, s:i}", "names", names_of(refused, ARRAY_SIZE(refused)),
+                                                  "action", "SCMP_ACT_ERRNO", "errnoRet", EPERM));
         if (r == 0)
-                r = put(rules, json_pack("{s:o, s:s, s:i}", "names", names_of(missing, ARRAY_SIZE(missing)), "action",
-                                         "SCMP_ACT_ERRNO", "errnoRet", ENOSYS));
+                r = rules_append(rules, json_pack("{s:o, s:s, s:i}", "names", names_of(missing, ARRAY_SIZE(missing)),
+                                                  "action", "SCMP_ACT_ERRNO", "errnoRet", ENOSYS));
         if (r == 0)
                 return json_pack("{s:s, s:i, s:o}", "defaultAction", "SCMP_ACT_ERRNO", "defaultErrnoRet", ENOSYS,
                                  "syscalls", rules);

@@ -28,7 +28,7 @@ enum {
         PROFILE_METADATA = 64,
 };
 
-struct profile_wishes {
+struct profile_settings {
         const char *listener, *metadata;
         const char *const *capabilities; /* of the container, "CAP_CHOWN", ends with NULL; NULL: Docker's default */
         bool is_killable;                /* with the flag that crun knows and runc 1.1 refuses */
@@ -50,8 +50,8 @@ json_t *profile_default(void);
 int profile_resolve(const json_t *base, const char *const *capabilities, json_t **ret, struct err *err);
 
 /* The base with our rules (P1 to P3). 0; -EINVAL: it cannot be joined, and why; -ENOMEM. */
-int profile_join(const json_t *base, const struct rm_layout *layout, const struct profile_wishes *desired, json_t **ret,
-                 struct err *err);
+int profile_join(const json_t *base, const struct rm_layout *layout, const struct profile_settings *desired,
+                 json_t **ret, struct err *err);
 
 /* P4. `allows`: the base lets ioctl and mmap through. 0; -EINVAL: this libseccomp makes something else of it. */
 int profile_check(const json_t *profile, const struct rm_layout *layout, struct err *err);

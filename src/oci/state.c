@@ -179,7 +179,7 @@ static const struct field fields[] = {
 #undef ROW
 };
 
-static const char *put(struct oci_request *to, const struct field *field, const char *text)
+static const char *field_set(struct oci_request *to, const struct field *field, const char *text)
 {
         if (!copy((char *)to + field->at, field->room, text) || !is_printable(text))
                 return field->annotation;
@@ -192,8 +192,7 @@ static void see_unknown(const json_t *annotations, struct oci_request *to)
         const char *key;
         json_t *value;
 
-        json_object_foreach((json_t *)(uintptr_t)annotations, key, value)
-        {
+        json_object_foreach ((json_t *)(uintptr_t)annotations, key, value) {
                 size_t i = 0;
 
                 while (i < ARRAY_SIZE(fields) && strcmp(key, fields[i].annotation) != 0)
@@ -207,7 +206,8 @@ static const char *read_asked(const json_t *annotations, struct oci_request *to)
 {
         for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
                 const json_t *value = json_object_get(annotations, fields[i].annotation);
-                const char *wrong = value ? put(to, &fields[i], text_of(annotations, fields[i].annotation)) : NULL;
+                const char *wrong =
+                        value ? field_set(to, &fields[i], text_of(annotations, fields[i].annotation)) : NULL;
 
                 if (wrong)
                         return wrong;
@@ -255,7 +255,7 @@ static const char *read_variable(const char *text, struct oci_request *to)
 {
         for (size_t i = 0; i < ARRAY_SIZE(fields) && !to->has_annotations; i++)
                 if (!strncmp(text, fields[i].variable, strlen(fields[i].variable)))
-                        return put(to, &fields[i], text + strlen(fields[i].variable));
+                        return field_set(to, &fields[i], text + strlen(fields[i].variable));
         return NULL;
 }
 
@@ -267,14 +267,12 @@ static bool has_node(const json_t *root)
                      *mounts = json_object_get(root, "mounts"), *one;
         size_t i;
 
-        json_array_foreach(devices, i, one)
-        {
+        json_array_foreach (devices, i, one) {
                 if (!strncmp(text_of(one, "path"), NODE, strlen(NODE)) ||
                     json_integer_value(json_object_get(one, "major")) == MAJOR_NVIDIA)
                         return true;
         }
-        json_array_foreach(mounts, i, one)
-        {
+        json_array_foreach (mounts, i, one) {
                 if (value_of(text_of(one, "source"), NODE) || value_of(text_of(one, "destination"), NAMED_BY_MOUNT))
                         return true;
         }

@@ -58,7 +58,7 @@ static int write_whole(const char *path, const json_t *value, struct err *err)
         return 0;
 }
 
-static int find(const struct cdi *cdi, struct machine *machine, struct err *err)
+static int machine_of(const struct cdi *cdi, struct machine *machine, struct err *err)
 {
         struct oci_options options = cdi->options;
         int r = oci_options_release(&options, err);
@@ -66,17 +66,17 @@ static int find(const struct cdi *cdi, struct machine *machine, struct err *err)
         return r < 0 ? r : machine_find(cdi->root, options.release, machine, err);
 }
 
-static int generate(const struct cdi *cdi, struct err *err)
+static int cdi_generate(const struct cdi *cdi, struct err *err)
 {
-        const struct spec_place place = oci_options_place(&cdi->options);
+        const struct spec_paths paths = oci_options_paths(&cdi->options);
         static struct machine machine; /* some tens of KiB */
         json_t *made;
         int r;
 
-        r = find(cdi, &machine, err);
+        r = machine_of(cdi, &machine, err);
         if (r < 0)
                 return r;
-        made = cdi_write(&machine, cdi->has_no_hook ? NULL : &place);
+        made = cdi_write(&machine, cdi->has_no_hook ? NULL : &paths);
         if (!made)
                 return err_set(err, -ENOMEM, "describing the devices");
         if (cdi->output)
@@ -87,20 +87,19 @@ static int generate(const struct cdi *cdi, struct err *err)
         return r;
 }
 
-static int list(const struct cdi *cdi, struct err *err)
+static int cdi_list(const struct cdi *cdi, struct err *err)
 {
         static struct machine machine;
         json_t *made, *names, *device;
         size_t i;
         int r;
 
-        r = find(cdi, &machine, err);
+        r = machine_of(cdi, &machine, err);
         if (r < 0)
                 return r;
         made = cdi_write(&machine, NULL);
         names = json_array();
-        json_array_foreach(json_object_get(made, "devices"), i, device)
-        {
+        json_array_foreach (json_object_get(made, "devices"), i, device) {
                 const char *name = json_string_value(json_object_get(device, "name"));
 
                 (void)json_array_append_new(names, json_sprintf(CDI_KIND "=%s", name));
@@ -141,6 +140,6 @@ int cdi_main(int argc, char **argv)
         if (r == 0 && cdi.root[0] != '/')
                 r = err_say(&err, -EINVAL, "--driver-root %s: an absolute path", cdi.root);
         if (r == 0)
-                r = is_list ? list(&cdi, &err) : generate(&cdi, &err);
+                r = is_list ? cdi_list(&cdi, &err) : cdi_generate(&cdi, &err);
         return r < 0 ? flags_failed(&err) : VERB_DONE;
 }

@@ -60,7 +60,7 @@ static int parse_stage(struct hook *hook, const char *stage, struct err *err)
 }
 
 /* 1: help was asked for. */
-static int parse(struct hook *hook, int argc, char **argv, struct err *err)
+static int hook_parse(struct hook *hook, int argc, char **argv, struct err *err)
 {
         const char *named = getenv("SUBLET_DIR");
         int option;
@@ -131,7 +131,7 @@ static int check_gate(const struct hook *hook, struct err *err)
                 hook->dir);
 }
 
-static int reach(const struct hook *hook, struct err *err)
+static int hook_connect(const struct hook *hook, struct err *err)
 {
         _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
         struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -145,7 +145,7 @@ static int reach(const struct hook *hook, struct err *err)
 }
 
 /* state is dropped. */
-static int ask(const struct hook *hook, json_t *state, struct err *err)
+static int hook_ask(const struct hook *hook, json_t *state, struct err *err)
 {
         _cleanup_(message_done) struct message message = { 0 };
         json_t *body = message_new("container");
@@ -156,7 +156,7 @@ static int ask(const struct hook *hook, json_t *state, struct err *err)
         if (hook->is_over)
                 (void)json_object_set_new(state, "status", json_string("stopped"));
         (void)json_object_set_new(body, "state", state);
-        socket = reach(hook, err);
+        socket = hook_connect(hook, err);
         if (socket < 0) {
                 json_decref(body);
                 return socket;
@@ -181,7 +181,7 @@ int hook_main(int argc, char **argv)
         struct err err = { 0 };
         json_t *state;
         char name[512];
-        int r = parse(&hook, argc, argv, &err);
+        int r = hook_parse(&hook, argc, argv, &err);
 
         if (r == 1) {
                 (void)fputs(usage, stdout);
@@ -193,7 +193,7 @@ int hook_main(int argc, char **argv)
                 return EXIT_USAGE;
         }
         r = hook.is_over ? 0 : check_gate(&hook, &err);
-        r = r < 0 ? r : ask(&hook, state, &err);
+        r = r < 0 ? r : hook_ask(&hook, state, &err);
         if (r < 0 && !hook.is_over) { /* afterwards there is nobody to tell */
                 (void)fprintf(stderr, "sublet: no lease for %s: %s\n", oci_container_format(&hook.container, name),
                               err.text);

@@ -43,15 +43,15 @@ uint32_t rm_encode_map(const struct rm_map *map, uint8_t block[static RM_BLOCK_M
 /* A request as the real library sends it; the driver looks at neither direction nor type. */
 uint32_t rm_encode_request(uint32_t nr, uint32_t size);
 
-/* One card of CARD_INFO. */
+/* One device of CARD_INFO. */
 enum {
-        RM_CARD_SIZE = 72,
-        RM_CARDS_MAX = 32,
+        RM_DEVICE_INFO_SIZE = 72,
+        RM_DEVICES_MAX = 32,
 };
-struct rm_card {
+struct rm_device {
         uint32_t domain, gpu_id, minor;
         uint8_t bus, slot;
 };
 
-/* The cards of an answer by PCI order, as nvidia-smi numbers them. How many; ret has room for `size` / RM_CARD_SIZE. */
-size_t rm_decode_cards(const void *cards, size_t size, struct rm_card *ret);
+/* The devices of an answer by PCI order, as nvidia-smi numbers them. How many; ret has room for `size` / RM_DEVICE_INFO_SIZE. */
+size_t rm_decode_devices(const void *devices, size_t size, struct rm_device *ret);

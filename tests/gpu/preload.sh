@@ -54,7 +54,7 @@ if [ $is_real ]; then
                 # shellcheck disable=SC2086  # a list of flags
                 gcc -O2 -I/usr/local/cuda/include "tests/gpu/$program.c" -o "$work/gpu-$program" $stubs -lcuda -lpthread -lm || exit 1
         done
-        gcc -O2 tests/gpu/guest.c -o "$work/gpu-guest" -lpthread -ldl || exit 1
+        gcc -O2 tests/gpu/interposed.c -o "$work/gpu-interposed" -lpthread -ldl || exit 1
         programs=$work/gpu-
         { uname -a; nvidia-smi; cat /proc/driver/nvidia/version; date -u; } >> "$log"
 fi

@@ -114,7 +114,7 @@ ends() { # waits for the tenants, and keeps what they said
 begins() { rm -rf "$work/barrier" "$work/logs" && mkdir -p "$work/barrier" "$work/logs" && logs=(); }
 told() { field "$2" < "$work/logs/$1.out"; } # NAME FIELD
 
-# alone MODE KERNEL: sets `rate` to the progress of that load alone on the card, without a daemon's hand
+# alone MODE KERNEL: sets `rate` to the progress of that load alone on the device, without a scheduler
 declare -A alone_rate
 alone() {
         if [ -z "${alone_rate[$1-$2]:-}" ]; then
@@ -128,7 +128,7 @@ alone() {
         rate=${alone_rate[$1-$2]}
 }
 
-# row KIND NAME TARGETS? SPEC...: SPEC is «SHARE MODE KERNEL-US». Sets err1s, err100ms, sum, got.
+# row KIND NAME TARGETS? SPEC...: SPEC is "SHARE MODE KERNEL-US". Sets err1s, err100ms, sum, got.
 row() {
         local kind=$1 name=$2 specs=() spec i=0 share mode kernel rates=() result length=3
         [ "$kind" = ours ] && length=$seconds
@@ -321,7 +321,7 @@ endless_row() { # KIND
         line "beside a 10 s kernel, 50:50" "$1" "the other: $(field mean <<< "$part") % of alone" "$(field err1s <<< "$part")" - -
         [ "$1" = ours ] || return 0
         # It may get all of its share but for what switching costs (3 %), and no more.
-        check "beside a kernel of 10 s: half of the card, less 3 % for switching ($(field mean <<< "$part") %)" \
+        check "beside a kernel of 10 s: half of the device, less 3 % for switching ($(field mean <<< "$part") %)" \
                 "$([ "$(is "$(field mean <<< "$part")" '>=' 48.5)" ] && is "$(field mean <<< "$part")" '<=' 51)"
 }
 if wants endless; then for kind in default $ours; do endless_row "$kind"; done; fi

@@ -210,7 +210,7 @@ uint32_t alloc_object(struct machine *machine, struct ask *ask)
         return RM_STATUS_OK;
 }
 
-/* Request 0x27: host memory, the caller's own pages, and a dummy for the whole card (docs/rm-abi.md 2.1).
+/* Request 0x27: host memory, the caller's own pages, and a dummy for the whole device (docs/rm-abi.md 2.1).
  */
 uint32_t alloc_old_memory(struct machine *machine, struct ask *ask)
 {
