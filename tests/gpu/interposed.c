@@ -449,6 +449,6 @@ int main(int argc, char **argv)
         if (!strcmp(what, "spawn"))
                 return spawn();
         fprintf(stderr,
-                "usage: guest symbols|dlopen|procaddress|threads|forks|signals|fork|close|hold|late|spawn ...\n");
+                "usage: interposed symbols|dlopen|procaddress|threads|forks|signals|fork|close|hold|late|spawn ...\n");
         return 2;
 }

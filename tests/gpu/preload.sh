@@ -58,7 +58,7 @@ if [ $is_real ]; then
         programs=$work/gpu-
         { uname -a; nvidia-smi; cat /proc/driver/nvidia/version; date -u; } >> "$log"
 fi
-families=${programs}families guest=${programs}guest load=${programs}load
+families=${programs}families interposed=${programs}interposed load=${programs}load
 
 # --- every family of memory: as under the gate, to the byte that the program sees ---
 for family in ${FAMILIES:-alloc pitch managed async vmm array array3d mipmap graph ipc mempool-export}; do
@@ -76,13 +76,13 @@ for family in ${FAMILIES:-alloc pitch managed async vmm array array3d mipmap gra
 done
 
 # --- programs of every kind ---
-inside 60 --mem 1G -- "$guest" threads 8
+inside 60 --mem 1G -- "$interposed" threads 8
 check "8 threads get the quota and not a byte more" "$([ "$(field got_mib < "$work/out")" = 1024 ] && echo y)"
-inside 60 --mem 1G -- "$guest" signals 2000
+inside 60 --mem 1G -- "$interposed" signals 2000
 check "driver calls in a signal handler: $(field handled < "$work/out"), none bad" "$([ $code = 0 ] && echo y)"
-inside 60 --mem 1G -- "$guest" fork
+inside 60 --mem 1G -- "$interposed" fork
 check "a forked child has books of its own" "$([ $code = 0 ] && echo y)"
-inside 600 --mem 4G -- "$guest" forks "${KILLS:-10000}"
+inside 600 --mem 4G -- "$interposed" forks "${KILLS:-10000}"
 check "${KILLS:-10000} processes killed anywhere leave nothing in the books" "$([ $code = 0 ] && [ "$(json held_bytes)" = 0 ] && echo y)"
 
 # --- launches: three native and three inside, in turns ---
