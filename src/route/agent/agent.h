@@ -1,16 +1,16 @@
 /*
- * `sublet route CONFIG`: keeps nginx running with our module, and the module knowing what is true of the replicas.
+ * `sublet route CONFIG`: keeps nginx running with our module, and keeps the module informed about the replicas.
  *
  *      agent.c     set-up, the loop, the file, signals
  *      process.c   nginx: start, adopt, reload, end; the request log
- *      tell.c      the module's API: what it says, what it is told
- *      care.c      health, models and metrics of each replica
- *      rest.c      waking and putting to sleep
- *      tenants.c   what Sublet daemons know of them
- *      kube.c      endpoints of Kubernetes services
+ *      sync.c      the module's API: reads its state, sends it what changed
+ *      health.c    health, models and metrics of each replica
+ *      sleep.c     waking and putting to sleep
+ *      tenants.c   shares and suspensions, from Sublet daemons
+ *      kube_watch.c  endpoints of Kubernetes services
  *
- * One thread, one loop: every part has a tick, which looks at what is due, starts calls, and says with agent_due when
- * it wants to be ticked again. Answers write down what was found.
+ * One thread, one loop. Every part has a tick, which starts the calls that are due and requests its next tick with
+ * agent_due. The answers of calls are stored in the fleet (fleet.h).
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct kube;
 
 struct agent_options {
         const char *config, *dir, *module, *tls; /* tls: "CERT:KEY" */
-        bool is_check;                           /* only look whether all is well */
+        bool is_check;                           /* check the configuration, start nothing */
 };
 
 struct agent_daemon {
@@ -68,13 +68,14 @@ struct agent {
 
 int agent_run(const struct agent_options *options, struct err *err);
 
-void agent_due(struct agent *agent, nsec at);
+void agent_due(struct agent *agent, nsec at);    /* the next tick is at that time, or earlier */
+bool agent_is_due(struct agent *agent, nsec at); /* that time has come; if not, the next tick is then */
 void agent_log(const struct agent *agent, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Names a replica that a source has; it is made if it is new. NULL: there are too many (said). */
+/* Lists a replica of a source; a new one is created. NULL: there are too many (logged), or another source has it. */
 struct fleet_replica *agent_replica(struct agent *agent, const char *name, const char *address, int origin,
                                     const struct replica_settings *config);
-void agent_unlist(struct agent *agent, int origin);                    /* before naming them again */
+void agent_unlist(struct agent *agent, int origin);                    /* before listing them again */
 void agent_forget(struct agent *agent, struct fleet_replica *replica); /* cancels its calls, removes it */
 
 /* process.c */
@@ -85,16 +86,16 @@ void process_end(struct agent *agent, bool is_now);
 void process_tick(struct agent *agent);
 int process_spawn(char *const argv[], char *const env[], pid_t *ret);
 
-/* tell.c */
+/* sync.c */
 void sync_tick(struct agent *agent);
 
-/* care.c */
+/* health.c */
 void health_tick(struct agent *agent);
 
-/* rest.c */
+/* sleep.c */
 void sleep_tick(struct agent *agent);
 void sleep_reaped(struct agent *agent, pid_t pid, int status);
-void sleep_wanted(struct agent *agent, struct fleet_replica *replica); /* a request waits for it */
+void sleep_wanted(struct agent *agent, struct fleet_replica *replica); /* a request waits for this replica */
 
 /* tenants.c */
 void tenants_set(struct agent *agent);

@@ -11,7 +11,7 @@ struct fetch_call {
         struct fetch_call *next;
         CURL *curl;
         struct curl_slist *headers;
-        struct fetch_ask ask; /* of the texts only `line`, `done`, `context` and `limit` are looked at later */
+        struct fetch_ask ask; /* its texts are not used after the start */
         char *body, *text;
         size_t size, room;
         nsec began;
@@ -21,7 +21,7 @@ struct fetch_call {
 struct fetch {
         CURLM *multi;
         struct fetch_call *calls;
-        bool is_inside; /* curl: its handles must not be taken out then */
+        bool is_inside; /* of curl, where handles must not be removed */
 };
 
 int fetch_new(struct fetch **ret)

@@ -1,8 +1,8 @@
 /*
- * Many HTTP questions at once, in one thread: to replicas, the module, daemons, the Kubernetes API.
+ * Many HTTP calls at once, in one thread: to replicas, the module, daemons, the Kubernetes API.
  *
- * A call is ours until it is done; `done` is told once, and the call is gone then. From `done` and `line` anything
- * may be started or cancelled, but not the call that is being told of.
+ * `done` is called once, and the call is freed after it. `done` and `line` may start and cancel any calls but the
+ * one they are called for.
  */
 #pragma once
 
@@ -20,9 +20,9 @@ enum {
 };
 
 struct fetch_answer {
-        int code;         /* 0; -ECONNREFUSED: nobody is there; -ETIMEDOUT; -EIO */
-        long status;      /* of HTTP; 0: none came */
-        const char *text; /* ends with NUL; of a stream of lines only if it is no success */
+        int code;         /* 0; -ECONNREFUSED; -ETIMEDOUT; -EIO */
+        long status;      /* of HTTP; 0: none */
+        const char *text; /* ends with NUL; for a stream of lines only of an error */
         size_t size;
         nsec began;
 };
@@ -32,7 +32,7 @@ struct fetch_ask {
         const char *body;                 /* JSON; NULL: none */
         const char *token, *ca;           /* bearer token; file of authorities. NULL: none */
         nsec limit;                       /* 0: none */
-        void (*line)(void *context, char *text, size_t size); /* a success comes line by line; NULL: whole, in `done` */
+        void (*line)(void *context, char *text, size_t size); /* called per line of a success; NULL: all in `done` */
         void (*done)(void *context, const struct fetch_answer *answer);
         void *context;
 };
@@ -40,9 +40,9 @@ struct fetch_ask {
 int fetch_new(struct fetch **ret);
 struct fetch *fetch_free(struct fetch *fetch); /* cancels all; NULL is fine */
 
-/* Everything is copied but context. *ret_call may be NULL. 0; -ENOMEM; -EINVAL. */
+/* Everything but context is copied. ret_call may be NULL. 0; -ENOMEM; -EINVAL. */
 int fetch_start(struct fetch *fetch, const struct fetch_ask *ask, struct fetch_call **ret_call);
-void fetch_cancel(struct fetch *fetch, struct fetch_call *call); /* `done` is not told; NULL is fine */
+void fetch_cancel(struct fetch *fetch, struct fetch_call *call); /* `done` is not called; NULL is fine */
 
-/* Waits for answers, for fd to be readable, or until `until` (clock_now); then tells what is done. 0; -errno. */
+/* Waits for answers, for fd to be readable, or until `until` (clock_now); then calls `done`. 0; -errno. */
 int fetch_wait(struct fetch *fetch, int fd, nsec until);

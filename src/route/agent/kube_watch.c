@@ -1,7 +1,7 @@
 /*
- * LIST, then WATCH from the list's version; when that is too old (410), or the API server says an error, LIST again.
- * The token is read anew for each call: it is rotated. While the API server is away, all stays as it was: replicas
- * are looked after by their health. The older Endpoints are asked for where EndpointSlices do not exist.
+ * LIST, then WATCH from the list's version; when that is too old (410), or the API server sends an error, LIST again.
+ * The token is read for each call, because it is rotated. While the API server does not answer, the replicas stay
+ * listed and health checks decide. Endpoints are used where EndpointSlices do not exist.
  */
 #include "route/agent/agent.h"
 
@@ -47,7 +47,7 @@ static bool read_small(const char *path, char *ret, size_t size)
         return *ret != '\0';
 }
 
-/* ---- what it means for the fleet ----------------------------------------------------------------------------- */
+/* ---- the fleet ----------------------------------------------------------------------------- */
 
 static void sync_fleet(struct kube *kube)
 {
@@ -132,7 +132,7 @@ static void kube_failed(struct kube *kube, const struct fetch_answer *answer)
         nsec pause = NSEC_PER_SEC << (kube->n_failures < 5 ? kube->n_failures : 5);
 
         if (kube->n_failures++ == 0)
-                agent_log(agent, "service %s: the API server at %s says %s %ld: replicas stay as they were",
+                agent_log(agent, "service %s: the API server at %s answers %s %ld: replicas stay as they were",
                           kube->service.service, kube->service.api, answer->code < 0 ? "nothing" : "HTTP status",
                           answer->status);
         kube->at = agent->now + (pause > PAUSE_SECONDS_MAX * NSEC_PER_SEC ? PAUSE_SECONDS_MAX * NSEC_PER_SEC : pause);
@@ -195,7 +195,7 @@ static void on_watch_end(void *context, const struct fetch_answer *answer)
                 if (answer->status != 410)
                         kube_failed(kube, answer);
         }
-        if (kube->at < kube->agent->now) /* one that ends at once, again and again, is not asked without a pause */
+        if (kube->at < kube->agent->now) /* a watch that ends at once is not repeated without a pause */
                 kube->at = kube->agent->now + NSEC_PER_SEC / 10;
 }
 
@@ -227,14 +227,14 @@ void kube_tick(struct agent *agent)
 
 /* ---- set-up -------------------------------------------------------------------------------------------------- */
 
-/* In a pod: where the API server is, and our namespace. */
+/* In a pod: the address of the API server, and our namespace. */
 static int find_api(struct settings_service *service, struct err *err)
 {
         const char *host = getenv("KUBERNETES_SERVICE_HOST"), *port = getenv("KUBERNETES_SERVICE_PORT");
 
         if (!*service->api && (!host || !port))
                 return err_say(err, -EINVAL,
-                               "kubernetes: service %s: outside of a pod, 'api' is needed: http(s)://HOST:PORT",
+                               "kubernetes: service %s: outside a pod, 'api' must be set: http(s)://HOST:PORT",
                                service->service);
         if (!*service->api)
                 (void)snprintf(service->api, sizeof(service->api),
@@ -264,7 +264,7 @@ int kube_set(struct agent *agent, struct err *err)
                         return r;
         }
         for (size_t i = settings->n_services; i < SETTINGS_SERVICES; i++)
-                agent_unlist(agent, (int)i); /* a service that the file no longer has */
+                agent_unlist(agent, (int)i); /* services that the file no longer lists */
         return 0;
 }
 

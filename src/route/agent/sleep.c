@@ -1,12 +1,12 @@
 /*
  * Waking and putting to sleep.
  *
- *      AWAKE ── idle for sleep_after ──► FALLING ── the module was told, nothing is in flight, order taken ──► ASLEEP
+ *      AWAKE ── idle for sleep_after ──► FALLING ── the module knows, nothing is in flight, the engine obeyed ──► ASLEEP
  *        ▲                                  └── a request came in between ──► AWAKE
  *        └── it answers and does not sleep ── WAKING ◄── a request waits for it ── ASLEEP
  *
- * The order of the two first steps matters: what is told the module first cannot lose a request. A tenant that its
- * daemon has suspended is asleep whoever did it; so is one that does not run but whose `wake` is a command.
+ * The module learns of the sleep before the engine does, so no request is lost. A replica that is suspended by its
+ * daemon counts as asleep, whatever the reason; so does one that does not run but whose `wake` is a command.
  */
 #include "route/agent/agent.h"
 
@@ -17,9 +17,9 @@
 
 enum {
         POLL_MSEC = 20,        /* while something wakes */
-        IDLE_POLL_MSEC = 1000, /* whether the engine was put to sleep by somebody else */
-        RETRY_SECONDS = 5,     /* after a wake-up that failed */
-        PATIENCE = 10,         /* times wake_time, and at least a minute */
+        IDLE_POLL_MSEC = 1000, /* for an engine that another program put to sleep */
+        RETRY_SECONDS = 5,     /* after a failed wake-up */
+        PATIENCE = 10,         /* times wake_time, and at least LIMIT: then a wake-up has failed */
 };
 
 static const nsec LIMIT = 60 * NSEC_PER_SEC;
@@ -53,7 +53,7 @@ static void run_command(struct fleet_replica *replica, const char *command)
         (void)snprintf(name, sizeof(name), "SUBLET_REPLICA=%s", replica->name);
         (void)snprintf(address, sizeof(address), "SUBLET_ADDRESS=%s", replica->address);
         if (process_spawn(argv, env, &replica->command) < 0)
-                agent_log(replica->agent, "replica %s: its command cannot be started", replica->name);
+                agent_log(replica->agent, "replica %s: its command could not be started", replica->name);
 }
 
 /* ---- waking -------------------------------------------------------------------------------------------------- */
@@ -85,7 +85,7 @@ static void wake(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
 
-        agent_log(agent, "replica %s: is woken: a request waits for it", replica->name);
+        agent_log(agent, "replica %s: waking, because a request waits for it", replica->name);
         replica->sleep = FLEET_WAKING;
         replica->sleep_since = agent->now;
         replica->is_ordered = false;
@@ -95,7 +95,7 @@ static void wake(struct fleet_replica *replica)
                 break;
         case WAKE_DAEMON:
                 if (tenants_order(agent, replica, false, on_woken) < 0)
-                        wake_failed(replica, "no daemon knows it");
+                        wake_failed(replica, "no daemon has it as a tenant");
                 break;
         case WAKE_COMMAND:
                 replica->is_ordered = true;
@@ -149,7 +149,7 @@ static void on_is_sleeping(void *context, const struct fetch_answer *answer)
         }
 }
 
-/* It woke meanwhile? */
+/* Whether a wake-up has succeeded, or taken too long. */
 static void check_woken(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
@@ -173,7 +173,7 @@ static void check_woken(struct fleet_replica *replica)
         agent_due(agent, agent->now + POLL_MSEC * NSEC_PER_MSEC);
 }
 
-/* Whether the engine sleeps: its own word, not ours. */
+/* The engine itself reports whether it sleeps. */
 static void poll_sleep(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
@@ -198,7 +198,7 @@ static void fell_asleep(struct fleet_replica *replica)
 {
         replica->sleep = FLEET_ASLEEP;
         replica->sleep_since = replica->agent->now;
-        agent_log(replica->agent, "replica %s: put to sleep: nobody asked for it", replica->name);
+        agent_log(replica->agent, "replica %s: put to sleep, because it had no requests", replica->name);
 }
 
 static void stay_awake(struct fleet_replica *replica)
@@ -219,12 +219,12 @@ static void on_put_to_sleep(void *context, const struct fetch_answer *answer)
         }
         fell_asleep(replica);
         if (replica->config.wake.kind == WAKE_DAEMON) {
-                replica->is_suspended = true; /* until the daemon says otherwise */
+                replica->is_suspended = true; /* until the daemon reports otherwise */
                 replica->sleep = FLEET_AWAKE;
         }
 }
 
-/* Nothing came between the decision and the module's knowing of it? */
+/* The module sends nothing more to the replica. If a request came before that, the replica stays awake. */
 static void on_idle_confirmed(void *context, const struct fetch_answer *answer)
 {
         struct fleet_replica *replica = context;
@@ -270,10 +270,8 @@ static void check_idle(struct fleet_replica *replica)
         if (!replica->config.sleep_after || !replica->idle_since || replica->order || replica->command ||
             replica->config.wake.kind == WAKE_NONE || strcmp(fleet_state(replica), "up"))
                 return;
-        if (agent->now < at) {
-                agent_due(agent, at);
+        if (!agent_is_due(agent, at))
                 return;
-        }
         replica->sleep = FLEET_FALLING;
         agent_due(agent, agent->now);
 }

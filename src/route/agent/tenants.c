@@ -1,7 +1,7 @@
 /*
- * What Sublet daemons know of the replicas: the share of a GPU that each has now, and whether it is suspended. A
- * replica that is on several devices is as fast as its smallest share. A daemon that does not answer leaves
- * everything as it was: a wrong share is learned around, a vanished one would be a jump.
+ * Shares and suspensions of the replicas, from Sublet daemons. A replica on several devices is as fast as its smallest
+ * share. While a daemon does not answer, the last values stay: the router corrects a wrong share by learning, but a
+ * share that disappeared would be a jump.
  */
 #include "route/agent/agent.h"
 
@@ -57,7 +57,7 @@ static void update_replica(struct agent_daemon *daemon, struct fleet_replica *re
                 return;
         }
         if (replica->is_tenant && replica->daemon != me)
-                return; /* of two daemons, the first that knew it */
+                return; /* the first daemon that reported it counts */
         replica->is_tenant = true;
         replica->daemon = me;
         replica->share = share_of(tenant);

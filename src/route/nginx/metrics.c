@@ -40,101 +40,69 @@ static void histogram(sheet_t *sheet, const char *name, const char *help, const 
             n, name, (double)h->sum_usec / 1e6, name, n);
 }
 
-typedef double (*sublet_figure_pt)(const struct pool *pool, int i);
-
-static double is_up(const struct pool *pool, int i)
-{
-        return pool_state(pool, i, clock_now()) == PICK_UP;
-}
-
-static double is_asleep(const struct pool *pool, int i)
-{
-        return pool_state(pool, i, clock_now()) == PICK_ASLEEP;
-}
-
-static double inflight(const struct pool *pool, int i)
-{
-        return (double)pool_load(pool, i, POOL_INFLIGHT);
-}
-
-static double unanswered(const struct pool *pool, int i)
-{
-        return (double)pool_load(pool, i, POOL_UNANSWERED);
-}
-
-static double wanted(const struct pool *pool, int i)
-{
-        return (double)pool_load(pool, i, POOL_WANTED);
-}
-
-static double backlog(const struct pool *pool, int i)
-{
-        return rate_backlog(&pool->replicas[i].rate, clock_now());
-}
-
-static double rate(const struct pool *pool, int i)
-{
-        return rate_now(&pool->replicas[i].rate);
-}
-
-static double sent(const struct pool *pool, int i)
-{
-        return (double)pool->replicas[i].sent;
-}
-
-static double failed(const struct pool *pool, int i)
-{
-        return (double)pool->replicas[i].failed;
-}
-
-static double prompted(const struct pool *pool, int i)
-{
-        return (double)pool->replicas[i].prompted;
-}
-
-static double matched(const struct pool *pool, int i)
-{
-        return (double)pool->replicas[i].matched;
-}
-
-static double cached(const struct pool *pool, int i)
-{
-        return (double)index_count(pool->index, (unsigned int)i);
-}
-
 static const struct {
         const char *name, *type, *help;
-        sublet_figure_pt figure;
 } FIGURES[] = {
-        { "replica_up", "gauge", "1 if it takes requests", is_up },
-        { "replica_asleep", "gauge", "1 if it must be woken first", is_asleep },
-        { "replica_inflight", "gauge", "requests sent and not ended", inflight },
-        { "replica_prefilling", "gauge", "of these, without a first byte", unanswered },
-        { "replica_wanted", "gauge", "requests held that wait for it", wanted },
-        { "replica_backlog_work", "gauge", "prefill work sent and not known to be done", backlog },
-        { "replica_rate_work_per_second", "gauge", "prefill rate as learned", rate },
-        { "replica_cached_blocks", "gauge", "blocks of text it is believed to have cached", cached },
-        { "replica_requests_total", "counter", "requests sent", sent },
-        { "replica_failures_total", "counter", "tries that failed there", failed },
-        { "replica_prompt_tokens_total", "counter", "prompt tokens sent, by bytes of text", prompted },
-        { "replica_matched_tokens_total", "counter", "of these, believed to be cached there", matched },
+        { "replica_up", "gauge", "1 if it takes requests" },
+        { "replica_asleep", "gauge", "1 if it must be woken first" },
+        { "replica_inflight", "gauge", "requests sent and not ended" },
+        { "replica_prefilling", "gauge", "of these, without a first byte" },
+        { "replica_wanted", "gauge", "requests held that wait for it" },
+        { "replica_backlog_work", "gauge", "prefill work sent and not known to be done" },
+        { "replica_rate_work_per_second", "gauge", "prefill rate as learned" },
+        { "replica_cached_blocks", "gauge", "blocks of text it is believed to have cached" },
+        { "replica_requests_total", "counter", "requests sent" },
+        { "replica_failures_total", "counter", "tries that failed there" },
+        { "replica_prompt_tokens_total", "counter", "prompt tokens sent, by bytes of text" },
+        { "replica_matched_tokens_total", "counter", "of these, believed to be cached there" },
 };
+
+enum {
+        N_FIGURES = sizeof(FIGURES) / sizeof(FIGURES[0]),
+};
+
+/* The figures of a replica, in the order of FIGURES. */
+static void figures_of(const struct pool *pool, int i, double ret[N_FIGURES])
+{
+        const struct pool_replica *r = &pool->replicas[i];
+        nsec now = clock_now();
+        enum pick_state state = pool_state(pool, i, now);
+        const double figures[N_FIGURES] = {
+                state == PICK_UP,
+                state == PICK_ASLEEP,
+                (double)pool_load(pool, i, POOL_INFLIGHT),
+                (double)pool_load(pool, i, POOL_UNANSWERED),
+                (double)pool_load(pool, i, POOL_WANTED),
+                rate_backlog(&r->rate, now),
+                rate_now(&r->rate),
+                (double)index_count(pool->index, (unsigned int)i),
+                (double)r->sent,
+                (double)r->failed,
+                (double)r->prompted,
+                (double)r->matched,
+        };
+
+        ngx_memcpy(ret, figures, sizeof(figures));
+}
 
 static void replicas(sheet_t *sheet, const struct pool *pool)
 {
         static struct pool_config config[POOL_REPLICAS];
+        static double figures[POOL_REPLICAS][N_FIGURES];
         uint64_t there = 0;
 
         for (int i = 0; i < POOL_REPLICAS; i++)
-                if (pool->replicas[i].slot_state == POOL_USED && pool_read(pool, i, &config[i]))
+                if (pool->replicas[i].slot_state == POOL_USED && pool_read(pool, i, &config[i])) {
                         there |= 1ull << i;
-        for (size_t k = 0; k < sizeof(FIGURES) / sizeof(FIGURES[0]); k++) {
+                        figures_of(pool, i, figures[i]);
+                }
+        for (size_t k = 0; k < N_FIGURES; k++) {
                 head(sheet, FIGURES[k].name, FIGURES[k].type, FIGURES[k].help);
                 for (uint64_t left = there; left; left &= left - 1) {
                         int i = __builtin_ctzll(left);
 
                         say(sheet, "sublet_route_%s{replica=\"%s\"} %.10g\n", FIGURES[k].name, config[i].name,
-                            FIGURES[k].figure(pool, i));
+                            figures[i][k]);
                 }
         }
 }
