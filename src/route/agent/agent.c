@@ -115,10 +115,11 @@ void agent_unlist(struct agent *agent, int origin)
 
 void agent_forget(struct agent *agent, struct fleet_replica *replica)
 {
-        struct fetch_call *calls[] = { replica->probe, replica->scrape, replica->ask, replica->push, replica->order };
+        struct http_pool_call *calls[] = { replica->probe, replica->scrape, replica->ask, replica->push,
+                                           replica->order };
 
         for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
-                fetch_cancel(agent->fetch, calls[i]);
+                http_pool_cancel(agent->http, calls[i]);
         fleet_remove(&agent->fleet, replica);
 }
 
@@ -376,7 +377,7 @@ static int run_loop(struct agent *agent, struct err *err)
 
         while (!agent->is_ending || agent->nginx) {
                 tick_all(agent);
-                r = fetch_wait(agent->fetch, agent->signals, agent->next);
+                r = http_pool_wait(agent->http, agent->signals, agent->next);
                 if (r < 0)
                         return err_set(err, r, "waiting");
                 agent->now = clock_now();
@@ -394,7 +395,7 @@ static int set_up(struct agent *agent, struct err *err)
         if ((r = read_settings(agent, &agent->settings, err)) < 0 || (r = find_module(agent, err)) < 0 ||
             (r = make_dirs(agent, err)) < 0 || (r = open_signals(agent, err)) < 0)
                 return r;
-        if ((r = fetch_new(&agent->fetch)) < 0)
+        if ((r = http_pool_new(&agent->http)) < 0)
                 return err_set(err, r, "starting");
         agent->now = clock_now();
         return 0;
@@ -405,7 +406,7 @@ static void tear_down(struct agent *agent)
         kube_done(agent);
         while (agent->fleet.n)
                 agent_forget(agent, agent->fleet.at[0]);
-        agent->fetch = fetch_free(agent->fetch);
+        agent->http = http_pool_free(agent->http);
         if (agent->signals >= 0)
                 (void)close(agent->signals);
         free(agent->settings);

@@ -14,7 +14,7 @@
  */
 #pragma once
 
-#include "route/agent/fetch.h"
+#include "net/http/client.h"
 #include "route/agent/fleet.h"
 #include "route/agent/settings.h"
 
@@ -31,7 +31,7 @@ struct agent_options {
 struct agent_daemon {
         struct agent *agent;
         char base[SETTINGS_WORD];
-        struct fetch_call *call;
+        struct http_pool_call *call;
         nsec at;
         bool is_silent;
 };
@@ -39,7 +39,7 @@ struct agent_daemon {
 struct agent {
         const struct agent_options *options;
         struct settings *settings;
-        struct fetch *fetch;
+        struct http_pool *http;
         struct fleet fleet;
         nsec now, next;
         int signals; /* signalfd */
@@ -55,7 +55,7 @@ struct agent {
         char epoch[40];
         long long serial;
         bool has_state, knows_settings;
-        struct fetch_call *state, *setting;
+        struct http_pool_call *state, *setting;
         nsec state_at;
 
         struct agent_daemon daemons[SETTINGS_LIST];
@@ -101,7 +101,7 @@ void sleep_wanted(struct agent *agent, struct fleet_replica *replica); /* a requ
 void tenants_set(struct agent *agent);
 void tenants_tick(struct agent *agent);
 int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend,
-                  void (*done)(void *context, const struct fetch_answer *answer));
+                  void (*done)(void *context, const struct http_answer *answer));
 
 /* kube_watch.c */
 int kube_set(struct agent *agent, struct err *err);

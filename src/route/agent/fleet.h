@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 struct agent;
-struct fetch_call;
+struct http_pool_call;
 
 enum fleet_health {
         FLEET_UNKNOWN, /* not probed yet */
@@ -74,7 +74,7 @@ struct fleet_replica {
         bool must_forget;
         json_t *acknowledged, *pushing;
         nsec push_at;
-        struct fetch_call *probe, *scrape, *ask, *push, *order;
+        struct http_pool_call *probe, *scrape, *ask, *push, *order;
 };
 
 struct fleet {

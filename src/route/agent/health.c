@@ -18,7 +18,7 @@ enum {
         TRIPS_SECONDS = 60, /* without a trip, the count of trips begins anew */
 };
 
-static const char *failure_text(const struct fetch_answer *answer, char *buffer, size_t size)
+static const char *failure_text(const struct http_answer *answer, char *buffer, size_t size)
 {
         if (answer->code == -ECONNREFUSED)
                 return "the connection is refused";
@@ -40,7 +40,7 @@ static void became_healthy(struct fleet_replica *replica)
 }
 
 /* The module took it out of use, and it answers again. The more often that happens, the longer it stays out. */
-static void forgive(struct fleet_replica *replica, const struct fetch_answer *answer)
+static void forgive(struct fleet_replica *replica, const struct http_answer *answer)
 {
         struct agent *agent = replica->agent;
         nsec pause;
@@ -60,7 +60,7 @@ static void forgive(struct fleet_replica *replica, const struct fetch_answer *an
         agent_log(agent, "replica %s: answers again after it had failed", replica->name);
 }
 
-static void mark_healthy(struct fleet_replica *replica, const struct fetch_answer *answer)
+static void mark_healthy(struct fleet_replica *replica, const struct http_answer *answer)
 {
         enum fleet_health before = replica->health;
 
@@ -72,7 +72,7 @@ static void mark_healthy(struct fleet_replica *replica, const struct fetch_answe
         forgive(replica, answer);
 }
 
-static void mark_unhealthy(struct fleet_replica *replica, const struct fetch_answer *answer)
+static void mark_unhealthy(struct fleet_replica *replica, const struct http_answer *answer)
 {
         struct agent *agent = replica->agent;
         const struct settings *settings = agent->settings;
@@ -91,30 +91,30 @@ static void mark_unhealthy(struct fleet_replica *replica, const struct fetch_ans
         agent_log(agent, "replica %s: down: %s", replica->name, failure_text(answer, buffer, sizeof(buffer)));
 }
 
-static void on_health(void *context, const struct fetch_answer *answer)
+static void on_health(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
 
         replica->probe = NULL;
         if (replica->is_suspended) /* since the call began */
                 return;
-        if (answer->code == 0 && answer->status >= 200 && answer->status < 300)
+        if (http_is_good(answer))
                 mark_healthy(replica, answer);
         else
                 mark_unhealthy(replica, answer);
 }
 
-static void get_from_replica(struct fleet_replica *replica, const char *path, nsec limit, struct fetch_call **slot,
-                             void (*done)(void *context, const struct fetch_answer *answer))
+static void get_from_replica(struct fleet_replica *replica, const char *path, nsec limit, struct http_pool_call **slot,
+                             void (*done)(void *context, const struct http_answer *answer))
 {
-        const struct fetch_ask ask = { .method = "GET",
-                                       .base = replica->address,
-                                       .path = path,
-                                       .limit = limit,
-                                       .done = done,
-                                       .context = replica };
+        const struct http_request request = { .method = "GET",
+                                              .base = replica->address,
+                                              .path = path,
+                                              .limit = limit,
+                                              .done = done,
+                                              .context = replica };
 
-        (void)fetch_start(replica->agent->fetch, &ask, slot);
+        (void)http_pool_start(replica->agent->http, &request, slot);
 }
 
 static void probe(struct fleet_replica *replica)
@@ -142,10 +142,10 @@ static bool is_model(const char *name)
         return name && *name && strlen(name) < SETTINGS_WORD && !name[strcspn(name, "\"\\")];
 }
 
-static void on_models(void *context, const struct fetch_answer *answer)
+static void on_models(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
-        json_t *root = answer->code == 0 && answer->status == 200 ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *root = answer->code == 0 && answer->status == 200 ? json_loads(http_text(answer), 0, NULL) : NULL;
         const json_t *list = json_object_get(root, "data");
 
         replica->ask = NULL;
@@ -179,14 +179,14 @@ static void poll_models(struct fleet_replica *replica)
 
 /* ---- metrics ------------------------------------------------------------------------------------------------- */
 
-static void on_metrics(void *context, const struct fetch_answer *answer)
+static void on_metrics(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
         struct scrape engine;
 
         replica->scrape = NULL;
         if (answer->code < 0 || answer->status != 200 ||
-            scrape_parse(answer->text, answer->size, &engine) != SCRAPE_OK) {
+            scrape_parse(http_text(answer), answer->body.size, &engine) != SCRAPE_OK) {
                 replica->has_engine = false;
                 return;
         }

@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "route/agent/fetch.h"
+#include "net/http/client.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -34,48 +34,25 @@ static long long number(const json_t *object, const char *name)
 
 /* ---- state --------------------------------------------------------------------------------------------------- */
 
-struct state {
-        json_t *root;
-        int code;
-        bool is_done;
-};
-
-static void on_state(void *context, const struct fetch_answer *answer)
-{
-        struct state *state = context;
-
-        state->is_done = true;
-        state->code = answer->code;
-        if (answer->code == 0 && answer->status == 200)
-                state->root = json_loads(answer->text, 0, NULL);
-}
-
 static int fetch_state(const char *dir, json_t **ret, struct err *err)
 {
-        struct state state = { 0 };
-        struct fetch *fetch = NULL;
-        char base[FETCH_URL];
-        struct fetch_ask ask = { .method = "GET",
-                                 .base = base,
-                                 .path = "/v1/state",
-                                 .limit = 5 * NSEC_PER_SEC,
-                                 .done = on_state,
-                                 .context = &state };
-        int r = fetch_new(&fetch);
+        char base[HTTP_URL];
+        const struct http_request request = { .base = base, .path = "/v1/state", .limit = 5 * NSEC_PER_SEC };
+        struct http_client *client = NULL;
+        struct http_answer answer;
+        int r = http_client_new(&client);
 
-        (void)snprintf(base, sizeof(base), "unix:%s/api/api.sock", dir);
-        if (r == 0)
-                r = fetch_start(fetch, &ask, NULL);
-        while (r == 0 && !state.is_done)
-                r = fetch_wait(fetch, -1, clock_now() + NSEC_PER_SEC);
-        (void)fetch_free(fetch);
         if (r < 0)
                 return err_set(err, r, "asking the router");
-        if (!state.root)
-                return err_say(err, -ECONNREFUSED,
-                               "no router answers at %s: start it with 'sublet route CONFIG', or name its --dir", dir);
-        *ret = state.root;
-        return 0;
+        (void)snprintf(base, sizeof(base), "unix:%s/api/api.sock", dir);
+        *ret = http_call(client, &request, &answer) == 0 && answer.status == 200 ?
+                       json_loads(http_text(&answer), 0, NULL) :
+                       NULL;
+        buffer_done(&answer.body);
+        (void)http_client_free(client);
+        return *ret ? 0 :
+                      err_say(err, -ECONNREFUSED,
+                              "no router answers at %s: start it with 'sublet route CONFIG', or name its --dir", dir);
 }
 
 static void print_replica(const json_t *entry)

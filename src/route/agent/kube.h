@@ -30,5 +30,3 @@ struct kube_slice {
 /* port: its name, its number, or "" for the first. False: this is no slice. Endpoints without such a
  * port or without an IP address are left out. */
 bool kube_read(const json_t *object, const char *port, struct kube_slice *ret);
-
-const char *kube_version(const json_t *object); /* metadata.resourceVersion; NULL: none */

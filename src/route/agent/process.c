@@ -191,7 +191,7 @@ static void unlink_sockets(const struct agent *agent)
 /* A worker that exits would wait for our long poll. */
 static void stop_asking(struct agent *agent)
 {
-        fetch_cancel(agent->fetch, agent->state);
+        http_pool_cancel(agent->http, agent->state);
         agent->state = NULL;
         agent->state_at = agent->now + NSEC_PER_SEC / 10;
 }

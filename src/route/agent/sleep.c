@@ -24,23 +24,18 @@ enum {
 
 static const nsec LIMIT = 60 * NSEC_PER_SEC;
 
-static bool is_good(const struct fetch_answer *answer)
-{
-        return answer->code == 0 && answer->status >= 200 && answer->status < 300;
-}
-
 static void call_engine(struct fleet_replica *replica, const char *method, const char *path,
-                        void (*done)(void *context, const struct fetch_answer *answer))
+                        void (*done)(void *context, const struct http_answer *answer))
 {
-        const struct fetch_ask ask = { .method = method,
-                                       .base = replica->address,
-                                       .path = path,
-                                       .body = !strcmp(method, "POST") ? "{}" : NULL,
-                                       .limit = LIMIT,
-                                       .done = done,
-                                       .context = replica };
+        const struct http_request request = { .method = method,
+                                              .base = replica->address,
+                                              .path = path,
+                                              .body = !strcmp(method, "POST") ? "{}" : NULL,
+                                              .limit = LIMIT,
+                                              .done = done,
+                                              .context = replica };
 
-        (void)fetch_start(replica->agent->fetch, &ask, &replica->order);
+        (void)http_pool_start(replica->agent->http, &request, &replica->order);
 }
 
 static void run_command(struct fleet_replica *replica, const char *command)
@@ -67,13 +62,13 @@ static void wake_failed(struct fleet_replica *replica, const char *why)
         replica->wake_again = agent->now + RETRY_SECONDS * NSEC_PER_SEC;
 }
 
-static void on_woken(void *context, const struct fetch_answer *answer)
+static void on_woken(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
         char why[64];
 
         replica->order = NULL;
-        if (is_good(answer)) {
+        if (http_is_good(answer)) {
                 replica->is_ordered = true;
                 return;
         }
@@ -129,10 +124,10 @@ static void mark_awake(struct fleet_replica *replica)
         agent_log(agent, "replica %s: awake after %s", replica->name, duration_format(replica->wake_took, took));
 }
 
-static void on_is_sleeping(void *context, const struct fetch_answer *answer)
+static void on_is_sleeping(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
-        bool is_sleeping = is_good(answer) && strstr(answer->text, "true");
+        bool is_sleeping = http_is_good(answer) && strstr(http_text(answer), "true");
 
         replica->order = NULL;
         if (answer->code < 0)
@@ -207,12 +202,12 @@ static void stay_awake(struct fleet_replica *replica)
         replica->idle_since = replica->agent->now;
 }
 
-static void on_put_to_sleep(void *context, const struct fetch_answer *answer)
+static void on_put_to_sleep(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
 
         replica->order = NULL;
-        if (!is_good(answer)) {
+        if (!http_is_good(answer)) {
                 agent_log(replica->agent, "replica %s: could not be put to sleep", replica->name);
                 stay_awake(replica);
                 return;
@@ -225,11 +220,11 @@ static void on_put_to_sleep(void *context, const struct fetch_answer *answer)
 }
 
 /* The module sends nothing more to the replica. If a request came before that, the replica stays awake. */
-static void on_idle_confirmed(void *context, const struct fetch_answer *answer)
+static void on_idle_confirmed(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
         struct agent *agent = replica->agent;
-        json_t *state = is_good(answer) ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *state = http_is_good(answer) ? json_loads(http_text(answer), 0, NULL) : NULL;
         bool is_idle = state && !json_integer_value(json_object_get(state, "inflight")) &&
                        !json_integer_value(json_object_get(state, "wanted"));
 
@@ -248,18 +243,18 @@ static void on_idle_confirmed(void *context, const struct fetch_answer *answer)
 static void confirm_idle(struct fleet_replica *replica)
 {
         const char *acknowledged = json_string_value(json_object_get(replica->acknowledged, "state"));
-        char path[FETCH_URL];
-        const struct fetch_ask ask = { .method = "GET",
-                                       .base = replica->agent->api,
-                                       .path = path,
-                                       .limit = LIMIT,
-                                       .done = on_idle_confirmed,
-                                       .context = replica };
+        char path[HTTP_URL];
+        const struct http_request request = { .method = "GET",
+                                              .base = replica->agent->api,
+                                              .path = path,
+                                              .limit = LIMIT,
+                                              .done = on_idle_confirmed,
+                                              .context = replica };
 
         if (replica->order || replica->command || replica->push || !acknowledged || strcmp(acknowledged, "asleep"))
                 return;
         (void)snprintf(path, sizeof(path), "/v1/replicas/%s", replica->name);
-        (void)fetch_start(replica->agent->fetch, &ask, &replica->order);
+        (void)http_pool_start(replica->agent->http, &request, &replica->order);
 }
 
 static void check_idle(struct fleet_replica *replica)

@@ -17,23 +17,18 @@ enum {
 static const nsec LIMIT = 5 * NSEC_PER_SEC;
 
 static void call(struct agent *agent, const char *method, const char *path, const char *body,
-                 void (*done)(void *context, const struct fetch_answer *answer), void *context,
-                 struct fetch_call **slot)
+                 void (*done)(void *context, const struct http_answer *answer), void *context,
+                 struct http_pool_call **slot)
 {
-        const struct fetch_ask ask = { .method = method,
-                                       .base = agent->api,
-                                       .path = path,
-                                       .body = body,
-                                       .limit = LIMIT,
-                                       .done = done,
-                                       .context = context };
+        const struct http_request request = { .method = method,
+                                              .base = agent->api,
+                                              .path = path,
+                                              .body = body,
+                                              .limit = LIMIT,
+                                              .done = done,
+                                              .context = context };
 
-        (void)fetch_start(agent->fetch, &ask, slot);
-}
-
-static bool is_good(const struct fetch_answer *answer)
-{
-        return answer->code == 0 && answer->status >= 200 && answer->status < 300;
+        (void)http_pool_start(agent->http, &request, slot);
 }
 
 /* ---- the module's state -------------------------------------------------------------------------------------------- */
@@ -64,7 +59,7 @@ static void read_replica(struct agent *agent, struct fleet_replica *replica, con
                 sleep_wanted(agent, replica);
 }
 
-static void on_gone(void *context, const struct fetch_answer *answer)
+static void on_gone(void *context, const struct http_answer *answer)
 {
         (void)context;
         (void)answer;
@@ -72,7 +67,7 @@ static void on_gone(void *context, const struct fetch_answer *answer)
 
 static void read_replicas(struct agent *agent, const json_t *list)
 {
-        char path[FETCH_URL];
+        char path[HTTP_URL];
 
         for (size_t i = 0; i < json_array_size(list); i++) {
                 const json_t *entry = json_array_get(list, i);
@@ -101,10 +96,10 @@ static void begin_epoch(struct agent *agent, const char *epoch)
         }
 }
 
-static void on_state(void *context, const struct fetch_answer *answer)
+static void on_state(void *context, const struct http_answer *answer)
 {
         struct agent *agent = context;
-        json_t *root = is_good(answer) ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *root = http_is_good(answer) ? json_loads(http_text(answer), 0, NULL) : NULL;
         const char *epoch = json_string_value(json_object_get(root, "epoch"));
 
         agent->state = NULL;
@@ -123,7 +118,7 @@ static void on_state(void *context, const struct fetch_answer *answer)
 
 static void poll_state(struct agent *agent)
 {
-        char path[FETCH_URL];
+        char path[HTTP_URL];
 
         if (agent->state)
                 return;
@@ -138,7 +133,7 @@ static void poll_state(struct agent *agent)
 
 /* ---- what is sent to it ----------------------------------------------------------------------------------------- */
 
-static void on_pushed(void *context, const struct fetch_answer *answer)
+static void on_pushed(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
         struct agent *agent = replica->agent;
@@ -146,7 +141,7 @@ static void on_pushed(void *context, const struct fetch_answer *answer)
 
         replica->push = NULL;
         replica->pushing = NULL;
-        if (is_good(answer)) {
+        if (http_is_good(answer)) {
                 json_decref(replica->acknowledged);
                 replica->acknowledged = pushing;
                 return;
@@ -154,24 +149,25 @@ static void on_pushed(void *context, const struct fetch_answer *answer)
         json_decref(pushing);
         replica->push_at = agent->now + (answer->code < 0 ? NSEC_PER_SEC / 10 : REFUSED_SECONDS * NSEC_PER_SEC);
         if (answer->code == 0)
-                agent_log(agent, "replica %s: the module refuses its configuration: %s", replica->name, answer->text);
+                agent_log(agent, "replica %s: the module refuses its configuration: %s", replica->name,
+                          http_text(answer));
 }
 
-static void on_forgotten(void *context, const struct fetch_answer *answer)
+static void on_forgotten(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
 
         replica->push = NULL;
-        if (is_good(answer))
+        if (http_is_good(answer))
                 replica->must_forget = false;
 }
 
-static void on_removed(void *context, const struct fetch_answer *answer)
+static void on_removed(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
 
         replica->push = NULL;
-        if (!is_good(answer) && answer->status != 404) {
+        if (!http_is_good(answer) && answer->status != 404) {
                 replica->push_at = replica->agent->now + NSEC_PER_SEC;
                 return;
         }
@@ -217,7 +213,7 @@ static void put_replica(struct fleet_replica *replica, const char *path)
 static void push(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
-        char path[FETCH_URL];
+        char path[HTTP_URL];
 
         if (replica->push)
                 return;
@@ -237,13 +233,13 @@ static void push(struct fleet_replica *replica)
         }
 }
 
-static void on_settings(void *context, const struct fetch_answer *answer)
+static void on_settings(void *context, const struct http_answer *answer)
 {
         struct agent *agent = context;
 
         agent->setting = NULL;
-        if (answer->code == 0 && !is_good(answer))
-                agent_log(agent, "the module refuses the settings: %s", answer->text);
+        if (answer->code == 0 && !http_is_good(answer))
+                agent_log(agent, "the module refuses the settings: %s", http_text(answer));
         agent->knows_settings = answer->code == 0;
 }
 

@@ -338,7 +338,7 @@ replica_tcp() {
         [ "$took" -lt 1200 ]
         [ "$(code "$(chat hi 1)")" = 200 ]
         [ "$(of pod-0 capacity)" = 5 ]
-        grep -q 'namespaces/prod/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dchat Bearer secret-token' "$dir/outside/asked"
+        grep -q 'namespaces/prod/endpointslices?limit=500&labelSelector=kubernetes.io%2Fservice-name%3Dchat Bearer secret-token' "$dir/outside/asked"
         version=2
         printf '{"type":"MODIFIED","object":%s}\n' "$(slice terminating)" >> "$dir/outside/events"
         until_ is draining state pod-0
