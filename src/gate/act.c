@@ -1,16 +1,22 @@
 /*
- * A driver call on its way to the handlers: our copy of it, the decision, the action. Every step that fails
- * answers an error: nothing is let through because it was not understood. libsublet.so does the same from inside.
+ * A driver call on its way to a handler: our copy of it, the decision, the action. Every step that fails answers an error:
+ * nothing passes because it was not understood. libsublet.so does the same from inside.
  */
-#include "gate/request.h"
+#include "gate/act.h"
+#include "gate/perform.h"
 
 #include "rm/numbers.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
 
-static void tell_denied(const struct request *request)
+enum {
+        ATTRIBUTES_AT = 24, /* of UVM_MAP_EXTERNAL: 256 of 36 bytes */
+        ATTRIBUTE_SIZE = 36,
+        ATTRIBUTES_READ = 4, /* at first; almost every call uses one */
+};
+
+static void report_denied(const struct request *request)
 {
         enum event_kind event = EVENT_DENIED;
         const struct rm_call *call = &request->call;
@@ -27,44 +33,44 @@ static int serve_denied(struct request *request)
 {
         request->gate->n_denied++;
         if (!request->verdict.is_quiet)
-                tell_denied(request);
+                report_denied(request);
         if (request->verdict.error)
                 return request->verdict.error;
         return answer(request, request->verdict.status);
 }
 
-/* Every client that a call names must be the tenant's: RM checks only some of them, and with one
- * process performing for many clients its own checks mean little (gate.h). */
+/* Every client that a call names must be the tenant's: RM checks only some of them, and with one process performing for
+ * many clients its own checks mean little (gate.h). */
 static int check_clients(struct request *request)
 {
         const struct rm_call *call = &request->call;
         struct gate *gate = request->gate;
         const uint32_t *offsets;
         size_t n = gate_client_fields(call, &offsets);
-        uint32_t stranger = 0;
+        uint32_t foreign = 0;
 
         if (request->verdict.action == GATE_CLIENT)
                 return 0;
         {
                 LOCKED(&gate->ledger_lock);
                 if (call->client && !ledger_has_client(gate->ledger, call->client))
-                        stranger = call->client;
-                for (size_t i = 0; i < n && !stranger; i++) {
+                        foreign = call->client;
+                for (size_t i = 0; i < n && !foreign; i++) {
                         uint32_t client = rm_get32(request->params, request->params_size, offsets[i]);
 
                         if (client && !ledger_has_client(gate->ledger, client))
-                                stranger = client;
+                                foreign = client;
                 }
         }
-        if (!stranger)
+        if (!foreign)
                 return 0;
         gate_tell(gate, EVENT_FOREIGN_OBJECT, request->process->id, "%s names client 0x%x", rm_kind_name(call->kind),
-                  stranger);
+                  foreign);
         return -EACCES;
 }
 
-/* Calls that are known to take many milliseconds (measured: tests/trace, H200, 580.159.04). What
- * takes one or two the watcher notices; giving the place away costs more than it gains there. */
+/* Calls that are known to take many milliseconds (measured: tests/trace, H200, 580.159.04). What takes one or two the
+ * watcher notices; to give the reader's part away costs more than it gains there. */
 static bool is_long(const struct request *request)
 {
         enum { LARGE = 8 * MIB };
@@ -73,71 +79,66 @@ static bool is_long(const struct request *request)
                (request->verdict.action == GATE_HOST && request->verdict.size >= LARGE);
 }
 
-static int act(struct request *request)
+static int serve_plain(struct request *request)
 {
-        int r;
-
-        if (is_long(request))
-                reader_release(request->worker);
-
-        switch (request->verdict.action) {
-        case GATE_DENY:
-                return serve_denied(request);
-        case GATE_ACCEPT:
-                return answer(request, request->verdict.status);
-        case GATE_CONTINUE:
-                return GATE_GO_ON;
-        case GATE_CLIENT:
-                return serve_client(request);
-        case GATE_OBJECT:
-                return serve_object(request);
-        case GATE_CHARGE:
-        case GATE_HOST:
-                return serve_memory(request);
-        case GATE_FREE:
-                return serve_free(request);
-        case GATE_DUP:
-                return serve_dup(request);
-        case GATE_EXPORT:
-                return serve_export(request);
-        case GATE_IMPORT:
-                return serve_import(request);
-        case GATE_SPACE:
-                return serve_space(request);
-        case GATE_HOLD:
-                return serve_hold(request);
-        case GATE_RELEASE:
-                return serve_release(request);
-        case GATE_RANGE:
-        case GATE_POOL:
-                return serve_range(request);
-        case GATE_VIEW:
-                return serve_view(request);
-        case GATE_SHARE:
-                if (!request->gate->options.ipc_host)
-                        return answer(request, RM_STATUS_OK);
-                r = perform(request);
-                return r < 0 ? r : reply(request, r);
-        case GATE_PERFORM:
-                r = perform(request);
-                return r < 0 ? r : reply(request, r);
-        case GATE_SCHEDULE:
-                return serve_schedule(request);
-        case GATE_UNWRAP:
-        case GATE_LOOKUP:
-        case GATE_QUIET:
-                break;
-        }
-        return -EINVAL;
+        return reply(request, perform(request));
 }
 
-/*
- * UVM_MAP_EXTERNAL has room for 256 attributes and almost always uses one: the unused ones are not
- * read from the tenant, and zero in our copy.
- */
+static int serve_accepted(struct request *request)
+{
+        return answer(request, request->verdict.status);
+}
+
+static int serve_continued(struct request *request)
+{
+        (void)request;
+        return GATE_GO_ON;
+}
+
+/* With ipc_host other tenants may dup, and RM must know. */
+static int serve_share(struct request *request)
+{
+        return request->gate->options.ipc_host ? serve_plain(request) : answer(request, RM_STATUS_OK);
+}
+
+static int (*const handlers[])(struct request *request) = {
+        [GATE_DENY] = serve_denied,
+        [GATE_ACCEPT] = serve_accepted,
+        [GATE_CONTINUE] = serve_continued,
+        [GATE_PERFORM] = serve_plain,
+        [GATE_SHARE] = serve_share,
+        [GATE_VIEW] = serve_view,
+        [GATE_CLIENT] = serve_client,
+        [GATE_OBJECT] = serve_object,
+        [GATE_FREE] = serve_free,
+        [GATE_CHARGE] = serve_memory,
+        [GATE_HOST] = serve_memory,
+        [GATE_DUP] = serve_dup,
+        [GATE_EXPORT] = serve_export,
+        [GATE_IMPORT] = serve_import,
+        [GATE_SPACE] = serve_space,
+        [GATE_HOLD] = serve_hold,
+        [GATE_RELEASE] = serve_release,
+        [GATE_RANGE] = serve_range,
+        [GATE_POOL] = serve_range,
+        [GATE_SCHEDULE] = serve_schedule,
+        [GATE_UNWRAP] = NULL,
+        [GATE_LOOKUP] = NULL,
+        [GATE_QUIET] = NULL,
+};
+
+static int act(struct request *request)
+{
+        if (is_long(request))
+                request->gate->host->reader_release(request->worker);
+        return handlers[request->verdict.action] ? handlers[request->verdict.action](request) : -EINVAL;
+}
+
+/* UVM_MAP_EXTERNAL has room for 256 attributes and almost always uses one: the unused ones are not read from the tenant,
+ * and zero in our copy. */
 static int copy_map_external(struct request *request, uint32_t size)
 {
-        enum { HEAD = 24 + 4 * 36 };
+        enum { HEAD = ATTRIBUTES_AT + ATTRIBUTES_READ * ATTRIBUTE_SIZE };
         uint32_t count_at = request->gate->options.layout.uvm_map_external_client_at - 12;
         struct iovec ours[2] = { { request->block, HEAD }, { request->block + count_at, size - count_at } };
         struct iovec theirs[2] = {
@@ -146,21 +147,21 @@ static int copy_map_external(struct request *request, uint32_t size)
         };
 
         memset(request->block + HEAD, 0, count_at - HEAD);
-        if (process_vm_readv(request->thread, ours, 2, theirs, 2, 0) != (ssize_t)(HEAD + size - count_at))
+        if (request->gate->host->read(request->thread, ours, theirs, 2) < 0)
                 return -EFAULT;
-        if (rm_get64(request->block, size, count_at) <= 4)
+        if (rm_get64(request->block, size, count_at) <= ATTRIBUTES_READ)
                 return 0;
-        return remote_read(request->thread, request->block, request->address, size);
+        return tenant_read(request, request->block, request->address, size);
 }
 
 static int copy_block(struct request *request, enum rm_kind kind, uint32_t size)
 {
         if (kind == RM_UVM_MAP_EXTERNAL)
                 return copy_map_external(request, size);
-        return remote_read(request->thread, request->block, request->address, size);
+        return tenant_read(request, request->block, request->address, size);
 }
 
-/* Of a control that is answered without a call the parameters are not looked at. */
+/* A control that is answered without a call needs no parameters. */
 static bool needs_params(const struct rm_layout *layout, const struct request *request)
 {
         struct gate_verdict verdict;
@@ -189,7 +190,7 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
                 request->params_size = 0; /* `params` is another block, or a place for the reply */
         if (request->params_size > GATE_PARAMS_MAX)
                 return -EINVAL;
-        r = remote_read(request->thread, request->params, request->call.params, request->params_size);
+        r = tenant_read(request, request->params, request->call.params, request->params_size);
         memcpy(request->was_block, request->block, size);
         memcpy(request->was_params, request->params, request->params_size);
         return r;
@@ -230,7 +231,7 @@ int serve_request(struct request *request, uint32_t number)
                 request->gate->n_denied++;
                 return request->call.status_at == UINT32_MAX ? -EPERM : answer(request, RM_STATUS_INVALID_CLIENT);
         }
-        if (!request_is_alive(request))
-                return -EINTR; /* nobody is there to hear it */
+        if (!request->gate->host->is_awaited(request))
+                return -EINTR; /* nobody waits for the answer */
         return act(request);
 }

@@ -5,12 +5,13 @@
  * figure. What the driver counts beyond the tolerance three times in a row is a hole in the books,
  * and the tenant is ended: it holds what nobody pays for.
  */
-#include "gate/request.h"
+#include "gate/books.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 enum {
         TOLERANCE = 2 * MIB,
@@ -33,28 +34,35 @@ static bytes covered(struct gate *gate, unsigned int device)
         return gate->lease->devices[device].quota.used;
 }
 
+static bool is_serving(const struct gate *gate)
+{
+        for (size_t i = 0; i < GATE_LISTENERS_MAX; i++)
+                if (gate->listeners[i].fd >= 0 && gate->listeners[i].reader.serving_since)
+                        return true;
+        return false;
+}
+
 /* One comparison. False: something moved meanwhile, or cannot be compared. */
-static bool compare(struct gate *gate, unsigned int device, bytes *ret_books, bytes *ret_figure)
+static bool compare_figure(struct gate *gate, unsigned int device, bytes *ret_books, bytes *ret_figure)
 {
         uint64_t n_performed = gate->n_performed;
 
         *ret_books = covered(gate, device);
-        if (*ret_books == UINT64_MAX || gate_driver_figure(gate, device, ret_figure) < 0)
+        if (*ret_books == UINT64_MAX || probe_figure(&gate->probe, gate->lease, device, getpid(), ret_figure) < 0)
                 return false;
-        return !notify_listeners_are_busy(gate) && gate->n_performed == n_performed &&
-               covered(gate, device) == *ret_books;
+        return !is_serving(gate) && gate->n_performed == n_performed && covered(gate, device) == *ret_books;
 }
 
 static void end_tenant(struct gate *gate)
 {
-        pid_t list[1024];
+        pid_t list[GATE_PROCESSES_MAX];
         size_t n = list_processes(gate, list, ARRAY_SIZE(list));
 
         while (n--)
                 (void)kill(list[n], SIGKILL);
 }
 
-static void note(struct gate *gate, unsigned int device, bytes books, bytes figure)
+static void note_figure(struct gate *gate, unsigned int device, bytes books, bytes figure)
 {
         bytes under = figure > books ? figure - books : 0, over = books > figure ? books - figure : 0;
         char in_books[BYTES_TEXT], of_driver[BYTES_TEXT];
@@ -88,7 +96,7 @@ void audit_figures(struct gate *gate, nsec now)
         for (unsigned int i = 0; i < gate->lease->n_devices; i++) {
                 bytes books, figure;
 
-                if (gate->lease->devices[i].is_granted && compare(gate, i, &books, &figure))
-                        note(gate, i, books, figure);
+                if (gate->lease->devices[i].is_granted && compare_figure(gate, i, &books, &figure))
+                        note_figure(gate, i, books, figure);
         }
 }

@@ -12,10 +12,9 @@
  * alive after its owner has died. It is the client's if the driver says so; another file's answer is
  * INVALID_CLIENT (measured, H200, 580.159.04), and the next is tried.
  */
-#include "gate/request.h"
+#include "gate/books.h"
 
 #include "base/cleanup.h"
-#include "rm/encode.h"
 #include "rm/numbers.h"
 
 #include <ctype.h>
@@ -30,6 +29,8 @@ enum {
         USERD_OFFSET_AT = 64,
         ENGINE_AT = 128, /* where the layout has it that these belong to */
         TRIES = 8,       /* of a desired state that changes while we follow it */
+        SEARCHED_MAX =
+                256, /* processes whose descriptors are tried for a slice: a group of a further one keeps its own */
 };
 
 static bool is_group(uint32_t class_number)
@@ -230,19 +231,12 @@ void channel_control_follow(struct gate *gate, int device, uint32_t client, uint
 
 /* ---- slices -------------------------------------------------------------------------------------- */
 
-/* SET_TIMESLICE or GET_TIMESLICE (u64 microseconds) by a descriptor of somebody's. The status, or UINT32_MAX. */
+/* SET_TIMESLICE or GET_TIMESLICE by a descriptor of somebody's. The status, or UINT32_MAX. */
 static uint32_t slice_control(const struct gate *gate, int fd, const struct group *group, uint32_t cmd, uint64_t *usec)
 {
-        const struct gate_driver *driver = &gate->options.driver;
-        struct rm_control control = {
-                .client = group->client, .object = group->handle, .cmd = cmd, .params = usec, .params_size = 8
-        };
-        uint8_t block[RM_BLOCK_MAX];
-        uint32_t size = rm_encode_control(&control, block);
+        struct rm_control control = { group->client, group->handle, cmd, usec, sizeof(*usec) };
 
-        if (driver->ioctl(driver->context, fd, rm_encode_request(RM_NR_CONTROL, size), block) < 0)
-                return UINT32_MAX;
-        return rm_get32(block, size, RM_CONTROL_STATUS_AT);
+        return gate_driver_control(&gate->options.driver, fd, &control);
 }
 
 /* What the driver gives by itself, asked before it is changed for the first time. */
@@ -331,7 +325,7 @@ static uint32_t by_process(struct gate *gate, pid_t id, int theirs, struct group
 static bool place_slice(struct gate *gate, struct group *group, nsec slice)
 {
         uint32_t status = by_process(gate, group->process, group->theirs, group, slice);
-        pid_t list[256];
+        pid_t list[SEARCHED_MAX];
         size_t n;
 
         if (status != RM_STATUS_INVALID_CLIENT)

@@ -12,7 +12,7 @@
  * not held at all. The page is read only. A tenant may write what it likes there: it lies about its own work, at its
  * own cost (docs/threat-model.md).
  */
-#include "gate/request.h"
+#include "gate/books.h"
 
 #include "base/cleanup.h"
 

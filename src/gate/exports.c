@@ -5,7 +5,8 @@
  *
  * Controls 0x3d05/0x3d06 carry one object, 0x3d0b/0x3d0c several (docs/rm-abi.md 1.5).
  */
-#include "gate/request.h"
+#include "gate/act.h"
+#include "gate/perform.h"
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
@@ -40,47 +41,45 @@ static struct form form_of(uint32_t cmd)
         }
 }
 
-static uint32_t field(const struct request *request, uint32_t at)
+static uint32_t params_field(const struct request *request, uint32_t at)
 {
         return rm_get32(request->params, request->params_size, at);
 }
 
-static uint32_t count(const struct request *request, const struct form *form)
+static uint32_t object_count(const struct request *request, const struct form *form)
 {
         uint32_t n = 1;
 
         if (form->count_at != UINT32_MAX)
-                n = field(request, form->count_at) & 0xffffu;
+                n = params_field(request, form->count_at) & 0xffffu;
         return n < form->objects_max ? n : form->objects_max;
 }
 
 static uint32_t first_index(const struct request *request, const struct form *form)
 {
-        return form->index_at == UINT32_MAX ? 0 : field(request, form->index_at - 2) >> 16;
+        return form->index_at == UINT32_MAX ? 0 : params_field(request, form->index_at - 2) >> 16;
 }
 
 /* The file behind the descriptor that the parameters name; 0 with -errno in *ret_error. */
 static uint64_t file_named(struct request *request, bool keep, int *ret_error)
 {
         struct gate *gate = request->gate;
-        int theirs = (int)field(request, gate_params_fd(&request->call));
-        _cleanup_(closep) int fd = process_fd(request->process, theirs);
+        int theirs = (int)params_field(request, gate_params_fd(&request->call));
+        _cleanup_(tenant_fd_put) struct tenant_fd ours = tenant_fd_get(request, theirs);
         uint32_t minor;
 
-        *ret_error = 0;
-        if (fd < 0) {
-                *ret_error = fd == -EBADF ? -EBADF : -EPERM;
+        *ret_error = ours.fd < 0 ? ours.fd : 0;
+        if (ours.fd < 0)
                 return 0;
-        }
-        if (gate->options.driver.node(gate->options.driver.context, fd, &minor) != RM_NODE_CTL) {
+        if (gate->options.driver.node(gate->options.driver.context, ours.fd, &minor) != RM_NODE_CTL) {
                 *ret_error = -EINVAL;
                 return 0;
         }
-        return keep ? files_keep(&gate->files, fd, false) : files_find(&gate->files, fd);
+        return keep ? files_keep(&gate->files, ours.fd, false) : files_find(&gate->files, ours.fd);
 }
 
 /* Room in the books for every object, before the driver is asked (L4). */
-static int reserve(struct gate *gate, struct ledger_entry *entries[static OBJECTS_MAX], uint32_t n)
+static int entries_take(struct gate *gate, struct ledger_entry *entries[static OBJECTS_MAX], uint32_t n)
 {
         LOCKED(&gate->ledger_lock);
 
@@ -93,7 +92,7 @@ static int reserve(struct gate *gate, struct ledger_entry *entries[static OBJECT
         return 0;
 }
 
-static void give_back(struct gate *gate, struct ledger_entry *entries[static OBJECTS_MAX], uint32_t n)
+static void entries_drop(struct gate *gate, struct ledger_entry *entries[static OBJECTS_MAX], uint32_t n)
 {
         LOCKED(&gate->ledger_lock);
 
@@ -109,7 +108,7 @@ static void put_exports(struct request *request, const struct form *form, struct
 
         for (uint32_t i = 0; i < n; i++)
                 (void)ledger_export(gate->ledger, entries[i], file, first_index(request, form) + i,
-                                    request->call.client, field(request, form->objects_at + 4 * i));
+                                    request->call.client, params_field(request, form->objects_at + 4 * i));
 }
 
 static void put_imports(struct request *request, const struct form *form, struct ledger_entry **entries, uint32_t n,
@@ -119,8 +118,9 @@ static void put_imports(struct request *request, const struct form *form, struct
         LOCKED(&gate->ledger_lock);
 
         for (uint32_t i = 0; i < n; i++) {
-                struct ledger_object to = { request->call.client, field(request, form->parent_at),
-                                            field(request, form->objects_at + 4 * i), RM_CLASS_VIDEO_MEMORY, -1 };
+                struct ledger_object to = { request->call.client, params_field(request, form->parent_at),
+                                            params_field(request, form->objects_at + 4 * i), RM_CLASS_VIDEO_MEMORY,
+                                            -1 };
 
                 (void)ledger_import(gate->ledger, entries[i], &to, file, first_index(request, form) + i);
         }
@@ -131,21 +131,21 @@ static int exchange(struct request *request, uint64_t file, bool is_export)
         struct gate *gate = request->gate;
         struct form form = form_of(request->call.class_or_cmd);
         struct ledger_entry *entries[OBJECTS_MAX];
-        uint32_t n = count(request, &form);
+        uint32_t n = object_count(request, &form);
         _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         int r;
 
-        if (reserve(gate, entries, n) < 0)
+        if (entries_take(gate, entries, n) < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         locks = client_locks_take(gate, request->call.client, file);
         r = perform(request);
-        if (r < 0 || request_status(request) != RM_STATUS_OK)
-                give_back(gate, entries, n);
+        if (!request_is_done(request, r))
+                entries_drop(gate, entries, n);
         else if (is_export)
                 put_exports(request, &form, entries, n, file);
         else
                 put_imports(request, &form, entries, n, file);
-        return r < 0 ? r : reply(request, r);
+        return reply(request, r);
 }
 
 /* All of it or nothing: what does not fit goes back to the driver, and what came with it. */
@@ -154,8 +154,9 @@ static int charge_imports(struct request *request, const struct form *form, stru
         struct gate *gate = request->gate;
 
         for (uint32_t i = 0; i < n; i++) {
-                struct ledger_object to = { request->call.client, field(request, form->parent_at),
-                                            field(request, form->objects_at + 4 * i), RM_CLASS_VIDEO_MEMORY, -1 };
+                struct ledger_object to = { request->call.client, params_field(request, form->parent_at),
+                                            params_field(request, form->objects_at + 4 * i), RM_CLASS_VIDEO_MEMORY,
+                                            -1 };
                 struct charge charge = { 0 };
 
                 if (charge_foreign(request, &to, &charge) == RM_STATUS_OK) {
@@ -164,15 +165,15 @@ static int charge_imports(struct request *request, const struct form *form, stru
                         continue;
                 }
                 for (uint32_t k = i + 1; k < n; k++)
-                        (void)perform_free(request, to.client, field(request, form->objects_at + 4 * k));
+                        (void)perform_free(request, to.client, params_field(request, form->objects_at + 4 * k));
                 for (uint32_t k = 0; k < i; k++) {
-                        uint32_t handle = field(request, form->objects_at + 4 * k);
+                        uint32_t handle = params_field(request, form->objects_at + 4 * k);
 
                         (void)perform_free(request, to.client, handle);
                         LOCKED(&gate->ledger_lock);
                         ledger_free(gate->ledger, to.client, handle);
                 }
-                give_back(gate, entries + i, n - i);
+                entries_drop(gate, entries + i, n - i);
                 return -ENOMEM;
         }
         return 0;
@@ -183,19 +184,19 @@ static int import_foreign(struct request *request)
 {
         struct form form = form_of(request->call.class_or_cmd);
         struct ledger_entry *entries[OBJECTS_MAX];
-        uint32_t n = count(request, &form);
+        uint32_t n = object_count(request, &form);
         _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
         int r;
 
-        if (reserve(request->gate, entries, n) < 0)
+        if (entries_take(request->gate, entries, n) < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         locks = client_locks_take(request->gate, request->call.client, request->call.client);
         r = perform(request);
-        if (r < 0 || request_status(request) != RM_STATUS_OK)
-                give_back(request->gate, entries, n);
+        if (!request_is_done(request, r))
+                entries_drop(request->gate, entries, n);
         else if (charge_imports(request, &form, entries, n) < 0)
                 return answer(request, RM_STATUS_NO_MEMORY);
-        return r < 0 ? r : reply(request, r);
+        return reply(request, r);
 }
 
 int serve_export(struct request *request)

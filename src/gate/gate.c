@@ -1,4 +1,6 @@
-#include "gate/request.h"
+#include "gate/books.h"
+#include "gate/listen.h"
+#include "gate/serve.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -6,7 +8,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -31,6 +32,20 @@ static int catch_wake(void)
         return sigaction(GATE_WAKE_SIGNAL, &action, NULL) < 0 ? -errno : 0;
 }
 
+static void fd_put(int fd)
+{
+        (void)close(fd);
+}
+
+static const struct gate_host supervisor = {
+        .read = process_read,
+        .write = process_write,
+        .fd_get = process_fd,
+        .fd_put = fd_put,
+        .is_awaited = request_is_awaited,
+        .reader_release = reader_release,
+};
+
 int gate_new(const struct gate_options *options, int listener, struct gate **ret)
 {
         struct gate *gate = calloc(1, sizeof(*gate));
@@ -39,6 +54,7 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
         if (!gate)
                 return -ENOMEM;
         gate->options = *options;
+        gate->host = &supervisor;
         gate->lease = options->lease;
         notify_listeners_init(gate, listener);
         gate->wake = gate->over = -1;
@@ -66,7 +82,7 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
 
 int gate_start(struct gate *gate)
 {
-        int r = pthread_create(&gate->watcher, NULL, watch, gate);
+        int r = pthread_create(&gate->watcher, NULL, gate_watch, gate);
 
         if (r) {
                 gate->watcher = 0;
@@ -119,12 +135,6 @@ void gate_report_leftover(struct gate *gate, unsigned int device)
                   device);
 }
 
-void gate_usage_changed(struct gate *gate)
-{
-        if (gate->options.usage_changed)
-                gate->options.usage_changed(gate->options.node_context);
-}
-
 static void quota_set(struct gate *gate, struct quota *quota, bytes size, const char *of)
 {
         char has[BYTES_TEXT], is[BYTES_TEXT];
@@ -151,7 +161,7 @@ void gate_host_set(struct gate *gate, bytes size)
 
 void gate_kill(struct gate *gate)
 {
-        pid_t list[1024];
+        pid_t list[GATE_PROCESSES_MAX];
         size_t n = list_processes(gate, list, ARRAY_SIZE(list));
         struct process *process;
 
@@ -171,20 +181,6 @@ int gate_over(const struct gate *gate)
 int gate_driver_figure(struct gate *gate, unsigned int device, bytes *ret)
 {
         return probe_figure(&gate->probe, gate->lease, device, getpid(), ret);
-}
-
-void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const char *format, ...)
-{
-        char detail[256];
-        va_list args;
-        LOCKED(&gate->event_lock);
-
-        va_start(args, format);
-        (void)vsnprintf(detail, sizeof(detail), format, args);
-        va_end(args);
-        gate->n_events[event]++;
-        if (gate->options.event)
-                gate->options.event(gate->options.event_context, event, process, detail);
 }
 
 /* Threads that wait in the kernel are interrupted until they have gone. One that is in a driver
@@ -225,15 +221,4 @@ struct gate *gate_free(struct gate *gate)
         lock_done(&gate->event_lock);
         free(gate);
         return NULL;
-}
-
-const char *gate_event_name(enum event_kind event)
-{
-        static const char *const names[] = {
-#define EVENT(name, level, line, meaning) #name,
-#include "sublet/events.def"
-#undef EVENT
-        };
-
-        return (size_t)event < ARRAY_SIZE(names) ? names[event] : "?";
 }

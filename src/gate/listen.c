@@ -13,7 +13,8 @@
  * The threads carry no capability but the one to read the tenant: RM takes privileges from the
  * calling thread (docs/rm-abi.md 7), and what it does for a tenant must not be done as root.
  */
-#include "gate/request.h"
+#include "gate/listen.h"
+#include "gate/serve.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

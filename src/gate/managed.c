@@ -16,7 +16,10 @@
  * range under --managed=deny EOPNOTSUPP; afterwards the program goes on undisturbed.
  * Measured: every errno from 1 to 133, every status from 1 to 127; H200, 580.159.04.
  */
-#include "gate/request.h"
+#include "gate/act.h"
+#include "gate/books.h"
+#include "gate/perform.h"
+#include "gate/serve.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"

@@ -6,7 +6,7 @@
  * Who comes (gate_join) and who is the last to go (notify_listeners_check) is decided under one mutex: nobody comes in behind the
  * last one, whose books are being closed.
  */
-#include "gate/request.h"
+#include "gate/listen.h"
 
 #include "base/clock.h"
 
@@ -99,14 +99,6 @@ int gate_join(struct gate *gate, int fd)
         if (pool_start(listener) < 0)
                 listener->is_empty = true; /* the watcher closes it: ENOSYS, not a call that waits for ever */
         return 0;
-}
-
-bool notify_listeners_are_busy(const struct gate *gate)
-{
-        for (size_t i = 0; i < GATE_LISTENERS_MAX; i++)
-                if (gate->listeners[i].fd >= 0 && gate->listeners[i].reader.serving_since)
-                        return true;
-        return false;
 }
 
 size_t notify_listeners_poll(struct gate *gate, struct pollfd fds[static GATE_LISTENERS_MAX])

@@ -1,15 +1,91 @@
 /*
- * The call itself: our copies in place of the tenant's pointers, our duplicates in place of its
- * descriptor numbers, and everything back to what the tenant wrote before the reply.
+ * The call itself: our copies in place of the tenant's pointers, our duplicates in place of its descriptor numbers, and
+ * everything back to what the tenant wrote before the reply.
  */
-#include "gate/request.h"
+#include "gate/perform.h"
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/uio.h>
+
+/* ---- what the steps of a handler have in common ------------------------------------------------------ */
+
+static struct lock *client_lock_of(struct gate *gate, uint64_t key)
+{
+        return &gate->client_locks[(key * 0x9e3779b97f4a7c15u >> 40) % GATE_CLIENT_LOCKS]; /* 2^64 / golden ratio */
+}
+
+struct client_lock_pair client_locks_take(struct gate *gate, uint64_t key1, uint64_t key2)
+{
+        struct lock *a = client_lock_of(gate, key1), *b = client_lock_of(gate, key2);
+        struct client_lock_pair locks = { a < b ? a : b, a == b ? NULL : a < b ? b : a };
+
+        lock_take(locks.first);
+        if (locks.second)
+                lock_take_second(locks.second);
+        return locks;
+}
+
+void client_locks_drop(struct client_lock_pair *locks)
+{
+        if (locks->second)
+                lock_drop(locks->second);
+        if (locks->first)
+                lock_drop(locks->first);
+        *locks = (struct client_lock_pair){ 0 };
+}
+
+int entry_take(struct gate *gate, struct ledger_entry **ret)
+{
+        LOCKED(&gate->ledger_lock);
+
+        return ledger_entry_new(gate->ledger, ret);
+}
+
+void entry_drop(struct gate *gate, struct ledger_entry *entry)
+{
+        LOCKED(&gate->ledger_lock);
+
+        (void)ledger_entry_free(gate->ledger, entry);
+}
+
+struct tenant_fd tenant_fd_get(const struct request *request, int theirs)
+{
+        const struct gate_host *host = request->gate->host;
+        int fd = host->fd_get(request->process, theirs);
+
+        return (struct tenant_fd){ host, fd >= 0 || fd == -EBADF ? fd : -EPERM };
+}
+
+void tenant_fd_put(struct tenant_fd *fd)
+{
+        if (fd->fd >= 0)
+                fd->host->fd_put(fd->fd);
+        fd->fd = -1;
+}
+
+int tenant_read(const struct request *request, void *to, uint64_t from, size_t size)
+{
+        struct iovec ours = { to, size }, theirs = { (void *)(uintptr_t)from, size };
+
+        return size ? request->gate->host->read(request->thread, &ours, &theirs, 1) : 0;
+}
+
+static int tenant_write(const struct request *request, uint64_t to, void *from, size_t size)
+{
+        struct iovec ours = { from, size }, theirs = { (void *)(uintptr_t)to, size };
+
+        return size ? request->gate->host->write(request->thread, &ours, &theirs, 1) : 0;
+}
+
+bool request_is_done(const struct request *request, int r)
+{
+        return r >= 0 && request_status(request) == RM_STATUS_OK;
+}
+
+/* ---- the call ---------------------------------------------------------------------------------------- */
 
 uint32_t request_status(const struct request *request)
 {
@@ -28,7 +104,8 @@ struct nested {
 };
 
 enum {
-        NESTED = 8,
+        EVENT_RECORD_AT = 0, /* of the block of RM_EVENT_DATA: the pointer to the record */
+        EVENT_RECORD_SIZE = 16,
 };
 
 static uint32_t nested_size(const struct request *request, const struct rm_pointer *pointer)
@@ -38,7 +115,7 @@ static uint32_t nested_size(const struct request *request, const struct rm_point
         return n > GATE_NESTED_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
-static int nest(struct request *request, struct nested nested[static NESTED], size_t *ret_n)
+static int nested_begin(struct request *request, struct nested nested[static GATE_POINTERS_MAX], size_t *ret_n)
 {
         const struct rm_pointer *pointers;
         size_t n = 0, used = 0;
@@ -47,7 +124,7 @@ static int nest(struct request *request, struct nested nested[static NESTED], si
         if (request->call.kind == RM_CONTROL)
                 n = rm_pointers(&request->gate->options.layout, request->call.class_or_cmd, &pointers);
         *ret_n = 0;
-        for (size_t i = 0; i < n && i < NESTED; i++) {
+        for (size_t i = 0; i < n && i < GATE_POINTERS_MAX; i++) {
                 struct nested *to = &nested[*ret_n];
                 uint64_t theirs = rm_get64(request->params, request->params_size, pointers[i].at);
                 uint32_t size = nested_size(request, &pointers[i]);
@@ -59,7 +136,7 @@ static int nest(struct request *request, struct nested nested[static NESTED], si
                 *to = (struct nested){ pointers[i].at, pointers[i].out, theirs, request->worker->nested + used, size };
                 memset(to->ours, 0, size);
                 if (pointers[i].in) {
-                        r = remote_read(request->thread, to->ours, theirs, size);
+                        r = tenant_read(request, to->ours, theirs, size);
                         if (r < 0)
                                 return r;
                 }
@@ -70,14 +147,14 @@ static int nest(struct request *request, struct nested nested[static NESTED], si
         return 0;
 }
 
-static int unnest(struct request *request, const struct nested *nested, size_t n, bool succeeded)
+static int nested_end(struct request *request, const struct nested *nested, size_t n, bool succeeded)
 {
         int r = 0;
 
         for (size_t i = 0; i < n; i++) {
                 rm_put64(request->params, request->params_size, nested[i].at, nested[i].theirs);
                 if (succeeded && nested[i].out && r == 0)
-                        r = remote_write(request->thread, nested[i].theirs, nested[i].ours, nested[i].size);
+                        r = tenant_write(request, nested[i].theirs, nested[i].ours, nested[i].size);
         }
         return r;
 }
@@ -115,7 +192,7 @@ static int call_driver(struct request *request)
         if (call->rights_at != UINT32_MAX)
                 their_rights = rm_get64(request->block, call->block_size, call->rights_at);
         if (their_rights) {
-                r = remote_read(request->thread, rights, their_rights, sizeof(rights));
+                r = tenant_read(request, rights, their_rights, sizeof(rights));
                 if (r < 0)
                         return r;
                 rm_put64(request->block, call->block_size, call->rights_at, (uintptr_t)rights);
@@ -132,26 +209,27 @@ static int call_driver(struct request *request)
         return r;
 }
 
-/* An event record comes back through a pointer that is not parameters: 16 bytes. */
+/* An event record comes back through a pointer that is not parameters. */
 static int perform_event_data(struct request *request)
 {
-        uint8_t record[16] = { 0 };
-        uint64_t theirs = rm_get64(request->block, request->call.block_size, 0);
+        const struct gate_driver *driver = &request->gate->options.driver;
+        uint32_t size = request->call.block_size;
+        uint8_t record[EVENT_RECORD_SIZE] = { 0 };
+        uint64_t theirs = rm_get64(request->block, size, EVENT_RECORD_AT);
         int r;
 
-        rm_put64(request->block, request->call.block_size, 0, (uintptr_t)record);
-        r = request->gate->options.driver.ioctl(request->gate->options.driver.context, request->fd,
-                                                request->call.request, request->block);
-        rm_put64(request->block, request->call.block_size, 0, theirs);
-        if (r < 0 || request_status(request) != RM_STATUS_OK)
+        rm_put64(request->block, size, EVENT_RECORD_AT, (uintptr_t)record);
+        r = driver->ioctl(driver->context, request->fd, request->call.request, request->block);
+        rm_put64(request->block, size, EVENT_RECORD_AT, theirs);
+        if (!request_is_done(request, r))
                 return r;
-        return remote_write(request->thread, theirs, record, sizeof(record)) < 0 ? -EFAULT : r;
+        return tenant_write(request, theirs, record, sizeof(record)) < 0 ? -EFAULT : r;
 }
 
 int perform(struct request *request)
 {
-        struct nested nested[NESTED];
-        _cleanup_(closep) int ours = -1;
+        struct nested nested[GATE_POINTERS_MAX];
+        _cleanup_(tenant_fd_put) struct tenant_fd ours = { .fd = -1 };
         uint32_t size, at, theirs = 0;
         uint8_t *field;
         size_t n = 0;
@@ -163,16 +241,16 @@ int perform(struct request *request)
         if (field)
                 theirs = rm_get32(field, size, at);
         if (field && (int32_t)theirs >= 0) {
-                ours = process_fd(request->process, (int)theirs);
-                if (ours < 0)
-                        return ours == -EBADF ? -EBADF : -EPERM;
-                rm_put32(field, size, at, (uint32_t)ours);
+                ours = tenant_fd_get(request, (int)theirs);
+                if (ours.fd < 0)
+                        return ours.fd;
+                rm_put32(field, size, at, (uint32_t)ours.fd);
         }
-        r = nest(request, nested, &n);
+        r = nested_begin(request, nested, &n);
         if (r == 0)
                 r = call_driver(request);
-        r2 = unnest(request, nested, n, r >= 0);
-        if (field && ours >= 0)
+        r2 = nested_end(request, nested, n, r >= 0);
+        if (ours.fd >= 0)
                 rm_put32(field, size, at, theirs);
         return r < 0 ? r : r2 < 0 ? r2 : r;
 }
@@ -187,8 +265,8 @@ static bool returns_params(const struct request *request)
 }
 
 /* What differs, from the first byte to the last, as a piece of an iovec. False: nothing does. */
-static bool changed(const uint8_t *was, uint8_t *is, size_t size, uint64_t address, struct iovec *ret_ours,
-                    struct iovec *ret_theirs)
+static bool find_change(const uint8_t *was, uint8_t *is, size_t size, uint64_t address, struct iovec *ret_ours,
+                        struct iovec *ret_theirs)
 {
         size_t first = 0, last = size;
 
@@ -207,18 +285,14 @@ static bool changed(const uint8_t *was, uint8_t *is, size_t size, uint64_t addre
 static int write_back(struct request *request)
 {
         struct iovec ours[2], theirs[2];
-        size_t n = 0, size = 0;
+        size_t n = 0;
 
-        n += changed(request->was_block, request->block, request->call.block_size, request->address, &ours[n],
-                     &theirs[n]);
+        n += find_change(request->was_block, request->block, request->call.block_size, request->address, &ours[n],
+                         &theirs[n]);
         if (request->params_size && returns_params(request))
-                n += changed(request->was_params, request->params, request->params_size, request->call.params, &ours[n],
-                             &theirs[n]);
-        for (size_t i = 0; i < n; i++)
-                size += ours[i].iov_len;
-        if (!n)
-                return 0;
-        return process_vm_writev(request->thread, ours, n, theirs, n, 0) == (ssize_t)size ? 0 : -EFAULT;
+                n += find_change(request->was_params, request->params, request->params_size, request->call.params,
+                                 &ours[n], &theirs[n]);
+        return n ? request->gate->host->write(request->thread, ours, theirs, n) : 0;
 }
 
 static bool makes_or_ends(enum rm_kind kind)
@@ -245,6 +319,8 @@ static bool makes_or_ends(enum rm_kind kind)
 
 int reply(struct request *request, int value)
 {
+        if (value < 0)
+                return value;
         if (request->node == RM_NODE_UVM || makes_or_ends(request->call.kind))
                 request->worker->left = (struct restart_block){
                         .at = request->address,
@@ -262,14 +338,7 @@ int answer(struct request *request, uint32_t status)
         return reply(request, 0);
 }
 
-uint32_t perform_free(struct request *request, uint32_t client, uint32_t handle)
+void perform_free(struct request *request, uint32_t client, uint32_t handle)
 {
-        const struct gate_driver *driver = &request->gate->options.driver;
-        uint8_t block[16] = { 0 };
-
-        rm_put32(block, sizeof(block), 0, client);
-        rm_put32(block, sizeof(block), 8, handle);
-        if (driver->ioctl(driver->context, request->fd, 3u << 30 | 16u << 16 | 'F' << 8 | RM_NR_FREE, block) < 0)
-                return UINT32_MAX;
-        return rm_get32(block, sizeof(block), 12);
+        (void)gate_driver_free(&request->gate->options.driver, request->fd, client, handle);
 }

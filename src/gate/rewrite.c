@@ -1,5 +1,6 @@
 /* Replies that show the tenant's part only: the driver's call, then a view on its reply. */
-#include "gate/request.h"
+#include "gate/act.h"
+#include "gate/perform.h"
 #include "gate/policy/views.h"
 
 #include "base/cleanup.h"

@@ -8,7 +8,9 @@
  *
  * A group is scheduled with the channels that it has; those that come later want a call of their own.
  */
-#include "gate/request.h"
+#include "gate/act.h"
+#include "gate/books.h"
+#include "gate/perform.h"
 
 #include "rm/numbers.h"
 
@@ -103,8 +105,8 @@ int serve_schedule(struct request *request)
         if (!is_enable || need == NOT_NEEDED)
                 return answer(request, RM_STATUS_OK);
         r = perform(request);
-        if (r < 0 || request_status(request) != RM_STATUS_OK)
-                return r < 0 ? r : reply(request, r);
+        if (!request_is_done(request, r))
+                return reply(request, r);
         device = remember(&gate->channels, &object, until);
         channel_control_follow(gate, device, object.client,
                                object.class_number == RM_CLASS_GROUP ? object.handle : object.parent);

@@ -1,11 +1,11 @@
 /*
- * From a notification to an answer: find the process and its descriptor; act.c does the rest. Every step that
- * fails answers an error: nothing is let through because it was not understood.
+ * From a notification to an answer: the process and its descriptor are found here; act.c does the rest. Every step that
+ * fails answers an error: nothing passes because it was not understood.
  */
-#include "gate/request.h"
+#include "gate/act.h"
+#include "gate/serve.h"
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "rm/numbers.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
-bool request_is_alive(const struct request *request)
+bool request_is_awaited(const struct request *request)
 {
         uint64_t id = request->id;
 
@@ -25,18 +25,48 @@ static bool is_uvm_number(uint32_t number)
         return number < 128 || (number & ~3u) == (UVM_INITIALIZE & ~3u);
 }
 
-/* The number matches, the descriptor is not the driver's. Continuing would let another thread put
- * a driver descriptor in its place after this look, so the call fails. */
-static int serve_stranger(struct request *request, uint32_t number)
+/* The number matches, the descriptor is not the driver's. If the call were continued, another thread could meanwhile put a
+ * driver descriptor in its place; so it fails. */
+static int refuse_other_file(struct request *request, uint32_t number)
 {
         gate_tell(request->gate, EVENT_NOT_THE_DRIVER, request->process->id, "request 0x%x", number);
         return -ENOTTY;
 }
 
+static int refuse_descriptor(struct request *request, int error)
+{
+        if (error == -EBADF)
+                return -EBADF;
+        gate_tell(request->gate, EVENT_TENANT_UNREADABLE, request->process->id, "descriptor %d: %s", request->theirs,
+                  strerror(-error));
+        return -EPERM;
+}
+
+static int serve_on_node(struct request *request, uint32_t number)
+{
+        switch (request->node) {
+        case RM_NODE_OTHER:
+                return refuse_other_file(request, number);
+        case RM_NODE_UVM_TOOLS:
+        case RM_NODE_FORBIDDEN:
+                gate_tell(request->gate, EVENT_DENIED, request->process->id,
+                          "request 0x%x on a node that is no tenant's", number);
+                return -EPERM;
+        case RM_NODE_UVM:
+                request->space =
+                        files_find(&request->gate->files, request->fd); /* kcmp across processes may have failed */
+                break;
+        case RM_NODE_DEVICE:
+        case RM_NODE_CTL:
+                break;
+        }
+        return serve_request(request, number);
+}
+
 static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notification, struct process *process)
 {
         struct gate *gate = worker->gate;
-        int r;
+        uint32_t number = (uint32_t)notification->data.args[1];
         struct request request = {
                 .gate = gate,
                 .worker = worker,
@@ -50,41 +80,22 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
                 .was_block = worker->was,
                 .was_params = worker->was + GATE_BLOCK_MAX,
         };
-        uint32_t number = (uint32_t)notification->data.args[1];
         _cleanup_(closep) int fd = -1;
+        int r;
 
         if (is_uvm_number(number) &&
-            files_use(&gate->files, process->id, (int)notification->data.args[0], &request.fd, &request.space)) {
+            files_use(&gate->files, process->id, request.theirs, &request.fd, &request.space)) {
                 request.node = RM_NODE_UVM;
                 r = serve_request(&request, number);
                 files_unuse(&gate->files, request.space);
                 return r;
         }
-        fd = process_fd(process, (int)notification->data.args[0]);
-        if (fd < 0) {
-                if (fd == -EBADF)
-                        return -EBADF;
-                gate_tell(gate, EVENT_TENANT_UNREADABLE, process->id, "descriptor %d: %s",
-                          (int)notification->data.args[0], strerror(-fd));
-                return -EPERM;
-        }
+        fd = process_fd(process, request.theirs);
+        if (fd < 0)
+                return refuse_descriptor(&request, fd);
         request.fd = fd;
         request.node = gate->options.driver.node(gate->options.driver.context, fd, &request.minor);
-        switch (request.node) {
-        case RM_NODE_OTHER:
-                return serve_stranger(&request, number);
-        case RM_NODE_UVM_TOOLS:
-        case RM_NODE_FORBIDDEN:
-                gate_tell(gate, EVENT_DENIED, process->id, "request 0x%x on a node that is no tenant's", number);
-                return -EPERM;
-        case RM_NODE_UVM:
-                request.space = files_find(&gate->files, fd); /* kcmp between processes may have failed */
-                break;
-        case RM_NODE_DEVICE:
-        case RM_NODE_CTL:
-                break;
-        }
-        return serve_request(&request, number);
+        return serve_on_node(&request, number);
 }
 
 int64_t serve_notification(struct worker *worker, const struct seccomp_notif *notification)

@@ -1,38 +1,28 @@
 /*
- * What nobody announces: processes that end, descriptors that close, managed ranges that are
- * unmapped. The watcher notices ends at once; the rest is settled once a second, and before any
- * refusal (take_memory). The driver's word counts: a client is gone when the driver does not know
- * it, a range when it is not in the tenant's address space.
+ * What nobody announces: processes that end, descriptors that close, managed ranges that are unmapped. The watcher notices
+ * ends at once; the rest is settled once a second, and before any refusal (take_memory). The driver's word counts: a client
+ * is gone when the driver does not know it, a range when it is not in the tenant's address space.
  */
-#include "gate/request.h"
+#include "gate/books.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "rm/numbers.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
 enum {
-        CLIENTS_AT_ONCE = 64,
-        RANGES_MAX = 4096,
-        PERIOD_MS = 1000,
-        SOON_MS = 5, /* while something is being torn down */
-        TICK_MS = 1, /* while calls come in */
-        FORGET_MS = 100,
+        CLIENTS_AT_ONCE = 64, /* copied under the lock; the next ones follow */
+        LINE_SIZE = 4352,     /* of /proc/PID/maps: a path and its fields */
 };
 
 /* What a tenant that runs into its quota again and again may cost. */
 #define SETTLED_FOR (50 * NSEC_PER_MSEC)
-
-/* So long after an end the driver may be taking down what the process had. */
-#define LATE NSEC_PER_SEC
 
 /* A mapping that was let through has been made by then, or its thread waits for memory. */
 #define MAPPED_BY (20 * NSEC_PER_MSEC)
@@ -103,7 +93,7 @@ static bool has_orphans(struct gate *gate)
 bool has_late(struct gate *gate)
 {
         return processes_have_ended(&gate->processes) || gate->n_sweeps ||
-               (clock_now() - gate->ended_at < LATE && has_orphans(gate));
+               (clock_now() - gate->ended_at < SWEEP_LATE && has_orphans(gate));
 }
 
 struct range {
@@ -128,7 +118,7 @@ static bool is_uvm(const char *line)
 /* The ranges of UVM in a process's address space. How many, or -errno. */
 static ssize_t read_ranges(struct files *files, pid_t process, struct range *ranges, size_t n_room)
 {
-        char path[64], line[4352];
+        char path[64], line[LINE_SIZE];
         size_t n = 0;
         FILE *maps;
 
@@ -209,9 +199,8 @@ static bool drop_unmapped(struct gate *gate, pid_t process, const struct range *
 
 static bool sweep_managed(struct gate *gate, pid_t process, bool is_audit)
 {
-        _cleanup_(freep) struct range *ranges = malloc(RANGES_MAX * sizeof(*ranges));
-        ssize_t n = ranges ? read_ranges(&gate->files, process, ranges, RANGES_MAX) : -ENOMEM;
-
+        _cleanup_(freep) struct range *ranges = malloc(GATE_RANGES_MAX * sizeof(*ranges));
+        ssize_t n = ranges ? read_ranges(&gate->files, process, ranges, GATE_RANGES_MAX) : -ENOMEM;
         bool is_left;
 
         if (n == -EACCES && files_count(&gate->files)) {
@@ -246,7 +235,7 @@ size_t list_processes(struct gate *gate, pid_t *list, size_t n_room)
 
 bool sweep_all_managed(struct gate *gate, bool is_audit)
 {
-        pid_t list[1024];
+        pid_t list[GATE_PROCESSES_MAX];
         size_t n = list_processes(gate, list, ARRAY_SIZE(list));
         bool is_left = false;
 
@@ -288,114 +277,9 @@ size_t gate_settle(struct gate *gate)
         return n;
 }
 
-/* A process has ended; its descriptors were closed before it became visible. Returns whether some of
- * its clients are still there: others have their descriptors, or the driver is taking them down. */
-static bool sweep_ended(struct gate *gate, pid_t process)
+bool sweep_ended(struct gate *gate, pid_t process)
 {
         settle_files(gate); /* first: what a space maps a client's end does not give back */
         gate_usage_changed(gate);
         return settle_clients(gate, (uint32_t)process);
-}
-
-static int timeout_ms(struct gate *gate, bool is_settling)
-{
-        nsec audit = gate->audit_at;
-
-        if (audit) {
-                nsec left = audit - clock_now();
-
-                return left < 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1;
-        }
-        if (gate->is_ticking)
-                return TICK_MS;
-        return is_settling ? SOON_MS : PERIOD_MS;
-}
-
-static void audit_if_due(struct gate *gate)
-{
-        nsec due = gate->audit_at;
-
-        if (!due || clock_now() < due)
-                return;
-        gate->audit_at = 0;
-        (void)sweep_all_managed(gate, true);
-}
-
-/* What ended, and what is left of it. */
-static void reap(struct gate *gate, bool *is_settling)
-{
-        pid_t ended;
-
-        gate->n_sweeps++;
-        while ((ended = processes_reap(&gate->processes))) {
-                gate->ended_at = clock_now();
-                *is_settling |= sweep_ended(gate, ended) || files_count(&gate->files);
-        }
-        gate->n_sweeps--;
-        gate_usage_changed(gate);
-}
-
-/* Often at first; a descriptor that waits in a socket is looked for more patiently. */
-static int settle_ms(const struct gate *gate, bool is_settling, nsec now)
-{
-        if (!is_settling)
-                return PERIOD_MS;
-        return now - gate->ended_at < 10 * SOON_MS * NSEC_PER_MSEC ? SOON_MS : 20 * SOON_MS;
-}
-
-/* Once a second: managed ranges come and go unseen. While something is left of what ended: that. */
-static void tick(struct gate *gate, bool *is_settling, nsec *done)
-{
-        nsec now = clock_now();
-
-        if (now - gate->forgotten_at > FORGET_MS * NSEC_PER_MSEC) {
-                processes_forget_threads(&gate->processes);
-                gate->forgotten_at = now;
-        }
-        audit_figures(gate, now);
-        if (now - *done < settle_ms(gate, *is_settling, now) * NSEC_PER_MSEC)
-                return;
-        if (*is_settling)
-                *is_settling = gate_settle(gate) || files_count(&gate->files);
-        else if (files_count(&gate->files))
-                (void)sweep_all_managed(gate, true);
-        /* Clients that a living process uses are no reason to ask again. */
-        if (*is_settling && now - gate->ended_at > LATE)
-                *is_settling = false;
-        *done = now;
-}
-
-static void watch_readers(struct gate *gate)
-{
-        for (size_t i = 0; i < GATE_LISTENERS_MAX; i++)
-                if (gate->listeners[i].fd >= 0)
-                        (void)reader_watch(&gate->listeners[i]);
-}
-
-void *watch(void *context)
-{
-        struct gate *gate = context;
-        bool is_settling = false, is_clearing = false;
-        nsec done = clock_now();
-        eventfd_t ignored;
-
-        while (!gate->is_ending) {
-                struct pollfd fds[2 + GATE_LISTENERS_MAX] = { { gate->processes.epoll, POLLIN, 0 },
-                                                              { gate->wake, POLLIN, 0 } };
-                size_t n_listeners = notify_listeners_poll(gate, fds + 2);
-                int n = poll(fds, 2 + n_listeners, timeout_ms(gate, is_settling || is_clearing));
-
-                if (n < 0 && errno != EINTR)
-                        break;
-                if (fds[1].revents)
-                        (void)eventfd_read(gate->wake, &ignored);
-                reap(gate, &is_settling);
-                audit_if_due(gate);
-                if (notify_listeners_check(gate, fds + 2, n > 0 ? n_listeners : 0))
-                        is_settling = true;
-                is_clearing = notify_listeners_clear(gate);
-                watch_readers(gate);
-                tick(gate, &is_settling, &done);
-        }
-        return NULL;
 }

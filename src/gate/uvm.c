@@ -10,30 +10,32 @@
  * its struct file instead of to an mm, so that another process (this one) may make its calls.
  * Source: uvm.c, uvm_va_space_mm.c, uvm_hmm.c, 535 to 595.
  */
-#include "gate/request.h"
+#include "gate/act.h"
+#include "gate/perform.h"
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
 
-#include <errno.h>
-
 enum {
+        FLAGS_AT = 0, /* of UVM_INITIALIZE */
         FLAG_NO_HMM = 1,
         FLAG_MULTI_PROCESS = 2,
+        MAP_ATTRIBUTES_AT = 24, /* of UVM_MAP_EXTERNAL: the first one's uuid */
+        UNMAP_UUID_AT = 16,     /* of UVM_UNMAP_EXTERNAL */
 };
 
 int serve_space(struct request *request)
 {
-        uint64_t flags = rm_get64(request->block, request->call.block_size, 0);
+        uint64_t flags = rm_get64(request->block, request->call.block_size, FLAGS_AT);
         int r;
 
         /* Kept before the call: it must never hold anything that no number stands for. */
         if (!files_keep(&request->gate->files, request->fd, true))
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        rm_put64(request->block, request->call.block_size, 0, flags | FLAG_NO_HMM | FLAG_MULTI_PROCESS);
+        rm_put64(request->block, request->call.block_size, FLAGS_AT, flags | FLAG_NO_HMM | FLAG_MULTI_PROCESS);
         r = perform(request);
-        rm_put64(request->block, request->call.block_size, 0, flags);
-        return r < 0 ? r : reply(request, r);
+        rm_put64(request->block, request->call.block_size, FLAGS_AT, flags);
+        return reply(request, r);
 }
 
 /* Which device's page tables the mapping is in: its uuid's first half. 0: several devices'.
@@ -46,7 +48,7 @@ static uint64_t mapped_on(const struct request *request)
 
         if (rm_get64(request->block, call->block_size, count_at) != 1)
                 return 0;
-        return rm_get64(request->block, call->block_size, 24);
+        return rm_get64(request->block, call->block_size, MAP_ATTRIBUTES_AT);
 }
 
 int serve_hold(struct request *request)
@@ -60,23 +62,19 @@ int serve_hold(struct request *request)
 
         if (!space)
                 return answer(request, RM_STATUS_INVALID_ARGUMENT);
-        {
-                LOCKED(&gate->ledger_lock);
-                r = ledger_entry_new(gate->ledger, &entry);
-        }
-        if (r < 0)
+        if (entry_take(gate, &entry) < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         locks = client_locks_take(gate, call->source_client, space);
         r = perform(request);
         {
                 LOCKED(&gate->ledger_lock);
-                if (r >= 0 && request_status(request) == RM_STATUS_OK)
+                if (request_is_done(request, r))
                         (void)ledger_map(gate->ledger, entry, space, call->base, call->length, mapped_on(request),
                                          call->source_client, call->source_object);
                 else
                         ledger_entry_free(gate->ledger, entry);
         }
-        return r < 0 ? r : reply(request, r);
+        return reply(request, r);
 }
 
 int serve_release(struct request *request)
@@ -89,7 +87,7 @@ int serve_release(struct request *request)
 
         locks = client_locks_take(gate, space, space);
         r = perform(request);
-        if (r >= 0 && request_status(request) == RM_STATUS_OK) {
+        if (request_is_done(request, r)) {
                 LOCKED(&gate->ledger_lock);
                 if (call->kind == RM_UVM_FREE) {
                         /* Where it tells a length, the driver has checked that it is the range's. */
@@ -97,10 +95,10 @@ int serve_release(struct request *request)
                         ledger_range_gone(gate->ledger, space, call->base);
                 } else {
                         ledger_unmap(gate->ledger, space, call->base, call->length,
-                                     rm_get64(request->block, call->block_size, 16));
+                                     rm_get64(request->block, call->block_size, UNMAP_UUID_AT));
                 }
         }
-        return r < 0 ? r : reply(request, r);
+        return reply(request, r);
 }
 
 /* A range begins: for RM memory, or for semaphores, which is then mapped by mmap and is no managed
@@ -118,20 +116,16 @@ int serve_range(struct request *request)
 
         if (!space || (is_pool && call->length > POOL_MAX))
                 return answer(request, RM_STATUS_INVALID_ARGUMENT);
-        {
-                LOCKED(&gate->ledger_lock);
-                r = ledger_entry_new(gate->ledger, &entry);
-        }
-        if (r < 0)
+        if (entry_take(gate, &entry) < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         locks = client_locks_take(gate, space, space);
         r = perform(request);
         {
                 LOCKED(&gate->ledger_lock);
-                if (r >= 0 && request_status(request) == RM_STATUS_OK)
+                if (request_is_done(request, r))
                         ledger_range_put(gate->ledger, entry, space, call->base, call->length, is_pool);
                 else
                         ledger_entry_free(gate->ledger, entry);
         }
-        return r < 0 ? r : reply(request, r);
+        return reply(request, r);
 }

@@ -16,11 +16,12 @@
  */
 #pragma once
 
-#include "gate/request.h"
+#include "gate/act.h"
+#include "gate/books.h"
+#include "gate/perform.h"
 #include "preload/usage_segment.h"
 
 #include <signal.h>
-#include <sys/uio.h>
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -81,12 +82,8 @@ void preload_leave(struct preload_guard *guard);
 /* The kind of node behind a descriptor; *ret_minor is set for RM_NODE_DEVICE. */
 enum rm_node preload_node(int fd, uint32_t *ret_minor);
 
-/* stubs.c: what the gate's files call by other names here (meson.build). */
-ssize_t stub_readv(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
-                   unsigned long n_theirs, unsigned long flags);
-ssize_t stub_writev(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
-                    unsigned long n_theirs, unsigned long flags);
-void stub_keep(int *fd);
+/* stubs.c */
+extern const struct gate_host preload_host;
 
 /* descriptors.c. The number of the file behind a descriptor; files_number makes one. 0: there is no room. */
 uint64_t files_number(struct preload *preload, int fd);

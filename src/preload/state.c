@@ -114,6 +114,7 @@ static const char *begin_gate(struct preload *preload, const struct lease_descri
 
         preload->lease = descriptor->lease;
         gate->lease = &preload->lease;
+        gate->host = &preload_host;
         gate->options = (struct gate_options){
                 .lease = &preload->lease,
                 .layout = descriptor->layout,

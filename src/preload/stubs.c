@@ -1,73 +1,73 @@
-/* What the gate's files ask of rooms that are not inside a program: the short answers. */
+/*
+ * What the gate asks of its supervisor, answered inside a program: in place (host.h), or that nobody is there to ask. The second
+ * kind stands in at link time for files of the gate that are not part of the library.
+ */
 #include "preload/inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/uio.h>
 
-/* ---- memory of the program: in place ----------------------------------------------------------------- */
+/* ---- host.h: the program's own memory and descriptors -------------------------------------------------- */
 
-/* Where the kernel lets us, a bad pointer is EFAULT, as the driver would say; else it is the program's fault, as in
- * any function that is given one. */
-static ssize_t copy(const struct iovec *to, const struct iovec *from, unsigned long n)
+/* Where the kernel does not let us: a bad pointer is then the program's fault, as in any function that is given one. */
+static int copy_in_place(const struct iovec *to, const struct iovec *from, size_t n)
 {
-        ssize_t sum = 0;
-
-        for (unsigned long i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++)
                 memcpy(to[i].iov_base, from[i].iov_base, to[i].iov_len);
-                sum += (ssize_t)to[i].iov_len;
-        }
-        return sum;
+        return 0;
 }
 
-ssize_t stub_readv(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
-                   unsigned long n_theirs, unsigned long flags)
+/* A bad pointer is EFAULT, as the driver would say. */
+static int read_self(pid_t thread, const struct iovec *ours, const struct iovec *theirs, size_t n)
 {
-        ssize_t r = process_vm_readv(getpid(), ours, n, theirs, n_theirs, flags);
+        int r = process_read(getpid(), ours, theirs, n);
 
         (void)thread;
-        return r < 0 && (errno == ENOSYS || errno == EPERM || errno == ESRCH) ? copy(ours, theirs, n) : r;
+        return r == -ENOSYS || r == -EPERM || r == -ESRCH ? copy_in_place(ours, theirs, n) : r;
 }
 
-ssize_t stub_writev(pid_t thread, const struct iovec *ours, unsigned long n, const struct iovec *theirs,
-                    unsigned long n_theirs, unsigned long flags)
+static int write_self(pid_t thread, const struct iovec *ours, const struct iovec *theirs, size_t n)
 {
-        ssize_t r = process_vm_writev(getpid(), ours, n, theirs, n_theirs, flags);
+        int r = process_write(getpid(), ours, theirs, n);
 
         (void)thread;
-        return r < 0 && (errno == ENOSYS || errno == EPERM || errno == ESRCH) ? copy(theirs, ours, n) : r;
+        return r == -ENOSYS || r == -EPERM || r == -ESRCH ? copy_in_place(theirs, ours, n) : r;
 }
 
-int remote_read(pid_t thread, void *to, uint64_t from, size_t size)
-{
-        struct iovec ours = { to, size }, theirs = { (void *)(uintptr_t)from, size };
-        ssize_t n = size ? stub_readv(thread, &ours, 1, &theirs, 1, 0) : 0;
-
-        return n < 0 ? -errno : (size_t)n == size ? 0 : -EFAULT;
-}
-
-int remote_write(pid_t thread, uint64_t to, const void *from, size_t size)
-{
-        struct iovec ours = { (void *)(uintptr_t)from, size }, theirs = { (void *)(uintptr_t)to, size };
-        ssize_t n = size ? stub_writev(thread, &ours, 1, &theirs, 1, 0) : 0;
-
-        return n < 0 ? -errno : (size_t)n == size ? 0 : -EFAULT;
-}
-
-/* ---- descriptors: the program's own -------------------------------------------------------------------- */
-
-int process_fd(const struct process *process, int fd)
+static int fd_get(const struct process *process, int theirs)
 {
         (void)process;
-        return fcntl(fd, F_GETFD) < 0 ? -errno : fd;
+        return fcntl(theirs, F_GETFD) < 0 ? -errno : theirs;
 }
 
-/* closep in the gate's files (meson.build): what process_fd gave is not ours to close. */
-void stub_keep(int *fd)
+/* What fd_get gave is the program's: not ours to close. */
+static void fd_put(int fd)
 {
-        *fd = -1;
+        (void)fd;
 }
+
+static bool is_awaited(const struct request *request)
+{
+        (void)request;
+        return true;
+}
+
+static void reader_release(struct worker *worker)
+{
+        (void)worker;
+}
+
+const struct gate_host preload_host = {
+        .read = read_self,
+        .write = write_self,
+        .fd_get = fd_get,
+        .fd_put = fd_put,
+        .is_awaited = is_awaited,
+        .reader_release = reader_release,
+};
+
+/* ---- state/files.h ------------------------------------------------------------------------------------- */
 
 uint64_t files_find(struct files *files, int fd)
 {
@@ -83,17 +83,6 @@ uint64_t files_keep(struct files *files, int fd, bool is_space)
 }
 
 /* ---- a supervisor's: the answer is known, or nobody is there to ask ---------------------------------------- */
-
-bool request_is_alive(const struct request *request)
-{
-        (void)request;
-        return true;
-}
-
-void reader_release(struct worker *worker)
-{
-        (void)worker;
-}
 
 /* The kernel has freed what a process had before anybody hears of its end: nothing of ours keeps it. */
 bool has_late(struct gate *gate)

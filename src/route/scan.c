@@ -1,7 +1,6 @@
-#include "route/scan.h"
+#include "route/scan_inside.h"
 
 #include "base/cleanup.h"
-#include "route/plain.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,21 +16,6 @@
 enum context { ROOT, MESSAGE, CONTENT, MEDIUM, TOKENS, IGNORED, IS_ARRAY = 0x80 };
 
 enum action { SKIP, TEXT, MEDIA, MODEL, SESSION, USER, SALT, STREAM, PRIORITY, MAXIMUM, COUNT, A_KEY };
-
-enum state {
-        VALUE,     /* a value comes */
-        FIRST,     /* an element, or the end of the array */
-        KEY_FIRST, /* a key, or the end of the object */
-        KEY_NEXT,
-        COLON,
-        AFTER, /* a comma, or the end of what it is in */
-        STRING,
-        ESCAPE,
-        UNICODE,
-        NUMBER,
-        LITERAL,
-        DONE,
-};
 
 static const struct key {
         unsigned char context;
@@ -58,7 +42,7 @@ void scan_begin(struct scan *scan, struct prefix *prefix)
         prefix_begin(prefix);
 }
 
-static int fail(struct scan *scan, int error)
+int scan_fail(struct scan *scan, int error)
 {
         return scan->failed = error;
 }
@@ -92,7 +76,7 @@ static void take_media(struct scan *scan, const char *text, size_t size)
 }
 
 /* A run of a string's text. */
-static int take_text(struct scan *scan, const char *text, size_t size)
+int scan_take_text(struct scan *scan, const char *text, size_t size)
 {
         switch (scan->action) {
         case SKIP:
@@ -111,9 +95,9 @@ static int take_text(struct scan *scan, const char *text, size_t size)
                 return SCAN_OK;
         default:
                 if (!scan->word)
-                        return fail(scan, SCAN_E_TYPE);
+                        return scan_fail(scan, SCAN_E_TYPE);
                 if (size >= SCAN_WORD - scan->word->size)
-                        return fail(scan, SCAN_E_LONG);
+                        return scan_fail(scan, SCAN_E_LONG);
                 memcpy(scan->word->text + scan->word->size, text, size);
                 scan->word->size += (uint32_t)size;
                 return SCAN_OK;
@@ -135,7 +119,7 @@ static void key_done(struct scan *scan)
                 }
 }
 
-static void string_done(struct scan *scan)
+void scan_string_done(struct scan *scan)
 {
         if (scan->action == A_KEY) {
                 if (scan->stack[scan->depth - 1] == TOKENS)
@@ -172,10 +156,10 @@ static int number_done(struct scan *scan)
                 scan->has_prompt = true;
         }
         if (scan->action != PRIORITY && scan->action != MAXIMUM && scan->action != COUNT)
-                return scan->action >= MODEL ? fail(scan, SCAN_E_TYPE) : SCAN_OK;
+                return scan->action >= MODEL ? scan_fail(scan, SCAN_E_TYPE) : SCAN_OK;
         whole = strtoll(scan->number, &end, 10);
         if (*end)
-                return fail(scan, SCAN_E_TYPE);
+                return scan_fail(scan, SCAN_E_TYPE);
         *(scan->action == PRIORITY ? &scan->priority : scan->action == MAXIMUM ? &scan->max_tokens : &scan->n) = whole;
         return SCAN_OK;
 }
@@ -188,7 +172,7 @@ static int literal_done(struct scan *scan)
         if (scan->action == STREAM)
                 scan->is_stream = scan->literal == 0;
         else if (scan->action >= MODEL)
-                return fail(scan, SCAN_E_TYPE);
+                return scan_fail(scan, SCAN_E_TYPE);
         return SCAN_OK;
 }
 
@@ -197,9 +181,9 @@ static int literal_done(struct scan *scan)
 static int push(struct scan *scan, unsigned char what)
 {
         if (scan->depth == SCAN_DEPTH)
-                return fail(scan, SCAN_E_DEPTH);
+                return scan_fail(scan, SCAN_E_DEPTH);
         if (scan->action >= MODEL && scan->depth)
-                return fail(scan, SCAN_E_TYPE);
+                return scan_fail(scan, SCAN_E_TYPE);
         scan->stack[scan->depth++] = what;
         scan->state = what & IS_ARRAY ? FIRST : KEY_FIRST;
         return SCAN_OK;
@@ -264,7 +248,7 @@ static bool is_number(const char *text)
 static int value(struct scan *scan, char c)
 {
         if (!scan->depth && c != '{')
-                return fail(scan, SCAN_E_OBJECT);
+                return scan_fail(scan, SCAN_E_OBJECT);
         switch (c) {
         case '{':
                 return push(scan, scan->context);
@@ -273,7 +257,7 @@ static int value(struct scan *scan, char c)
         case '"':
                 if (scan->action == STREAM || scan->action == PRIORITY || scan->action == MAXIMUM ||
                     scan->action == COUNT)
-                        return fail(scan, SCAN_E_TYPE);
+                        return scan_fail(scan, SCAN_E_TYPE);
                 string_begin(scan, scan->action);
                 return SCAN_OK;
         case 't':
@@ -285,7 +269,7 @@ static int value(struct scan *scan, char c)
                 return SCAN_OK;
         default:
                 if (c != '-' && (c < '0' || c > '9'))
-                        return fail(scan, SCAN_E_JSON);
+                        return scan_fail(scan, SCAN_E_JSON);
                 scan->number[0] = c;
                 scan->n_number = 1;
                 scan->state = NUMBER;
@@ -300,7 +284,7 @@ static int after(struct scan *scan, char c)
         if (c == (is_array ? ']' : '}'))
                 return pop(scan);
         if (c != ',')
-                return fail(scan, SCAN_E_JSON);
+                return scan_fail(scan, SCAN_E_JSON);
         if (is_array)
                 element(scan);
         else
@@ -325,175 +309,36 @@ static int structure(struct scan *scan, char c)
                 /* fall through */
         case KEY_NEXT:
                 if (c != '"')
-                        return fail(scan, SCAN_E_JSON);
+                        return scan_fail(scan, SCAN_E_JSON);
                 string_begin(scan, A_KEY);
                 return SCAN_OK;
         case COLON:
                 if (c != ':')
-                        return fail(scan, SCAN_E_JSON);
+                        return scan_fail(scan, SCAN_E_JSON);
                 scan->state = VALUE;
                 return SCAN_OK;
         case AFTER:
                 return after(scan, c);
         default:
-                return fail(scan, SCAN_E_JSON); /* something behind the object */
+                return scan_fail(scan, SCAN_E_JSON); /* something behind the object */
         }
-}
-
-/* ---- strings ------------------------------------------------------------------------------------------ */
-
-/* A code point as UTF-8; a lone half of a pair becomes the replacement character. */
-static int take_point(struct scan *scan, uint32_t c)
-{
-        char text[4];
-
-        if (c < 0x80) {
-                text[0] = (char)c;
-                return take_text(scan, text, 1);
-        }
-        if (c < 0x800) {
-                text[0] = (char)(0xc0 | c >> 6);
-                text[1] = (char)(0x80 | (c & 0x3f));
-                return take_text(scan, text, 2);
-        }
-        if (c >= 0xd800 && c < 0xe000)
-                c = 0xfffd;
-        if (c < 0x10000) {
-                text[0] = (char)(0xe0 | c >> 12);
-                text[1] = (char)(0x80 | (c >> 6 & 0x3f));
-                text[2] = (char)(0x80 | (c & 0x3f));
-                return take_text(scan, text, 3);
-        }
-        text[0] = (char)(0xf0 | c >> 18);
-        text[1] = (char)(0x80 | (c >> 12 & 0x3f));
-        text[2] = (char)(0x80 | (c >> 6 & 0x3f));
-        text[3] = (char)(0x80 | (c & 0x3f));
-        return take_text(scan, text, 4);
-}
-
-/* The first half of a pair waits for the second. */
-static int flush_surrogate(struct scan *scan)
-{
-        uint32_t half = scan->surrogate;
-
-        scan->surrogate = 0;
-        return half ? take_point(scan, half) : SCAN_OK;
-}
-
-static int unicode_done(struct scan *scan)
-{
-        uint32_t c = scan->unicode;
-        int r;
-
-        scan->state = STRING;
-        if (scan->surrogate && c >= 0xdc00 && c < 0xe000) {
-                c = 0x10000 + ((scan->surrogate - 0xd800) << 10) + (c - 0xdc00);
-                scan->surrogate = 0;
-                return take_point(scan, c);
-        }
-        r = flush_surrogate(scan);
-        if (r == SCAN_OK && c >= 0xd800 && c < 0xdc00)
-                scan->surrogate = c;
-        else if (r == SCAN_OK)
-                r = take_point(scan, c);
-        return r;
-}
-
-static int escape(struct scan *scan, char c)
-{
-        static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-        const char *at = c ? strchr(from, c) : NULL;
-        int r;
-
-        if (c == 'u') {
-                scan->state = UNICODE;
-                scan->unicode = scan->escape = 0;
-                return SCAN_OK;
-        }
-        if (!at)
-                return fail(scan, SCAN_E_JSON);
-        scan->state = STRING;
-        r = flush_surrogate(scan);
-        return r == SCAN_OK ? take_text(scan, &to[at - from], 1) : r;
-}
-
-static int unicode(struct scan *scan, char c)
-{
-        uint32_t digit = c >= '0' && c <= '9' ? (uint32_t)(c - '0') :
-                         c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10) :
-                         c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10) :
-                                                16;
-
-        if (digit == 16)
-                return fail(scan, SCAN_E_JSON);
-        scan->unicode = scan->unicode << 4 | digit;
-        return ++scan->escape == 4 ? unicode_done(scan) : SCAN_OK;
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------------------ */
-
-/* The character that \n, \" and their like stand for; 0: another escape. */
-static char short_escape(char c)
-{
-        switch (c) {
-        case '"':
-        case '\\':
-        case '/':
-                return c;
-        case 'n':
-                return '\n';
-        case 't':
-                return '\t';
-        default:
-                return 0;
-        }
-}
-
-/* How many bytes were used; those of a string at once, with the common escapes in it. */
-static size_t string(struct scan *scan, const char *at, size_t size)
-{
-        size_t n = 0;
-
-        while (n < size && !scan->failed) {
-                size_t run = plain_run(at + n, size - n);
-                char c;
-
-                if (run && flush_surrogate(scan) == SCAN_OK)
-                        (void)take_text(scan, at + n, run);
-                n += run;
-                c = size - n >= 2 && at[n] == '\\' ? short_escape(at[n + 1]) : 0;
-                if (!c)
-                        break;
-                if (flush_surrogate(scan) == SCAN_OK)
-                        (void)take_text(scan, &c, 1);
-                n += 2;
-        }
-        if (n || scan->failed)
-                return n;
-        if (*at == '\\') {
-                scan->state = ESCAPE;
-        } else if (*at == '"') {
-                if (flush_surrogate(scan) == SCAN_OK)
-                        string_done(scan);
-        } else {
-                (void)fail(scan, SCAN_E_JSON);
-        }
-        return 1;
-}
 
 /* A number ends with the byte behind it, which is not used. */
 static size_t number(struct scan *scan, char c)
 {
         if ((c >= '0' && c <= '9') || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-') {
                 if (scan->n_number == sizeof(scan->number) - 1)
-                        (void)fail(scan, SCAN_E_JSON); /* nobody needs 32 digits */
+                        (void)scan_fail(scan, SCAN_E_JSON); /* nobody needs 32 digits */
                 else
                         scan->number[scan->n_number++] = c;
                 return 1;
         }
         scan->number[scan->n_number] = '\0';
         if (!is_number(scan->number))
-                (void)fail(scan, SCAN_E_JSON);
+                (void)scan_fail(scan, SCAN_E_JSON);
         else
                 (void)number_done(scan);
         return 0;
@@ -503,18 +348,14 @@ static size_t step(struct scan *scan, const char *at, size_t size)
 {
         switch ((enum state)scan->state) {
         case STRING:
-                return string(scan, at, size);
         case ESCAPE:
-                (void)escape(scan, *at);
-                return 1;
         case UNICODE:
-                (void)unicode(scan, *at);
-                return 1;
+                return scan_string(scan, at, size);
         case NUMBER:
                 return number(scan, *at);
         case LITERAL:
                 if (*at != literals[scan->literal][scan->n_number])
-                        (void)fail(scan, SCAN_E_JSON);
+                        (void)scan_fail(scan, SCAN_E_JSON);
                 else if (!literals[scan->literal][++scan->n_number])
                         (void)literal_done(scan);
                 return 1;
@@ -539,23 +380,8 @@ int scan_feed(struct scan *scan, const void *data, size_t size)
 int scan_end(struct scan *scan)
 {
         if (!scan->failed && scan->state != DONE)
-                (void)fail(scan, SCAN_E_SHORT);
+                (void)scan_fail(scan, SCAN_E_SHORT);
         if (!scan->failed)
                 prefix_bind(scan->prefix, scan->model.text, scan->model.size, scan->salt.text, scan->salt.size);
         return scan->failed;
-}
-
-const char *scan_error(int error)
-{
-        static const char *const texts[] = {
-                [SCAN_OK] = "",
-                [SCAN_E_JSON] = "the body is not JSON",
-                [SCAN_E_DEPTH] = "the body is nested too deeply",
-                [SCAN_E_OBJECT] = "the body is not a JSON object",
-                [SCAN_E_TYPE] = "a field of the body has the wrong type",
-                [SCAN_E_LONG] = "a name in the body is too long",
-                [SCAN_E_SHORT] = "the body ends too early",
-        };
-
-        return (size_t)error < ARRAY_SIZE(texts) ? texts[error] : "?";
 }

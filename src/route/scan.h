@@ -64,6 +64,3 @@ struct scan {
 void scan_begin(struct scan *scan, struct prefix *prefix);
 int scan_feed(struct scan *scan, const void *data, size_t size); /* SCAN_OK, or what is wrong; then always that */
 int scan_end(struct scan *scan); /* the body is complete; binds the prefix to model and salt */
-
-/* For the error that a client gets: "the body is not JSON". */
-const char *scan_error(int error);

@@ -150,7 +150,7 @@ static int parse_option(struct plan *plan, int option, const char *text, struct 
 }
 
 /* 0; 1: help was asked for; -errno. */
-static int parse(int argc, char **argv, struct plan *plan, struct err *err)
+static int options_parse(int argc, char **argv, struct plan *plan, struct err *err)
 {
         static const struct option options[] = {
                 { "gpus", required_argument, NULL, 'g' },   { "memory", required_argument, NULL, 'm' },
@@ -195,7 +195,7 @@ static int directory_make(struct plan *plan, struct err *err)
 }
 
 /* The server's process; never returns. What it says goes to the machine's log. */
-static void serve(const struct plan *plan, pid_t parent, int ready)
+static void server_process(const struct plan *plan, pid_t parent, int ready)
 {
         int log, null = open("/dev/null", O_RDWR | O_CLOEXEC), r;
         char path[256];
@@ -228,7 +228,7 @@ static pid_t server_start(const struct plan *plan, struct err *err)
         ours = pair[0];
         pid = fork();
         if (pid == 0)
-                serve(plan, parent, pair[1]);
+                server_process(plan, parent, pair[1]);
         close(pair[1]);
         if (pid < 0)
                 return err_set(err, -errno, "starting the machine");
@@ -265,7 +265,7 @@ static void machine_end(const struct plan *plan, pid_t server)
 /* ---- the program ----------------------------------------------------------------------------- */
 
 /* Adds to the front of a list with colons. */
-static int prepend(const char *name, const char *what)
+static int environment_prepend(const char *name, const char *what)
 {
         const char *old = getenv(name);
         char text[8192];
@@ -302,7 +302,7 @@ static int sanitizer_prepend(void)
         Dl_info info;
 
         return symbol && dladdr(symbol, &info) && strstr(info.dli_fname, ".so") ?
-                       prepend("LD_PRELOAD", info.dli_fname) :
+                       environment_prepend("LD_PRELOAD", info.dli_fname) :
                        0;
 }
 
@@ -316,11 +316,12 @@ static int environment_make(const struct plan *plan, struct err *err)
         if (r < 0)
                 return err_set(err, r, "looking for libsublet-sim.so");
         (void)snprintf(path, sizeof(path), "%s/libsublet-sim.so", directory);
-        if (setenv(SIM_ENV, plan->directory, 1) < 0 || prepend("LD_PRELOAD", path) < 0 || sanitizer_prepend() < 0)
+        if (setenv(SIM_ENV, plan->directory, 1) < 0 || environment_prepend("LD_PRELOAD", path) < 0 ||
+            sanitizer_prepend() < 0)
                 return err_set(err, -ENOMEM, "setting the environment");
         for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
                 if (library_find(libraries[i], directory, sizeof(directory)) == 0 &&
-                    prepend("LD_LIBRARY_PATH", directory) < 0)
+                    environment_prepend("LD_LIBRARY_PATH", directory) < 0)
                         return err_set(err, -ENOMEM, "setting the environment");
         return 0;
 }
@@ -357,7 +358,7 @@ static int program_wait(pid_t program, const sigset_t *set)
         }
 }
 
-static int run(struct plan *plan, struct err *err)
+static int command_run(struct plan *plan, struct err *err)
 {
         static const int passed[] = { SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH };
         sigset_t set, old;
@@ -387,7 +388,7 @@ static int run(struct plan *plan, struct err *err)
 
 /* ---- faults on a running machine ------------------------------------------------------------- */
 
-static int order_fault(const char *directory, const char *fault, struct err *err)
+static int fault_order(const char *directory, const char *fault, struct err *err)
 {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -401,12 +402,12 @@ static int order_fault(const char *directory, const char *fault, struct err *err
         return *answer ? err_say(err, -EINVAL, "%s: %s", fault, answer) : 0;
 }
 
-static int order_faults(const struct plan *plan, struct err *err)
+static int faults_order(const struct plan *plan, struct err *err)
 {
         int r = 0;
 
         for (size_t i = 0; i < plan->n_faults && !r; i++)
-                r = order_fault(plan->directory, plan->faults[i], err);
+                r = fault_order(plan->directory, plan->faults[i], err);
         return r;
 }
 
@@ -416,7 +417,7 @@ int sim_main(int argc, char **argv)
         struct err err = { 0 };
         int r;
 
-        r = parse(argc, argv, &plan, &err);
+        r = options_parse(argc, argv, &plan, &err);
         if (r > 0) {
                 (void)printf("%s%s", usage, fault_help());
                 return 0;
@@ -425,7 +426,7 @@ int sim_main(int argc, char **argv)
                 (void)fprintf(stderr, "sublet sim: %s\n", err.text);
                 return EXIT_USE;
         }
-        r = *plan.command ? run(&plan, &err) : order_faults(&plan, &err);
+        r = *plan.command ? command_run(&plan, &err) : faults_order(&plan, &err);
         if (r < 0) {
                 (void)fprintf(stderr, "sublet sim: %s\n", err.text);
                 return EXIT_FAILURE;

@@ -5,8 +5,8 @@
 #include "daemon/api/api.h"
 
 #include "base/cleanup.h"
+#include "net/metrics.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -140,44 +140,27 @@ static const struct device_family {
         { "sublet_device_lost", "gauge", "1 after the device fell off the bus.", device_is_lost },
 };
 
-static void head(FILE *to, const char *name, const char *type, const char *help)
+static void write_value(FILE *to, const char *name, const char *tenant, const struct device *device, double value)
 {
-        (void)fprintf(to, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-}
+        char index[16];
 
-/* A label's value: backslash, quote and line end are escaped. */
-static void label(FILE *to, const char *name, const char *value)
-{
-        (void)fprintf(to, "%s=\"", name);
-        for (; *value; value++)
-                if (*value == '\n')
-                        (void)fputs("\\n", to);
-                else if (*value == '"' || *value == '\\')
-                        (void)fprintf(to, "\\%c", *value);
-                else
-                        (void)fputc(*value, to);
-        (void)fputc('"', to);
-}
-
-static void device_labels(FILE *to, const struct device *device)
-{
-        (void)fprintf(to, "device=\"%u\",", device->index);
-        label(to, "uuid", device->info.uuid);
-}
-
-/* Whole numbers are written as such, up to where a double is exact. */
-static void number(FILE *to, double value)
-{
-        if (value == floor(value) && fabs(value) < 9e15)
-                (void)fprintf(to, " %.0f\n", value);
+        (void)snprintf(index, sizeof(index), "%u", device->index);
+        if (tenant)
+                metrics_value(to, name, value, "tenant", tenant, "device", index, "uuid", device->info.uuid, NULL);
         else
-                (void)fprintf(to, " %.9f\n", value);
+                metrics_value(to, name, value, "device", index, "uuid", device->info.uuid, NULL);
+}
+
+static void write_single(FILE *to, const char *name, const char *type, const char *help, double value)
+{
+        metrics_head(to, name, type, help);
+        metrics_value(to, name, value, NULL);
 }
 
 static void write_tenants(FILE *to, struct daemon *daemon, const struct api_request *request,
                           const struct family *family)
 {
-        head(to, family->name, family->type, family->help);
+        metrics_head(to, family->name, family->type, family->help);
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
                 for (unsigned int i = 0; i < daemon->n_devices; i++) {
                         const struct device *device = &daemon->devices[i];
@@ -186,24 +169,15 @@ static void write_tenants(FILE *to, struct daemon *daemon, const struct api_requ
                         if (!tenant_has(t, i) || !api_sees(request, t))
                                 continue;
                         sample.row = device_row(device, t);
-                        (void)fprintf(to, "%s{", family->name);
-                        label(to, "tenant", t->lease.tenant);
-                        (void)fputc(',', to);
-                        device_labels(to, device);
-                        (void)fputc('}', to);
-                        number(to, family->of(&sample));
+                        write_value(to, family->name, t->lease.tenant, device, family->of(&sample));
                 }
 }
 
 static void write_devices(FILE *to, const struct daemon *daemon, const struct device_family *family)
 {
-        head(to, family->name, family->type, family->help);
-        for (unsigned int i = 0; i < daemon->n_devices; i++) {
-                (void)fprintf(to, "%s{", family->name);
-                device_labels(to, &daemon->devices[i]);
-                (void)fputc('}', to);
-                number(to, family->of(daemon, &daemon->devices[i]));
-        }
+        metrics_head(to, family->name, family->type, family->help);
+        for (unsigned int i = 0; i < daemon->n_devices; i++)
+                write_value(to, family->name, NULL, &daemon->devices[i], family->of(daemon, &daemon->devices[i]));
 }
 
 static double cpu_seconds(void)
@@ -218,23 +192,15 @@ static double cpu_seconds(void)
 /* To be joined with the others by `tenant`: whose a container is changes no figure's labels. */
 static void write_containers(FILE *to, const struct daemon *daemon, const struct api_request *request)
 {
-        head(to, "sublet_tenant_container_info", "gauge", "Which container a tenant is; always 1.");
+        metrics_head(to, "sublet_tenant_container_info", "gauge", "Which container a tenant is; always 1.");
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
                 const struct message_container *container = &t->lease.container;
 
                 if (!container->id[0] || !api_sees(request, t))
                         continue;
-                (void)fprintf(to, "sublet_tenant_container_info{");
-                label(to, "tenant", t->lease.tenant);
-                (void)fputc(',', to);
-                label(to, "namespace", container->namespace);
-                (void)fputc(',', to);
-                label(to, "pod", container->name);
-                (void)fputc(',', to);
-                label(to, "container", container->container);
-                (void)fputc(',', to);
-                label(to, "container_id", container->id);
-                (void)fputs("} 1\n", to);
+                metrics_value(to, "sublet_tenant_container_info", 1, "tenant", t->lease.tenant, "namespace",
+                              container->namespace, "pod", container->name, "container", container->container,
+                              "container_id", container->id, NULL);
         }
 }
 
@@ -244,18 +210,12 @@ static void write_daemon(FILE *to, const struct daemon *daemon, const struct api
 
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next)
                 n += api_sees(request, t);
-        head(to, "sublet_tenants", "gauge", "Living tenants.");
-        (void)fprintf(to, "sublet_tenants %zu\n", n);
-        head(to, "sublet_daemon_cpu_seconds_total", "counter", "Processor time of the daemon.");
-        (void)fprintf(to, "sublet_daemon_cpu_seconds_total %.6f\n", cpu_seconds());
-        head(to, "sublet_daemon_start_time_seconds", "gauge", "When the daemon began, since the epoch.");
-        (void)fprintf(to, "sublet_daemon_start_time_seconds %.3f\n", (double)daemon->since / 1e9);
-        head(to, "sublet_build_info", "gauge", "Versions; always 1.");
-        (void)fprintf(to, "sublet_build_info{");
-        label(to, "version", SUBLET_VERSION);
-        (void)fputc(',', to);
-        label(to, "driver", daemon->backend.release);
-        (void)fputs("} 1\n", to);
+        write_single(to, "sublet_tenants", "gauge", "Living tenants.", (double)n);
+        write_single(to, "sublet_daemon_cpu_seconds_total", "counter", "Processor time of the daemon.", cpu_seconds());
+        write_single(to, "sublet_daemon_start_time_seconds", "gauge", "When the daemon began, since the epoch.",
+                     (double)daemon->since / 1e9);
+        metrics_head(to, "sublet_build_info", "gauge", "Versions; always 1.");
+        metrics_value(to, "sublet_build_info", 1, "version", SUBLET_VERSION, "driver", daemon->backend.release, NULL);
 }
 
 void api_metrics(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
@@ -278,5 +238,5 @@ void api_metrics(struct daemon *daemon, const struct api_request *request, const
         write_containers(to, daemon, request);
         write_daemon(to, daemon, request);
         (void)fclose(to);
-        api_text(ret, "text/plain; version=0.0.4; charset=utf-8", text, size);
+        api_text(ret, METRICS_TYPE, text, size);
 }

@@ -15,8 +15,6 @@
 
 #include <sys/types.h>
 
-struct probe;
-
 struct group {
         uint32_t client, handle;
         uint32_t engine; /* the driver's engine type: 1 to 8 is graphics and compute */
@@ -67,26 +65,3 @@ ssize_t channels_copy_groups(struct channels *channels, int device, struct group
 struct group *channels_group(struct channels *channels, uint32_t client, uint32_t handle);
 
 bool channels_is_compute(uint32_t engine);
-
-/* ---- demand.c: a mapped page per compute channel, of one thread ---- */
-
-struct demand_page {
-        uint32_t client, handle; /* the channel */
-        int device;
-        uint32_t memory;     /* our handle of its USERD; 0: could not be had */
-        const uint8_t *page; /* NULL: could not be mapped */
-        const volatile uint32_t *positions;
-        uint32_t put; /* as last seen */
-};
-
-struct demand {
-        struct demand_page *items;
-        size_t n, n_room;
-        uint64_t changes; /* of channels, when looked at last */
-        struct {
-                uint32_t client, handle, ours; /* USERD memory, and our dup of it */
-                unsigned int n_users;
-        } memories[16];
-};
-
-void demand_done(struct demand *demand, struct probe *probe);

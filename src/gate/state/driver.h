@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rm/call.h"
+#include "rm/encode.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,6 +24,10 @@ struct gate_driver {
         /* Maps what MAP_MEMORY has prepared on the descriptor, to read; munmap(2) ends it. 0; -errno. NULL: cannot. */
         int (*map)(void *context, int fd, size_t size, const void **ret);
 };
+
+/* A control, or a free, by our descriptor. The status, or UINT32_MAX: the call failed. */
+uint32_t gate_driver_control(const struct gate_driver *driver, int fd, const struct rm_control *control);
+uint32_t gate_driver_free(const struct gate_driver *driver, int fd, uint32_t client, uint32_t handle);
 
 /* A channel of the tenant. */
 struct gate_channel {

@@ -9,49 +9,71 @@
 #include <stdio.h>
 
 enum {
-        CARD_SIZE = 72, /* an element of CARD_INFO */
-        CARDS = 32,
-        NO_OBJECT = 0x5b1e7, /* a handle that no library gives out */
+        CARDS_SIZE = RM_CARDS_MAX * RM_CARD_SIZE,
+        DEVICE_PARAMS_SIZE = 56,
+        SUBDEVICE_PARAMS_SIZE = 4,
+
+        NO_OBJECT = 0x5b1e7, /* handles that no library gives out */
+        FIRST_DEVICE = 0x5b100000,
+        FIRST_DUP = 0x5b200000,
+        DUPS_MAX = 0x10000, /* then handles are used again */
+
+        /* NVOS55_PARAMETERS */
+        DUP_SIZE = 28,
+        DUP_PARENT_AT = 4,
+        DUP_SOURCE_CLIENT_AT = 12,
+        DUP_SOURCE_AT = 16,
+        DUP_STATUS_AT = 24,
 };
 
-static int call(struct probe *probe, int fd, uint32_t nr, void *block, uint32_t size)
+static int call_driver(struct probe *probe, int fd, uint32_t nr, void *block, uint32_t size)
 {
-        /* Direction and type as the real library sends them; the driver looks at neither. */
-        return probe->driver->ioctl(probe->driver->context, fd, 3u << 30 | size << 16 | 'F' << 8 | nr, block);
+        return probe->driver->ioctl(probe->driver->context, fd, rm_encode_request(nr, size), block);
 }
 
-/* RM_ALLOC with the long block. The status, or UINT32_MAX; *handle is what the driver made of it. */
-static uint32_t allocate(struct probe *probe, uint32_t parent, uint32_t *handle, uint32_t class_number, void *params,
-                         uint32_t params_size)
+/* The status, or UINT32_MAX; *handle is what the driver made of it. */
+static uint32_t alloc_object(struct probe *probe, uint32_t parent, uint32_t *handle, uint32_t class_number,
+                             void *params, uint32_t params_size)
 {
-        uint8_t block[64] = { 0 };
-        uint32_t size = probe->layout->alloc_size;
+        struct rm_alloc alloc = { probe->client, parent, *handle, class_number, params, params_size };
+        uint8_t block[RM_BLOCK_MAX];
+        uint32_t size = rm_encode_alloc(probe->layout, &alloc, block);
 
-        rm_put32(block, size, 0, probe->client);
-        rm_put32(block, size, 4, parent);
-        rm_put32(block, size, 8, *handle);
-        rm_put32(block, size, 12, class_number);
-        rm_put64(block, size, 16, (uintptr_t)params);
-        if (probe->layout->alloc_params_size_at)
-                rm_put32(block, size, probe->layout->alloc_params_size_at, params_size);
-        if (call(probe, probe->ctl, RM_NR_ALLOC, block, size) < 0)
+        if (call_driver(probe, probe->ctl, RM_NR_ALLOC, block, size) < 0)
                 return UINT32_MAX;
-        *handle = rm_get32(block, size, 8);
+        *handle = rm_get32(block, size, RM_OBJECT_AT);
         return rm_get32(block, size, probe->layout->alloc_status_at);
 }
 
-static uint32_t control(struct probe *probe, uint32_t object, uint32_t cmd, void *params, uint32_t size)
+static uint32_t control_object(struct probe *probe, uint32_t object, uint32_t cmd, void *params, uint32_t size)
 {
-        uint8_t block[32] = { 0 };
+        struct rm_control control = { probe->client, object, cmd, params, size };
 
-        rm_put32(block, sizeof(block), 0, probe->client);
-        rm_put32(block, sizeof(block), 4, object);
-        rm_put32(block, sizeof(block), 8, cmd);
-        rm_put64(block, sizeof(block), 16, (uintptr_t)params);
-        rm_put32(block, sizeof(block), 24, size);
-        if (call(probe, probe->ctl, RM_NR_CONTROL, block, sizeof(block)) < 0)
+        return gate_driver_control(probe->driver, probe->ctl, &control);
+}
+
+/* As alloc_object. */
+static uint32_t dup_object(struct probe *probe, uint32_t parent, uint32_t *handle, uint32_t client, uint32_t object)
+{
+        uint8_t block[DUP_SIZE] = { 0 };
+
+        rm_put32(block, DUP_SIZE, 0, probe->client);
+        rm_put32(block, DUP_SIZE, DUP_PARENT_AT, parent);
+        rm_put32(block, DUP_SIZE, RM_OBJECT_AT, *handle);
+        rm_put32(block, DUP_SIZE, DUP_SOURCE_CLIENT_AT, client);
+        rm_put32(block, DUP_SIZE, DUP_SOURCE_AT, object);
+        if (call_driver(probe, probe->ctl, RM_NR_DUP, block, DUP_SIZE) < 0)
                 return UINT32_MAX;
-        return rm_get32(block, sizeof(block), 28);
+        *handle = rm_get32(block, DUP_SIZE, RM_OBJECT_AT);
+        return rm_get32(block, DUP_SIZE, DUP_STATUS_AT);
+}
+
+static int open_node(struct probe *probe, uint32_t minor)
+{
+        char node[32];
+
+        (void)snprintf(node, sizeof(node), "nvidia%u", minor);
+        return probe->driver->open(probe->driver->context, node);
 }
 
 int probe_init(struct probe *probe, const struct gate_driver *driver, const struct rm_layout *layout)
@@ -64,7 +86,7 @@ int probe_init(struct probe *probe, const struct gate_driver *driver, const stru
         probe->ctl = driver->open(driver->context, "nvidiactl");
         if (probe->ctl < 0)
                 return probe->ctl;
-        if (allocate(probe, 0, &client, RM_CLASS_CLIENT, NULL, 0) != RM_STATUS_OK) {
+        if (alloc_object(probe, 0, &client, RM_CLASS_CLIENT, NULL, 0) != RM_STATUS_OK) {
                 closep(&probe->ctl);
                 return -EIO;
         }
@@ -81,66 +103,33 @@ void probe_done(struct probe *probe)
 
 bool probe_client(struct probe *probe, uint32_t client)
 {
-        uint8_t block[28] = { 0 };
+        uint32_t handle = 0;
 
-        rm_put32(block, sizeof(block), 0, probe->client);
-        rm_put32(block, sizeof(block), 4, probe->client);
-        rm_put32(block, sizeof(block), 12, client);
-        rm_put32(block, sizeof(block), 16, NO_OBJECT);
-        if (call(probe, probe->ctl, RM_NR_DUP, block, sizeof(block)) < 0)
-                return true;
-        return rm_get32(block, sizeof(block), 24) != RM_STATUS_INVALID_OBJECT_HANDLE;
-}
-
-/* nv_ioctl_card_info: valid@0, pci {domain@4 bus@8 slot@9 function@10 vendor@12 device@14},
- * gpu_id@16, interrupt@20, reg address@24 size@32, fb address@40 size@48, minor@56, name@60 (10).
- * Source: nv-ioctl.h, 525.147.05 to 595.45.04. */
-enum {
-        CARD_VALID_AT = 0,
-        CARD_DOMAIN_AT = 4,
-        CARD_BUS_AT = 8,
-        CARD_GPU_ID_AT = 16,
-        CARD_MINOR_AT = 56,
-};
-
-static uint64_t pci_order(const uint8_t *card)
-{
-        return (uint64_t)rm_get32(card, CARD_SIZE, CARD_DOMAIN_AT) << 16 |
-               (uint64_t)(rm_get32(card, CARD_SIZE, CARD_BUS_AT) & 0xff) << 8 |
-               (rm_get32(card, CARD_SIZE, CARD_BUS_AT) >> 8 & 0xff);
-}
-
-static int by_pci(const void *a, const void *b)
-{
-        uint64_t x = pci_order(a), y = pci_order(b);
-
-        return x < y ? -1 : x > y;
+        return dup_object(probe, probe->client, &handle, client, NO_OBJECT) != RM_STATUS_INVALID_OBJECT_HANDLE;
 }
 
 /* Makes a device of ours and a subdevice under it, once. */
 static int open_device(struct probe *probe, const struct lease_device *device, unsigned int index)
 {
-        uint32_t handle = 0x5b100000 + index * 2, sub = handle + 1;
-        uint8_t params[64] = { 0 };
+        uint32_t handle = FIRST_DEVICE + index * 2, sub = handle + 1;
+        uint8_t params[DEVICE_PARAMS_SIZE] = { 0 };
         int32_t ctl = probe->ctl;
-        char node[32];
         int fd;
 
         if (probe->devices[index].subdevice)
                 return 0;
-        (void)snprintf(node, sizeof(node), "nvidia%u", device->minor);
-        fd = probe->driver->open(probe->driver->context, node);
+        fd = open_node(probe, device->minor);
         if (fd < 0)
                 return fd;
         closep(&probe->devices[index].fd);
         probe->devices[index].fd = fd;
-        if (call(probe, fd, RM_NR_REGISTER_FD, &ctl, sizeof(ctl)) < 0)
+        if (call_driver(probe, fd, RM_NR_REGISTER_FD, &ctl, sizeof(ctl)) < 0)
                 return -EIO;
-        rm_put32(params, 56, 0, device->instance);
-        if (allocate(probe, probe->client, &handle, RM_CLASS_DEVICE, params, 56) != RM_STATUS_OK)
+        rm_put32(params, sizeof(params), 0, device->instance);
+        if (alloc_object(probe, probe->client, &handle, RM_CLASS_DEVICE, params, DEVICE_PARAMS_SIZE) != RM_STATUS_OK)
                 return -EIO;
-        rm_put32(params, 4, 0, 0);
-        if (allocate(probe, handle, &sub, RM_CLASS_SUBDEVICE, params, 4) != RM_STATUS_OK)
+        rm_put32(params, sizeof(params), 0, 0);
+        if (alloc_object(probe, handle, &sub, RM_CLASS_SUBDEVICE, params, SUBDEVICE_PARAMS_SIZE) != RM_STATUS_OK)
                 return -EIO;
         probe->devices[index].device = handle;
         probe->devices[index].minor = device->minor;
@@ -156,7 +145,7 @@ static int fb_info(struct probe *probe, unsigned int device, uint32_t index, byt
 
         rm_put32(params, size, 0, 1);
         rm_put32(params, size, 4, index);
-        if (control(probe, probe->devices[device].subdevice, RM_FB_GET_INFO_V2, params, size) != RM_STATUS_OK)
+        if (control_object(probe, probe->devices[device].subdevice, RM_FB_GET_INFO_V2, params, size) != RM_STATUS_OK)
                 return -EIO;
         *ret = (bytes)rm_get32(params, size, 8) * KIB;
         return 0;
@@ -168,24 +157,22 @@ static int instance_of(struct probe *probe, uint32_t gpu_id, uint32_t *ret)
         uint8_t params[32] = { 0 };
 
         rm_put32(params, sizeof(params), 0, gpu_id);
-        if (control(probe, probe->client, RM_GET_ID_INFO_V2, params, sizeof(params)) != RM_STATUS_OK)
+        if (control_object(probe, probe->client, RM_GET_ID_INFO_V2, params, sizeof(params)) != RM_STATUS_OK)
                 return -EIO;
         *ret = rm_get32(params, sizeof(params), 8);
         return 0;
 }
 
-/* An open attaches the card; before that the driver has no number for it. */
-static int find_device(struct probe *probe, const uint8_t *card, struct lease *lease)
+/* An open attaches the device; before that the driver has no number for it. */
+static int find_device(struct probe *probe, const struct rm_card *card, struct lease *lease)
 {
         struct lease_device *device = &lease->devices[lease->n_devices];
         unsigned int index = lease->n_devices;
-        char node[32];
         int r;
 
-        device->gpu_id = rm_get32(card, CARD_SIZE, CARD_GPU_ID_AT);
-        device->minor = rm_get32(card, CARD_SIZE, CARD_MINOR_AT);
-        (void)snprintf(node, sizeof(node), "nvidia%u", device->minor);
-        probe->devices[index].fd = probe->driver->open(probe->driver->context, node);
+        device->gpu_id = card->gpu_id;
+        device->minor = card->minor;
+        probe->devices[index].fd = open_node(probe, device->minor);
         if (probe->devices[index].fd < 0)
                 return probe->devices[index].fd;
         if ((r = instance_of(probe, device->gpu_id, &device->instance)) < 0 ||
@@ -198,18 +185,17 @@ static int find_device(struct probe *probe, const uint8_t *card, struct lease *l
 
 int probe_devices(struct probe *probe, struct lease *lease)
 {
-        uint8_t cards[CARDS * CARD_SIZE] = { 0 };
-        size_t n = 0;
+        struct rm_card cards[RM_CARDS_MAX];
+        uint8_t block[CARDS_SIZE] = { 0 };
+        size_t n;
         int r;
 
-        if (call(probe, probe->ctl, RM_NR_CARD_INFO, cards, sizeof(cards)) < 0)
+        if (call_driver(probe, probe->ctl, RM_NR_CARD_INFO, block, sizeof(block)) < 0)
                 return -EIO;
-        while (n < CARDS && rm_get32(cards + n * CARD_SIZE, CARD_SIZE, CARD_VALID_AT) & 0xff)
-                n++;
-        qsort(cards, n, CARD_SIZE, by_pci);
+        n = rm_decode_cards(block, sizeof(block), cards);
         lease->n_devices = 0;
         for (size_t i = 0; i < n; i++) {
-                r = find_device(probe, cards + i * CARD_SIZE, lease);
+                r = find_device(probe, &cards[i], lease);
                 if (r < 0)
                         return r;
         }
@@ -242,7 +228,7 @@ int probe_figure(struct probe *probe, const struct lease *lease, unsigned int de
                 return r;
         rm_put32(params, SIZE, 0, 1);
         rm_put32(params, SIZE, PID_AT, (uint32_t)process);
-        if (control(probe, probe->devices[device].subdevice, RM_GET_PID_INFO, params, SIZE) != RM_STATUS_OK)
+        if (control_object(probe, probe->devices[device].subdevice, RM_GET_PID_INFO, params, SIZE) != RM_STATUS_OK)
                 return -EIO;
         *ret = rm_get64(params, SIZE, PRIVATE_AT) + rm_get64(params, SIZE, OWNED_AT);
         return 0;
@@ -263,7 +249,7 @@ static uint32_t channels_off(struct probe *probe, unsigned int device, const str
                 rm_put32(params, SIZE, CLIENTS_AT + 4 * i, channels[i].client);
                 rm_put32(params, SIZE, CHANNELS_AT + 4 * i, channels[i].handle);
         }
-        return control(probe, probe->devices[device].subdevice, RM_DISABLE_CHANNELS, params, SIZE);
+        return control_object(probe, probe->devices[device].subdevice, RM_DISABLE_CHANNELS, params, SIZE);
 }
 
 /* One that is gone makes the driver refuse a whole list: then one by one. */
@@ -287,29 +273,17 @@ int probe_channels_set(struct probe *probe, unsigned int device, const struct pr
 
 uint32_t probe_dup(struct probe *probe, unsigned int device, uint32_t client, uint32_t object)
 {
-        uint32_t handle = 0x5b200000 + ++probe->n_dups % 0x10000;
-        uint8_t block[28] = { 0 };
+        uint32_t handle = FIRST_DUP + ++probe->n_dups % DUPS_MAX;
 
-        if (!probe->devices[device].device)
+        if (!probe->devices[device].device ||
+            dup_object(probe, probe->devices[device].device, &handle, client, object) != RM_STATUS_OK)
                 return 0;
-        rm_put32(block, sizeof(block), 0, probe->client);
-        rm_put32(block, sizeof(block), 4, probe->devices[device].device);
-        rm_put32(block, sizeof(block), 8, handle);
-        rm_put32(block, sizeof(block), 12, client);
-        rm_put32(block, sizeof(block), 16, object);
-        if (call(probe, probe->ctl, RM_NR_DUP, block, sizeof(block)) < 0 ||
-            rm_get32(block, sizeof(block), 24) != RM_STATUS_OK)
-                return 0;
-        return rm_get32(block, sizeof(block), 8);
+        return handle;
 }
 
 void probe_drop(struct probe *probe, uint32_t handle)
 {
-        uint8_t block[RM_FREE_SIZE] = { 0 };
-
-        rm_put32(block, sizeof(block), 0, probe->client);
-        rm_put32(block, sizeof(block), 8, handle);
-        (void)call(probe, probe->ctl, RM_NR_FREE, block, sizeof(block));
+        (void)gate_driver_free(probe->driver, probe->ctl, probe->client, handle);
 }
 
 /* The driver keeps one prepared mapping per struct file, so a new one; video memory is mapped through the card's node. */
@@ -320,19 +294,17 @@ int probe_map(struct probe *probe, unsigned int device, uint32_t handle, uint64_
         struct rm_map map = { .client = probe->client, .device = probe->devices[device].device, .object = handle };
         uint8_t block[RM_BLOCK_MAX];
         uint32_t block_size;
-        char node[32];
 
         if (!driver->map)
                 return -ENOTSUP;
-        (void)snprintf(node, sizeof(node), "nvidia%u", probe->devices[device].minor);
-        fd = driver->open(driver->context, node);
+        fd = open_node(probe, probe->devices[device].minor);
         if (fd < 0)
                 return fd;
         map.offset = offset;
         map.size = size;
         map.fd = fd;
         block_size = rm_encode_map(&map, block);
-        if (call(probe, probe->ctl, RM_NR_MAP_MEMORY, block, block_size) < 0 ||
+        if (call_driver(probe, probe->ctl, RM_NR_MAP_MEMORY, block, block_size) < 0 ||
             rm_get32(block, block_size, RM_MAP_STATUS_AT) != RM_STATUS_OK)
                 return -EIO;
         return driver->map(driver->context, fd, size, ret);

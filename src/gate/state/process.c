@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 
 int processes_init(struct processes *processes)
 {
@@ -202,30 +201,4 @@ int process_fd(const struct process *process, int fd)
         long r = syscall(SYS_pidfd_getfd, process->pidfd, fd, 0);
 
         return r < 0 ? -errno : (int)r;
-}
-
-int remote_read(pid_t thread, void *to, uint64_t from, size_t size)
-{
-        struct iovec here = { to, size }, there = { (void *)(uintptr_t)from, size };
-        ssize_t n;
-
-        if (!size)
-                return 0;
-        n = process_vm_readv(thread, &here, 1, &there, 1, 0);
-        if (n < 0)
-                return -errno;
-        return (size_t)n == size ? 0 : -EFAULT;
-}
-
-int remote_write(pid_t thread, uint64_t to, const void *from, size_t size)
-{
-        struct iovec here = { (void *)(uintptr_t)from, size }, there = { (void *)(uintptr_t)to, size };
-        ssize_t n;
-
-        if (!size)
-                return 0;
-        n = process_vm_writev(thread, &here, 1, &there, 1, 0);
-        if (n < 0)
-                return -errno;
-        return (size_t)n == size ? 0 : -EFAULT;
 }

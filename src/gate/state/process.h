@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 struct process {
         pid_t id; /* tgid, in our pid namespace */
@@ -54,6 +55,6 @@ size_t processes_count(struct processes *processes);
 /* What a tenant's process has at a descriptor number, as a descriptor of ours. Or -errno. */
 int process_fd(const struct process *process, int fd);
 
-/* Copies between our memory and a thread's. 0; -EFAULT (nothing or a part was copied); -errno. */
-int remote_read(pid_t thread, void *to, uint64_t from, size_t size);
-int remote_write(pid_t thread, uint64_t to, const void *from, size_t size);
+/* Copies `n` pieces between a thread's memory and ours, which are as long. 0; -EFAULT: not all of it; -errno. */
+int process_read(pid_t thread, const struct iovec *ours, const struct iovec *theirs, size_t n);
+int process_write(pid_t thread, const struct iovec *ours, const struct iovec *theirs, size_t n);

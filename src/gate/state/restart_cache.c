@@ -86,11 +86,13 @@ void restart_cache_keep_delivered(struct restart_cache *cache, const struct secc
 static bool has_not_heard(const struct restart_answer *answer)
 {
         uint8_t block[RESTART_BLOCK];
+        struct iovec ours = { block, answer->block_size };
+        struct iovec theirs = { (void *)(uintptr_t)answer->block_at, answer->block_size };
 
         if (!answer->delivered)
                 return since_of(answer->thread) == answer->since;
         return clock_now() - answer->delivered < RESTART_SECONDS * NSEC_PER_SEC &&
-               remote_read((pid_t)answer->thread, block, answer->block_at, answer->block_size) == 0 &&
+               process_read((pid_t)answer->thread, &ours, &theirs, 1) == 0 &&
                memcmp(block, answer->block, answer->block_size) == 0;
 }
 

@@ -13,6 +13,7 @@
 #include "kube/client/verb_options.h"
 #include "kube/extender/bind.h"
 #include "kube/extender/stats.h"
+#include "net/metrics.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -218,9 +219,25 @@ static void answer_inspect(struct extender *e, const char *node, struct server_a
         stats_count(&e->stats, STATS_INSPECT, clock_now() - began, 0);
 }
 
+static void write_informers(struct extender *e, FILE *to)
+{
+        struct informer *nodes = &e->nodes, *pods = &e->pods;
+        const struct {
+                const char *name;
+                atomic_uint *of_nodes, *of_pods;
+        } families[] = { { "sublet_extender_lists_total", &nodes->n_lists, &pods->n_lists },
+                         { "sublet_extender_streams_total", &nodes->n_streams, &pods->n_streams },
+                         { "sublet_extender_events_total", &nodes->n_events, &pods->n_events } };
+
+        for (size_t i = 0; i < ARRAY_SIZE(families); i++) {
+                metrics_head(to, families[i].name, "counter", NULL);
+                metrics_value(to, families[i].name, atomic_load(families[i].of_nodes), "path", nodes->watch.path, NULL);
+                metrics_value(to, families[i].name, atomic_load(families[i].of_pods), "path", pods->watch.path, NULL);
+        }
+}
+
 static void answer_metrics(struct extender *e, struct server_answer *answer)
 {
-        const struct informer *informers[] = { &e->nodes, &e->pods };
         FILE *to = open_memstream(&answer->body, &answer->size);
 
         if (!to) {
@@ -232,16 +249,7 @@ static void answer_metrics(struct extender *e, struct server_answer *answer)
         lock_take(&e->lock);
         stats_write_cluster(&e->extend, elect_is_holder(&e->elect), is_ready(e), to);
         lock_drop(&e->lock);
-        (void)fprintf(to, "# TYPE sublet_extender_lists_total counter\n# TYPE sublet_extender_streams_total counter\n"
-                          "# TYPE sublet_extender_events_total counter\n");
-        for (size_t i = 0; i < ARRAY_SIZE(informers); i++)
-                (void)fprintf(
-                        to,
-                        "sublet_extender_lists_total{path=\"%s\"} %u\nsublet_extender_streams_total{path=\"%s\"} %u\n"
-                        "sublet_extender_events_total{path=\"%s\"} %u\n",
-                        informers[i]->path, atomic_load(&informers[i]->n_lists), informers[i]->path,
-                        atomic_load(&informers[i]->n_streams), informers[i]->path,
-                        atomic_load(&informers[i]->n_events));
+        write_informers(e, to);
         (void)fclose(to);
 }
 
@@ -370,11 +378,11 @@ static struct extender *extender_new(void)
         e->binder = (struct binder){ .lock = &e->lock, .extend = &e->extend, .elect = &e->elect };
         e->node_feed = (struct feed){ e, false };
         e->pod_feed = (struct feed){ e, true };
-        e->nodes = (struct informer){ .path = "/api/v1/nodes", .context = &e->node_feed, .put = on_node };
-        e->pods = (struct informer){ .path = "/api/v1/pods", .context = &e->pod_feed, .put = on_pod };
-        e->nodes.begin = e->pods.begin = on_list_begin;
-        e->nodes.drop = e->pods.drop = on_gone;
-        e->nodes.end = e->pods.end = on_list_end;
+        e->nodes = (struct informer){ .watch = { .path = "/api/v1/nodes", .context = &e->node_feed, .put = on_node } };
+        e->pods = (struct informer){ .watch = { .path = "/api/v1/pods", .context = &e->pod_feed, .put = on_pod } };
+        e->nodes.watch.begin = e->pods.watch.begin = on_list_begin;
+        e->nodes.watch.drop = e->pods.watch.drop = on_gone;
+        e->nodes.watch.end = e->pods.watch.end = on_list_end;
         e->nodes.fail = e->pods.fail = log_line;
         return e;
 }

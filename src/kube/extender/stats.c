@@ -1,41 +1,47 @@
 #include "kube/extender/stats.h"
 
-static const unsigned long limits_usec[STATS_BUCKETS] = { 500,   1000,  2500,   5000,   10000,
-                                                          25000, 50000, 100000, 500000, 2000000 };
+#include "base/cleanup.h"
+#include "net/metrics.h"
+
+static const double bounds[STATS_BUCKETS] = { 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2 };
 
 void stats_count(struct stats *stats, enum stats_verb verb, nsec took, int is_failure)
 {
-        unsigned long usec = (unsigned long)(took / NSEC_PER_USEC);
+        nsec usec = took / NSEC_PER_USEC;
+        size_t i = 0;
 
-        atomic_fetch_add(&stats->verbs[verb].n, 1);
-        atomic_fetch_add(&stats->verbs[verb].sum_usec, usec);
+        while (i < STATS_BUCKETS && (double)usec > bounds[i] * 1e6)
+                i++;
+        atomic_fetch_add(&stats->verbs[verb].buckets[i], 1);
+        atomic_fetch_add(&stats->verbs[verb].sum_usec, (unsigned long)usec);
         if (is_failure)
                 atomic_fetch_add(&stats->verbs[verb].n_failed, 1);
-        for (size_t i = 0; i < STATS_BUCKETS; i++)
-                if (usec <= limits_usec[i])
-                        atomic_fetch_add(&stats->verbs[verb].buckets[i], 1);
 }
 
 void stats_write(struct stats *stats, FILE *to)
 {
         static const char *const names[STATS_VERBS] = { "filter", "prioritize", "bind", "preempt", "inspect" };
 
-        (void)fprintf(to, "# TYPE sublet_extender_failures_total counter\n");
+        metrics_head(to, "sublet_extender_failures_total", "counter", NULL);
         for (size_t v = 0; v < STATS_VERBS; v++)
-                (void)fprintf(to, "sublet_extender_failures_total{verb=\"%s\"} %lu\n", names[v],
-                              atomic_load(&stats->verbs[v].n_failed));
-        (void)fprintf(to, "# TYPE sublet_extender_seconds histogram\n");
+                metrics_value(to, "sublet_extender_failures_total", (double)atomic_load(&stats->verbs[v].n_failed),
+                              "verb", names[v], NULL);
+        metrics_head(to, "sublet_extender_seconds", "histogram", NULL);
         for (size_t v = 0; v < STATS_VERBS; v++) {
-                unsigned long n = atomic_load(&stats->verbs[v].n);
+                uint64_t counts[STATS_BUCKETS + 1];
+                struct metrics_histogram histogram = { bounds, counts, STATS_BUCKETS,
+                                                       (double)atomic_load(&stats->verbs[v].sum_usec) / 1e6 };
 
-                for (size_t i = 0; i < STATS_BUCKETS; i++)
-                        (void)fprintf(to, "sublet_extender_seconds_bucket{verb=\"%s\",le=\"%g\"} %lu\n", names[v],
-                                      (double)limits_usec[i] / 1e6, atomic_load(&stats->verbs[v].buckets[i]));
-                (void)fprintf(to, "sublet_extender_seconds_bucket{verb=\"%s\",le=\"+Inf\"} %lu\n", names[v], n);
-                (void)fprintf(to, "sublet_extender_seconds_sum{verb=\"%s\"} %.6f\n", names[v],
-                              (double)atomic_load(&stats->verbs[v].sum_usec) / 1e6);
-                (void)fprintf(to, "sublet_extender_seconds_count{verb=\"%s\"} %lu\n", names[v], n);
+                for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+                        counts[i] = atomic_load(&stats->verbs[v].buckets[i]);
+                metrics_histogram(to, "sublet_extender_seconds", &histogram, "verb", names[v]);
         }
+}
+
+static void write_gauge(FILE *to, const char *name, double value)
+{
+        metrics_head(to, name, "gauge", NULL);
+        metrics_value(to, name, value, NULL);
 }
 
 void stats_write_cluster(const struct extend *extend, bool is_leader, bool is_ready, FILE *to)
@@ -43,15 +49,12 @@ void stats_write_cluster(const struct extend *extend, bool is_leader, bool is_re
         struct extend_totals totals;
 
         extend_count(extend, &totals);
-        (void)fprintf(to,
-                      "# TYPE sublet_extender_leader gauge\nsublet_extender_leader %d\n"
-                      "# TYPE sublet_extender_ready gauge\nsublet_extender_ready %d\n"
-                      "# TYPE sublet_extender_nodes gauge\nsublet_extender_nodes %zu\n"
-                      "# TYPE sublet_extender_pods gauge\nsublet_extender_pods %zu\n"
-                      "# TYPE sublet_extender_assumed_pods gauge\nsublet_extender_assumed_pods %zu\n"
-                      "# TYPE sublet_extender_unplaced_pods gauge\nsublet_extender_unplaced_pods %zu\n"
-                      "# TYPE sublet_extender_memory_bytes gauge\nsublet_extender_memory_bytes %llu\n"
-                      "# TYPE sublet_extender_memory_rented_bytes gauge\nsublet_extender_memory_rented_bytes %llu\n",
-                      is_leader, is_ready, extend->cluster.n_nodes, extend->cluster.n_pods, extend->cluster.n_assumed,
-                      totals.n_unplaced, (unsigned long long)totals.memory, (unsigned long long)totals.rented);
+        write_gauge(to, "sublet_extender_leader", is_leader);
+        write_gauge(to, "sublet_extender_ready", is_ready);
+        write_gauge(to, "sublet_extender_nodes", (double)extend->cluster.n_nodes);
+        write_gauge(to, "sublet_extender_pods", (double)extend->cluster.n_pods);
+        write_gauge(to, "sublet_extender_assumed_pods", (double)extend->cluster.n_assumed);
+        write_gauge(to, "sublet_extender_unplaced_pods", (double)totals.n_unplaced);
+        write_gauge(to, "sublet_extender_memory_bytes", (double)totals.memory);
+        write_gauge(to, "sublet_extender_memory_rented_bytes", (double)totals.rented);
 }

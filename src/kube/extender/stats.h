@@ -19,7 +19,7 @@ enum {
 
 struct stats {
         struct {
-                atomic_ulong n, n_failed, sum_usec, buckets[STATS_BUCKETS];
+                atomic_ulong n_failed, sum_usec, buckets[STATS_BUCKETS + 1]; /* calls, each in one bucket */
         } verbs[STATS_VERBS];
 };
 

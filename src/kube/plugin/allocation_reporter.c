@@ -257,14 +257,14 @@ static int start_informer(struct allocation_reporter *reporter)
         (void)snprintf(reporter->select, sizeof(reporter->select), "&fieldSelector=spec.nodeName%%3D%s",
                        reporter->node);
         reporter->api.is_ending = &reporter->is_ending;
-        reporter->informer = (struct informer){ .path = "/api/v1/pods",
-                                                .select = reporter->select,
+        reporter->informer = (struct informer){ .watch = { .path = "/api/v1/pods",
+                                                           .select = reporter->select,
+                                                           .context = reporter,
+                                                           .begin = on_begin,
+                                                           .put = on_put,
+                                                           .drop = on_drop,
+                                                           .end = on_end },
                                                 .api = reporter->api,
-                                                .context = reporter,
-                                                .begin = on_begin,
-                                                .put = on_put,
-                                                .drop = on_drop,
-                                                .end = on_end,
                                                 .fail = on_fail };
         return informer_start(&reporter->informer);
 }

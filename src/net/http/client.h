@@ -25,7 +25,7 @@ enum {
 };
 
 struct http_answer {
-        int code;           /* 0: HTTP answered; or a negative errno, and `why`. -ECONNREFUSED, -EACCES, -ETIMEDOUT;
+        int code; /* 0: HTTP answered; or a negative errno, and `why`. -ECONNREFUSED, -EACCES (of a Unix socket), -ETIMEDOUT;
                              * -ECONNRESET: the server left; -EMSGSIZE; what `take` returned; -EIO */
         long status;        /* of HTTP; 0: none came */
         struct buffer body; /* without what `take` was given; see http_text */
@@ -59,6 +59,12 @@ struct http_request {
 static inline const char *http_text(const struct http_answer *answer)
 {
         return answer->body.text ? answer->body.text : "";
+}
+
+/* The server answered, with a success. */
+static inline bool http_is_good(const struct http_answer *answer)
+{
+        return answer->code == 0 && answer->status >= 200 && answer->status < 300;
 }
 
 int http_client_new(struct http_client **ret); /* nothing is connected yet. 0; -ENOMEM */

@@ -58,7 +58,7 @@ static int on_progress(void *context, curl_off_t a, curl_off_t b, curl_off_t c, 
         return 0;
 }
 
-static int set_address(CURL *curl, const struct http_request *request)
+static int set_address(struct exchange *exchange, const struct http_request *request)
 {
         char url[HTTP_URL];
         bool is_unix = !strncmp(request->base, "unix:", UNIX_PREFIX);
@@ -68,8 +68,9 @@ static int set_address(CURL *curl, const struct http_request *request)
         if (n < 0 || (size_t)n >= sizeof(url))
                 return -ENAMETOOLONG;
         if (is_unix)
-                (void)curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, request->base + UNIX_PREFIX);
-        return curl_easy_setopt(curl, CURLOPT_URL, url) == CURLE_OK ? 0 : -ENOMEM;
+                (void)curl_easy_setopt(exchange->curl, CURLOPT_UNIX_SOCKET_PATH, request->base + UNIX_PREFIX);
+        exchange->is_unix = is_unix;
+        return curl_easy_setopt(exchange->curl, CURLOPT_URL, url) == CURLE_OK ? 0 : -ENOMEM;
 }
 
 /* value NULL: no such header. */
@@ -115,7 +116,7 @@ static int set_headers(struct exchange *exchange, const struct http_request *req
 int exchange_begin(struct exchange *exchange, const struct http_request *request)
 {
         CURL *curl = exchange->curl;
-        int r = set_address(curl, request);
+        int r = set_address(exchange, request);
 
         exchange->request = *request;
         exchange->answer.began = clock_now();
@@ -151,7 +152,7 @@ static int code_of(const struct exchange *exchange, CURLcode code)
                 return exchange->taken ? exchange->taken : -EIO;
         case CURLE_COULDNT_CONNECT:
                 (void)curl_easy_getinfo(exchange->curl, CURLINFO_OS_ERRNO, &os_errno);
-                return os_errno == EACCES || os_errno == EPERM ? -EACCES : -ECONNREFUSED;
+                return exchange->is_unix && (os_errno == EACCES || os_errno == EPERM) ? -EACCES : -ECONNREFUSED;
         case CURLE_OPERATION_TIMEDOUT:
                 return -ETIMEDOUT;
         case CURLE_GOT_NOTHING:

@@ -11,7 +11,7 @@ struct exchange {
         struct curl_slist *headers;
         struct http_answer answer;
         int taken; /* what `take` or the bound said last */
-        bool is_cancelled;
+        bool is_cancelled, is_unix;
 };
 
 CURL *exchange_curl(void); /* a new handle; NULL: no memory */

@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 
 enum {
-        FILE_MSEC =
-                500, /* how often the file is looked at; a ConfigMap changes by a symbolic link, which inotify misses */
+        FILE_MSEC = 500, /* the file is polled: a ConfigMap changes by a symbolic link, which inotify misses */
+        SOCKET_DIR = 90, /* bytes of the directory's path; a socket's path in it has at most 107 */
 };
 
 #define MODULE "ngx_http_sublet_module.so"
@@ -26,6 +26,13 @@ void agent_due(struct agent *agent, nsec at)
 {
         if (at < agent->next)
                 agent->next = at;
+}
+
+bool agent_is_due(struct agent *agent, nsec at)
+{
+        if (agent->now < at)
+                agent_due(agent, at);
+        return agent->now >= at;
 }
 
 void agent_log(const struct agent *agent, const char *format, ...)
@@ -43,7 +50,7 @@ void agent_log(const struct agent *agent, const char *format, ...)
 
 /* ---- replicas ------------------------------------------------------------------------------------------------ */
 
-/* The module wants numbers. A name is asked for when it is read; that may take as long as the resolver likes. */
+/* The module takes numeric addresses only. Names are resolved when they are read: this blocks as long as the resolver. */
 static void resolve_address(struct agent *agent, struct fleet_replica *replica)
 {
         struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG }, *found = NULL;
@@ -78,13 +85,13 @@ struct fleet_replica *agent_replica(struct agent *agent, const char *name, const
         if (!replica) {
                 replica = fleet_add(&agent->fleet, name);
                 if (!replica) {
-                        agent_log(agent, "replica %s: there are %d already", name, FLEET_MAX);
+                        agent_log(agent, "replica %s: there are %d replicas already", name, FLEET_MAX);
                         return NULL;
                 }
                 replica->agent = agent;
         }
         if (replica->is_listed && replica->origin != origin)
-                return NULL; /* the other source had the name first */
+                return NULL; /* another source had the name first */
         if (strcmp(replica->address, address)) {
                 replica->health = FLEET_UNKNOWN;
                 replica->has_models = replica->has_engine = replica->knows_sleep = false;
@@ -108,10 +115,11 @@ void agent_unlist(struct agent *agent, int origin)
 
 void agent_forget(struct agent *agent, struct fleet_replica *replica)
 {
-        struct fetch_call *calls[] = { replica->probe, replica->scrape, replica->ask, replica->push, replica->order };
+        struct http_pool_call *calls[] = { replica->probe, replica->scrape, replica->ask, replica->push,
+                                           replica->order };
 
         for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
-                fetch_cancel(agent->fetch, calls[i]);
+                http_pool_cancel(agent->http, calls[i]);
         fleet_remove(&agent->fleet, replica);
 }
 
@@ -144,13 +152,13 @@ static int apply_tls(const struct agent *agent, struct settings *settings, struc
         if (!tls)
                 return 0;
         if (!colon || colon == tls || !colon[1] || strlen(tls) >= SETTINGS_PATH)
-                return err_say(err, -EINVAL, "--tls: CERTIFICATE:KEY, please: two PEM files");
+                return err_say(err, -EINVAL, "--tls: expected CERTIFICATE:KEY, two PEM files");
         (void)snprintf(settings->certificate, sizeof(settings->certificate), "%.*s", (int)(colon - tls), tls);
         (void)snprintf(settings->certificate_key, sizeof(settings->certificate_key), "%s", colon + 1);
         return 0;
 }
 
-/* nginx reads paths from its own directory; ours are from where the agent was started. */
+/* nginx reads paths relative to its own directory, the agent relative to where it was started. */
 static int absolute(char *path, size_t size, struct err *err)
 {
         char *found;
@@ -179,7 +187,7 @@ static int read_settings(struct agent *agent, struct settings **ret, struct err 
         return 0;
 }
 
-/* A file that is wrong changes nothing. */
+/* A wrong file changes nothing. */
 static void reread(struct agent *agent)
 {
         struct settings *before = agent->settings, *fresh = NULL;
@@ -268,18 +276,19 @@ static int make_dirs(struct agent *agent, struct err *err)
         if ((r = make_dir(agent->options->dir, 0755, err)) < 0)
                 return r;
         found = realpath(agent->options->dir, NULL);
-        if (!found || strlen(found) > 90 || strpbrk(found, " ;{}\"'\\$#")) { /* the socket in it has 107 bytes */
+        if (!found || strlen(found) > SOCKET_DIR || strpbrk(found, " ;{}\"'\\$#")) {
                 free(found);
-                return err_say(err, -EINVAL,
-                               "%s: too long for a socket's directory, or with characters that nginx reads otherwise",
-                               agent->options->dir);
+                return err_say(
+                        err, -EINVAL,
+                        "%s: too long for the directory of a socket, or it has characters that are special to nginx",
+                        agent->options->dir);
         }
         (void)snprintf(agent->dir, sizeof(agent->dir), "%s", found);
         free(found);
         (void)snprintf(path, sizeof(path), "%s/tmp", agent->dir);
         if ((r = make_dir(path, 0755, err)) < 0)
                 return r;
-        (void)snprintf(path, sizeof(path), "%s/api", agent->dir); /* nginx makes its sockets for everybody */
+        (void)snprintf(path, sizeof(path), "%s/api", agent->dir); /* nginx creates its sockets open to all users */
         if ((r = make_dir(path, 0700, err)) < 0)
                 return r;
         (void)snprintf(agent->api, sizeof(agent->api), "unix:%s/api/api.sock", agent->dir);
@@ -288,7 +297,8 @@ static int make_dirs(struct agent *agent, struct err *err)
         if (fd < 0)
                 return err_set(err, -errno, "opening %s", path);
         if (!agent->options->is_check && flock(fd, LOCK_EX | LOCK_NB) < 0)
-                return err_say(err, -EBUSY, "another 'sublet route' works in %s: end it, or choose another with --dir",
+                return err_say(err, -EBUSY,
+                               "another 'sublet route' runs in %s: stop it, or choose another directory with --dir",
                                agent->dir);
         return 0;
 }
@@ -326,7 +336,8 @@ static void reap_children(struct agent *agent)
 
 static void handle_end_signal(struct agent *agent)
 {
-        agent_log(agent, agent->is_ending ? "ending now" : "ending when what is under way has ended; once more: now");
+        agent_log(agent, agent->is_ending ? "ending now" :
+                                            "ending when the requests in flight have ended; a second signal ends now");
         process_end(agent, agent->is_ending);
         agent->is_ending = true;
 }
@@ -366,7 +377,7 @@ static int run_loop(struct agent *agent, struct err *err)
 
         while (!agent->is_ending || agent->nginx) {
                 tick_all(agent);
-                r = fetch_wait(agent->fetch, agent->signals, agent->next);
+                r = http_pool_wait(agent->http, agent->signals, agent->next);
                 if (r < 0)
                         return err_set(err, r, "waiting");
                 agent->now = clock_now();
@@ -384,7 +395,7 @@ static int set_up(struct agent *agent, struct err *err)
         if ((r = read_settings(agent, &agent->settings, err)) < 0 || (r = find_module(agent, err)) < 0 ||
             (r = make_dirs(agent, err)) < 0 || (r = open_signals(agent, err)) < 0)
                 return r;
-        if ((r = fetch_new(&agent->fetch)) < 0)
+        if ((r = http_pool_new(&agent->http)) < 0)
                 return err_set(err, r, "starting");
         agent->now = clock_now();
         return 0;
@@ -395,7 +406,7 @@ static void tear_down(struct agent *agent)
         kube_done(agent);
         while (agent->fleet.n)
                 agent_forget(agent, agent->fleet.at[0]);
-        agent->fetch = fetch_free(agent->fetch);
+        agent->http = http_pool_free(agent->http);
         if (agent->signals >= 0)
                 (void)close(agent->signals);
         free(agent->settings);

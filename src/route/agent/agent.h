@@ -1,20 +1,20 @@
 /*
- * `sublet route CONFIG`: keeps nginx running with our module, and the module knowing what is true of the replicas.
+ * `sublet route CONFIG`: keeps nginx running with our module, and keeps the module informed about the replicas.
  *
  *      agent.c     set-up, the loop, the file, signals
  *      process.c   nginx: start, adopt, reload, end; the request log
- *      tell.c      the module's API: what it says, what it is told
- *      care.c      health, models and metrics of each replica
- *      rest.c      waking and putting to sleep
- *      tenants.c   what Sublet daemons know of them
- *      kube.c      endpoints of Kubernetes services
+ *      sync.c      the module's API: reads its state, sends it what changed
+ *      health.c    health, models and metrics of each replica
+ *      sleep.c     waking and putting to sleep
+ *      tenants.c   shares and suspensions, from Sublet daemons
+ *      kube_watch.c  endpoints of Kubernetes services
  *
- * One thread, one loop: every part has a tick, which looks at what is due, starts calls, and says with agent_due when
- * it wants to be ticked again. Answers write down what was found.
+ * One thread, one loop. Every part has a tick, which starts the calls that are due and requests its next tick with
+ * agent_due. The answers of calls are stored in the fleet (fleet.h).
  */
 #pragma once
 
-#include "route/agent/fetch.h"
+#include "net/http/client.h"
 #include "route/agent/fleet.h"
 #include "route/agent/settings.h"
 
@@ -25,13 +25,13 @@ struct kube;
 
 struct agent_options {
         const char *config, *dir, *module, *tls; /* tls: "CERT:KEY" */
-        bool is_check;                           /* only look whether all is well */
+        bool is_check;                           /* check the configuration, start nothing */
 };
 
 struct agent_daemon {
         struct agent *agent;
         char base[SETTINGS_WORD];
-        struct fetch_call *call;
+        struct http_pool_call *call;
         nsec at;
         bool is_silent;
 };
@@ -39,7 +39,7 @@ struct agent_daemon {
 struct agent {
         const struct agent_options *options;
         struct settings *settings;
-        struct fetch *fetch;
+        struct http_pool *http;
         struct fleet fleet;
         nsec now, next;
         int signals; /* signalfd */
@@ -55,7 +55,7 @@ struct agent {
         char epoch[40];
         long long serial;
         bool has_state, knows_settings;
-        struct fetch_call *state, *setting;
+        struct http_pool_call *state, *setting;
         nsec state_at;
 
         struct agent_daemon daemons[SETTINGS_LIST];
@@ -68,13 +68,14 @@ struct agent {
 
 int agent_run(const struct agent_options *options, struct err *err);
 
-void agent_due(struct agent *agent, nsec at);
+void agent_due(struct agent *agent, nsec at);    /* the next tick is at that time, or earlier */
+bool agent_is_due(struct agent *agent, nsec at); /* that time has come; if not, the next tick is then */
 void agent_log(const struct agent *agent, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Names a replica that a source has; it is made if it is new. NULL: there are too many (said). */
+/* Lists a replica of a source; a new one is created. NULL: there are too many (logged), or another source has it. */
 struct fleet_replica *agent_replica(struct agent *agent, const char *name, const char *address, int origin,
                                     const struct replica_settings *config);
-void agent_unlist(struct agent *agent, int origin);                    /* before naming them again */
+void agent_unlist(struct agent *agent, int origin);                    /* before listing them again */
 void agent_forget(struct agent *agent, struct fleet_replica *replica); /* cancels its calls, removes it */
 
 /* process.c */
@@ -85,22 +86,22 @@ void process_end(struct agent *agent, bool is_now);
 void process_tick(struct agent *agent);
 int process_spawn(char *const argv[], char *const env[], pid_t *ret);
 
-/* tell.c */
+/* sync.c */
 void sync_tick(struct agent *agent);
 
-/* care.c */
+/* health.c */
 void health_tick(struct agent *agent);
 
-/* rest.c */
+/* sleep.c */
 void sleep_tick(struct agent *agent);
 void sleep_reaped(struct agent *agent, pid_t pid, int status);
-void sleep_wanted(struct agent *agent, struct fleet_replica *replica); /* a request waits for it */
+void sleep_wanted(struct agent *agent, struct fleet_replica *replica); /* a request waits for this replica */
 
 /* tenants.c */
 void tenants_set(struct agent *agent);
 void tenants_tick(struct agent *agent);
 int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend,
-                  void (*done)(void *context, const struct fetch_answer *answer));
+                  void (*done)(void *context, const struct http_answer *answer));
 
 /* kube_watch.c */
 int kube_set(struct agent *agent, struct err *err);

@@ -61,9 +61,9 @@ static enum state state_of(const struct fleet_replica *replica, const char **ret
                 enum state state;
                 const char *why;
         } rows[] = {
-                { replica->config.is_draining, STATE_DRAINING, "the file says so" },
+                { replica->config.is_draining, STATE_DRAINING, "drain is set in the file" },
                 { replica->is_terminating, STATE_DRAINING, "its pod is terminating" },
-                { !*replica->numeric, STATE_DOWN, "its address has no number now" },
+                { !*replica->numeric, STATE_DOWN, "its name does not resolve" },
                 { replica->is_suspended, STATE_ASLEEP, "suspended by the daemon" },
                 { replica->sleep == FLEET_WAKING, STATE_ASLEEP, "waking" },
                 { replica->sleep != FLEET_AWAKE, STATE_ASLEEP, "asleep" },
@@ -71,8 +71,8 @@ static enum state state_of(const struct fleet_replica *replica, const char **ret
                 { replica->health == FLEET_UNHEALTHY && replica->config.wake.kind == WAKE_COMMAND, STATE_ASLEEP,
                   "it does not run" },
                 { replica->health == FLEET_UNHEALTHY, STATE_DOWN, "it does not answer" },
-                { replica->health == FLEET_UNKNOWN, STATE_DOWN, "not asked yet" },
-                { replica->config.wake.kind == WAKE_ENGINE && !replica->knows_sleep, STATE_DOWN, "not asked yet" },
+                { replica->health == FLEET_UNKNOWN, STATE_DOWN, "not probed yet" },
+                { replica->config.wake.kind == WAKE_ENGINE && !replica->knows_sleep, STATE_DOWN, "not probed yet" },
                 { !knows_models(replica), STATE_DOWN, "its models are not known yet" },
                 { true, STATE_UP, "" },
         };

@@ -1,7 +1,8 @@
 /*
- * The replicas as the agent knows them, and what the module should be told of each: a pure function of what is
- * known (fleet_config). Who finds something out writes it here and nothing else; who talks to the module compares
- * what it should know with what it was told last. So a restarted nginx, a lost answer and a changed file are one case.
+ * The replicas as the agent knows them, and the configuration of each for the module: a pure function of what is
+ * known (fleet_config). The parts of the agent store what they find here and do nothing else; sync.c compares the
+ * configuration with the one that the module acknowledged. So a restarted nginx, a lost answer and a changed file are
+ * one case.
  *
  * Threads: the agent's one.
  */
@@ -16,17 +17,17 @@
 #include <sys/types.h>
 
 struct agent;
-struct fetch_call;
+struct http_pool_call;
 
 enum fleet_health {
-        FLEET_UNKNOWN, /* not asked yet */
+        FLEET_UNKNOWN, /* not probed yet */
         FLEET_HEALTHY,
         FLEET_UNHEALTHY,
 };
 
 enum fleet_sleep {
         FLEET_AWAKE,
-        FLEET_FALLING, /* the module was told, the engine not yet */
+        FLEET_FALLING, /* the module knows, the engine does not yet */
         FLEET_ASLEEP,
         FLEET_WAKING,
 };
@@ -39,16 +40,16 @@ enum {
 struct fleet_replica {
         struct agent *agent;
         char name[SETTINGS_NAME], address[SETTINGS_WORD];
-        char numeric[SETTINGS_WORD]; /* what the module connects to; empty: the name has no address now */
+        char numeric[SETTINGS_WORD]; /* address for the module; empty: the name does not resolve now */
         struct replica_settings config;
         int origin;
-        bool is_listed; /* its source still names it */
-        bool is_ready;  /* Kubernetes says so; in a file: always */
+        bool is_listed; /* its source still lists it */
+        bool is_ready;  /* from Kubernetes; of the file: always */
         bool is_terminating;
 
         enum fleet_health health;
         unsigned int n_failures;
-        bool was_gone; /* nobody was there: whoever answers next has an empty cache */
+        bool was_gone; /* connections were refused: the next process has an empty cache */
         struct settings_models found;
         bool has_models, has_engine;
         struct scrape engine;
@@ -59,11 +60,11 @@ struct fleet_replica {
         int daemon;
 
         enum fleet_sleep sleep;
-        bool knows_sleep, is_ordered; /* whether the engine sleeps was asked; the order of now was taken */
-        nsec sleep_since, wake_took, wake_again, sleep_at; /* wake_again: not before */
-        pid_t command;                                     /* that wakes it or puts it to sleep; 0: none */
+        bool knows_sleep, is_ordered; /* the engine reported whether it sleeps; the present order was obeyed */
+        nsec sleep_since, wake_took, wake_again, sleep_at; /* wake_again: no wake-up before */
+        pid_t command;                                     /* process that wakes it or puts it to sleep; 0: none */
 
-        /* What the module said last. */
+        /* The module's last state of it. */
         bool is_tripped;
         nsec tripped_at, forgive_at;
         unsigned int n_trips;
@@ -73,7 +74,7 @@ struct fleet_replica {
         bool must_forget;
         json_t *acknowledged, *pushing;
         nsec push_at;
-        struct fetch_call *probe, *scrape, *ask, *push, *order;
+        struct http_pool_call *probe, *scrape, *ask, *push, *order;
 };
 
 struct fleet {
@@ -85,12 +86,12 @@ struct fleet_replica *fleet_find(const struct fleet *fleet, const char *name);
 
 /* NULL: no memory, or there are FLEET_MAX. */
 struct fleet_replica *fleet_add(struct fleet *fleet, const char *name);
-void fleet_remove(struct fleet *fleet, struct fleet_replica *replica); /* its calls are the caller's to cancel */
+void fleet_remove(struct fleet *fleet, struct fleet_replica *replica); /* the caller cancels its calls */
 
 const char *fleet_state(const struct fleet_replica *replica); /* "up", "asleep", "draining", "down" */
-const char *fleet_why(const struct fleet_replica *replica);   /* for people; why it is not up */
+const char *fleet_why(const struct fleet_replica *replica);   /* why it is not up, for messages */
 
-/* What the module should know of it: the body of PUT /v1/replicas/NAME. The caller's; NULL: no memory. */
+/* The body of PUT /v1/replicas/NAME; the caller's reference. NULL: no memory. */
 json_t *fleet_config(const struct fleet_replica *replica);
 
 const char *fleet_tenant(const struct fleet_replica *replica);

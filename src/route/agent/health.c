@@ -1,7 +1,9 @@
 /*
- * What a replica says of itself. A refused connection makes it ill at once; silence makes it ill after
- * health_failures probes, the second of which follows the first at once: at most health_every + 2 x
- * health_timeout after it began to hang. A suspended one is not asked: it could not answer.
+ * Health, models and metrics of each replica, polled from the replica itself.
+ *
+ * A refused connection makes a replica unhealthy at once. Silence makes it unhealthy after health_failures probes, the
+ * second of which follows the first at once: at most health_every + 2 x health_timeout after it began to hang. A
+ * suspended replica is not polled: it could not answer.
  */
 #include "route/agent/agent.h"
 
@@ -13,17 +15,15 @@
 enum {
         MODELS_EVERY_SECONDS = 30,
         FORGIVE_SECONDS_MAX = 30,
-        TRIPS_SECONDS = 60, /* without a trip, all is forgotten */
+        TRIPS_SECONDS = 60, /* without a trip, the count of trips begins anew */
 };
 
-static void poll_models(struct fleet_replica *replica);
-
-static const char *failure_text(const struct fetch_answer *answer, char *buffer, size_t size)
+static const char *failure_text(const struct http_answer *answer, char *buffer, size_t size)
 {
         if (answer->code == -ECONNREFUSED)
-                return "nobody is there";
+                return "the connection is refused";
         if (answer->code == -ETIMEDOUT)
-                return "it does not answer";
+                return "no answer in time";
         if (answer->code < 0)
                 return "the connection broke";
         (void)snprintf(buffer, size, "HTTP status %ld", answer->status);
@@ -33,14 +33,14 @@ static const char *failure_text(const struct fetch_answer *answer, char *buffer,
 static void became_healthy(struct fleet_replica *replica)
 {
         if (replica->was_gone && replica->health == FLEET_UNHEALTHY && replica->config.wake.kind != WAKE_DAEMON)
-                replica->must_forget = true; /* whoever answers now is another process */
+                replica->must_forget = true; /* another process answers now, with an empty cache */
         replica->was_gone = false;
         replica->health = FLEET_HEALTHY;
         replica->models_at = 0;
 }
 
-/* The module put it out; it answers again. The more often that happens, the longer it stays out. */
-static void forgive(struct fleet_replica *replica, const struct fetch_answer *answer)
+/* The module took it out of use, and it answers again. The more often that happens, the longer it stays out. */
+static void forgive(struct fleet_replica *replica, const struct http_answer *answer)
 {
         struct agent *agent = replica->agent;
         nsec pause;
@@ -56,11 +56,11 @@ static void forgive(struct fleet_replica *replica, const struct fetch_answer *an
         replica->forgive_at = agent->now + pause;
         replica->is_tripped = false;
         json_decref(replica->acknowledged);
-        replica->acknowledged = NULL; /* say it again: that makes it up */
+        replica->acknowledged = NULL; /* a repeated configuration makes it up again */
         agent_log(agent, "replica %s: answers again after it had failed", replica->name);
 }
 
-static void mark_healthy(struct fleet_replica *replica, const struct fetch_answer *answer)
+static void mark_healthy(struct fleet_replica *replica, const struct http_answer *answer)
 {
         enum fleet_health before = replica->health;
 
@@ -72,7 +72,7 @@ static void mark_healthy(struct fleet_replica *replica, const struct fetch_answe
         forgive(replica, answer);
 }
 
-static void mark_unhealthy(struct fleet_replica *replica, const struct fetch_answer *answer)
+static void mark_unhealthy(struct fleet_replica *replica, const struct http_answer *answer)
 {
         struct agent *agent = replica->agent;
         const struct settings *settings = agent->settings;
@@ -91,30 +91,30 @@ static void mark_unhealthy(struct fleet_replica *replica, const struct fetch_ans
         agent_log(agent, "replica %s: down: %s", replica->name, failure_text(answer, buffer, sizeof(buffer)));
 }
 
-static void on_health(void *context, const struct fetch_answer *answer)
+static void on_health(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
 
         replica->probe = NULL;
-        if (replica->is_suspended) /* meanwhile */
+        if (replica->is_suspended) /* since the call began */
                 return;
-        if (answer->code == 0 && answer->status >= 200 && answer->status < 300)
+        if (http_is_good(answer))
                 mark_healthy(replica, answer);
         else
                 mark_unhealthy(replica, answer);
 }
 
-static void get_from_replica(struct fleet_replica *replica, const char *path, nsec limit, struct fetch_call **slot,
-                             void (*done)(void *context, const struct fetch_answer *answer))
+static void get_from_replica(struct fleet_replica *replica, const char *path, nsec limit, struct http_pool_call **slot,
+                             void (*done)(void *context, const struct http_answer *answer))
 {
-        const struct fetch_ask ask = { .method = "GET",
-                                       .base = replica->address,
-                                       .path = path,
-                                       .limit = limit,
-                                       .done = done,
-                                       .context = replica };
+        const struct http_request request = { .method = "GET",
+                                              .base = replica->address,
+                                              .path = path,
+                                              .limit = limit,
+                                              .done = done,
+                                              .context = replica };
 
-        (void)fetch_start(replica->agent->fetch, &ask, slot);
+        (void)http_pool_start(replica->agent->http, &request, slot);
 }
 
 static void probe(struct fleet_replica *replica)
@@ -129,10 +129,8 @@ static void probe(struct fleet_replica *replica)
         }
         if (replica->probe || replica->is_suspended)
                 return;
-        if (agent->now < replica->probe_at) {
-                agent_due(agent, replica->probe_at);
+        if (!agent_is_due(agent, replica->probe_at))
                 return;
-        }
         replica->probe_at = agent->now + settings->health_every;
         get_from_replica(replica, settings->health, settings->health_timeout, &replica->probe, on_health);
 }
@@ -144,15 +142,15 @@ static bool is_model(const char *name)
         return name && *name && strlen(name) < SETTINGS_WORD && !name[strcspn(name, "\"\\")];
 }
 
-static void on_models(void *context, const struct fetch_answer *answer)
+static void on_models(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
-        json_t *root = answer->code == 0 && answer->status == 200 ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *root = answer->code == 0 && answer->status == 200 ? json_loads(http_text(answer), 0, NULL) : NULL;
         const json_t *list = json_object_get(root, "data");
 
         replica->ask = NULL;
         if (json_is_array(list) || answer->status == 404) {
-                replica->has_models = true; /* an engine that does not list any serves all */
+                replica->has_models = true; /* an engine without a list serves every model */
                 replica->found.n = 0;
         }
         for (size_t i = 0; i < json_array_size(list) && replica->found.n < SETTINGS_MODELS; i++) {
@@ -173,24 +171,22 @@ static void poll_models(struct fleet_replica *replica)
         if (replica->config.models.n || replica->ask || replica->health != FLEET_HEALTHY || replica->is_suspended ||
             replica->sleep != FLEET_AWAKE)
                 return;
-        if (agent->now < replica->models_at) {
-                agent_due(agent, replica->models_at);
+        if (!agent_is_due(agent, replica->models_at))
                 return;
-        }
         replica->models_at = agent->now + MODELS_EVERY_SECONDS * NSEC_PER_SEC;
         get_from_replica(replica, "/v1/models", 5 * NSEC_PER_SEC, &replica->ask, on_models);
 }
 
 /* ---- metrics ------------------------------------------------------------------------------------------------- */
 
-static void on_metrics(void *context, const struct fetch_answer *answer)
+static void on_metrics(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
         struct scrape engine;
 
         replica->scrape = NULL;
         if (answer->code < 0 || answer->status != 200 ||
-            scrape_parse(answer->text, answer->size, &engine) != SCRAPE_OK) {
+            scrape_parse(http_text(answer), answer->body.size, &engine) != SCRAPE_OK) {
                 replica->has_engine = false;
                 return;
         }
@@ -208,10 +204,8 @@ static void poll_metrics(struct fleet_replica *replica)
 
         if (!agent->settings->scrape || replica->scrape || replica->health != FLEET_HEALTHY || replica->is_suspended)
                 return;
-        if (agent->now < replica->scrape_at) {
-                agent_due(agent, replica->scrape_at);
+        if (!agent_is_due(agent, replica->scrape_at))
                 return;
-        }
         replica->scrape_at = agent->now + agent->settings->scrape;
         get_from_replica(replica, "/metrics", agent->settings->scrape + NSEC_PER_SEC, &replica->scrape, on_metrics);
 }

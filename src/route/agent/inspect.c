@@ -2,7 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "route/agent/fetch.h"
+#include "net/http/client.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -34,48 +34,25 @@ static long long number(const json_t *object, const char *name)
 
 /* ---- state --------------------------------------------------------------------------------------------------- */
 
-struct state {
-        json_t *root;
-        int code;
-        bool is_done;
-};
-
-static void on_state(void *context, const struct fetch_answer *answer)
-{
-        struct state *state = context;
-
-        state->is_done = true;
-        state->code = answer->code;
-        if (answer->code == 0 && answer->status == 200)
-                state->root = json_loads(answer->text, 0, NULL);
-}
-
 static int fetch_state(const char *dir, json_t **ret, struct err *err)
 {
-        struct state state = { 0 };
-        struct fetch *fetch = NULL;
-        char base[FETCH_URL];
-        struct fetch_ask ask = { .method = "GET",
-                                 .base = base,
-                                 .path = "/v1/state",
-                                 .limit = 5 * NSEC_PER_SEC,
-                                 .done = on_state,
-                                 .context = &state };
-        int r = fetch_new(&fetch);
+        char base[HTTP_URL];
+        const struct http_request request = { .base = base, .path = "/v1/state", .limit = 5 * NSEC_PER_SEC };
+        struct http_client *client = NULL;
+        struct http_answer answer;
+        int r = http_client_new(&client);
 
-        (void)snprintf(base, sizeof(base), "unix:%s/api/api.sock", dir);
-        if (r == 0)
-                r = fetch_start(fetch, &ask, NULL);
-        while (r == 0 && !state.is_done)
-                r = fetch_wait(fetch, -1, clock_now() + NSEC_PER_SEC);
-        (void)fetch_free(fetch);
         if (r < 0)
                 return err_set(err, r, "asking the router");
-        if (!state.root)
-                return err_say(err, -ECONNREFUSED,
-                               "no router answers at %s: start it with 'sublet route CONFIG', or name its --dir", dir);
-        *ret = state.root;
-        return 0;
+        (void)snprintf(base, sizeof(base), "unix:%s/api/api.sock", dir);
+        *ret = http_call(client, &request, &answer) == 0 && answer.status == 200 ?
+                       json_loads(http_text(&answer), 0, NULL) :
+                       NULL;
+        buffer_done(&answer.body);
+        (void)http_client_free(client);
+        return *ret ? 0 :
+                      err_say(err, -ECONNREFUSED,
+                              "no router answers at %s: start it with 'sublet route CONFIG', or name its --dir", dir);
 }
 
 static void print_replica(const json_t *entry)
@@ -119,18 +96,19 @@ int route_state(const char *dir, bool is_json, struct err *err)
 static const struct {
         const char *reason, *sentence;
 } REASONS[] = {
-        { "only", "it was the only one that could take it" },
+        { "only", "it was the only replica that could take it" },
         { "cache", "the most of the prompt was cached there, and that outweighed its load" },
-        { "load", "another had more of the prompt cached, but was busier or slower: there it would have taken longer" },
-        { "rate", "nothing of the prompt was cached anywhere: this one would answer first" },
+        { "load",
+          "another replica had more of the prompt cached, but was busier or slower: there it would have taken longer" },
+        { "rate", "nothing of the prompt was cached anywhere: this replica would answer first" },
         { "policy", "the policy looks at neither load nor cache" },
-        { "full", "every better one was at capacity" },
-        { "asleep", "it slept, and was the best even so: it was woken" },
+        { "full", "every better replica was at capacity" },
+        { "asleep", "it slept and was still the best choice, so it was woken" },
         { "none", "no replica of this model was up" },
-        { "invalid_json", "its body is no JSON object; no replica has seen it" },
-        { "model_required", "its body names no model; no replica has seen it" },
+        { "invalid_json", "its body is no JSON object; it was sent to no replica" },
+        { "model_required", "its body names no model; it was sent to no replica" },
         { "model_not_found", "no replica serves this model" },
-        { "queue_full", "all replicas were busy, and as many requests as may were held already" },
+        { "queue_full", "all replicas were busy, and the queue was full" },
         { "no_replica", "no replica of this model was available" },
         { "deadline", "no replica became free within the time that a request is held" },
         { "replica_failed", "the replica failed before it answered, and no retry helped" },
@@ -141,7 +119,7 @@ static const char *sentence(const char *reason)
         for (size_t i = 0; i < ARRAY_SIZE(REASONS); i++)
                 if (!strcmp(REASONS[i].reason, reason))
                         return REASONS[i].sentence;
-        return *reason ? reason : "the router did not choose: it answered by itself";
+        return *reason ? reason : "the router answered by itself, without a replica";
 }
 
 static void print_line(const json_t *entry)
@@ -156,7 +134,7 @@ static void print_line(const json_t *entry)
         if (*replica)
                 (void)printf("  sent to %s: %s\n", replica, sentence(text(entry, "reason")));
         else
-                (void)printf("  sent to nobody: %s\n", sentence(text(entry, "reason")));
+                (void)printf("  sent to no replica: %s\n", sentence(text(entry, "reason")));
         if (*replica)
                 (void)printf("  %s of its tokens were expected to be cached there; first byte expected after %s ms\n",
                              *text(entry, "matched") ? text(entry, "matched") : "0", text(entry, "expected_ms"));
@@ -195,7 +173,7 @@ int route_explain(const char *dir, const char *log, const char *id, struct err *
         char path[1024];
 
         if (!*id || strlen(id) > ID_MAX)
-                return err_say(err, -EINVAL, "the X-Request-Id of an answer, please");
+                return err_say(err, -EINVAL, "expected the X-Request-Id of an answer");
         (void)snprintf(path, sizeof(path), "%s%s", log ? log : dir, log ? "" : "/requests.log");
         for (int i = 0; i <= LOGS; i++) {
                 char aside[1040];
@@ -204,5 +182,5 @@ int route_explain(const char *dir, const char *log, const char *id, struct err *
                 if (explain_from(aside, id) == 0)
                         return 0;
         }
-        return err_say(err, -ENOENT, "no request %s in %s (nor in those put aside)", id, path);
+        return err_say(err, -ENOENT, "no request %s in %s (nor in the rotated logs)", id, path);
 }

@@ -1,4 +1,4 @@
-/* Questions about a router that runs: its replicas now, and why a request went where it went. They print. */
+/* Prints what a running router knows: its replicas, and why a request was sent to its replica. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,5 +8,5 @@ struct err;
 /* From the module's API. 0; -errno. */
 int route_state(const char *dir, bool is_json, struct err *err);
 
-/* From the request log; log: NULL is DIR/requests.log and those put aside. 0; -ENOENT: it is not in there. */
+/* From the request log; log: NULL is DIR/requests.log and the rotated ones. 0; -ENOENT: not found. */
 int route_explain(const char *dir, const char *log, const char *id, struct err *err);

@@ -11,11 +11,6 @@ static const char *text(const json_t *object, const char *name)
         return value ? value : "";
 }
 
-const char *kube_version(const json_t *object)
-{
-        return json_string_value(json_object_get(json_object_get(object, "metadata"), "resourceVersion"));
-}
-
 /* The number of the wanted one among "ports"; 0: it is not there. */
 static int find_port(const json_t *ports, const char *wanted)
 {

@@ -1,6 +1,6 @@
 /*
- * What the Kubernetes API says of a service's endpoints: EndpointSlice (discovery.k8s.io/v1), and the older
- * Endpoints (v1) where there is no other. It comes from the network: any JSON.
+ * The endpoints of a Kubernetes service: EndpointSlice (discovery.k8s.io/v1), or the older Endpoints (v1) on servers
+ * without it. The input comes from the network: any JSON.
  *
  * Pure. Threads: any.
  */
@@ -27,8 +27,6 @@ struct kube_slice {
         struct kube_endpoint at[KUBE_ENDPOINTS];
 };
 
-/* port: its name, its number, or "" for the first. False: this is no slice. What has no such port, or
- * is no IP address, is left out. */
+/* port: its name, its number, or "" for the first. False: this is no slice. Endpoints without such a
+ * port or without an IP address are left out. */
 bool kube_read(const json_t *object, const char *port, struct kube_slice *ret);
-
-const char *kube_version(const json_t *object); /* metadata.resourceVersion; NULL: none */

@@ -1,11 +1,12 @@
 /*
- * LIST, then WATCH from the list's version; when that is too old (410), or the API server says an error, LIST again.
- * The token is read anew for each call: it is rotated. While the API server is away, all stays as it was: replicas
- * are looked after by their health. The older Endpoints are asked for where EndpointSlices do not exist.
+ * The replicas of a service are the endpoints that the Kubernetes API names (net/http/watch.h). The token is read anew for
+ * each call: it is rotated. While the API server is away, all stays as it was, and replicas are checked by their health.
+ * The older Endpoints are asked for where EndpointSlices do not exist.
  */
 #include "route/agent/agent.h"
 
 #include "base/err.h"
+#include "net/http/watch.h"
 #include "route/agent/kube.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include <unistd.h>
 
 enum {
-        WATCH_SECONDS = 300,
+        LIST_SECONDS = 30,
         PAUSE_SECONDS_MAX = 30,
         TOKEN_MAX = 8000,
         SLICES = 16,
@@ -26,11 +27,12 @@ struct kube {
         struct agent *agent;
         int origin;
         struct settings_service service; /* api and namespace found */
-        struct fetch_call *call;
+        struct http_pool_call *call;
         nsec at;
         unsigned int n_failures;
-        bool is_old, is_watching, must_list; /* is_old: Endpoints */
-        char version[64];
+        bool is_old; /* Endpoints */
+        struct watch watch;
+        char path[HTTP_URL], select[HTTP_URL];
         size_t n_slices;
         struct kube_slice slices[SLICES];
 };
@@ -47,7 +49,7 @@ static bool read_small(const char *path, char *ret, size_t size)
         return *ret != '\0';
 }
 
-/* ---- what it means for the fleet ----------------------------------------------------------------------------- */
+/* ---- the fleet ----------------------------------------------------------------------------- */
 
 static void sync_fleet(struct kube *kube)
 {
@@ -69,7 +71,15 @@ static void sync_fleet(struct kube *kube)
                 }
 }
 
-static void store_slice(struct kube *kube, const json_t *object, bool is_gone)
+/* A list puts all its slices before the fleet is told; an event is told at once. */
+static void on_begin(void *context)
+{
+        struct kube *kube = context;
+
+        kube->n_slices = 0;
+}
+
+static void change_slice(struct kube *kube, const json_t *object, bool is_gone)
 {
         struct kube_slice *slice = malloc(sizeof(*slice));
         size_t i = 0;
@@ -85,123 +95,109 @@ static void store_slice(struct kube *kube, const json_t *object, bool is_gone)
                         kube->n_slices++;
         }
         free(slice);
+        if (kube->watch.is_listed)
+                sync_fleet(kube);
 }
 
-static void take_version(struct kube *kube, const json_t *object)
+static int on_put(void *context, const json_t *object)
 {
-        const char *version = kube_version(object);
+        change_slice(context, object, false);
+        return 0;
+}
 
-        if (version && strlen(version) < sizeof(kube->version))
-                (void)snprintf(kube->version, sizeof(kube->version), "%s", version);
+static void on_drop(void *context, const json_t *object)
+{
+        change_slice(context, object, true);
+}
+
+static void on_end(void *context)
+{
+        struct kube *kube = context;
+
+        if (kube->n_failures)
+                agent_log(kube->agent, "service %s: the API server answers again", kube->service.service);
+        kube->n_failures = 0;
+        sync_fleet(kube);
+}
+
+/* EndpointSlices; or Endpoints, where those do not exist. */
+static void watch_set(struct kube *kube, bool is_old)
+{
+        const struct settings_service *service = &kube->service;
+
+        (void)snprintf(kube->path, sizeof(kube->path),
+                       is_old ? "/api/v1/namespaces/%s/endpoints" :
+                                "/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices",
+                       service->name_space);
+        (void)snprintf(kube->select, sizeof(kube->select),
+                       is_old ? "&fieldSelector=metadata.name%%3D%s" :
+                                "&labelSelector=kubernetes.io%%2Fservice-name%%3D%s",
+                       service->service);
+        kube->is_old = is_old;
+        kube->watch = (struct watch){ .path = kube->path,
+                                      .select = kube->select,
+                                      .context = kube,
+                                      .begin = on_begin,
+                                      .put = on_put,
+                                      .drop = on_drop,
+                                      .end = on_end };
 }
 
 /* ---- calls --------------------------------------------------------------------------------------------------- */
 
-static void kube_get(struct kube *kube, const char *more, nsec limit, void (*line)(void *, char *, size_t),
-                     void (*done)(void *, const struct fetch_answer *))
-{
-        const struct settings_service *service = &kube->service;
-        char path[FETCH_URL], token[TOKEN_MAX];
-        struct fetch_ask ask = { .method = "GET",
-                                 .base = service->api,
-                                 .path = path,
-                                 .limit = limit,
-                                 .line = line,
-                                 .done = done,
-                                 .context = kube };
-
-        if (kube->is_old)
-                (void)snprintf(path, sizeof(path),
-                               "/api/v1/namespaces/%s/endpoints?fieldSelector=metadata.name%%3D%s%s",
-                               service->name_space, service->service, more);
-        else
-                (void)snprintf(path, sizeof(path),
-                               "/apis/discovery.k8s.io/v1/namespaces/%s/"
-                               "endpointslices?labelSelector=kubernetes.io%%2Fservice-name%%3D%s%s",
-                               service->name_space, service->service, more);
-        if (read_small(service->token, token, sizeof(token)))
-                ask.token = token;
-        if (*service->ca && access(service->ca, R_OK) == 0)
-                ask.ca = service->ca;
-        (void)fetch_start(kube->agent->fetch, &ask, &kube->call);
-}
-
-static void kube_failed(struct kube *kube, const struct fetch_answer *answer)
+static void kube_failed(struct kube *kube, const struct http_answer *answer)
 {
         struct agent *agent = kube->agent;
         nsec pause = NSEC_PER_SEC << (kube->n_failures < 5 ? kube->n_failures : 5);
 
         if (kube->n_failures++ == 0)
-                agent_log(agent, "service %s: the API server at %s says %s %ld: replicas stay as they were",
+                agent_log(agent, "service %s: the API server at %s answers %s %ld: replicas stay as they were",
                           kube->service.service, kube->service.api, answer->code < 0 ? "nothing" : "HTTP status",
                           answer->status);
         kube->at = agent->now + (pause > PAUSE_SECONDS_MAX * NSEC_PER_SEC ? PAUSE_SECONDS_MAX * NSEC_PER_SEC : pause);
 }
 
-static void on_list(void *context, const struct fetch_answer *answer)
+static void on_page(void *context, const struct http_answer *answer)
 {
         struct kube *kube = context;
-        json_t *root = answer->code == 0 && answer->status == 200 ? json_loads(answer->text, 0, NULL) : NULL;
-        const json_t *items = json_object_get(root, "items");
+        json_t *page = http_is_good(answer) ? json_loads(http_text(answer), 0, NULL) : NULL;
 
         kube->call = NULL;
-        if (answer->status == 404 && !kube->is_old) {
-                kube->is_old = true;
-                return;
-        }
-        if (!json_is_array(items)) {
+        if (answer->status == 404 && !kube->is_old)
+                watch_set(kube, true);
+        else if (watch_page(&kube->watch, answer->code, answer->status, page) < 0)
                 kube_failed(kube, answer);
-                json_decref(root);
-                return;
-        }
-        if (kube->n_failures)
-                agent_log(kube->agent, "service %s: the API server answers again", kube->service.service);
-        kube->n_failures = 0;
-        kube->n_slices = 0;
-        for (size_t i = 0; i < json_array_size(items); i++)
-                store_slice(kube, json_array_get(items, i), false);
-        take_version(kube, root);
-        kube->must_list = false;
-        sync_fleet(kube);
-        json_decref(root);
+        json_decref(page);
 }
 
-static void on_event(void *context, char *text, size_t size)
+static int on_line(void *context, char *line, size_t size)
 {
         struct kube *kube = context;
-        json_t *event = json_loadb(text, size, 0, NULL);
-        const char *type = json_string_value(json_object_get(event, "type"));
-        const json_t *object = json_object_get(event, "object");
 
-        if (!type || !strcmp(type, "ERROR")) {
-                kube->must_list = true;
-        } else {
-                take_version(kube, object);
-                if (strcmp(type, "BOOKMARK")) {
-                        store_slice(kube, object, !strcmp(type, "DELETED"));
-                        sync_fleet(kube);
-                }
-        }
-        json_decref(event);
+        return watch_line(&kube->watch, line, size);
 }
 
-static void on_watch_end(void *context, const struct fetch_answer *answer)
+static void on_stream_end(void *context, const struct http_answer *answer)
 {
         struct kube *kube = context;
 
         kube->call = NULL;
+        (void)watch_ended(&kube->watch, answer->code, answer->status);
         if (answer->status != 200) {
-                kube->must_list = true;
+                watch_renew(&kube->watch);
                 if (answer->status != 410)
                         kube_failed(kube, answer);
         }
-        if (kube->at < kube->agent->now) /* one that ends at once, again and again, is not asked without a pause */
+        if (kube->at < kube->agent->now) /* a watch that ends at once is not repeated without a pause */
                 kube->at = kube->agent->now + NSEC_PER_SEC / 10;
 }
 
 static void kube_step(struct kube *kube)
 {
-        char more[256];
+        const struct settings_service *service = &kube->service;
+        char path[WATCH_PATH], token[TOKEN_MAX];
+        bool is_stream;
+        struct http_request request = { .base = service->api, .path = path, .context = kube };
 
         if (kube->call)
                 return;
@@ -209,13 +205,17 @@ static void kube_step(struct kube *kube)
                 agent_due(kube->agent, kube->at);
                 return;
         }
-        if (kube->must_list) {
-                kube_get(kube, "", 30 * NSEC_PER_SEC, NULL, on_list);
-                return;
-        }
-        (void)snprintf(more, sizeof(more), "&watch=1&allowWatchBookmarks=true&timeoutSeconds=%d&resourceVersion=%s",
-                       WATCH_SECONDS, kube->version);
-        kube_get(kube, more, (WATCH_SECONDS + 30) * NSEC_PER_SEC, on_event, on_watch_end);
+        is_stream = watch_next(&kube->watch, path);
+        request.limit = is_stream ? WATCH_LIMIT : LIST_SECONDS * NSEC_PER_SEC;
+        request.most = kube->watch.most;
+        request.take = is_stream ? on_line : NULL;
+        request.is_lines = is_stream;
+        request.done = is_stream ? on_stream_end : on_page;
+        if (read_small(service->token, token, sizeof(token)))
+                request.token = token;
+        if (*service->ca && access(service->ca, R_OK) == 0)
+                request.ca = service->ca;
+        (void)http_pool_start(kube->agent->http, &request, &kube->call);
 }
 
 void kube_tick(struct agent *agent)
@@ -227,14 +227,14 @@ void kube_tick(struct agent *agent)
 
 /* ---- set-up -------------------------------------------------------------------------------------------------- */
 
-/* In a pod: where the API server is, and our namespace. */
+/* In a pod: the address of the API server, and our namespace. */
 static int find_api(struct settings_service *service, struct err *err)
 {
         const char *host = getenv("KUBERNETES_SERVICE_HOST"), *port = getenv("KUBERNETES_SERVICE_PORT");
 
         if (!*service->api && (!host || !port))
                 return err_say(err, -EINVAL,
-                               "kubernetes: service %s: outside of a pod, 'api' is needed: http(s)://HOST:PORT",
+                               "kubernetes: service %s: outside a pod, 'api' must be set: http(s)://HOST:PORT",
                                service->service);
         if (!*service->api)
                 (void)snprintf(service->api, sizeof(service->api),
@@ -258,13 +258,13 @@ int kube_set(struct agent *agent, struct err *err)
                 agent->kubes[i] = kube;
                 kube->agent = agent;
                 kube->origin = (int)i;
-                kube->must_list = true;
                 kube->service = settings->services[i];
                 if ((r = find_api(&kube->service, err)) < 0)
                         return r;
+                watch_set(kube, false);
         }
         for (size_t i = settings->n_services; i < SETTINGS_SERVICES; i++)
-                agent_unlist(agent, (int)i); /* a service that the file no longer has */
+                agent_unlist(agent, (int)i); /* services that the file no longer lists */
         return 0;
 }
 
@@ -272,7 +272,7 @@ void kube_done(struct agent *agent)
 {
         for (size_t i = 0; i < SETTINGS_SERVICES; i++) {
                 if (agent->kubes[i])
-                        fetch_cancel(agent->fetch, agent->kubes[i]->call);
+                        http_pool_cancel(agent->http, agent->kubes[i]->call);
                 free(agent->kubes[i]);
                 agent->kubes[i] = NULL;
         }

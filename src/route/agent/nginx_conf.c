@@ -1,9 +1,9 @@
 /*
- * Why each line is there: /v1/... is read whole before a replica is chosen, so client_body_buffer_size is the
- * limit of a body (only what a request announces is allocated; nothing goes through a file). Answers are not
- * buffered: slow readers would grow files by gigabytes. Idle connections to replicas end after 3 s, because
- * engines close theirs after 5 s, and who reuses must be the shorter one. POST is retried only where nothing was
- * answered yet; the module bounds how often. A map's plain strings ignore case, hence keys as expressions.
+ * Why each line is there. A request is read whole before a replica is chosen, so client_body_buffer_size is the limit
+ * of a body (only what a request announces is allocated; nothing goes through a file). Answers are not buffered: slow
+ * readers would grow files by gigabytes. Idle connections to replicas end after 3 s, because engines close theirs
+ * after 5 s, and the side that reuses must be the shorter one. POST is retried only before anything was answered; the
+ * module bounds how often. Plain strings of a map ignore case, hence keys are expressions.
  */
 #include "route/agent/nginx_conf.h"
 
@@ -66,7 +66,7 @@ static void write_main(FILE *to, const struct settings *settings, const struct n
                       environment->files < CONNECTIONS ? environment->files : CONNECTIONS);
 }
 
-/* "a.b" as an expression that is only itself. */
+/* "a.b" as an expression that matches only itself. */
 static void write_literal(FILE *to, const char *text)
 {
         for (; *text; text++)
@@ -154,7 +154,7 @@ static void write_clients(FILE *to, const struct settings *settings)
         (void)fputs("                        sublet_route pool;\n", to);
         (void)fputs(proxy, to);
         (void)fprintf(to, "                        proxy_read_timeout %lldms;\n", whole_msec(settings->read_timeout));
-        if (settings->n_keys) /* they are ours, not the replicas' */
+        if (settings->n_keys) /* the router's keys are not for the replicas */
                 (void)fputs("                        proxy_set_header Authorization \"\";\n", to);
         (void)fputs("                }\n        }\n", to);
 }

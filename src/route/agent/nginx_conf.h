@@ -1,5 +1,5 @@
 /*
- * nginx's configuration, from the settings. Nothing about replicas is in it: those are told through the module's API.
+ * nginx's configuration, from the settings. It says nothing about replicas: the module gets them through its API.
  *
  * Pure. Threads: any.
  */
@@ -16,5 +16,5 @@ struct nginx_environment {
         unsigned int files; /* descriptors that a worker may have */
 };
 
-/* Writes the whole of it. What the stream says (ferror) is the caller's to look at. */
+/* Writes all of it. The caller checks the stream (ferror). */
 void nginx_conf_write(FILE *to, const struct settings *settings, const struct nginx_environment *environment);

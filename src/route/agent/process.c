@@ -1,6 +1,6 @@
 /*
- * nginx as our child. It outlives us: if the agent is killed, requests go on, and the next agent of the same
- * directory adopts what it finds. It is never started on a configuration that `nginx -t` refuses.
+ * nginx as a child of the agent. It outlives the agent: if the agent is killed, requests go on, and the next agent of
+ * the same directory adopts the nginx it finds. nginx is never started with a configuration that `nginx -t` refuses.
  */
 #include "route/agent/agent.h"
 
@@ -19,9 +19,9 @@
 #include <sys/wait.h>
 
 enum {
-        STEADY_SECONDS = 10, /* who ran so long is started again at once */
+        STEADY_SECONDS = 10, /* an nginx that ran this long is started again without delay */
         LOG_SECONDS = 5,
-        LOGS = 4,
+        LOGS = 4, /* rotated ones */
         FILES_MAX = 65536,
 };
 
@@ -98,7 +98,7 @@ static int write_file(const char *path, const char *text, struct err *err)
         if (fd < 0)
                 return err_set(err, -errno, "writing %s", path);
         if (write(fd, text, size) != (ssize_t)size)
-                return err_say(err, -EIO, "writing %s: it does not take all of it", path);
+                return err_say(err, -EIO, "writing %s: not all of it was written", path);
         return 0;
 }
 
@@ -113,11 +113,11 @@ static int test_conf(const struct agent *agent, const char *path, struct err *er
         while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
                 ;
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-                return err_say(err, -EINVAL, "nginx does not take the configuration; it says why above (%s)", path);
+                return err_say(err, -EINVAL, "nginx refuses the configuration, for the reason above (%s)", path);
         return 0;
 }
 
-/* Writes, tests and puts in place. *ret_is_new: it differs from what nginx runs with. */
+/* Writes, tests and installs the configuration. *ret_is_new: it differs from the running one. */
 static int install_conf(struct agent *agent, bool *ret_is_new, struct err *err)
 {
         char fresh[SETTINGS_PATH + 32], path[SETTINGS_PATH + 32];
@@ -145,7 +145,7 @@ static int install_conf(struct agent *agent, bool *ret_is_new, struct err *err)
 
 /* ---- one that runs already ----------------------------------------------------------------------------------- */
 
-/* A process of that number which was started with our file. */
+/* Whether the process was started with our configuration file. */
 static bool is_ours(const struct agent *agent, pid_t pid)
 {
         char path[64], line[1024] = "", conf[SETTINGS_PATH + 32];
@@ -175,7 +175,7 @@ static pid_t find_running(const struct agent *agent)
         return (pid_t)pid;
 }
 
-/* Sockets that a killed nginx left behind would keep the next one from listening. */
+/* Sockets that a killed nginx left would keep the next one from listening. */
 static void unlink_sockets(const struct agent *agent)
 {
         const struct settings_list *lists[] = { &agent->settings->listen, &agent->settings->tls_listen,
@@ -188,10 +188,10 @@ static void unlink_sockets(const struct agent *agent)
                                 (void)unlink(lists[i]->at[j] + 5);
 }
 
-/* A worker that is to go would find our long question still open. */
+/* A worker that exits would wait for our long poll. */
 static void stop_asking(struct agent *agent)
 {
-        fetch_cancel(agent->fetch, agent->state);
+        http_pool_cancel(agent->http, agent->state);
         agent->state = NULL;
         agent->state_at = agent->now + NSEC_PER_SEC / 10;
 }
@@ -225,7 +225,7 @@ int process_start(struct agent *agent, struct err *err)
                 return nginx_start(agent, err);
         agent->is_adopted = true;
         agent->started_at = agent->now;
-        agent_log(agent, "nginx runs already (process %d) and is taken over", (int)agent->nginx);
+        agent_log(agent, "nginx runs already (process %d) and is adopted", (int)agent->nginx);
         (void)kill(agent->nginx, SIGHUP);
         return 0;
 }
@@ -248,7 +248,7 @@ void process_ended(struct agent *agent, int status)
 {
         nsec pause = NSEC_PER_SEC / 10 << (agent->n_starts < 6 ? agent->n_starts : 6);
 
-        if (agent->nginx > 1) /* a killed master leaves its workers, and they the ports; they finish what they have */
+        if (agent->nginx > 1) /* a killed master leaves workers that hold the ports; they finish their requests */
                 (void)kill(-agent->nginx, SIGQUIT);
         agent->nginx = 0;
         agent->has_state = false;
@@ -270,7 +270,7 @@ void process_end(struct agent *agent, bool is_now)
                 (void)kill(agent->nginx, is_now ? SIGTERM : SIGQUIT);
 }
 
-/* ---- now and then -------------------------------------------------------------------------------------------- */
+/* ---- periodically -------------------------------------------------------------------------------------------- */
 
 static void rotate_log(struct agent *agent)
 {
@@ -300,7 +300,7 @@ void process_tick(struct agent *agent)
         struct err err = { 0 };
 
         if (agent->is_adopted && agent->nginx && !is_ours(agent, agent->nginx))
-                process_ended(agent, 0); /* not our child: nobody tells us */
+                process_ended(agent, 0); /* not a child: there is no SIGCHLD */
         if (!agent->nginx && !agent->is_ending) {
                 if (agent->now < agent->start_at)
                         agent_due(agent, agent->start_at);

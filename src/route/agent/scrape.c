@@ -80,7 +80,7 @@ static bool take_char(struct span *line, char c)
         return true;
 }
 
-/* A finite number not below 0, all of the span. */
+/* The whole span is a finite number, at least 0. */
 static bool parse_number(struct span span, double *ret)
 {
         char text[NUMBER_MAX], *end;
@@ -97,7 +97,7 @@ static bool parse_number(struct span span, double *ret)
         return true;
 }
 
-/* "name=\"value\"", with what is behind it; an escaped character is part of the value. */
+/* name="value"; an escaped character is part of the value. */
 static bool take_label(struct span *line, struct span *ret_name, struct span *ret_value)
 {
         while (line->size && is_any(*line->at, " ,"))
@@ -116,7 +116,7 @@ static bool take_label(struct span *line, struct span *ret_name, struct span *re
         return take_char(line, '"');
 }
 
-/* The labels; the two that the metric is made of become numbers. */
+/* Skips the labels; those of the metric's product are read as numbers. */
 static bool take_labels(struct span *line, const struct metric *metric, double *ret_a, double *ret_b)
 {
         struct span name, value;

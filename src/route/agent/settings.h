@@ -1,7 +1,7 @@
 /*
- * What an operator set: the file of `sublet route`, checked. What stands in it is settings.def.
+ * The settings of `sublet route`: its file, checked. settings.def lists the keys.
  *
- * Every text that comes into nginx's configuration is checked here: none can end a directive or begin a variable.
+ * Every text that goes into nginx's configuration is checked here: none can end a directive or begin a variable.
  *
  * Pure but for route_settings_read. Threads: any.
  */
@@ -37,9 +37,9 @@ struct settings_list {
 
 enum wake_kind {
         WAKE_NONE,
-        WAKE_ENGINE,  /* vLLM's sleep mode: it forgets its cache */
-        WAKE_DAEMON,  /* suspended as a tenant: it keeps its cache */
-        WAKE_COMMAND, /* it does not run; a command starts it */
+        WAKE_ENGINE,  /* vLLM's sleep mode: drops the cache */
+        WAKE_DAEMON,  /* suspended as a tenant: keeps the cache */
+        WAKE_COMMAND, /* does not run; a command starts it */
 };
 
 struct wake {
@@ -56,7 +56,7 @@ struct settings_models {
 struct replica_settings {
         struct settings_models models;
         char tenant[SETTINGS_WORD];
-        unsigned int share; /* permille; 0: not said */
+        unsigned int share; /* permille; 0: not given */
         uint64_t rate;
         uint32_t capacity, kv_tokens;
         struct wake wake;
@@ -103,7 +103,7 @@ struct settings {
         struct settings_service services[SETTINGS_SERVICES];
 };
 
-/* name is for messages. 0; -EINVAL with what is wrong where. */
+/* name is for messages. 0; -EINVAL with the complaint in err. */
 int route_settings_parse(const char *name, const json_t *file, struct settings *ret, struct err *err);
 
 /* From a file; also -errno. *ret is the caller's (free). */
@@ -111,5 +111,5 @@ int route_settings_read(const char *path, struct settings **ret, struct err *err
 
 void route_settings_print(FILE *to); /* all rows, for people */
 
-/* May it be the name of a replica? 1 to 63 of letters, digits, "_ . : -". */
+/* A valid name of a replica: 1 to 63 of letters, digits, "_ . : -". */
 bool route_settings_is_name(const char *text);

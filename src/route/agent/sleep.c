@@ -1,12 +1,12 @@
 /*
  * Waking and putting to sleep.
  *
- *      AWAKE ── idle for sleep_after ──► FALLING ── the module was told, nothing is in flight, order taken ──► ASLEEP
+ *      AWAKE ── idle for sleep_after ──► FALLING ── the module knows, nothing is in flight, the engine obeyed ──► ASLEEP
  *        ▲                                  └── a request came in between ──► AWAKE
  *        └── it answers and does not sleep ── WAKING ◄── a request waits for it ── ASLEEP
  *
- * The order of the two first steps matters: what is told the module first cannot lose a request. A tenant that its
- * daemon has suspended is asleep whoever did it; so is one that does not run but whose `wake` is a command.
+ * The module learns of the sleep before the engine does, so no request is lost. A replica that is suspended by its
+ * daemon counts as asleep, whatever the reason; so does one that does not run but whose `wake` is a command.
  */
 #include "route/agent/agent.h"
 
@@ -17,30 +17,25 @@
 
 enum {
         POLL_MSEC = 20,        /* while something wakes */
-        IDLE_POLL_MSEC = 1000, /* whether the engine was put to sleep by somebody else */
-        RETRY_SECONDS = 5,     /* after a wake-up that failed */
-        PATIENCE = 10,         /* times wake_time, and at least a minute */
+        IDLE_POLL_MSEC = 1000, /* for an engine that another program put to sleep */
+        RETRY_SECONDS = 5,     /* after a failed wake-up */
+        PATIENCE = 10,         /* times wake_time, and at least LIMIT: then a wake-up has failed */
 };
 
 static const nsec LIMIT = 60 * NSEC_PER_SEC;
 
-static bool is_good(const struct fetch_answer *answer)
-{
-        return answer->code == 0 && answer->status >= 200 && answer->status < 300;
-}
-
 static void call_engine(struct fleet_replica *replica, const char *method, const char *path,
-                        void (*done)(void *context, const struct fetch_answer *answer))
+                        void (*done)(void *context, const struct http_answer *answer))
 {
-        const struct fetch_ask ask = { .method = method,
-                                       .base = replica->address,
-                                       .path = path,
-                                       .body = !strcmp(method, "POST") ? "{}" : NULL,
-                                       .limit = LIMIT,
-                                       .done = done,
-                                       .context = replica };
+        const struct http_request request = { .method = method,
+                                              .base = replica->address,
+                                              .path = path,
+                                              .body = !strcmp(method, "POST") ? "{}" : NULL,
+                                              .limit = LIMIT,
+                                              .done = done,
+                                              .context = replica };
 
-        (void)fetch_start(replica->agent->fetch, &ask, &replica->order);
+        (void)http_pool_start(replica->agent->http, &request, &replica->order);
 }
 
 static void run_command(struct fleet_replica *replica, const char *command)
@@ -53,7 +48,7 @@ static void run_command(struct fleet_replica *replica, const char *command)
         (void)snprintf(name, sizeof(name), "SUBLET_REPLICA=%s", replica->name);
         (void)snprintf(address, sizeof(address), "SUBLET_ADDRESS=%s", replica->address);
         if (process_spawn(argv, env, &replica->command) < 0)
-                agent_log(replica->agent, "replica %s: its command cannot be started", replica->name);
+                agent_log(replica->agent, "replica %s: its command could not be started", replica->name);
 }
 
 /* ---- waking -------------------------------------------------------------------------------------------------- */
@@ -67,13 +62,13 @@ static void wake_failed(struct fleet_replica *replica, const char *why)
         replica->wake_again = agent->now + RETRY_SECONDS * NSEC_PER_SEC;
 }
 
-static void on_woken(void *context, const struct fetch_answer *answer)
+static void on_woken(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
         char why[64];
 
         replica->order = NULL;
-        if (is_good(answer)) {
+        if (http_is_good(answer)) {
                 replica->is_ordered = true;
                 return;
         }
@@ -85,7 +80,7 @@ static void wake(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
 
-        agent_log(agent, "replica %s: is woken: a request waits for it", replica->name);
+        agent_log(agent, "replica %s: waking, because a request waits for it", replica->name);
         replica->sleep = FLEET_WAKING;
         replica->sleep_since = agent->now;
         replica->is_ordered = false;
@@ -95,7 +90,7 @@ static void wake(struct fleet_replica *replica)
                 break;
         case WAKE_DAEMON:
                 if (tenants_order(agent, replica, false, on_woken) < 0)
-                        wake_failed(replica, "no daemon knows it");
+                        wake_failed(replica, "no daemon has it as a tenant");
                 break;
         case WAKE_COMMAND:
                 replica->is_ordered = true;
@@ -129,10 +124,10 @@ static void mark_awake(struct fleet_replica *replica)
         agent_log(agent, "replica %s: awake after %s", replica->name, duration_format(replica->wake_took, took));
 }
 
-static void on_is_sleeping(void *context, const struct fetch_answer *answer)
+static void on_is_sleeping(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
-        bool is_sleeping = is_good(answer) && strstr(answer->text, "true");
+        bool is_sleeping = http_is_good(answer) && strstr(http_text(answer), "true");
 
         replica->order = NULL;
         if (answer->code < 0)
@@ -149,7 +144,7 @@ static void on_is_sleeping(void *context, const struct fetch_answer *answer)
         }
 }
 
-/* It woke meanwhile? */
+/* Whether a wake-up has succeeded, or taken too long. */
 static void check_woken(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
@@ -173,7 +168,7 @@ static void check_woken(struct fleet_replica *replica)
         agent_due(agent, agent->now + POLL_MSEC * NSEC_PER_MSEC);
 }
 
-/* Whether the engine sleeps: its own word, not ours. */
+/* The engine itself reports whether it sleeps. */
 static void poll_sleep(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
@@ -198,7 +193,7 @@ static void fell_asleep(struct fleet_replica *replica)
 {
         replica->sleep = FLEET_ASLEEP;
         replica->sleep_since = replica->agent->now;
-        agent_log(replica->agent, "replica %s: put to sleep: nobody asked for it", replica->name);
+        agent_log(replica->agent, "replica %s: put to sleep, because it had no requests", replica->name);
 }
 
 static void stay_awake(struct fleet_replica *replica)
@@ -207,29 +202,29 @@ static void stay_awake(struct fleet_replica *replica)
         replica->idle_since = replica->agent->now;
 }
 
-static void on_put_to_sleep(void *context, const struct fetch_answer *answer)
+static void on_put_to_sleep(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
 
         replica->order = NULL;
-        if (!is_good(answer)) {
+        if (!http_is_good(answer)) {
                 agent_log(replica->agent, "replica %s: could not be put to sleep", replica->name);
                 stay_awake(replica);
                 return;
         }
         fell_asleep(replica);
         if (replica->config.wake.kind == WAKE_DAEMON) {
-                replica->is_suspended = true; /* until the daemon says otherwise */
+                replica->is_suspended = true; /* until the daemon reports otherwise */
                 replica->sleep = FLEET_AWAKE;
         }
 }
 
-/* Nothing came between the decision and the module's knowing of it? */
-static void on_idle_confirmed(void *context, const struct fetch_answer *answer)
+/* The module sends nothing more to the replica. If a request came before that, the replica stays awake. */
+static void on_idle_confirmed(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
         struct agent *agent = replica->agent;
-        json_t *state = is_good(answer) ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *state = http_is_good(answer) ? json_loads(http_text(answer), 0, NULL) : NULL;
         bool is_idle = state && !json_integer_value(json_object_get(state, "inflight")) &&
                        !json_integer_value(json_object_get(state, "wanted"));
 
@@ -248,18 +243,18 @@ static void on_idle_confirmed(void *context, const struct fetch_answer *answer)
 static void confirm_idle(struct fleet_replica *replica)
 {
         const char *acknowledged = json_string_value(json_object_get(replica->acknowledged, "state"));
-        char path[FETCH_URL];
-        const struct fetch_ask ask = { .method = "GET",
-                                       .base = replica->agent->api,
-                                       .path = path,
-                                       .limit = LIMIT,
-                                       .done = on_idle_confirmed,
-                                       .context = replica };
+        char path[HTTP_URL];
+        const struct http_request request = { .method = "GET",
+                                              .base = replica->agent->api,
+                                              .path = path,
+                                              .limit = LIMIT,
+                                              .done = on_idle_confirmed,
+                                              .context = replica };
 
         if (replica->order || replica->command || replica->push || !acknowledged || strcmp(acknowledged, "asleep"))
                 return;
         (void)snprintf(path, sizeof(path), "/v1/replicas/%s", replica->name);
-        (void)fetch_start(replica->agent->fetch, &ask, &replica->order);
+        (void)http_pool_start(replica->agent->http, &request, &replica->order);
 }
 
 static void check_idle(struct fleet_replica *replica)
@@ -270,10 +265,8 @@ static void check_idle(struct fleet_replica *replica)
         if (!replica->config.sleep_after || !replica->idle_since || replica->order || replica->command ||
             replica->config.wake.kind == WAKE_NONE || strcmp(fleet_state(replica), "up"))
                 return;
-        if (agent->now < at) {
-                agent_due(agent, at);
+        if (!agent_is_due(agent, at))
                 return;
-        }
         replica->sleep = FLEET_FALLING;
         agent_due(agent, agent->now);
 }

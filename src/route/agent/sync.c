@@ -1,6 +1,7 @@
 /*
- * The module's API (docs/router-api.md). Told is what differs from what was told; a new epoch means that nothing
- * was told. One call at a time per replica, so an older body never arrives after a newer one.
+ * Keeps the module in step, through its API (docs/router-api.md). A replica's configuration is sent when it differs
+ * from the one that the module acknowledged last; a new epoch means that it has none. There is one call at a time per
+ * replica, so an older body never arrives after a newer one.
  */
 #include "route/agent/agent.h"
 
@@ -10,32 +11,27 @@
 enum {
         WAIT_MSEC = 2000,
         RETRY_MSEC = 100,
-        REFUSED_SECONDS = 5, /* before it is told again what it did not take */
+        REFUSED_SECONDS = 5, /* before a refused configuration is sent again */
 };
 
 static const nsec LIMIT = 5 * NSEC_PER_SEC;
 
 static void call(struct agent *agent, const char *method, const char *path, const char *body,
-                 void (*done)(void *context, const struct fetch_answer *answer), void *context,
-                 struct fetch_call **slot)
+                 void (*done)(void *context, const struct http_answer *answer), void *context,
+                 struct http_pool_call **slot)
 {
-        const struct fetch_ask ask = { .method = method,
-                                       .base = agent->api,
-                                       .path = path,
-                                       .body = body,
-                                       .limit = LIMIT,
-                                       .done = done,
-                                       .context = context };
+        const struct http_request request = { .method = method,
+                                              .base = agent->api,
+                                              .path = path,
+                                              .body = body,
+                                              .limit = LIMIT,
+                                              .done = done,
+                                              .context = context };
 
-        (void)fetch_start(agent->fetch, &ask, slot);
+        (void)http_pool_start(agent->http, &request, slot);
 }
 
-static bool is_good(const struct fetch_answer *answer)
-{
-        return answer->code == 0 && answer->status >= 200 && answer->status < 300;
-}
-
-/* ---- what it says -------------------------------------------------------------------------------------------- */
+/* ---- the module's state -------------------------------------------------------------------------------------------- */
 
 static long long number(const json_t *object, const char *name)
 {
@@ -54,7 +50,7 @@ static void read_replica(struct agent *agent, struct fleet_replica *replica, con
                 replica->idle_since = agent->now;
         replica->sent = sent;
         if (is_tripped && !replica->is_tripped) {
-                agent_log(agent, "replica %s: put out by the module: %lld failures in a row", replica->name,
+                agent_log(agent, "replica %s: taken out of use by the module: %lld failures in a row", replica->name,
                           number(entry, "failures"));
                 replica->tripped_at = replica->probe_at = agent->now;
         }
@@ -63,7 +59,7 @@ static void read_replica(struct agent *agent, struct fleet_replica *replica, con
                 sleep_wanted(agent, replica);
 }
 
-static void on_gone(void *context, const struct fetch_answer *answer)
+static void on_gone(void *context, const struct http_answer *answer)
 {
         (void)context;
         (void)answer;
@@ -71,7 +67,7 @@ static void on_gone(void *context, const struct fetch_answer *answer)
 
 static void read_replicas(struct agent *agent, const json_t *list)
 {
-        char path[FETCH_URL];
+        char path[HTTP_URL];
 
         for (size_t i = 0; i < json_array_size(list); i++) {
                 const json_t *entry = json_array_get(list, i);
@@ -80,7 +76,7 @@ static void read_replicas(struct agent *agent, const json_t *list)
 
                 if (replica) {
                         read_replica(agent, replica, entry);
-                } else if (name && route_settings_is_name(name)) { /* of an agent before us */
+                } else if (name && route_settings_is_name(name)) { /* left by an earlier agent */
                         (void)snprintf(path, sizeof(path), "/v1/replicas/%s", name);
                         call(agent, "DELETE", path, NULL, on_gone, agent, NULL);
                 }
@@ -100,10 +96,10 @@ static void begin_epoch(struct agent *agent, const char *epoch)
         }
 }
 
-static void on_state(void *context, const struct fetch_answer *answer)
+static void on_state(void *context, const struct http_answer *answer)
 {
         struct agent *agent = context;
-        json_t *root = is_good(answer) ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *root = http_is_good(answer) ? json_loads(http_text(answer), 0, NULL) : NULL;
         const char *epoch = json_string_value(json_object_get(root, "epoch"));
 
         agent->state = NULL;
@@ -122,14 +118,12 @@ static void on_state(void *context, const struct fetch_answer *answer)
 
 static void poll_state(struct agent *agent)
 {
-        char path[FETCH_URL];
+        char path[HTTP_URL];
 
         if (agent->state)
                 return;
-        if (agent->now < agent->state_at) {
-                agent_due(agent, agent->state_at);
+        if (!agent_is_due(agent, agent->state_at))
                 return;
-        }
         if (agent->has_state)
                 (void)snprintf(path, sizeof(path), "/v1/wait?serial=%lld&timeout_ms=%d", agent->serial, WAIT_MSEC);
         else
@@ -137,9 +131,9 @@ static void poll_state(struct agent *agent)
         call(agent, "GET", path, NULL, on_state, agent, &agent->state);
 }
 
-/* ---- what it is told ----------------------------------------------------------------------------------------- */
+/* ---- what is sent to it ----------------------------------------------------------------------------------------- */
 
-static void on_pushed(void *context, const struct fetch_answer *answer)
+static void on_pushed(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
         struct agent *agent = replica->agent;
@@ -147,7 +141,7 @@ static void on_pushed(void *context, const struct fetch_answer *answer)
 
         replica->push = NULL;
         replica->pushing = NULL;
-        if (is_good(answer)) {
+        if (http_is_good(answer)) {
                 json_decref(replica->acknowledged);
                 replica->acknowledged = pushing;
                 return;
@@ -155,24 +149,25 @@ static void on_pushed(void *context, const struct fetch_answer *answer)
         json_decref(pushing);
         replica->push_at = agent->now + (answer->code < 0 ? NSEC_PER_SEC / 10 : REFUSED_SECONDS * NSEC_PER_SEC);
         if (answer->code == 0)
-                agent_log(agent, "replica %s: the module does not take it: %s", replica->name, answer->text);
+                agent_log(agent, "replica %s: the module refuses its configuration: %s", replica->name,
+                          http_text(answer));
 }
 
-static void on_forgotten(void *context, const struct fetch_answer *answer)
+static void on_forgotten(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
 
         replica->push = NULL;
-        if (is_good(answer))
+        if (http_is_good(answer))
                 replica->must_forget = false;
 }
 
-static void on_removed(void *context, const struct fetch_answer *answer)
+static void on_removed(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
 
         replica->push = NULL;
-        if (!is_good(answer) && answer->status != 404) {
+        if (!http_is_good(answer) && answer->status != 404) {
                 replica->push_at = replica->agent->now + NSEC_PER_SEC;
                 return;
         }
@@ -180,7 +175,7 @@ static void on_removed(void *context, const struct fetch_answer *answer)
         replica->acknowledged = NULL;
 }
 
-/* What changed, as a line of the log. */
+/* Logs what changed. */
 static void log_change(const struct fleet_replica *replica, const json_t *now)
 {
         const char *was = json_string_value(json_object_get(replica->acknowledged, "state"));
@@ -191,7 +186,7 @@ static void log_change(const struct fleet_replica *replica, const json_t *now)
                 agent_log(replica->agent, "replica %s: %s%s%s%s", replica->name, state, *why ? " (" : "", why,
                           *why ? ")" : "");
         else if (was && !json_equal(json_object_get(replica->acknowledged, "rate"), json_object_get(now, "rate")))
-                agent_log(replica->agent, "replica %s: %lld tokens per second as its share is now", replica->name,
+                agent_log(replica->agent, "replica %s: %lld tokens per second with its present share", replica->name,
                           number(now, "rate"));
 }
 
@@ -218,14 +213,12 @@ static void put_replica(struct fleet_replica *replica, const char *path)
 static void push(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
-        char path[FETCH_URL];
+        char path[HTTP_URL];
 
         if (replica->push)
                 return;
-        if (agent->now < replica->push_at) {
-                agent_due(agent, replica->push_at);
+        if (!agent_is_due(agent, replica->push_at))
                 return;
-        }
         (void)snprintf(path, sizeof(path), "/v1/replicas/%s%s", replica->name,
                        replica->is_listed && replica->acknowledged && replica->must_forget ? "/forget" : "");
         if (!replica->is_listed && replica->acknowledged) {
@@ -240,13 +233,13 @@ static void push(struct fleet_replica *replica)
         }
 }
 
-static void on_settings(void *context, const struct fetch_answer *answer)
+static void on_settings(void *context, const struct http_answer *answer)
 {
         struct agent *agent = context;
 
         agent->setting = NULL;
-        if (answer->code == 0 && !is_good(answer))
-                agent_log(agent, "the module does not take the settings: %s", answer->text);
+        if (answer->code == 0 && !http_is_good(answer))
+                agent_log(agent, "the module refuses the settings: %s", http_text(answer));
         agent->knows_settings = answer->code == 0;
 }
 

@@ -1,7 +1,7 @@
 /*
- * What Sublet daemons know of the replicas: the share of a GPU that each has now, and whether it is suspended. A
- * replica that is on several devices is as fast as its smallest share. A daemon that does not answer leaves
- * everything as it was: a wrong share is learned around, a vanished one would be a jump.
+ * Shares and suspensions of the replicas, from Sublet daemons. A replica on several devices is as fast as its smallest
+ * share. While a daemon does not answer, the last values stay: the router corrects a wrong share by learning, but a
+ * share that disappeared would be a jump.
  */
 #include "route/agent/agent.h"
 
@@ -57,7 +57,7 @@ static void update_replica(struct agent_daemon *daemon, struct fleet_replica *re
                 return;
         }
         if (replica->is_tenant && replica->daemon != me)
-                return; /* of two daemons, the first that knew it */
+                return; /* the first daemon that reported it counts */
         replica->is_tenant = true;
         replica->daemon = me;
         replica->share = share_of(tenant);
@@ -68,11 +68,11 @@ static void update_replica(struct agent_daemon *daemon, struct fleet_replica *re
         }
 }
 
-static void on_tenants(void *context, const struct fetch_answer *answer)
+static void on_tenants(void *context, const struct http_answer *answer)
 {
         struct agent_daemon *daemon = context;
         struct agent *agent = daemon->agent;
-        json_t *tenants = answer->code == 0 && answer->status == 200 ? json_loads(answer->text, 0, NULL) : NULL;
+        json_t *tenants = answer->code == 0 && answer->status == 200 ? json_loads(http_text(answer), 0, NULL) : NULL;
 
         daemon->call = NULL;
         if (!json_is_array(tenants)) {
@@ -103,7 +103,7 @@ void tenants_set(struct agent *agent)
         const struct settings_list *list = &agent->settings->daemons;
 
         for (size_t i = 0; i < agent->n_daemons; i++)
-                fetch_cancel(agent->fetch, agent->daemons[i].call);
+                http_pool_cancel(agent->http, agent->daemons[i].call);
         agent->n_daemons = list->n;
         for (size_t i = 0; i < list->n; i++) {
                 struct agent_daemon *daemon = &agent->daemons[i];
@@ -124,12 +124,12 @@ void tenants_tick(struct agent *agent)
 
         for (size_t i = 0; i < agent->n_daemons; i++) {
                 struct agent_daemon *daemon = &agent->daemons[i];
-                const struct fetch_ask ask = { .method = "GET",
-                                               .base = daemon->base,
-                                               .path = "/v1/tenants",
-                                               .limit = 5 * NSEC_PER_SEC,
-                                               .done = on_tenants,
-                                               .context = daemon };
+                const struct http_request request = { .method = "GET",
+                                                      .base = daemon->base,
+                                                      .path = "/v1/tenants",
+                                                      .limit = 5 * NSEC_PER_SEC,
+                                                      .done = on_tenants,
+                                                      .context = daemon };
 
                 if (daemon->call)
                         continue;
@@ -140,24 +140,24 @@ void tenants_tick(struct agent *agent)
                         continue;
                 }
                 daemon->at = agent->now + every;
-                (void)fetch_start(agent->fetch, &ask, &daemon->call);
+                (void)http_pool_start(agent->http, &request, &daemon->call);
         }
 }
 
 int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend,
-                  void (*done)(void *context, const struct fetch_answer *answer))
+                  void (*done)(void *context, const struct http_answer *answer))
 {
-        char path[FETCH_URL];
-        struct fetch_ask ask = { .method = "PATCH",
-                                 .path = path,
-                                 .body = is_suspend ? "{\"suspended\":true}" : "{\"suspended\":false}",
-                                 .limit = 60 * NSEC_PER_SEC,
-                                 .done = done,
-                                 .context = replica };
+        char path[HTTP_URL];
+        struct http_request request = { .method = "PATCH",
+                                        .path = path,
+                                        .body = is_suspend ? "{\"suspended\":true}" : "{\"suspended\":false}",
+                                        .limit = 60 * NSEC_PER_SEC,
+                                        .done = done,
+                                        .context = replica };
 
         if (!replica->is_tenant || (size_t)replica->daemon >= agent->n_daemons)
                 return -ENOENT;
-        ask.base = agent->daemons[replica->daemon].base;
+        request.base = agent->daemons[replica->daemon].base;
         (void)snprintf(path, sizeof(path), "/v1/tenants/%s", fleet_tenant(replica));
-        return fetch_start(agent->fetch, &ask, &replica->order);
+        return http_pool_start(agent->http, &request, &replica->order);
 }

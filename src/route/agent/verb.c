@@ -1,4 +1,4 @@
-/* `sublet route`: every request to the replica that answers it first and best. */
+/* `sublet route`: sends every request to the replica that is expected to answer first. */
 #include "route/agent/verbs.h"
 
 #include "base/cleanup.h"
@@ -27,16 +27,15 @@ static const char usage[] =
         "usage: sublet route [--dir DIR] [--tls CERT:KEY] [--check] CONFIG.yaml\n"
         "       sublet route state [--dir DIR] [--json]\n"
         "       sublet route explain ID [--dir DIR | --log FILE]\n"
-        "Sends each request to the replica that answers it first and best: nginx with our module, kept running and "
-        "told\n"
-        "what is true of the replicas. docs/router.md describes the file.\n\n"
+        "Routes each inference request to the replica that is expected to answer first. Runs nginx with Sublet's\n"
+        "module and keeps the module informed about the replicas. docs/router.md describes the file.\n\n"
         "  -d, --dir DIR         nginx's configuration, log and socket (" DIR_DEFAULT ", or $SUBLET_ROUTE_DIR)\n"
         "      --tls CERT:KEY    TLS on port 8443 with these files\n"
-        "      --check           only say whether the file and nginx agree\n"
-        "      --settings        print what may stand in the file\n"
-        "      --module FILE     our nginx module, if it is not where it was installed\n"
-        "  state                 the replicas as the router sees them now\n"
-        "  explain ID            why a request went where it went; ID is its X-Request-Id\n";
+        "      --check           check the file and nginx's configuration, start nothing\n"
+        "      --settings        print the keys of the file\n"
+        "      --module FILE     Sublet's nginx module, if it is not in its installed place\n"
+        "  state                 print the replicas as the router sees them now\n"
+        "  explain ID            print why a request was sent to its replica; ID is its X-Request-Id\n";
 
 struct options {
         struct agent_options agent;
@@ -81,8 +80,8 @@ static int need(int argc, int n, struct err *err)
         if (argc - optind == n)
                 return 0;
         return err_say(err, -EINVAL,
-                       argc - optind < n ? "something is missing ('sublet route --help')" :
-                                           "one thing at a time ('sublet route --help')");
+                       argc - optind < n ? "an argument is missing ('sublet route --help')" :
+                                           "too many arguments ('sublet route --help')");
 }
 
 static int run(struct options *options, int argc, char **argv, struct err *err)

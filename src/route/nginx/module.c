@@ -89,40 +89,17 @@ static char *set_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
 
 /* ---- other directives ------------------------------------------------------------------------------- */
 
-static char *set_route(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
-{
-        (void)cmd;
-        ((sublet_loc_t *)data)->route = zone_of(cf, (ngx_str_t *)cf->args->elts + 1);
-        return ((sublet_loc_t *)data)->route ? NGX_CONF_OK : NGX_CONF_ERROR;
-}
-
-static char *set_content(ngx_conf_t *cf, ngx_http_handler_pt handler)
+/* A zone for a location, at cmd->offset of its configuration; the directive's handler of content, if it has one. */
+static char *set_location(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
 {
         ngx_http_core_loc_conf_t *core = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+        sublet_zone_t **zone = (sublet_zone_t **)((u_char *)data + cmd->offset);
 
-        core->handler = handler;
+        if (cf->args->nelts > 1 && !(*zone = zone_of(cf, (ngx_str_t *)cf->args->elts + 1)))
+                return NGX_CONF_ERROR;
+        if (cmd->post)
+                core->handler = *(ngx_http_handler_pt *)cmd->post;
         return NGX_CONF_OK;
-}
-
-static char *set_api(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
-{
-        (void)cmd;
-        ((sublet_loc_t *)data)->api = zone_of(cf, (ngx_str_t *)cf->args->elts + 1);
-        return ((sublet_loc_t *)data)->api ? set_content(cf, sublet_api) : NGX_CONF_ERROR;
-}
-
-static char *set_models(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
-{
-        (void)cmd;
-        ((sublet_loc_t *)data)->models = zone_of(cf, (ngx_str_t *)cf->args->elts + 1);
-        return ((sublet_loc_t *)data)->models ? set_content(cf, sublet_models) : NGX_CONF_ERROR;
-}
-
-static char *set_error(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
-{
-        (void)cmd;
-        (void)data;
-        return set_content(cf, sublet_error);
 }
 
 /* `keepalive` must come after: it wraps what it finds. */
@@ -147,17 +124,22 @@ static char *set_upstream(ngx_conf_t *cf, ngx_command_t *cmd, void *data)
         return NGX_CONF_OK;
 }
 
+static ngx_http_handler_pt api = sublet_api, models = sublet_models, error = sublet_error;
+
+#define LOCATION(name, flags, field, handler)                                                                          \
+        {                                                                                                              \
+                ngx_string(name), NGX_HTTP_LOC_CONF | (flags), set_location, NGX_HTTP_LOC_CONF_OFFSET,                 \
+                        offsetof(sublet_loc_t, field), handler                                                         \
+        }
+
 static ngx_command_t commands[] = {
         { ngx_string("sublet_zone"), NGX_HTTP_MAIN_CONF | NGX_CONF_TAKE2, set_zone, NGX_HTTP_MAIN_CONF_OFFSET, 0,
           NULL },
         { ngx_string("sublet"), NGX_HTTP_UPS_CONF | NGX_CONF_TAKE1, set_upstream, NGX_HTTP_SRV_CONF_OFFSET, 0, NULL },
-        { ngx_string("sublet_route"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE1, set_route, NGX_HTTP_LOC_CONF_OFFSET, 0,
-          NULL },
-        { ngx_string("sublet_api"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE1, set_api, NGX_HTTP_LOC_CONF_OFFSET, 0, NULL },
-        { ngx_string("sublet_models"), NGX_HTTP_LOC_CONF | NGX_CONF_TAKE1, set_models, NGX_HTTP_LOC_CONF_OFFSET, 0,
-          NULL },
-        { ngx_string("sublet_error"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, set_error, NGX_HTTP_LOC_CONF_OFFSET, 0,
-          NULL },
+        LOCATION("sublet_route", NGX_CONF_TAKE1, route, NULL),
+        LOCATION("sublet_api", NGX_CONF_TAKE1, api, &api),
+        LOCATION("sublet_models", NGX_CONF_TAKE1, models, &models),
+        LOCATION("sublet_error", NGX_CONF_NOARGS, route, &error),
         ngx_null_command,
 };
 

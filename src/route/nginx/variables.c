@@ -1,114 +1,62 @@
-/* What the request log says of a decision. */
+/* The variables of the request log and of headers: one decision, in text. */
 #include "route/nginx/module.h"
 
-typedef int (*sublet_format_pt)(const sublet_ctx_t *ctx, u_char *to, size_t room);
-
 enum {
-        ROOM = 256,
+        ROOM = 256, /* of a value; a model's name is cut there */
 };
 
-static int text(u_char *to, const char *value)
-{
-        return (int)(ngx_cpystrn(to, (u_char *)value, ROOM) - to);
-}
-
-static int number(u_char *to, int64_t n)
-{
-        return (int)(ngx_sprintf(to, "%L", n) - to);
-}
-
-static int msec(u_char *to, nsec span)
-{
-        return (int)(ngx_sprintf(to, "%L.%03L", span / NSEC_PER_MSEC, span / NSEC_PER_USEC % 1000) - to);
-}
-
-static int format_model(const sublet_ctx_t *ctx, u_char *to, size_t room)
-{
-        size_t n = ngx_min(room, ctx->model.len);
-
-        ngx_memcpy(to, ctx->model.data, n);
-        return (int)n;
-}
-
-static int format_replica(const sublet_ctx_t *ctx, u_char *to, size_t room)
-{
-        (void)room;
-        return text(to, ctx->replica);
-}
-
-static int format_reason(const sublet_ctx_t *ctx, u_char *to, size_t room)
-{
-        (void)room;
-        return text(to, ctx->refusal ? ctx->refusal : pick_reason_name(ctx->verdict.reason));
-}
-
-static int format_prompt(const sublet_ctx_t *ctx, u_char *to, size_t room)
-{
-        (void)room;
-        return number(to, ctx->query.tokens);
-}
-
-static int format_matched(const sublet_ctx_t *ctx, u_char *to, size_t room)
-{
-        (void)room;
-        return number(to, ctx->verdict.matched);
-}
-
-static int format_wait(const sublet_ctx_t *ctx, u_char *to, size_t room)
-{
-        (void)room;
-        return msec(to, ctx->held_for);
-}
-
-static int format_first(const sublet_ctx_t *ctx, u_char *to, size_t room)
-{
-        (void)room;
-        return ctx->first_at ? msec(to, ctx->first_at - ctx->arrived) : text(to, "-");
-}
-
-static int format_expected(const sublet_ctx_t *ctx, u_char *to, size_t room)
-{
-        (void)room;
-        return msec(to, (nsec)((ctx->verdict.wait + ctx->verdict.prefill) * 1e9));
-}
-
-static int format_tries(const sublet_ctx_t *ctx, u_char *to, size_t room)
-{
-        (void)room;
-        return number(to, ctx->n_tries);
-}
-
-static int format_stream(const sublet_ctx_t *ctx, u_char *to, size_t room)
-{
-        (void)room;
-        return number(to, ctx->is_stream);
-}
-
-static int format_decision(const sublet_ctx_t *ctx, u_char *to, size_t room)
-{
-        (void)room;
-        return number(to, ctx->decision_took / NSEC_PER_USEC);
-}
-
-static int format_session(const sublet_ctx_t *ctx, u_char *to, size_t room)
-{
-        (void)room;
-        return (int)(ngx_sprintf(to, "%016xL", (int64_t)ctx->query.session) - to);
-}
-
-static const struct {
-        ngx_str_t name;
-        sublet_format_pt say;
-} VARIABLES[] = {
-        { ngx_string("sublet_model"), format_model },          { ngx_string("sublet_replica"), format_replica },
-        { ngx_string("sublet_reason"), format_reason },        { ngx_string("sublet_prompt"), format_prompt },
-        { ngx_string("sublet_matched"), format_matched },      { ngx_string("sublet_wait_ms"), format_wait },
-        { ngx_string("sublet_first_ms"), format_first },       { ngx_string("sublet_expected_ms"), format_expected },
-        { ngx_string("sublet_tries"), format_tries },          { ngx_string("sublet_stream"), format_stream },
-        { ngx_string("sublet_decision_us"), format_decision }, { ngx_string("sublet_session"), format_session },
+static const ngx_str_t NAMES[] = {
+        ngx_string("sublet_model"),    ngx_string("sublet_replica"),     ngx_string("sublet_reason"),
+        ngx_string("sublet_prompt"),   ngx_string("sublet_matched"),     ngx_string("sublet_wait_ms"),
+        ngx_string("sublet_first_ms"), ngx_string("sublet_expected_ms"), ngx_string("sublet_tries"),
+        ngx_string("sublet_stream"),   ngx_string("sublet_decision_us"), ngx_string("sublet_session"),
 };
 
-static ngx_int_t variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t i)
+enum variable { MODEL, REPLICA, REASON, PROMPT, MATCHED, WAIT, FIRST, EXPECTED, TRIES, STREAM, DECISION, SESSION };
+
+static u_char *format_text(u_char *to, const char *text)
+{
+        return ngx_cpystrn(to, (u_char *)text, ROOM);
+}
+
+static u_char *format_msec(u_char *to, nsec span)
+{
+        return ngx_sprintf(to, "%L.%03L", span / NSEC_PER_MSEC, span / NSEC_PER_USEC % 1000);
+}
+
+/* Returns the end of the text. */
+static u_char *format_variable(const sublet_ctx_t *ctx, enum variable which, u_char *to)
+{
+        switch (which) {
+        case MODEL:
+                return ngx_cpymem(to, ctx->model.data, ngx_min(ctx->model.len, (size_t)ROOM));
+        case REPLICA:
+                return format_text(to, ctx->replica);
+        case REASON:
+                return format_text(to, ctx->refusal ? ctx->refusal : pick_reason_name(ctx->verdict.reason));
+        case PROMPT:
+                return ngx_sprintf(to, "%uD", ctx->query.tokens);
+        case MATCHED:
+                return ngx_sprintf(to, "%uD", ctx->verdict.matched);
+        case WAIT:
+                return format_msec(to, ctx->held_for);
+        case FIRST:
+                return ctx->first_at ? format_msec(to, ctx->first_at - ctx->arrived) : format_text(to, "-");
+        case EXPECTED:
+                return format_msec(to, (nsec)((ctx->verdict.wait + ctx->verdict.prefill) * 1e9));
+        case TRIES:
+                return ngx_sprintf(to, "%uD", ctx->n_tries);
+        case STREAM:
+                return format_text(to, ctx->is_stream ? "1" : "0");
+        case DECISION:
+                return ngx_sprintf(to, "%L", ctx->decision_took / NSEC_PER_USEC);
+        case SESSION:
+                return ngx_sprintf(to, "%016xL", (int64_t)ctx->query.session);
+        }
+        return to;
+}
+
+static ngx_int_t variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t which)
 {
         sublet_ctx_t *ctx = sublet_ctx(r);
 
@@ -118,7 +66,7 @@ static ngx_int_t variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *
         v->data = ngx_pnalloc(r->pool, ROOM);
         if (!v->data)
                 return NGX_ERROR;
-        v->len = (unsigned int)VARIABLES[i].say(ctx, v->data, ROOM) & 0xfffffffu;
+        v->len = (unsigned int)(format_variable(ctx, (enum variable)which, v->data) - v->data) & 0xfffffffu;
         v->valid = 1;
         v->no_cacheable = 1;
         v->not_found = 0;
@@ -127,8 +75,8 @@ static ngx_int_t variable_get(ngx_http_request_t *r, ngx_http_variable_value_t *
 
 ngx_int_t sublet_variables(ngx_conf_t *cf)
 {
-        for (size_t i = 0; i < sizeof(VARIABLES) / sizeof(VARIABLES[0]); i++) {
-                ngx_str_t name = VARIABLES[i].name;
+        for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+                ngx_str_t name = NAMES[i];
                 ngx_http_variable_t *v = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_NOCACHEABLE);
 
                 if (!v)

@@ -11,7 +11,7 @@ int sim_gpu_send(int ctl, const struct sim_gpu *launch)
         return sim_transact(ctl, &request, &block, 1, -1, NULL, NULL);
 }
 
-static int ask(int ctl, const struct sim_gpu *question, struct sim_answer *ret, int *ret_fd)
+static int gpu_transact(int ctl, const struct sim_gpu *question, struct sim_answer *ret, int *ret_fd)
 {
         struct sim_request request = { .op = SIM_OP_GPU };
         struct sim_buffer block = { (void *)(uintptr_t)question, sizeof(*question) };
@@ -23,13 +23,13 @@ static int ask(int ctl, const struct sim_gpu *question, struct sim_answer *ret, 
 
 int sim_gpu_wait(int ctl, uint32_t client, uint32_t channel, uint64_t value, uint64_t timeout, uint64_t *ret_reached)
 {
-        struct sim_gpu question = {
+        struct sim_gpu request = {
                 .op = SIM_GPU_FENCE, .client = client, .object = channel, .value = value, .timeout = timeout
         };
         struct sim_answer answer = { 0 };
         int r;
 
-        r = ask(ctl, &question, &answer, NULL);
+        r = gpu_transact(ctl, &request, &answer, NULL);
         if (ret_reached)
                 *ret_reached = answer.argument[0];
         return r;
@@ -37,11 +37,11 @@ int sim_gpu_wait(int ctl, uint32_t client, uint32_t channel, uint64_t value, uin
 
 int sim_gpu_backing(int ctl, uint32_t client, uint32_t memory, uint64_t *ret_size)
 {
-        struct sim_gpu question = { .op = SIM_GPU_BACKING, .client = client, .object = memory };
+        struct sim_gpu request = { .op = SIM_GPU_BACKING, .client = client, .object = memory };
         struct sim_answer answer;
         int r, fd;
 
-        r = ask(ctl, &question, &answer, &fd);
+        r = gpu_transact(ctl, &request, &answer, &fd);
         if (r < 0)
                 return r;
         *ret_size = answer.argument[1];

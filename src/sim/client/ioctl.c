@@ -66,7 +66,7 @@ static uint32_t copy_in32(uint64_t from)
         return value;
 }
 
-static int add(struct parcel *parcel, uint64_t address, uint64_t size)
+static int parcel_add(struct parcel *parcel, uint64_t address, uint64_t size)
 {
         if (parcel->n_buffers == 1 + SIM_SEGMENTS_MAX || size > SIM_MESSAGE_MAX)
                 return -EINVAL;
@@ -75,7 +75,7 @@ static int add(struct parcel *parcel, uint64_t address, uint64_t size)
 }
 
 /* What the parameters of a control point to. */
-static int add_pointers(struct parcel *parcel, const struct rm_layout *layout)
+static int parcel_add_pointers(struct parcel *parcel, const struct rm_layout *layout)
 {
         unsigned char params[POINTERS_END];
         uint32_t size = parcel->call.params_size < POINTERS_END ? parcel->call.params_size : POINTERS_END;
@@ -91,12 +91,12 @@ static int add_pointers(struct parcel *parcel, const struct rm_layout *layout)
                 uint64_t address = rm_get64(params, size, pointers[i].at);
 
                 /* What nobody has described no method here reads. */
-                r = add(parcel, address, pointers[i].element ? rm_pointer_bytes(&pointers[i], params, size) : 0);
+                r = parcel_add(parcel, address, pointers[i].element ? rm_pointer_bytes(&pointers[i], params, size) : 0);
         }
         return r;
 }
 
-static int name_file(const struct parcel *parcel, enum rm_node node, const unsigned char *block, uint32_t size)
+static int file_named(const struct parcel *parcel, enum rm_node node, const unsigned char *block, uint32_t size)
 {
         int fd = -1;
 
@@ -109,8 +109,8 @@ static int name_file(const struct parcel *parcel, enum rm_node node, const unsig
         return fd >= 0 && fcntl(fd, F_GETFD) >= 0 ? fd : -1;
 }
 
-static int add_parameters(struct parcel *parcel, const struct rm_layout *layout, const unsigned char *block,
-                          uint32_t size)
+static int parcel_add_parameters(struct parcel *parcel, const struct rm_layout *layout, const unsigned char *block,
+                                 uint32_t size)
 {
         uint64_t rights = rm_get64(block, size, parcel->call.rights_at);
         uint32_t params = rm_params_size(layout, &parcel->call);
@@ -123,32 +123,32 @@ static int add_parameters(struct parcel *parcel, const struct rm_layout *layout,
         /* More than a message holds has no control: the driver refuses it by its size. */
         if (params > SIM_MESSAGE_MAX / 2 || !parcel->call.params)
                 params = 0;
-        r = add(parcel, parcel->call.params, params);
+        r = parcel_add(parcel, parcel->call.params, params);
         if (r < 0)
                 return r;
         if (parcel->call.kind == RM_CONTROL)
-                return params ? add_pointers(parcel, layout) : 0;
-        return rights ? add(parcel, rights, RM_RIGHTS_SIZE) : 0;
+                return params ? parcel_add_pointers(parcel, layout) : 0;
+        return rights ? parcel_add(parcel, rights, RM_RIGHTS_SIZE) : 0;
 }
 
-static int transact(int fd, enum rm_node node, const struct rm_layout *layout, struct parcel *parcel, uint32_t request,
-                    void *block, const unsigned char *copy, uint32_t size)
+static int parcel_transact(int fd, enum rm_node node, const struct rm_layout *layout, struct parcel *parcel,
+                           uint32_t request, void *block, const unsigned char *copy, uint32_t size)
 {
         struct sim_request message = { .op = SIM_OP_IOCTL, .request = request };
         struct sim_answer answer;
         int r;
 
-        r = add(parcel, (uintptr_t)block, size);
+        r = parcel_add(parcel, (uintptr_t)block, size);
         if (!r)
-                r = add_parameters(parcel, layout, copy, size);
+                r = parcel_add_parameters(parcel, layout, copy, size);
         if (r < 0)
                 return r;
-        r = sim_transact(fd, &message, parcel->buffers, parcel->n_buffers, name_file(parcel, node, copy, size), &answer,
-                         NULL);
+        r = sim_transact(fd, &message, parcel->buffers, parcel->n_buffers, file_named(parcel, node, copy, size),
+                         &answer, NULL);
         return r < 0 ? r : answer.result;
 }
 
-static int perform(int fd, enum rm_node node, const struct rm_layout *layout, uint32_t request, void *block)
+static int ioctl_perform(int fd, enum rm_node node, const struct rm_layout *layout, uint32_t request, void *block)
 {
         struct parcel parcel = { 0 };
         unsigned char copy[BLOCK_MAX];
@@ -162,11 +162,11 @@ static int perform(int fd, enum rm_node node, const struct rm_layout *layout, ui
         if (rm_decode(layout, kind, request, copy, size, &parcel.call) != RM_OK)
                 return -EINVAL;
         if (kind != RM_XFER)
-                return transact(fd, node, layout, &parcel, request, block, copy, size);
+                return parcel_transact(fd, node, layout, &parcel, request, block, copy, size);
 
         /* One level deep: rm_decode has refused an XFER in an XFER. */
-        return perform(fd, node, layout, RM_REQUEST(parcel.call.class_or_cmd, parcel.call.params_size),
-                       (void *)(uintptr_t)parcel.call.params);
+        return ioctl_perform(fd, node, layout, RM_REQUEST(parcel.call.class_or_cmd, parcel.call.params_size),
+                             (void *)(uintptr_t)parcel.call.params);
 }
 
 int sim_ioctl(int fd, const struct rm_layout *layout, uint32_t request, void *block)
@@ -179,7 +179,7 @@ int sim_ioctl(int fd, const struct rm_layout *layout, uint32_t request, void *bl
                 return -ENOTTY;
         if (node != RM_NODE_UVM && (request & 0xff) == RM_NR_EVENT_DATA)
                 (void)recv(fd, &token, sizeof(token), MSG_DONTWAIT); /* wire.h: an event is pending */
-        r = perform(fd, node, layout, request, block);
+        r = ioctl_perform(fd, node, layout, request, block);
         errno = saved;
         return r == -EPIPE ? -ENODEV : r;
 }

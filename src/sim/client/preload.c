@@ -88,7 +88,7 @@ static const char *node_name(const char *path)
 }
 
 /* Where the file of the machine is; path itself if it has none. */
-static const char *redirect(const char *path, char *buffer, size_t size)
+static const char *path_redirect(const char *path, char *buffer, size_t size)
 {
         if (!machine[0] || !path ||
             !(has_prefix(path, "/dev/nvidia") || has_prefix(path, "/proc/driver/nvidia") ||
@@ -97,7 +97,7 @@ static const char *redirect(const char *path, char *buffer, size_t size)
         return snprintf(buffer, size, "%s%s", machine, path) < (int)size ? buffer : path;
 }
 
-static int failed(int r)
+static int result_or_errno(int r)
 {
         if (r >= 0)
                 return r;
@@ -120,8 +120,8 @@ static int open_any(int directory, const char *path, int flags, mode_t mode)
 
         NEXT(int, "openat", int, const char *, int, ...)
         if (node)
-                return failed(sim_open(machine, node, flags));
-        path = redirect(path, buffer, sizeof(buffer));
+                return result_or_errno(sim_open(machine, node, flags));
+        path = path_redirect(path, buffer, sizeof(buffer));
         fd = next ? next(directory, path, flags, mode) : (int)syscall(SYS_openat, directory, path, flags, mode);
         return fd;
 }
@@ -198,7 +198,7 @@ HOOK FILE *fopen(const char *path, const char *mode)
         char buffer[PATH_SIZE];
 
         NEXT(FILE *, "fopen", const char *, const char *)
-        return next(redirect(path, buffer, sizeof(buffer)), mode);
+        return next(path_redirect(path, buffer, sizeof(buffer)), mode);
 }
 
 HOOK FILE *fopen64(const char *path, const char *mode)
@@ -206,7 +206,7 @@ HOOK FILE *fopen64(const char *path, const char *mode)
         char buffer[PATH_SIZE];
 
         NEXT(FILE *, "fopen64", const char *, const char *)
-        return next(redirect(path, buffer, sizeof(buffer)), mode);
+        return next(path_redirect(path, buffer, sizeof(buffer)), mode);
 }
 
 HOOK DIR *opendir(const char *path)
@@ -214,7 +214,7 @@ HOOK DIR *opendir(const char *path)
         char buffer[PATH_SIZE];
 
         NEXT(DIR *, "opendir", const char *)
-        return next(redirect(path, buffer, sizeof(buffer)));
+        return next(path_redirect(path, buffer, sizeof(buffer)));
 }
 
 /* ---- access, stat ---------------------------------------------------------------------------- */
@@ -223,7 +223,7 @@ HOOK int access(const char *path, int mode)
 {
         char buffer[PATH_SIZE];
 
-        return (int)syscall(SYS_faccessat, AT_FDCWD, redirect(path, buffer, sizeof(buffer)), mode);
+        return (int)syscall(SYS_faccessat, AT_FDCWD, path_redirect(path, buffer, sizeof(buffer)), mode);
 }
 
 HOOK int faccessat(int directory, const char *path, int mode, int flags)
@@ -231,11 +231,11 @@ HOOK int faccessat(int directory, const char *path, int mode, int flags)
         char buffer[PATH_SIZE];
 
         NEXT(int, "faccessat", int, const char *, int, int)
-        return next(directory, redirect(path, buffer, sizeof(buffer)), mode, flags);
+        return next(directory, path_redirect(path, buffer, sizeof(buffer)), mode, flags);
 }
 
 /* A node looks like the character device that it stands for. */
-static unsigned int device_of(const char *node, unsigned int *ret_minor)
+static unsigned int device_numbers(const char *node, unsigned int *ret_minor)
 {
         if (sscanf(node, "nvidia%3u", ret_minor) == 1)
                 return RM_MAJOR;
@@ -246,14 +246,14 @@ static unsigned int device_of(const char *node, unsigned int *ret_minor)
         return UVM_MAJOR;
 }
 
-static void dress(const char *path, struct stat *st)
+static void stat_as_device(const char *path, struct stat *st)
 {
         const char *node = node_name(path);
         unsigned int minor, major;
 
         if (!node || !S_ISSOCK(st->st_mode))
                 return;
-        major = device_of(node, &minor);
+        major = device_numbers(node, &minor);
         st->st_mode = (st->st_mode & ~(mode_t)S_IFMT) | S_IFCHR;
         st->st_rdev = makedev(major, minor);
 }
@@ -261,10 +261,10 @@ static void dress(const char *path, struct stat *st)
 static int stat_any(int directory, const char *path, struct stat *st, int flags)
 {
         char buffer[PATH_SIZE];
-        int r = (int)syscall(SYS_newfstatat, directory, redirect(path, buffer, sizeof(buffer)), st, flags);
+        int r = (int)syscall(SYS_newfstatat, directory, path_redirect(path, buffer, sizeof(buffer)), st, flags);
 
         if (r == 0 && path)
-                dress(path, st);
+                stat_as_device(path, st);
         return r;
 }
 
@@ -302,11 +302,11 @@ HOOK int statx(int directory, const char *path, int flags, unsigned int mask, st
 {
         const char *node = node_name(path);
         char buffer[PATH_SIZE];
-        int r = (int)syscall(SYS_statx, directory, redirect(path, buffer, sizeof(buffer)), flags, mask, st);
+        int r = (int)syscall(SYS_statx, directory, path_redirect(path, buffer, sizeof(buffer)), flags, mask, st);
 
         if (r < 0 || !node || !S_ISSOCK(st->stx_mode))
                 return r;
-        st->stx_rdev_major = device_of(node, &st->stx_rdev_minor);
+        st->stx_rdev_major = device_numbers(node, &st->stx_rdev_minor);
         st->stx_mode = (uint16_t)((st->stx_mode & ~(unsigned int)S_IFMT) | S_IFCHR);
         return r;
 }
@@ -316,14 +316,14 @@ HOOK ssize_t getxattr(const char *path, const char *name, void *value, size_t si
 {
         char buffer[PATH_SIZE];
 
-        return syscall(SYS_getxattr, redirect(path, buffer, sizeof(buffer)), name, value, size);
+        return syscall(SYS_getxattr, path_redirect(path, buffer, sizeof(buffer)), name, value, size);
 }
 
 HOOK ssize_t lgetxattr(const char *path, const char *name, void *value, size_t size)
 {
         char buffer[PATH_SIZE];
 
-        return syscall(SYS_lgetxattr, redirect(path, buffer, sizeof(buffer)), name, value, size);
+        return syscall(SYS_lgetxattr, path_redirect(path, buffer, sizeof(buffer)), name, value, size);
 }
 
 /* For libsublet.so, which has to know a node when it sees one and knows no simulator: enum rm_node. */
@@ -350,7 +350,7 @@ HOOK int ioctl(int fd, unsigned long request, ...)
         if (r >= 0 || errno != ENOTTY || !machine[0] || sim_node(NULL, fd, NULL) == RM_NODE_OTHER)
                 return r;
         errno = saved;
-        return failed(sim_ioctl(fd, &layout, (uint32_t)request, argument));
+        return result_or_errno(sim_ioctl(fd, &layout, (uint32_t)request, argument));
 }
 
 /* ---- mmap, munmap ---------------------------------------------------------------------------- */

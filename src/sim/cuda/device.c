@@ -86,13 +86,13 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
                 return CUDA_ERROR_INVALID_VALUE;
         switch (attribute) {
         case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
-                *value = found->card.bus;
+                *value = found->info.bus;
                 return CUDA_SUCCESS;
         case CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID:
-                *value = found->card.slot;
+                *value = found->info.slot;
                 return CUDA_SUCCESS;
         case CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID:
-                *value = (int)found->card.domain;
+                *value = (int)found->info.domain;
                 return CUDA_SUCCESS;
 #define ATTRIBUTE(name, number)                                                                                        \
         case CU_DEVICE_ATTRIBUTE_##name:                                                                               \
@@ -116,6 +116,6 @@ CUresult CUDAAPI cuDeviceGetPCIBusId(char *text, int size, CUdevice device)
                 return r;
         if (!text || size < 13)
                 return CUDA_ERROR_INVALID_VALUE;
-        (void)snprintf(text, (size_t)size, "%04X:%02X:%02X.0", found->card.domain, found->card.bus, found->card.slot);
+        (void)snprintf(text, (size_t)size, "%04X:%02X:%02X.0", found->info.domain, found->info.bus, found->info.slot);
         return CUDA_SUCCESS;
 }

@@ -40,7 +40,7 @@ static const struct text texts[] = {
 #undef RESULT
 };
 
-static const struct text *find(CUresult error)
+static const struct text *result_text(CUresult error)
 {
         for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
                 if (texts[i].result == error)
@@ -50,7 +50,7 @@ static const struct text *find(CUresult error)
 
 CUresult CUDAAPI cuGetErrorName(CUresult error, const char **text)
 {
-        const struct text *found = find(error);
+        const struct text *found = result_text(error);
 
         if (!text)
                 return CUDA_ERROR_INVALID_VALUE;
@@ -60,7 +60,7 @@ CUresult CUDAAPI cuGetErrorName(CUresult error, const char **text)
 
 CUresult CUDAAPI cuGetErrorString(CUresult error, const char **text)
 {
-        const struct text *found = find(error);
+        const struct text *found = result_text(error);
 
         if (!text)
                 return CUDA_ERROR_INVALID_VALUE;

@@ -69,9 +69,9 @@ CUresult device_enter(CUdevice ordinal, struct device **ret)
 
 /* ---- which devices --------------------------------------------------------------------------- */
 
-static int by_place(const void *a, const void *b)
+static int by_pci_address(const void *a, const void *b)
 {
-        const struct nv_card *x = a, *y = b;
+        const struct nv_device_info *x = a, *y = b;
         uint64_t p = (uint64_t)x->domain << 16 | (uint64_t)x->bus << 8 | x->slot;
         uint64_t q = (uint64_t)y->domain << 16 | (uint64_t)y->bus << 8 | y->slot;
 
@@ -132,22 +132,22 @@ static bool is_probed(const struct start_process *process, uint32_t gpu_id)
 static CUresult devices_start(struct start_process *process)
 {
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-        struct nv_card *cards = process->card, chosen[NV_CARDS] = { 0 };
-        bool is_there[NV_CARDS] = { false };
+        struct nv_device_info *info = process->devices, chosen[NV_DEVICES] = { 0 };
+        bool is_there[NV_DEVICES] = { false };
 
-        qsort(cards, process->n_cards, sizeof(*cards), by_place);
-        for (uint32_t i = 0, rank; i < process->n_cards; i++) {
-                if (!is_probed(process, cards[i].gpu_id) || !is_chosen(visible, i, &rank))
+        qsort(info, process->n_devices, sizeof(*info), by_pci_address);
+        for (uint32_t i = 0, rank; i < process->n_devices; i++) {
+                if (!is_probed(process, info[i].gpu_id) || !is_chosen(visible, i, &rank))
                         continue;
-                chosen[rank] = cards[i];
+                chosen[rank] = info[i];
                 is_there[rank] = true;
         }
-        for (uint32_t i = 0; i < NV_CARDS; i++) {
+        for (uint32_t i = 0; i < NV_DEVICES; i++) {
                 struct device *device = &library.device[library.n_devices];
 
                 if (!is_there[i])
                         continue;
-                *device = (struct device){ .card = chosen[i] };
+                *device = (struct device){ .info = chosen[i] };
                 device->start.nv = &library.nv;
                 device->start.minor = chosen[i].minor;
                 device->start.gpu_id = chosen[i].gpu_id;

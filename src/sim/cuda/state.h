@@ -7,6 +7,7 @@
 #pragma once
 
 #include "sim/cuda/driver/start.h"
+#include "sim/list.h"
 #include "sublet/sim/cuda.h"
 
 #include <pthread.h>
@@ -14,7 +15,7 @@
 
 struct device {
         struct start_device start;
-        struct nv_card card;
+        struct nv_device_info info;
         CUcontext primary; /* NULL: not active */
         unsigned int n_retained;
         CUmemoryPool default_pool, graph_pool; /* made on first use */
@@ -45,23 +46,13 @@ void library_wait(pthread_cond_t *condition);
 CUresult library_check(void);
 
 /* library_check, and the thread's context, which must be alive and without a sticky error. */
-CUresult enter(CUcontext *ret);
+CUresult context_enter(CUcontext *ret);
 
 /* NULL: there is no such device. */
 struct device *device_of(CUdevice ordinal);
 
 /* library_check, and the device. */
 CUresult device_enter(CUdevice ordinal, struct device **ret);
-
-/* Takes an item out of a list that is linked by `next`; does nothing if it is not in it. */
-#define LIST_REMOVE(head, item)                                                                                        \
-        do {                                                                                                           \
-                __typeof__(head) at_ = (head);                                                                         \
-                while (*at_ && *at_ != (item))                                                                         \
-                        at_ = &(*at_)->next;                                                                           \
-                if (*at_)                                                                                              \
-                        *at_ = (item)->next;                                                                           \
-        } while (0)
 
 /* What CUDA says when the driver says `status`. */
 CUresult result_of(uint32_t status);

@@ -7,26 +7,16 @@ enum {
         XID_LOST = 79,
 };
 
-static struct channel *channel_of_queue(struct run_queue *queue)
-{
-        return (struct channel *)(void *)((char *)queue - offsetof(struct channel, run));
-}
-
-static struct group *group_of_run(struct run_group *group)
-{
-        return (struct group *)(void *)((char *)group - offsetof(struct group, run));
-}
-
 /* Work that was queued stays unfinished for ever. */
 static void group_stop(struct group *group, int error)
 {
         nsec now = group->gpu->machine->now;
 
         for (struct run_queue *queue = group->run.queues; queue; queue = queue->next) {
-                struct channel *channel = channel_of_queue(queue);
+                struct channel *channel = CONTAINER(queue, struct channel, run);
 
                 channel->error = error;
-                runlist_set_off(queue, true, now);
+                runlist_set_disabled(queue, true, now);
                 waiters_wake(channel, now);
         }
 }
@@ -36,7 +26,7 @@ static void events_fire(struct gpu *gpu, uint32_t xid)
         struct file *file;
 
         for (size_t i = 0; (file = map_next(&gpu->machine->files, &i)) != NULL;)
-                if (file->hears && file->node == RM_NODE_DEVICE && file->minor == gpu->index)
+                if (file->is_listening && file->node == RM_NODE_DEVICE && file->minor == gpu->index)
                         file_event(file, xid);
 }
 
@@ -58,7 +48,7 @@ void gpu_lose(struct gpu *gpu)
         gpu->is_lost = true;
         for (size_t i = 0; i < ENGINES; i++)
                 for (struct run_group *group = gpu->engines[i].groups; group; group = group->next)
-                        group_stop(group_of_run(group), -ENODEV);
+                        group_stop(CONTAINER(group, struct group, run), -ENODEV);
         machine_log(gpu->machine, "NVRM: Xid (PCI:0000:%02x:00): %d, GPU has fallen off the bus.\n", gpu->id >> 8,
                     XID_LOST);
         events_fire(gpu, XID_LOST);
@@ -68,7 +58,7 @@ void gpu_lose(struct gpu *gpu)
 void gpu_xid(struct gpu *gpu, unsigned int number)
 {
         struct run_group *current = gpu->engines[0].current;
-        struct group *group = current ? group_of_run(current) : NULL;
+        struct group *group = current ? CONTAINER(current, struct group, run) : NULL;
 
         if (number == XID_LOST) {
                 gpu_lose(gpu);

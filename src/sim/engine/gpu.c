@@ -29,8 +29,6 @@ enum {
 
 /* ---- what the run list asks and tells -------------------------------------------------------- */
 
-#define CONTAINER(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
-
 static bool is_ready(void *context, const struct run_work *run)
 {
         const struct work *work = CONTAINER((struct run_work *)(uintptr_t)run, struct work, run);
@@ -83,14 +81,14 @@ void waiters_wake(struct channel *channel, nsec now)
         }
 }
 
-static void taken(void *context, struct run_queue *queue, nsec at)
+static void run_taken(void *context, struct run_queue *queue, nsec at)
 {
         (void)context;
         (void)at;
         ring_taken(CONTAINER(queue, struct channel, run));
 }
 
-static void done(void *context, struct run_queue *queue, struct run_work *run, nsec at)
+static void run_done(void *context, struct run_queue *queue, struct run_work *run, nsec at)
 {
         struct channel *channel = CONTAINER(queue, struct channel, run);
         struct work *work = CONTAINER(run, struct work, run);
@@ -103,17 +101,19 @@ static void done(void *context, struct run_queue *queue, struct run_work *run, n
         waiters_wake(channel, at);
 }
 
-static void on(void *context, struct run_group *group, nsec at)
+static void run_on(void *context, struct run_group *group, nsec at)
 {
         record_switch(context, CONTAINER(group, struct group, run), true, at);
 }
 
-static void off(void *context, struct run_group *group, nsec at)
+static void run_off(void *context, struct run_group *group, nsec at)
 {
         record_switch(context, CONTAINER(group, struct group, run), false, at);
 }
 
-static const struct run_ops run_ops = { .is_ready = is_ready, .taken = taken, .done = done, .on = on, .off = off };
+static const struct run_ops run_ops = {
+        .is_ready = is_ready, .taken = run_taken, .done = run_done, .on = run_on, .off = run_off
+};
 
 /* ---- the card -------------------------------------------------------------------------------- */
 
@@ -202,7 +202,7 @@ static struct group *group_new(struct gpu *gpu, const struct client *client, uin
 }
 
 /* engineType@12; 0 is refused on chips with run lists of their own per engine (docs/rm-abi.md 3). */
-uint32_t group_alloc(struct ask *ask, struct object *object, struct part *params)
+uint32_t group_alloc(struct request *request, struct object *object, struct part *params)
 {
         uint32_t engine = rm_get32(params->data, params->size, 12);
 
@@ -210,7 +210,7 @@ uint32_t group_alloc(struct ask *ask, struct object *object, struct part *params
                 return SIM_STATUS_INVALID_PARENT;
         if (!engine || engine > ENGINE_LAST)
                 return RM_STATUS_INVALID_ARGUMENT;
-        object->group = group_new(object->gpu, ask->client, engine);
+        object->group = group_new(object->gpu, request->client, engine);
         return object->group ? RM_STATUS_OK : RM_STATUS_NO_MEMORY;
 }
 
@@ -235,9 +235,9 @@ static struct group *group_of(const struct object *parent, const struct client *
         return NULL;
 }
 
-uint32_t channel_alloc(struct ask *ask, struct object *object, struct part *params)
+uint32_t channel_alloc(struct request *request, struct object *object, struct part *params)
 {
-        const struct rm_layout *layout = &ask->file->machine->layout;
+        const struct rm_layout *layout = &request->file->machine->layout;
         uint32_t engine = rm_get32(params->data, params->size, layout->channel_engine_at);
         struct channel *channel;
 
@@ -248,7 +248,7 @@ uint32_t channel_alloc(struct ask *ask, struct object *object, struct part *para
         channel = calloc(1, sizeof(*channel));
         if (!channel)
                 return RM_STATUS_NO_MEMORY;
-        channel->group = group_of(object->parent, ask->client, engine);
+        channel->group = group_of(object->parent, request->client, engine);
         if (!channel->group) {
                 free(channel);
                 return SIM_STATUS_INVALID_PARENT;
@@ -263,7 +263,7 @@ uint32_t channel_alloc(struct ask *ask, struct object *object, struct part *para
         if (!channel->group->context)
                 channel->group->context = channel->cid;
         runlist_add_queue(&channel->group->run, &channel->run);
-        ring_find(channel, ask, params);
+        ring_find(channel, request, params);
         object->channel = channel;
         handles_depend(object, rm_get32(params->data, params->size, 24)); /* hContextShare */
         handles_depend(object, rm_get32(params->data, params->size, 28)); /* hVASpace */
@@ -322,7 +322,8 @@ static int semaphore_find(struct client *client, const struct sim_gpu *gpu, stru
         return 0;
 }
 
-static void launch(struct machine *machine, struct client *client, struct channel *channel, const struct sim_gpu *gpu)
+static void work_submit(struct machine *machine, struct client *client, struct channel *channel,
+                        const struct sim_gpu *gpu)
 {
         struct work *work;
 
@@ -345,11 +346,12 @@ static void launch(struct machine *machine, struct client *client, struct channe
                        machine->now);
 }
 
-static int fence(struct machine *machine, struct ask *ask, struct channel *channel, const struct sim_gpu *gpu)
+static int fence_wait(struct machine *machine, struct request *request, struct channel *channel,
+                      const struct sim_gpu *gpu)
 {
         struct waiter *waiter;
 
-        ask->argument[0] = channel->reached;
+        request->argument[0] = channel->reached;
         if (channel->reached >= gpu->value)
                 return 0;
         if (channel->error)
@@ -364,14 +366,14 @@ static int fence(struct machine *machine, struct ask *ask, struct channel *chann
                                    .until = gpu->timeout >= (uint64_t)(RUN_NEVER - machine->now) ?
                                                     RUN_NEVER :
                                                     machine->now + (nsec)gpu->timeout,
-                                   .reply = TAKE_FD(ask->reply) };
+                                   .reply = TAKE_FD(request->reply) };
         channel->waiters = waiter;
         channel->group->gpu->n_waiters++;
-        ask->is_kept = true;
+        request->is_kept = true;
         return 0;
 }
 
-static int backing(struct ask *ask, const struct object *object)
+static int backing_answer(struct request *request, const struct object *object)
 {
         int fd;
 
@@ -380,39 +382,39 @@ static int backing(struct ask *ask, const struct object *object)
         fd = mem_fd(object->memory);
         if (fd < 0)
                 return fd;
-        ask->fd = fd;
-        ask->argument[1] = object->memory->size;
+        request->fd = fd;
+        request->argument[1] = object->memory->size;
         return 0;
 }
 
-void gpu_message(struct machine *machine, struct ask *ask)
+void gpu_message(struct machine *machine, struct request *request)
 {
         struct sim_gpu gpu;
         struct client *client;
         struct object *object;
         struct channel *channel;
 
-        ask->result = -EINVAL;
-        if (ask->block.size != sizeof(gpu))
+        request->result = -EINVAL;
+        if (request->block.size != sizeof(gpu))
                 return;
-        memcpy(&gpu, ask->block.data, sizeof(gpu));
-        ask->result = -ENOENT;
+        memcpy(&gpu, request->block.data, sizeof(gpu));
+        request->result = -ENOENT;
         client = handles_client(&machine->handles, gpu.client);
-        if (!client || client->file != ask->file)
+        if (!client || client->file != request->file)
                 return;
         object = handles_get(client, gpu.object);
         if (gpu.op == SIM_GPU_BACKING) {
-                ask->result = backing(ask, object);
+                request->result = backing_answer(request, object);
                 return;
         }
         channel = channel_of(object);
         if (!channel)
                 return;
-        ask->result = 0;
+        request->result = 0;
         if (gpu.op == SIM_GPU_LAUNCH)
-                launch(machine, client, channel, &gpu);
+                work_submit(machine, client, channel, &gpu);
         else if (gpu.op == SIM_GPU_FENCE)
-                ask->result = fence(machine, ask, channel, &gpu);
+                request->result = fence_wait(machine, request, channel, &gpu);
         else
-                ask->result = -EINVAL;
+                request->result = -EINVAL;
 }

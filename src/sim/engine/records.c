@@ -8,7 +8,7 @@
  * on FLUSH. What the card had no room for leaves a gap in the running numbers; releases before 535 number only what
  * they deliver, so nobody sees it there. Before 550 the position moves before the record is written.
  */
-#include "sim/server/machine.h"
+#include "sim/methods/methods.h"
 
 #include "rm/numbers.h"
 
@@ -56,7 +56,7 @@ struct buffer {
         bool is_admin, is_v2, is_on, keeps_newest;
 };
 
-static struct memory *memory_of(struct client *client, uint32_t handle, bytes size)
+static struct memory *buffer_memory(struct client *client, uint32_t handle, bytes size)
 {
         struct object *object = handles_get(client, handle);
 
@@ -64,13 +64,13 @@ static struct memory *memory_of(struct client *client, uint32_t handle, bytes si
 }
 
 /* recordSize@16 recordCount@20 hSubDevice@52 hBufferHeader@60 hRecordBuffer@64 */
-uint32_t buffer_alloc(struct ask *ask, struct object *object, struct part *params)
+uint32_t buffer_alloc(struct request *request, struct object *object, struct part *params)
 {
         uint32_t size = rm_get32(params->data, params->size, 16);
         uint32_t n = rm_get32(params->data, params->size, 20);
-        struct memory *header = memory_of(ask->client, rm_get32(params->data, params->size, 60), HEADER_SIZE);
+        struct memory *header = buffer_memory(request->client, rm_get32(params->data, params->size, 60), HEADER_SIZE);
         struct memory *records =
-                memory_of(ask->client, rm_get32(params->data, params->size, 64), (bytes)n * RECORD_SIZE);
+                buffer_memory(request->client, rm_get32(params->data, params->size, 64), (bytes)n * RECORD_SIZE);
 
         if (size != RECORD_SIZE || n < 2 || !header || !records)
                 return RM_STATUS_INVALID_ARGUMENT;
@@ -78,20 +78,16 @@ uint32_t buffer_alloc(struct ask *ask, struct object *object, struct part *param
         if (!object->buffer)
                 return RM_STATUS_NO_MEMORY;
         *object->buffer = (struct buffer){
-                .header = mem_ref(header), .records = mem_ref(records), .n_records = n, .uid = ask->who.uid
+                .header = mem_ref(header), .records = mem_ref(records), .n_records = n, .uid = request->sender.uid
         };
         return RM_STATUS_OK;
 }
 
-static void unbind(struct buffer *buffer)
+static void buffer_unbind(struct buffer *buffer)
 {
-        struct buffer **at;
-
         if (!buffer->gpu)
                 return;
-        for (at = &buffer->gpu->buffers; *at != buffer; at = &(*at)->next)
-                ;
-        *at = buffer->next;
+        LIST_REMOVE(&buffer->gpu->buffers, buffer);
         buffer->gpu = NULL;
 }
 
@@ -99,7 +95,7 @@ void buffer_free(struct buffer *buffer)
 {
         if (!buffer)
                 return;
-        unbind(buffer);
+        buffer_unbind(buffer);
         mem_unref(buffer->header);
         mem_unref(buffer->records);
         free(buffer);
@@ -107,23 +103,33 @@ void buffer_free(struct buffer *buffer)
 
 /* On a subdevice; hEventBuffer@0 recordSize@4 LOD@8 filter@12 bAllUsers@16, v2: reason@20. Who is
  * root sees everybody's records as they are. */
-uint32_t buffer_bind(struct ask *ask, struct part *params, bool is_v2)
+static uint32_t buffer_bind(struct method_call *call, bool is_v2)
 {
-        struct object *subdevice = handles_get(ask->client, ask->call.object);
-        struct object *object = handles_get(ask->client, rm_get32(params->data, params->size, 0));
+        struct object *subdevice = handles_get(call->request->client, call->request->call.object);
+        struct object *object = handles_get(call->request->client, params_get(call, 0));
         struct buffer *buffer = object ? object->buffer : NULL;
 
         if (!buffer || !subdevice->gpu)
                 return RM_STATUS_INVALID_ARGUMENT;
-        unbind(buffer);
+        buffer_unbind(buffer);
         buffer->gpu = subdevice->gpu;
         buffer->next = buffer->gpu->buffers;
         buffer->gpu->buffers = buffer;
         buffer->is_v2 = is_v2;
-        buffer->is_admin = ask->who.uid == 0;
+        buffer->is_admin = call->request->sender.uid == 0;
         if (is_v2)
-                rm_put32(params->data, params->size, 20, 0);
+                params_put(call, 20, 0);
         return RM_STATUS_OK;
+}
+
+uint32_t method_bind_records_v1(struct method_call *call)
+{
+        return buffer_bind(call, false);
+}
+
+uint32_t method_bind_records(struct method_call *call)
+{
+        return buffer_bind(call, true);
 }
 
 static void header_write(const struct buffer *buffer)
@@ -139,30 +145,30 @@ static void header_write(const struct buffer *buffer)
                 (void)!pwrite(fd, header, sizeof(header), 0);
 }
 
-static void deliver(struct gpu *gpu);
+static void records_deliver(struct gpu *gpu);
 
-uint32_t buffer_control(struct ask *ask, struct object *object, struct part *params)
+uint32_t method_records(struct method_call *call)
 {
-        struct buffer *buffer = object->buffer;
+        struct buffer *buffer = call->object->buffer;
 
         if (!buffer)
                 return RM_STATUS_NOT_SUPPORTED;
-        switch (ask->call.class_or_cmd) {
+        switch (call->request->call.class_or_cmd) {
         case ENABLE:
                 if (buffer->gpu)
-                        deliver(buffer->gpu); /* what was before does not concern this one */
-                buffer->is_on = params->size && params->data[0];
-                buffer->keeps_newest = rm_get32(params->data, params->size, 4) == KEEP_NEWEST;
+                        records_deliver(buffer->gpu); /* what was before does not concern this one */
+                buffer->is_on = call->params->size && call->params->data[0];
+                buffer->keeps_newest = params_get(call, 4) == KEEP_NEWEST;
                 break;
         case UPDATE_GET:
-                if (rm_get32(params->data, params->size, 0) >= buffer->n_records)
+                if (params_get(call, 0) >= buffer->n_records)
                         return RM_STATUS_INVALID_ARGUMENT;
-                buffer->get = rm_get32(params->data, params->size, 0);
+                buffer->get = params_get(call, 0);
                 buffer->n_dropped = 0;
                 break;
         case FLUSH:
                 if (buffer->gpu)
-                        deliver(buffer->gpu);
+                        records_deliver(buffer->gpu);
                 break;
         default:
                 return RM_STATUS_NOT_SUPPORTED;
@@ -208,7 +214,7 @@ static void record_make(struct buffer *buffer, const struct switches *what, unsi
         buffer->sequence++;
 }
 
-static void deliver(struct gpu *gpu)
+static void records_deliver(struct gpu *gpu)
 {
         unsigned char record[RECORD_SIZE];
 
@@ -233,7 +239,7 @@ nsec records_advance(struct gpu *gpu)
                 return RUN_NEVER;
         if (gpu->machine->now < gpu->deliver_at)
                 return gpu->deliver_at;
-        deliver(gpu);
+        records_deliver(gpu);
         return RUN_NEVER;
 }
 

@@ -22,10 +22,10 @@ static void position_write(const struct channel *channel, size_t at, uint32_t va
 }
 
 /* gpFifoEntries@16 hUserdMemory[0]@32 userdOffset[0]@64, where the engine stands at 128 */
-void ring_find(struct channel *channel, const struct ask *ask, const struct part *params)
+void ring_find(struct channel *channel, const struct request *request, const struct part *params)
 {
-        size_t moved = ask->file->machine->layout.channel_engine_at - 128;
-        struct object *object = handles_get(ask->client, rm_get32(params->data, params->size, 32 + moved));
+        size_t moved = request->file->machine->layout.channel_engine_at - 128;
+        struct object *object = handles_get(request->client, rm_get32(params->data, params->size, 32 + moved));
         uint64_t at = rm_get64(params->data, params->size, 64 + moved);
 
         channel->n_entries = rm_get32(params->data, params->size, 16);

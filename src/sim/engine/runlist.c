@@ -1,5 +1,7 @@
 #include "sim/engine/runlist.h"
 
+#include "sim/list.h"
+
 void runlist_init(struct runlist *list, const struct run_ops *ops, void *context, nsec switch_cost, nsec now)
 {
         *list = (struct runlist){ .ops = ops, .context = context, .switch_cost = switch_cost, .now = now };
@@ -12,7 +14,7 @@ static bool can_be_on(const struct run_group *group)
         if (!group->slice || !group->is_scheduled) /* R2, R4 */
                 return false;
         for (const struct run_queue *queue = group->queues; queue; queue = queue->next)
-                if (!queue->is_off)
+                if (!queue->is_disabled)
                         return true;
         return false; /* R3 */
 }
@@ -26,7 +28,7 @@ static struct run_queue *queue_next(const struct run_group *group)
         if (!can_be_on(group))
                 return NULL;
         for (struct run_queue *queue = group->queues; queue; queue = queue->next) {
-                if (queue->is_off || !queue->head || !list->ops->is_ready(list->context, queue->head))
+                if (queue->is_disabled || !queue->head || !list->ops->is_ready(list->context, queue->head))
                         continue;
                 if (!best || queue->head->order < best->head->order)
                         best = queue;
@@ -101,7 +103,7 @@ static nsec earlier(nsec a, nsec b)
 }
 
 /* Lets the resident group work, at most until `now`. False: now is reached. */
-static bool run(struct runlist *list, struct run_queue *queue, bool is_contended, nsec now)
+static bool queue_run(struct runlist *list, struct run_queue *queue, bool is_contended, nsec now)
 {
         struct run_work *work = queue->head;
         nsec until = earlier(now, list->now + work->left);
@@ -123,7 +125,7 @@ static bool run(struct runlist *list, struct run_queue *queue, bool is_contended
 }
 
 /* One thing happens. False: nothing more does until `now`. */
-static bool step(struct runlist *list, nsec now)
+static bool runlist_step(struct runlist *list, nsec now)
 {
         struct run_queue *queue;
         struct run_group *other;
@@ -143,7 +145,7 @@ static bool step(struct runlist *list, nsec now)
         queue = list->current ? queue_next(list->current) : NULL;
         other = group_next(list);
         if (queue && (!other || list->now < list->slice_end))
-                return run(list, queue, other != NULL, now);
+                return queue_run(list, queue, other != NULL, now);
         if (!other)
                 return false;
         switch_begin(list, other);
@@ -152,7 +154,7 @@ static bool step(struct runlist *list, nsec now)
 
 void runlist_advance(struct runlist *list, nsec now)
 {
-        while (step(list, now))
+        while (runlist_step(list, now))
                 ;
         if (now > list->now)
                 list->now = now;
@@ -221,12 +223,8 @@ void runlist_add_queue(struct run_group *group, struct run_queue *queue)
 
 struct run_work *runlist_remove_queue(struct run_queue *queue, nsec now)
 {
-        struct run_queue **at = &queue->group->queues;
-
         runlist_advance(queue->group->list, now);
-        while (*at != queue)
-                at = &(*at)->next;
-        *at = queue->next;
+        LIST_REMOVE(&queue->group->queues, queue);
         return queue->head;
 }
 
@@ -255,10 +253,10 @@ void runlist_set_slice(struct run_group *group, nsec slice, nsec now)
         runlist_advance(list, now);
 }
 
-void runlist_set_off(struct run_queue *queue, bool is_off, nsec now)
+void runlist_set_disabled(struct run_queue *queue, bool is_disabled, nsec now)
 {
         runlist_advance(queue->group->list, now);
-        queue->is_off = is_off;
+        queue->is_disabled = is_disabled;
         runlist_advance(queue->group->list, now);
 }
 

@@ -40,7 +40,7 @@ struct run_queue {
         struct run_queue *next; /* in its group */
         struct run_group *group;
         struct run_work *head, *tail;
-        bool is_off;
+        bool is_disabled;
 };
 
 struct run_group {
@@ -87,7 +87,7 @@ struct run_work *runlist_remove_queue(struct run_queue *queue, nsec now);
 
 void runlist_submit(struct run_queue *queue, struct run_work *work, nsec duration, nsec now);
 void runlist_set_slice(struct run_group *group, nsec slice, nsec now);
-void runlist_set_off(struct run_queue *queue, bool is_off, nsec now);
+void runlist_set_disabled(struct run_queue *queue, bool is_disabled, nsec now);
 void runlist_schedule(struct run_group *group, nsec now);
 void runlist_preempt(struct run_group *group, nsec now); /* its slice is over, if it is on and others wait */
 

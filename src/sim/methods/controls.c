@@ -62,37 +62,37 @@ static bool has_method(const struct object *object, uint32_t number)
         }
 }
 
-static void return_segments(struct machine *machine, struct ask *ask)
+static void return_segments(struct machine *machine, struct request *request)
 {
         const struct rm_pointer *pointers;
-        size_t n = rm_pointers(&machine->layout, ask->call.class_or_cmd, &pointers);
+        size_t n = rm_pointers(&machine->layout, request->call.class_or_cmd, &pointers);
 
-        ask->segments[0].is_returned = true;
-        for (size_t i = 0; i < n && i + 1 < ask->header.n_segments; i++)
-                ask->segments[i + 1].is_returned = pointers[i].out;
+        request->segments[0].is_returned = true;
+        for (size_t i = 0; i < n && i + 1 < request->header.n_segments; i++)
+                request->segments[i + 1].is_returned = pointers[i].out;
 }
 
-uint32_t control_call(struct machine *machine, struct ask *ask)
+uint32_t control_call(struct machine *machine, struct request *request)
 {
-        struct object *object = handles_get(ask->client, ask->call.object);
-        struct method_call call = { machine, ask, object, NULL, &ask->segments[0] };
+        struct object *object = handles_get(request->client, request->call.object);
+        struct method_call call = { machine, request, object, NULL, &request->segments[0] };
         struct method method;
         uint32_t status;
 
         if (!object)
                 return RM_STATUS_OBJECT_NOT_FOUND;
-        method = method_find(&machine->layout, ask->call.class_or_cmd);
-        if (!method.answer || !has_method(object, ask->call.class_or_cmd))
+        method = method_find(&machine->layout, request->call.class_or_cmd);
+        if (!method.answer || !has_method(object, request->call.class_or_cmd))
                 return RM_STATUS_NOT_SUPPORTED;
-        if (method.size != ANY && ask->call.params_size != method.size)
+        if (method.size != ANY && request->call.params_size != method.size)
                 return RM_STATUS_INVALID_PARAM_STRUCT;
-        if (method.size != ANY && ask->segments[0].size != method.size)
+        if (method.size != ANY && request->segments[0].size != method.size)
                 return RM_STATUS_INVALID_ARGUMENT; /* no parameters where there must be some */
         call.gpu = object->gpu;
         if (call.gpu && call.gpu->is_lost)
                 return SIM_STATUS_GPU_IS_LOST;
         status = method.answer(&call);
         if (status == RM_STATUS_OK)
-                return_segments(machine, ask);
+                return_segments(machine, request);
         return status;
 }

@@ -14,16 +14,6 @@
 
 static const char name[] = "NVIDIA H200", short_name[] = "GH100";
 
-static void put(struct method_call *call, size_t at, uint32_t value)
-{
-        rm_put32(call->params->data, call->params->size, at, value);
-}
-
-static uint32_t get(const struct method_call *call, size_t at)
-{
-        return rm_get32(call->params->data, call->params->size, at);
-}
-
 static struct gpu *gpu_by_id(struct machine *machine, uint32_t id)
 {
         for (unsigned int i = 0; i < machine->options.n_gpus; i++)
@@ -36,11 +26,11 @@ static struct gpu *gpu_by_id(struct machine *machine, uint32_t id)
 
 uint32_t method_build_version(struct method_call *call)
 {
-        struct part *text = &call->ask->segments[1];
+        struct part *text = &call->request->segments[1];
 
-        for (size_t i = 1; i < call->ask->header.n_segments && i <= 3; i++)
-                memset(call->ask->segments[i].data, 0, call->ask->segments[i].size);
-        if (call->ask->header.n_segments > 1 && text->size)
+        for (size_t i = 1; i < call->request->header.n_segments && i <= 3; i++)
+                memset(call->request->segments[i].data, 0, call->request->segments[i].size);
+        if (call->request->header.n_segments > 1 && text->size)
                 (void)snprintf((char *)text->data, text->size, "%s", call->machine->options.release);
         return RM_STATUS_OK;
 }
@@ -49,7 +39,7 @@ uint32_t method_build_version(struct method_call *call)
 static void ids_put(struct method_call *call, size_t at)
 {
         for (unsigned int i = 0; i < GPUS_MAX; i++)
-                put(call, at + 4 * i, i < call->machine->options.n_gpus ? call->machine->gpus[i].id : NO_ID);
+                params_put(call, at + 4 * i, i < call->machine->options.n_gpus ? call->machine->gpus[i].id : NO_ID);
 }
 
 uint32_t method_attached_ids(struct method_call *call)
@@ -63,41 +53,41 @@ uint32_t method_probed_ids(struct method_call *call)
         (void)method_zeros(call);
         ids_put(call, 0);
         for (size_t i = 0; i < GPUS_MAX; i++)
-                put(call, 4 * (GPUS_MAX + i), NO_ID); /* none is excluded */
+                params_put(call, 4 * (GPUS_MAX + i), NO_ID); /* none is excluded */
         return RM_STATUS_OK;
 }
 
 uint32_t method_attach_ids(struct method_call *call)
 {
-        put(call, 4 * GPUS_MAX, NO_ID); /* none failed */
+        params_put(call, 4 * GPUS_MAX, NO_ID); /* none failed */
         return RM_STATUS_OK;
 }
 
 uint32_t method_active_ids(struct method_call *call)
 {
         (void)method_zeros(call);
-        put(call, 0, call->machine->options.n_gpus);
+        params_put(call, 0, call->machine->options.n_gpus);
         for (unsigned int i = 0; i < call->machine->options.n_gpus; i++) {
-                put(call, 4 + 12 * i, call->machine->gpus[i].id);
-                put(call, 8 + 12 * i, NO_ID); /* no MIG instance */
-                put(call, 12 + 12 * i, NO_ID);
+                params_put(call, 4 + 12 * i, call->machine->gpus[i].id);
+                params_put(call, 8 + 12 * i, NO_ID); /* no MIG instance */
+                params_put(call, 12 + 12 * i, NO_ID);
         }
         return RM_STATUS_OK;
 }
 
 static uint32_t id_put(struct method_call *call, size_t sli_at)
 {
-        const struct gpu *gpu = gpu_by_id(call->machine, get(call, 0));
+        const struct gpu *gpu = gpu_by_id(call->machine, params_get(call, 0));
 
         if (!gpu)
                 return RM_STATUS_INVALID_ARGUMENT;
-        put(call, 4, 0);
-        put(call, 8, gpu->index); /* the device instance: what NV0080 calls deviceId */
-        put(call, 12, 0);
-        put(call, sli_at, 0);
-        put(call, sli_at + 4, gpu->id); /* board */
-        put(call, sli_at + 8, gpu->index);
-        put(call, sli_at + 12, NO_ID); /* no NUMA node */
+        params_put(call, 4, 0);
+        params_put(call, 8, gpu->index); /* the device instance: what NV0080 calls deviceId */
+        params_put(call, 12, 0);
+        params_put(call, sli_at, 0);
+        params_put(call, sli_at + 4, gpu->id); /* board */
+        params_put(call, sli_at + 8, gpu->index);
+        params_put(call, sli_at + 12, NO_ID); /* no NUMA node */
         return RM_STATUS_OK;
 }
 
@@ -113,12 +103,12 @@ uint32_t method_id_info_v2(struct method_call *call)
 
 uint32_t method_pci_info(struct method_call *call)
 {
-        const struct gpu *gpu = gpu_by_id(call->machine, get(call, 0));
+        const struct gpu *gpu = gpu_by_id(call->machine, params_get(call, 0));
 
         if (!gpu)
                 return RM_STATUS_INVALID_ARGUMENT;
-        put(call, 4, 0);
-        put(call, 8, gpu->id >> 8); /* u16 bus, u16 slot */
+        params_put(call, 4, 0);
+        params_put(call, 8, gpu->id >> 8); /* u16 bus, u16 slot */
         return RM_STATUS_OK;
 }
 
@@ -126,7 +116,7 @@ uint32_t method_pci_info(struct method_call *call)
 
 uint32_t method_n_subdevices(struct method_call *call)
 {
-        put(call, 0, 1);
+        params_put(call, 0, 1);
         return RM_STATUS_OK;
 }
 
@@ -139,9 +129,9 @@ uint32_t method_class_list(struct method_call *call)
         size_t n = sizeof(classes) / sizeof(classes[0]);
 
         (void)method_zeros(call);
-        put(call, 0, (uint32_t)n);
+        params_put(call, 0, (uint32_t)n);
         for (size_t i = 0; i < n; i++)
-                put(call, 4 + 4 * i, classes[i]);
+                params_put(call, 4 + 4 * i, classes[i]);
         return RM_STATUS_OK;
 }
 
@@ -151,19 +141,19 @@ uint32_t method_engines(struct method_call *call)
         size_t n = sizeof(engines) / sizeof(engines[0]);
 
         (void)method_zeros(call);
-        put(call, 0, (uint32_t)n);
+        params_put(call, 0, (uint32_t)n);
         for (size_t i = 0; i < n; i++)
-                put(call, 4 + 4 * i, engines[i]);
+                params_put(call, 4 + 4 * i, engines[i]);
         return RM_STATUS_OK;
 }
 
 enum fact_list {
-        FACTS_CARD,
+        FACTS_DEVICE,
         FACTS_BUS,
         FACTS_MEMORY,
 };
 
-static uint32_t fact(enum fact_list list, uint32_t index)
+static uint32_t fact_find(enum fact_list list, uint32_t index)
 {
 #define FACT(list_, index_, datum)                                                                                     \
         if (list == FACTS_##list_ && index == index_)                                                                  \
@@ -174,16 +164,18 @@ static uint32_t fact(enum fact_list list, uint32_t index)
 }
 
 /* n@0, then pairs of index and datum. */
-uint32_t method_card_info(struct method_call *call)
+uint32_t method_device_info(struct method_call *call)
 {
         enum {
                 PARTITIONS = 0x2a, /* 1: MIG mode is on, 2: off */
         };
         bool has_mig = call->gpu->index == 0 && call->machine->options.n_instances;
 
-        for (size_t i = 0; i < get(call, 0) && 8 + 8 * i < call->params->size; i++)
-                put(call, 8 + 8 * i,
-                    has_mig && get(call, 4 + 8 * i) == PARTITIONS ? 1 : fact(FACTS_CARD, get(call, 4 + 8 * i)));
+        for (size_t i = 0; i < params_get(call, 0) && 8 + 8 * i < call->params->size; i++)
+                params_put(call, 8 + 8 * i,
+                           has_mig && params_get(call, 4 + 8 * i) == PARTITIONS ?
+                                   1 :
+                                   fact_find(FACTS_DEVICE, params_get(call, 4 + 8 * i)));
         return RM_STATUS_OK;
 }
 
@@ -194,10 +186,10 @@ uint32_t method_bus_info(struct method_call *call)
         };
         uint32_t bus = call->gpu->id >> 8;
 
-        for (size_t i = 0; i < get(call, 0) && 8 + 8 * i < call->params->size; i++) {
-                uint32_t index = get(call, 4 + 8 * i);
+        for (size_t i = 0; i < params_get(call, 0) && 8 + 8 * i < call->params->size; i++) {
+                uint32_t index = params_get(call, 4 + 8 * i);
 
-                put(call, 8 + 8 * i, index == BUS_NUMBER ? bus : fact(FACTS_BUS, index));
+                params_put(call, 8 + 8 * i, index == BUS_NUMBER ? bus : fact_find(FACTS_BUS, index));
         }
         return RM_STATUS_OK;
 }
@@ -205,7 +197,7 @@ uint32_t method_bus_info(struct method_call *call)
 /* flags@0: 0 ASCII, 1 Unicode; at most 64 characters. */
 uint32_t method_name(struct method_call *call)
 {
-        bool is_wide = get(call, 0) & 1;
+        bool is_wide = params_get(call, 0) & 1;
 
         memset(call->params->data + 4, 0, call->params->size - 4);
         for (size_t i = 0; name[i]; i++)
@@ -222,7 +214,7 @@ uint32_t method_short_name(struct method_call *call)
 
 uint32_t method_gpu_id(struct method_call *call)
 {
-        put(call, 0, call->gpu->id);
+        params_put(call, 0, call->gpu->id);
         return RM_STATUS_OK;
 }
 
@@ -233,13 +225,13 @@ uint32_t method_gid(struct method_call *call)
         char *text = (char *)call->params->data + 12;
 
         memset(text, 0, call->params->size - 12);
-        if (get(call, 4) & 2) {
+        if (params_get(call, 4) & 2) {
                 memcpy(text, uuid, sizeof(call->gpu->uuid));
-                put(call, 8, sizeof(call->gpu->uuid));
+                params_put(call, 8, sizeof(call->gpu->uuid));
                 return RM_STATUS_OK;
         }
         gpu_uuid_format(call->gpu->index, text);
-        put(call, 8, UUID_TEXT);
+        params_put(call, 8, UUID_TEXT);
         return RM_STATUS_OK;
 }
 
@@ -252,18 +244,18 @@ uint32_t method_context_size(struct method_call *call)
 uint32_t method_architecture(struct method_call *call)
 {
         (void)method_zeros(call);
-        put(call, 0, 0x180); /* GH100 */
-        put(call, 8, 0xa1);
-        put(call, 12, 3);
+        params_put(call, 0, 0x180); /* GH100 */
+        params_put(call, 8, 0xa1);
+        params_put(call, 12, 3);
         return RM_STATUS_OK;
 }
 
 uint32_t method_pci_ids(struct method_call *call)
 {
-        put(call, 0, 0x233510de);
-        put(call, 4, 0x18bf10de);
-        put(call, 8, 0xa1);
-        put(call, 12, 0x2335);
+        params_put(call, 0, 0x233510de);
+        params_put(call, 4, 0x18bf10de);
+        params_put(call, 8, 0xa1);
+        params_put(call, 12, 0x2335);
         return RM_STATUS_OK;
 }
 
@@ -283,7 +275,7 @@ static uint32_t memory_datum(const struct gpu *gpu, uint32_t index)
         case RM_FB_LARGEST_FREE:
                 return (uint32_t)(heap_free(&gpu->heap) / KIB);
         default:
-                return fact(FACTS_MEMORY, index);
+                return fact_find(FACTS_MEMORY, index);
         }
 }
 
@@ -299,11 +291,12 @@ static uint32_t memory_list(const struct gpu *gpu, struct part *list, size_t at,
 
 uint32_t method_memory_info(struct method_call *call)
 {
-        return memory_list(call->gpu, call->params, 4, get(call, 0));
+        return memory_list(call->gpu, call->params, 4, params_get(call, 0));
 }
 
 uint32_t method_memory_info_v1(struct method_call *call)
 {
-        return call->ask->header.n_segments > 1 ? memory_list(call->gpu, &call->ask->segments[1], 0, get(call, 0)) :
-                                                  RM_STATUS_INVALID_ARGUMENT;
+        return call->request->header.n_segments > 1 ?
+                       memory_list(call->gpu, &call->request->segments[1], 0, params_get(call, 0)) :
+                       RM_STATUS_INVALID_ARGUMENT;
 }

@@ -6,11 +6,21 @@
 
 struct method_call {
         struct machine *machine;
-        struct ask *ask;
+        struct request *request;
         struct object *object; /* whose method it is; perhaps the client's top */
         struct gpu *gpu;       /* of the object; NULL: none */
         struct part *params;
 };
+
+static inline uint32_t params_get(const struct method_call *call, size_t at)
+{
+        return rm_get32(call->params->data, call->params->size, at);
+}
+
+static inline void params_put(struct method_call *call, size_t at, uint32_t value)
+{
+        rm_put32(call->params->data, call->params->size, at, value);
+}
 
 uint32_t method_zeros(struct method_call *call);
 uint32_t method_nothing(struct method_call *call);
@@ -26,7 +36,7 @@ uint32_t method_pci_info(struct method_call *call);
 uint32_t method_active_ids(struct method_call *call);
 uint32_t method_n_subdevices(struct method_call *call);
 uint32_t method_class_list(struct method_call *call);
-uint32_t method_card_info(struct method_call *call);
+uint32_t method_device_info(struct method_call *call);
 uint32_t method_name(struct method_call *call);
 uint32_t method_short_name(struct method_call *call);
 uint32_t method_gpu_id(struct method_call *call);
@@ -39,7 +49,7 @@ uint32_t method_architecture(struct method_call *call);
 uint32_t method_pci_ids(struct method_call *call);
 uint32_t method_bus_info(struct method_call *call);
 
-/* steer.c */
+/* schedule.c; exports of memory: objects/exports.c; records: engine/records.c */
 uint32_t method_address_space(struct method_call *call);
 uint32_t method_inherited_share(struct method_call *call);
 uint32_t method_share(struct method_call *call);

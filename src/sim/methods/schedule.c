@@ -8,64 +8,29 @@
 
 #include <stdlib.h>
 
-static void put(struct method_call *call, size_t at, uint32_t value)
-{
-        rm_put32(call->params->data, call->params->size, at, value);
-}
-
-static uint32_t get(const struct method_call *call, size_t at)
-{
-        return rm_get32(call->params->data, call->params->size, at);
-}
-
 /* ---- sharing and memory ---------------------------------------------------------------------- */
 
 /* hObject@0 mapFlags@4 addrSpaceType@8: 1 host, 2 video. */
 uint32_t method_address_space(struct method_call *call)
 {
-        const struct object *object = handles_get(call->ask->client, get(call, 0));
+        const struct object *object = handles_get(call->request->client, params_get(call, 0));
 
         if (!object)
                 return RM_STATUS_OBJECT_NOT_FOUND;
-        put(call, 8, object->memory && object->memory->taken ? 2 : 1);
+        params_put(call, 8, object->memory && object->memory->taken ? 2 : 1);
         return RM_STATUS_OK;
 }
 
 uint32_t method_inherited_share(struct method_call *call)
 {
-        return share_put(&call->ask->client->top, call->params->data, call->params->size);
+        return share_put(&call->request->client->top, call->params->data, call->params->size);
 }
 
 uint32_t method_share(struct method_call *call)
 {
-        struct object *object = handles_get(call->ask->client, get(call, 0));
+        struct object *object = handles_get(call->request->client, params_get(call, 0));
 
         return object ? share_put(object, call->params->data + 4, call->params->size - 4) : RM_STATUS_OBJECT_NOT_FOUND;
-}
-
-uint32_t method_export_object(struct method_call *call)
-{
-        return exports_put_one(call->ask);
-}
-
-uint32_t method_import_object(struct method_call *call)
-{
-        return exports_take_one(call->machine, call->ask);
-}
-
-uint32_t method_export_info(struct method_call *call)
-{
-        return exports_info(call->machine, call->ask);
-}
-
-uint32_t method_export_objects(struct method_call *call)
-{
-        return exports_put(call->ask);
-}
-
-uint32_t method_import_objects(struct method_call *call)
-{
-        return exports_take(call->machine, call->ask);
 }
 
 /* n@0 and a list of { index, datum }: 2 and 3 the size in bytes, 7 in 4 KiB units, 9 where it is.
@@ -73,11 +38,11 @@ uint32_t method_import_objects(struct method_call *call)
 uint32_t method_surface_info(struct method_call *call)
 {
         const struct memory *memory = call->object->memory;
-        struct part *list = &call->ask->segments[1];
+        struct part *list = &call->request->segments[1];
 
-        if (call->ask->header.n_segments < 2 || get(call, 0) > list->size / 8)
+        if (call->request->header.n_segments < 2 || params_get(call, 0) > list->size / 8)
                 return RM_STATUS_INVALID_ARGUMENT;
-        for (size_t i = 0; i < get(call, 0); i++) {
+        for (size_t i = 0; i < params_get(call, 0); i++) {
                 uint32_t index = rm_get32(list->data, list->size, 8 * i);
                 uint64_t datum = index == 2 ? (uint32_t)memory->size :
                                  index == 3 ? memory->size >> 32 :
@@ -111,17 +76,17 @@ uint32_t method_pids(struct method_call *call)
         const struct client *client;
         uint32_t n = 0, seen;
 
-        if (get(call, 0))
+        if (params_get(call, 0))
                 return RM_STATUS_INVALID_ARGUMENT;
         for (size_t i = 0; (client = map_next(&call->machine->handles.clients, &i)) != NULL && n < PIDS_MAX;) {
-                if (!has_class(client, call->gpu, get(call, 4)))
+                if (!has_class(client, call->gpu, params_get(call, 4)))
                         continue;
-                for (seen = 0; seen < n && get(call, 12 + 4 * seen) != (uint32_t)client->pid;)
+                for (seen = 0; seen < n && params_get(call, 12 + 4 * seen) != (uint32_t)client->pid;)
                         seen++;
                 if (seen == n)
-                        put(call, 12 + 4 * n++, (uint32_t)client->pid);
+                        params_put(call, 12 + 4 * n++, (uint32_t)client->pid);
         }
-        put(call, 8, n);
+        params_put(call, 8, n);
         return RM_STATUS_OK;
 }
 
@@ -158,16 +123,16 @@ uint32_t method_pid_info(struct method_call *call)
         };
         struct client *client;
 
-        if (get(call, 0) > ENTRIES_MAX)
+        if (params_get(call, 0) > ENTRIES_MAX)
                 return RM_STATUS_INVALID_ARGUMENT;
-        for (size_t n = 0; n < get(call, 0); n++) {
+        for (size_t n = 0; n < params_get(call, 0); n++) {
                 size_t at = 8 + ENTRY * n;
                 struct usage usage = { 0 };
 
                 for (size_t i = 0; (client = map_next(&call->machine->handles.clients, &i)) != NULL;)
-                        if ((uint32_t)client->pid == get(call, at))
+                        if ((uint32_t)client->pid == params_get(call, at))
                                 usage_add(&usage, client, call->gpu);
-                put(call, at + 8, RM_STATUS_OK);
+                params_put(call, at + 8, RM_STATUS_OK);
                 rm_put64(call->params->data, call->params->size, at + 16, usage.own);
                 rm_put64(call->params->data, call->params->size, at + 24, usage.shared);
                 rm_put64(call->params->data, call->params->size, at + 32, usage.dup);
@@ -193,12 +158,12 @@ uint32_t method_schedule(struct method_call *call)
 
 /* What steering takes on an H200, 580.159.04, and when it takes effect after its call began (docs/time.md). */
 #define COST_SLICE (170 * NSEC_PER_USEC)
-#define COST_OFF (600 * NSEC_PER_USEC)
-#define COST_ON (300 * NSEC_PER_USEC)
+#define COST_DISABLE (600 * NSEC_PER_USEC)
+#define COST_ENABLE (300 * NSEC_PER_USEC)
 #define COST_MORE (7 * NSEC_PER_USEC) /* for each channel beyond the first eight: 55 for a tenant's */
 #define COST_PREEMPT (293 * NSEC_PER_USEC)
-#define AFTER_OFF (420 * NSEC_PER_USEC)
-#define AFTER_ON (300 * NSEC_PER_USEC)
+#define AFTER_DISABLE (420 * NSEC_PER_USEC)
+#define AFTER_ENABLE (300 * NSEC_PER_USEC)
 
 enum {
         SLICE_UNIT = 1024, /* nanoseconds: 5000 «microseconds» are 5.12 ms (measured) */
@@ -218,7 +183,7 @@ static uint32_t slice_set(struct group *group, uint64_t usec)
 
 uint32_t method_set_timeslice(struct method_call *call)
 {
-        call->ask->cost = COST_SLICE;
+        call->request->cost = COST_SLICE;
         return slice_set(call->object->group, rm_get64(call->params->data, call->params->size, 0));
 }
 
@@ -231,39 +196,39 @@ uint32_t method_get_timeslice(struct method_call *call)
 /* hChannel@0 property@4 u64@8; property 0: the timeslice in microseconds. */
 uint32_t method_channel_property(struct method_call *call)
 {
-        struct object *object = handles_get(call->ask->client, get(call, 0));
+        struct object *object = handles_get(call->request->client, params_get(call, 0));
 
         if (!object || !object->channel)
                 return RM_STATUS_OBJECT_NOT_FOUND;
-        if (get(call, 4) != 0)
+        if (params_get(call, 4) != 0)
                 return RM_STATUS_OK;
-        call->ask->cost = COST_SLICE;
+        call->request->cost = COST_SLICE;
         return slice_set(object->channel->group, rm_get64(call->params->data, call->params->size, 8));
 }
 
 /* ---- channels off and on ---------------------------------------------------------------------- */
 
-static uint32_t steer_apply(struct machine *machine, const struct steer *steer, nsec at)
+static uint32_t channel_switch_apply(struct machine *machine, const struct channel_switch *channel_switch, nsec at)
 {
         uint32_t status = RM_STATUS_OK;
 
-        for (size_t i = 0; i < steer->n; i++) {
-                struct client *client = handles_client(&machine->handles, steer->clients[i]);
-                struct object *object = client ? handles_get(client, steer->channels[i]) : NULL;
+        for (size_t i = 0; i < channel_switch->n; i++) {
+                struct client *client = handles_client(&machine->handles, channel_switch->clients[i]);
+                struct object *object = client ? handles_get(client, channel_switch->channels[i]) : NULL;
 
                 if (object && object->channel)
-                        runlist_set_off(&object->channel->run, steer->is_off, at);
+                        runlist_set_disabled(&object->channel->run, channel_switch->is_disabled, at);
                 else
                         status = RM_STATUS_INVALID_CHANNEL;
         }
         return status;
 }
 
-static bool all_are_there(const struct machine *machine, const struct steer *steer)
+static bool all_are_there(const struct machine *machine, const struct channel_switch *channel_switch)
 {
-        for (size_t i = 0; i < steer->n; i++) {
-                struct client *client = handles_client(&machine->handles, steer->clients[i]);
-                struct object *object = client ? handles_get(client, steer->channels[i]) : NULL;
+        for (size_t i = 0; i < channel_switch->n; i++) {
+                struct client *client = handles_client(&machine->handles, channel_switch->clients[i]);
+                struct object *object = client ? handles_get(client, channel_switch->channels[i]) : NULL;
 
                 if (!object || !object->channel)
                         return false;
@@ -272,13 +237,13 @@ static bool all_are_there(const struct machine *machine, const struct steer *ste
 }
 
 /* False: no memory; it takes effect at once. */
-static bool steer_later(struct machine *machine, const struct steer *steer)
+static bool channel_switch_later(struct machine *machine, const struct channel_switch *channel_switch)
 {
-        struct steer *late = malloc(sizeof(*late)), **at = &machine->steers;
+        struct channel_switch *late = malloc(sizeof(*late)), **at = &machine->channel_switches;
 
         if (!late)
                 return false;
-        *late = *steer;
+        *late = *channel_switch;
         while (*at && (*at)->due <= late->due)
                 at = &(*at)->next;
         late->next = *at;
@@ -286,25 +251,25 @@ static bool steer_later(struct machine *machine, const struct steer *steer)
         return true;
 }
 
-nsec steer_advance(struct machine *machine)
+nsec channel_switches_advance(struct machine *machine)
 {
-        while (machine->steers && machine->steers->due <= machine->now) {
-                struct steer *steer = machine->steers;
+        while (machine->channel_switches && machine->channel_switches->due <= machine->now) {
+                struct channel_switch *channel_switch = machine->channel_switches;
 
-                machine->steers = steer->next;
-                (void)steer_apply(machine, steer, steer->due);
-                free(steer);
+                machine->channel_switches = channel_switch->next;
+                (void)channel_switch_apply(machine, channel_switch, channel_switch->due);
+                free(channel_switch);
         }
-        return machine->steers ? machine->steers->due : RUN_NEVER;
+        return machine->channel_switches ? machine->channel_switches->due : RUN_NEVER;
 }
 
-void steer_done(struct machine *machine)
+void channel_switches_done(struct machine *machine)
 {
-        while (machine->steers) {
-                struct steer *steer = machine->steers;
+        while (machine->channel_switches) {
+                struct channel_switch *channel_switch = machine->channel_switches;
 
-                machine->steers = steer->next;
-                free(steer);
+                machine->channel_switches = channel_switch->next;
+                free(channel_switch);
         }
 }
 
@@ -318,68 +283,70 @@ uint32_t method_disable_channels(struct method_call *call)
                 CHANNELS_AT = 280,
         };
         struct machine *machine = call->machine;
-        struct steer steer = { .n = get(call, 4), .is_off = call->params->data[0] };
+        struct channel_switch channel_switch = { .n = params_get(call, 4), .is_disabled = call->params->data[0] };
 
-        if (!steer.n)
+        if (!channel_switch.n)
                 return RM_STATUS_INVALID_PARAM_STRUCT; /* measured, as is INVALID_CHANNEL: tests/gpu/meter.c */
-        if (steer.n > CHANNELS_MAX)
+        if (channel_switch.n > CHANNELS_MAX)
                 return RM_STATUS_INVALID_ARGUMENT;
-        for (size_t i = 0; i < steer.n; i++) {
-                steer.clients[i] = get(call, CLIENTS_AT + 4 * i);
-                steer.channels[i] = get(call, CHANNELS_AT + 4 * i);
+        for (size_t i = 0; i < channel_switch.n; i++) {
+                channel_switch.clients[i] = params_get(call, CLIENTS_AT + 4 * i);
+                channel_switch.channels[i] = params_get(call, CHANNELS_AT + 4 * i);
         }
-        steer.due = machine->now + (steer.is_off ? AFTER_OFF : AFTER_ON);
-        call->ask->cost = steer.is_off ? COST_OFF : COST_ON;
-        if (steer.n > CHANNELS_OF_ONE)
-                call->ask->cost += COST_MORE * (steer.n - CHANNELS_OF_ONE);
-        if (machine->faults.real_time && all_are_there(machine, &steer) && steer_later(machine, &steer))
+        channel_switch.due = machine->now + (channel_switch.is_disabled ? AFTER_DISABLE : AFTER_ENABLE);
+        call->request->cost = channel_switch.is_disabled ? COST_DISABLE : COST_ENABLE;
+        if (channel_switch.n > CHANNELS_OF_ONE)
+                call->request->cost += COST_MORE * (channel_switch.n - CHANNELS_OF_ONE);
+        if (machine->faults.real_time && all_are_there(machine, &channel_switch) &&
+            channel_switch_later(machine, &channel_switch))
                 return RM_STATUS_OK;
-        return steer_apply(machine, &steer, machine->now);
+        return channel_switch_apply(machine, &channel_switch, machine->now);
 }
 
 uint32_t method_preempt(struct method_call *call)
 {
-        call->ask->cost = COST_PREEMPT;
+        call->request->cost = COST_PREEMPT;
         runlist_preempt(&call->object->group->run, call->machine->now);
         return RM_STATUS_OK;
 }
 
 uint32_t method_group_info(struct method_call *call)
 {
-        put(call, 0, call->object->group->context);
+        params_put(call, 0, call->object->group->context);
         return RM_STATUS_OK;
 }
 
 /* Also the token that a doorbell is rung with. */
 uint32_t method_channel_id(struct method_call *call)
 {
-        put(call, 0, call->object->channel->cid);
+        params_put(call, 0, call->object->channel->cid);
         return RM_STATUS_OK;
 }
 
 /* hObject@0 classEngineID@4 classID@8 engineID@12 */
 uint32_t method_engine_of(struct method_call *call)
 {
-        const struct object *object = handles_get(call->ask->client, get(call, 0));
+        const struct object *object = handles_get(call->request->client, params_get(call, 0));
 
         if (!object)
                 return RM_STATUS_OBJECT_NOT_FOUND;
-        put(call, 4, object->class_number);
-        put(call, 8, object->class_number);
-        put(call, 12, call->object->channel->group->engine);
+        params_put(call, 4, object->class_number);
+        params_put(call, 8, object->class_number);
+        params_put(call, 12, call->object->channel->group->engine);
         return RM_STATUS_OK;
 }
 
 /* numChannels@0 pHandles@8 pChannels@16: numbers of one's own channels. */
 uint32_t method_channel_list(struct method_call *call)
 {
-        const struct part *handles = &call->ask->segments[1];
-        struct part *numbers = &call->ask->segments[2];
+        const struct part *handles = &call->request->segments[1];
+        struct part *numbers = &call->request->segments[2];
 
-        if (call->ask->header.n_segments < 3)
+        if (call->request->header.n_segments < 3)
                 return RM_STATUS_INVALID_ARGUMENT;
         for (size_t i = 0; i < handles->size / 4; i++) {
-                struct object *object = handles_get(call->ask->client, rm_get32(handles->data, handles->size, 4 * i));
+                struct object *object =
+                        handles_get(call->request->client, rm_get32(handles->data, handles->size, 4 * i));
 
                 if (!object || !object->channel)
                         return RM_STATUS_INVALID_ARGUMENT;
@@ -409,21 +376,4 @@ uint32_t method_times(struct method_call *call)
         for (size_t i = 0; i < 2 * (size_t)call->params->data[1]; i++)
                 rm_put64(call->params->data, call->params->size, 8 + 8 * i, now);
         return RM_STATUS_OK;
-}
-
-/* ---- records --------------------------------------------------------------------------------- */
-
-uint32_t method_bind_records_v1(struct method_call *call)
-{
-        return buffer_bind(call->ask, call->params, false);
-}
-
-uint32_t method_bind_records(struct method_call *call)
-{
-        return buffer_bind(call->ask, call->params, true);
-}
-
-uint32_t method_records(struct method_call *call)
-{
-        return buffer_control(call->ask, call->object, call->params);
 }

@@ -118,7 +118,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
 
 /* ---- which device ---------------------------------------------------------------------------- */
 
-static nvmlReturn_t take(unsigned int index, nvmlDevice_t *ret)
+static nvmlReturn_t device_handle(unsigned int index, nvmlDevice_t *ret)
 {
         nvmlReturn_t r = nvml_enter(&nvml.device[index]);
 
@@ -136,7 +136,7 @@ nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *dev
                 return r;
         if (!device || index >= nvml.n_devices)
                 return NVML_ERROR_INVALID_ARGUMENT;
-        return take(index, device);
+        return device_handle(index, device);
 }
 
 nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
@@ -154,7 +154,7 @@ nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
                         continue;
                 nvml_uuid_format(nvml.device[i].uuid, text);
                 if (strcasecmp(text, uuid) == 0)
-                        return take(i, device);
+                        return device_handle(i, device);
         }
         return NVML_ERROR_NOT_FOUND;
 }
@@ -170,10 +170,10 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *
         if (!bus_id || !device || sscanf(bus_id, "%x:%x:%x", &domain, &bus, &slot) != 3)
                 return NVML_ERROR_INVALID_ARGUMENT;
         for (unsigned int i = 0; i < nvml.n_devices; i++) {
-                const struct nv_card *card = &nvml.device[i].card;
+                const struct nv_device_info *info = &nvml.device[i].info;
 
-                if (card->domain == domain && card->bus == bus && card->slot == slot)
-                        return take(i, device);
+                if (info->domain == domain && info->bus == bus && info->slot == slot)
+                        return device_handle(i, device);
         }
         return NVML_ERROR_NOT_FOUND;
 }
@@ -231,14 +231,14 @@ nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned int *minor)
                 return r;
         if (!minor)
                 return NVML_ERROR_INVALID_ARGUMENT;
-        *minor = device->card.minor;
+        *minor = device->info.minor;
         return NVML_SUCCESS;
 }
 
 nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
 {
         LOCKED_NVML;
-        const struct nv_card *card;
+        const struct nv_device_info *info;
         uint8_t params[16] = { 0 };
         nvmlReturn_t r = nvml_enter(device);
 
@@ -248,17 +248,17 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
                 return r;
         if (!pci)
                 return NVML_ERROR_INVALID_ARGUMENT;
-        card = &device->card;
+        info = &device->info;
         *pci = (nvmlPciInfo_t){
-                .domain = card->domain,
-                .bus = card->bus,
-                .device = card->slot,
+                .domain = info->domain,
+                .bus = info->bus,
+                .device = info->slot,
                 .pciDeviceId = rm_get32(params, sizeof(params), 0),
                 .pciSubSystemId = rm_get32(params, sizeof(params), 4),
         };
-        (void)snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "%04X:%02X:%02X.0", card->domain & 0xffff, card->bus,
-                       card->slot);
-        (void)snprintf(pci->busId, sizeof(pci->busId), "%08X:%02X:%02X.0", card->domain, card->bus, card->slot);
+        (void)snprintf(pci->busIdLegacy, sizeof(pci->busIdLegacy), "%04X:%02X:%02X.0", info->domain & 0xffff, info->bus,
+                       info->slot);
+        (void)snprintf(pci->busId, sizeof(pci->busId), "%08X:%02X:%02X.0", info->domain, info->bus, info->slot);
         return NVML_SUCCESS;
 }
 
@@ -291,7 +291,7 @@ nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned int *cores)
 }
 
 /* The driver keeps a part for itself: total is heap and reserved. In bytes. */
-static nvmlReturn_t memory_of(nvmlDevice_t device, nvmlMemory_v2_t *ret)
+static nvmlReturn_t memory_figures(nvmlDevice_t device, nvmlMemory_v2_t *ret)
 {
         static const uint32_t index[] = { RM_FB_HEAP_FREE, RM_FB_TOTAL_RAM, RM_FB_HEAP_SIZE };
         uint32_t kib[ARRAY_SIZE(index)];
@@ -320,7 +320,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
         if (instance) /* who holds what of it is not told apart */
                 figures = (nvmlMemory_v2_t){ .total = instance->memory, .free = instance->memory };
         else
-                r = memory_of(device, &figures);
+                r = memory_figures(device, &figures);
         if (r != NVML_SUCCESS)
                 return r;
         if (!memory)
@@ -333,7 +333,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
 {
         LOCKED_NVML;
         nvmlMemory_v2_t figures;
-        nvmlReturn_t r = memory_of(device, &figures);
+        nvmlReturn_t r = memory_figures(device, &figures);
 
         if (r != NVML_SUCCESS)
                 return r;

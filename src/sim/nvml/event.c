@@ -16,7 +16,7 @@ enum {
 };
 
 struct nvmlEventSet_st {
-        int fds[NV_CARDS]; /* one per device that is watched; -1: it is not */
+        int fds[NV_DEVICES]; /* one per device that is watched; -1: it is not */
 };
 
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
@@ -31,7 +31,7 @@ nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
         *set = malloc(sizeof(**set));
         if (!*set)
                 return NVML_ERROR_MEMORY;
-        for (size_t i = 0; i < NV_CARDS; i++)
+        for (size_t i = 0; i < NV_DEVICES; i++)
                 (*set)->fds[i] = -1;
         return NVML_SUCCESS;
 }
@@ -49,7 +49,7 @@ nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t device, unsigned long long ty
                 return set ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
         if (set->fds[device->index] >= 0)
                 return NVML_SUCCESS;
-        fd = nv_device_open(&nvml.nv, device->card.minor);
+        fd = nv_device_open(&nvml.nv, device->info.minor);
         if (fd < 0)
                 return NVML_ERROR_GPU_IS_LOST;
         rm_put32(block, sizeof(block), 0, nvml.nv.client);
@@ -75,16 +75,16 @@ static bool take_event(int fd, uint32_t *ret_info)
 
 nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout_ms)
 {
-        struct pollfd polls[NV_CARDS];
+        struct pollfd polls[NV_DEVICES];
         uint32_t info;
 
         if (!set || !data)
                 return NVML_ERROR_INVALID_ARGUMENT;
-        for (size_t i = 0; i < NV_CARDS; i++)
+        for (size_t i = 0; i < NV_DEVICES; i++)
                 polls[i] = (struct pollfd){ .fd = set->fds[i], .events = POLLIN };
-        if (poll(polls, NV_CARDS, (int)timeout_ms) <= 0)
+        if (poll(polls, NV_DEVICES, (int)timeout_ms) <= 0)
                 return NVML_ERROR_TIMEOUT;
-        for (size_t i = 0; i < NV_CARDS; i++) {
+        for (size_t i = 0; i < NV_DEVICES; i++) {
                 if (polls[i].revents & POLLHUP)
                         return NVML_ERROR_UNKNOWN; /* the machine is gone */
                 if (!polls[i].revents || !take_event(polls[i].fd, &info))
@@ -103,7 +103,7 @@ nvmlReturn_t nvmlEventSetFree(nvmlEventSet_t set)
 {
         if (!set)
                 return NVML_ERROR_INVALID_ARGUMENT;
-        for (size_t i = 0; i < NV_CARDS; i++)
+        for (size_t i = 0; i < NV_DEVICES; i++)
                 closep(&set->fds[i]);
         free(set);
         return NVML_SUCCESS;

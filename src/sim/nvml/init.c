@@ -58,7 +58,7 @@ static uint32_t control(uint32_t object, uint32_t cmd, void *params, uint32_t si
 }
 
 /* The driver says whether library and driver are of one release. */
-static uint32_t check_version(void)
+static uint32_t version_check(void)
 {
         uint8_t block[72] = { 0 };
         uint32_t status;
@@ -70,33 +70,33 @@ static uint32_t check_version(void)
         return rm_get32(block, sizeof(block), 4) == 1 ? RM_STATUS_OK : RM_STATUS_INVALID_ARGUMENT;
 }
 
-static uint32_t probed(uint32_t *ids, uint32_t *ret_n)
+static uint32_t ids_probed(uint32_t *ids, uint32_t *ret_n)
 {
         uint8_t params[384] = { 0 };
         uint32_t status = control(nvml.nv.client, RM_GET_PROBED_IDS, params, sizeof(params)), n = 0;
 
-        for (; status == RM_STATUS_OK && n < NV_CARDS && rm_get32(params, sizeof(params), 4 * n) != UINT32_MAX; n++)
+        for (; status == RM_STATUS_OK && n < NV_DEVICES && rm_get32(params, sizeof(params), 4 * n) != UINT32_MAX; n++)
                 ids[n] = rm_get32(params, sizeof(params), 4 * n);
         *ret_n = n;
         return status;
 }
 
 /* Three questions about a card before it is attached, and a look at its node. */
-static uint32_t ask_card(struct nvmlDevice_st *device)
+static uint32_t device_probe(struct nvmlDevice_st *device)
 {
         static const struct {
                 uint32_t cmd, size;
-        } asks[] = { { 0x21b, 12 }, { 0x279, 12 }, { 0x289, 4 } };
+        } controls[] = { { 0x21b, 12 }, { 0x279, 12 }, { 0x289, 4 } };
         uint8_t params[16], block[8] = { 0 };
         char path[32];
         uint32_t status = RM_STATUS_OK;
 
-        for (size_t i = 0; i < ARRAY_SIZE(asks); i++) {
+        for (size_t i = 0; i < ARRAY_SIZE(controls); i++) {
                 memset(params, 0, sizeof(params));
                 rm_put32(params, sizeof(params), 0, device->gpu_id);
-                (void)control(nvml.nv.client, asks[i].cmd, params, asks[i].size);
+                (void)control(nvml.nv.client, controls[i].cmd, params, controls[i].size);
         }
-        (void)snprintf(path, sizeof(path), "/dev/nvidia%u", device->card.minor);
+        (void)snprintf(path, sizeof(path), "/dev/nvidia%u", device->info.minor);
         device->node[0] = nv_node_open(path);
         if (device->node[0] < 0)
                 return NV_LOST;
@@ -118,67 +118,42 @@ static void take_capability(const char *path, uint32_t class_number)
         (void)nv_alloc(&nvml.nv, -1, nvml.nv.client, object, class_number, params);
 }
 
-static uint32_t open_uvm(void)
+static uint32_t find_devices(const struct nv_device_info *info, uint32_t n_devices)
 {
-        struct nv *nv = &nvml.nv;
-        uint8_t block[16] = { 0 };
-        uint32_t status;
+        uint32_t ids[NV_DEVICES], n = 0, status = ids_probed(ids, &n);
 
-        nv->uvm = nv_node_open("/dev/nvidia-uvm");
-        nv->uvm_mm = nv_node_open("/dev/nvidia-uvm");
-        if (nv->uvm < 0 || nv->uvm_mm < 0)
-                return RM_STATUS_OK; /* NVML can do without */
-        status = nv_uvm(nv, UVM_INITIALIZE, block, 8);
-        if (status == RM_STATUS_OK && nv->layout.uvm_mm_initialize_size != RM_ABSENT) {
-                struct nv second = { .uvm = nv->uvm_mm };
-
-                memset(block, 0, sizeof(block));
-                rm_put32(block, sizeof(block), 0, (uint32_t)nv->uvm);
-                status = nv_uvm(&second, UVM_MM_INITIALIZE, block, 4);
-        }
-        return status;
-}
-
-static uint32_t find_devices(const struct nv_card *cards, uint32_t n_cards)
-{
-        uint32_t ids[NV_CARDS], n = 0, status = probed(ids, &n);
-
-        for (uint32_t i = 0; i < n_cards && status == RM_STATUS_OK; i++) {
+        for (uint32_t i = 0; i < n_devices && status == RM_STATUS_OK; i++) {
                 struct nvmlDevice_st *device = &nvml.device[nvml.n_devices];
 
                 for (uint32_t k = 0; k < n; k++) {
-                        if (ids[k] != cards[i].gpu_id)
+                        if (ids[k] != info[i].gpu_id)
                                 continue;
-                        *device = (struct nvmlDevice_st){ .card = cards[i], .gpu_id = ids[k], .node = { -1, -1, -1 } };
+                        *device = (struct nvmlDevice_st){ .info = info[i], .gpu_id = ids[k], .node = { -1, -1, -1 } };
                         device->index = nvml.n_devices;
-                        if (ask_card(device) == RM_STATUS_OK)
+                        if (device_probe(device) == RM_STATUS_OK)
                                 nvml.n_devices++;
                 }
         }
-        return status == RM_STATUS_OK ? probed(ids, &n) : status;
+        return status == RM_STATUS_OK ? ids_probed(ids, &n) : status;
 }
 
-static uint32_t start(void)
+static uint32_t driver_start(void)
 {
-        struct nv_card cards[NV_CARDS];
-        uint8_t params[8] = { 0 };
-        uint32_t n = 0, status;
+        struct nv_device_info info[NV_DEVICES];
+        uint32_t n = 0, status = version_check();
 
-        status = check_version();
-        rm_put32(params, sizeof(params), 0, 0x40000000);
         if (status == RM_STATUS_OK)
-                status = nv_ioctl(nvml.nv.ctl, RM_NR_SYS_PARAMS, params, sizeof(params), UINT32_MAX);
-        if (status == RM_STATUS_OK)
-                status = nv_cards(&nvml.nv, cards, &n);
+                status = nv_devices(&nvml.nv, info, &n);
         if (status == RM_STATUS_OK)
                 status = nv_alloc(&nvml.nv, -1, 0, 0, RM_CLASS_ROOT, NULL);
         if (status == RM_STATUS_OK)
-                status = find_devices(cards, n);
+                status = find_devices(info, n);
         if (status != RM_STATUS_OK)
                 return status;
         take_capability("/dev/nvidia-caps/nvidia-cap1", 0xc639);
         take_capability("/dev/nvidia-caps/nvidia-cap2", 0xc640);
-        return open_uvm();
+        status = nv_uvm_open(&nvml.nv);
+        return nvml.nv.uvm < 0 || nvml.nv.uvm_mm < 0 ? RM_STATUS_OK : status; /* NVML can do without UVM */
 }
 
 static void read_release(void)
@@ -209,7 +184,7 @@ nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
                 nv_done(&nvml.nv);
                 return NVML_ERROR_DRIVER_NOT_LOADED;
         }
-        status = start();
+        status = driver_start();
         if (status != RM_STATUS_OK) {
                 nv_done(&nvml.nv);
                 return status == RM_STATUS_INVALID_ARGUMENT ? NVML_ERROR_LIB_RM_VERSION_MISMATCH : nvml_result(status);
@@ -252,7 +227,7 @@ static uint32_t make_device(struct nvmlDevice_st *device)
         uint8_t params[1024] = { 0 };
         uint32_t size = nvml.nv.layout.numa_info_size, status;
 
-        device->node[1] = nv_device_open(&nvml.nv, device->card.minor);
+        device->node[1] = nv_device_open(&nvml.nv, device->info.minor);
         if (device->node[1] < 0 || size > sizeof(params))
                 return NV_LOST;
         (void)nv_ioctl(device->node[1], RM_NR_NUMA_INFO, params, size, UINT32_MAX);
@@ -272,7 +247,7 @@ static uint32_t make_subdevice(struct nvmlDevice_st *device)
         uint8_t params[512] = { 0 };
         uint32_t status;
 
-        device->node[2] = nv_device_open(&nvml.nv, device->card.minor);
+        device->node[2] = nv_device_open(&nvml.nv, device->info.minor);
         if (device->node[2] < 0)
                 return NV_LOST;
         device->subdevice = nvml.nv.prefix + nvml.nv.stride * nvml.next++;
@@ -293,7 +268,7 @@ static uint32_t make_subdevice(struct nvmlDevice_st *device)
         return status;
 }
 
-static uint32_t attach(struct nvmlDevice_st *device)
+static uint32_t device_attach(struct nvmlDevice_st *device)
 {
         uint8_t params[132] = { 0 };
         uint32_t status;
@@ -321,10 +296,10 @@ nvmlReturn_t nvml_enter(nvmlDevice_t device)
                 return r;
         if (device < nvml.device || device >= nvml.device + nvml.n_devices)
                 return NVML_ERROR_INVALID_ARGUMENT;
-        return device->is_attached ? NVML_SUCCESS : nvml_result(attach(device));
+        return device->is_attached ? NVML_SUCCESS : nvml_result(device_attach(device));
 }
 
-static void detach(struct nvmlDevice_st *device)
+static void device_detach(struct nvmlDevice_st *device)
 {
         if (device->subdevice)
                 (void)nv_free(&nvml.nv, device->device, device->subdevice);
@@ -347,7 +322,7 @@ nvmlReturn_t nvmlShutdown(void)
         closep(&nvml.nv.uvm_mm);
         closep(&nvml.nv.uvm);
         for (unsigned int i = nvml.n_devices; i-- > 0;)
-                detach(&nvml.device[i]);
+                device_detach(&nvml.device[i]);
         rm_put32(params, sizeof(params), 0, 0xffff); /* all */
         rm_put32(params, sizeof(params), 4, UINT32_MAX);
         (void)control(nvml.nv.client, 0x216, params, sizeof(params));

@@ -44,7 +44,7 @@ static uint32_t pids_of(nvmlDevice_t device, uint32_t class_number, uint32_t *pi
 }
 
 /* Bytes that each of up to PID_INFO_MAX processes holds. */
-static uint32_t memory_of(nvmlDevice_t device, const uint32_t *pids, uint32_t n, unsigned long long *ret)
+static uint32_t processes_memory(nvmlDevice_t device, const uint32_t *pids, uint32_t n, unsigned long long *ret)
 {
         static _Thread_local uint8_t params[PID_INFO_SIZE];
         uint32_t status;
@@ -63,7 +63,7 @@ static uint32_t memory_of(nvmlDevice_t device, const uint32_t *pids, uint32_t n,
         return status;
 }
 
-static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *processes)
+static nvmlReturn_t processes_list(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_t *processes)
 {
         uint32_t pids[PIDS_MAX], n = 0, status;
         nvmlReturn_t r = nvml_enter(device);
@@ -87,7 +87,7 @@ static nvmlReturn_t list(nvmlDevice_t device, unsigned int *count, nvmlProcessIn
                 uint32_t m = n - i < PID_INFO_MAX ? n - i : PID_INFO_MAX;
                 unsigned long long bytes[PID_INFO_MAX];
 
-                status = memory_of(device, pids + i, m, bytes);
+                status = processes_memory(device, pids + i, m, bytes);
                 for (uint32_t k = 0; k < m; k++)
                         processes[i + k] = (nvmlProcessInfo_t){
                                 .pid = pids[i + k],
@@ -105,7 +105,7 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
 {
         LOCKED_NVML;
 
-        return list(device, count, processes);
+        return processes_list(device, count, processes);
 }
 
 nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count,
@@ -113,7 +113,7 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsign
 {
         LOCKED_NVML;
 
-        return list(device, count, processes);
+        return processes_list(device, count, processes);
 }
 
 /* Nobody draws on these devices. */

@@ -25,16 +25,16 @@ struct format {
         bool has_header, has_units;
 };
 
-static void fail(const char *what, nvmlReturn_t r)
+static void die(const char *what, nvmlReturn_t r)
 {
         fprintf(stderr, "%s: %s\n", what, nvmlErrorString(r));
         exit(r == NVML_ERROR_DRIVER_NOT_LOADED ? 9 : 1);
 }
 
-static void must(const char *what, nvmlReturn_t r)
+static void check_result(const char *what, nvmlReturn_t r)
 {
         if (r != NVML_SUCCESS)
-                fail(what, r);
+                die(what, r);
 }
 
 /* "a,b" in place; how many. */
@@ -71,17 +71,17 @@ static bool device_field(nvmlDevice_t device, const char *field, const struct fo
         nvmlPciInfo_t pci;
 
         if (strcmp(field, "name") == 0) {
-                must(field, nvmlDeviceGetName(device, to, FIELD_SIZE));
+                check_result(field, nvmlDeviceGetName(device, to, FIELD_SIZE));
         } else if (strcmp(field, "uuid") == 0) {
-                must(field, nvmlDeviceGetUUID(device, to, FIELD_SIZE));
+                check_result(field, nvmlDeviceGetUUID(device, to, FIELD_SIZE));
         } else if (strcmp(field, "index") == 0) {
-                must(field, nvmlDeviceGetIndex(device, &number));
+                check_result(field, nvmlDeviceGetIndex(device, &number));
                 (void)snprintf(to, FIELD_SIZE, "%u", number);
         } else if (strcmp(field, "pci.bus_id") == 0) {
-                must(field, nvmlDeviceGetPciInfo(device, &pci));
+                check_result(field, nvmlDeviceGetPciInfo(device, &pci));
                 (void)snprintf(to, FIELD_SIZE, "%s", pci.busId);
         } else if (strcmp(field, "driver_version") == 0) {
-                must(field, nvmlSystemGetDriverVersion(to, FIELD_SIZE));
+                check_result(field, nvmlSystemGetDriverVersion(to, FIELD_SIZE));
         } else if (strcmp(field, "mig.mode.current") == 0) {
                 bool has = nvmlDeviceGetMigMode(device, &number, &pending) == NVML_SUCCESS;
 
@@ -89,7 +89,7 @@ static bool device_field(nvmlDevice_t device, const char *field, const struct fo
         } else if (strncmp(field, "memory.", 7) == 0) {
                 const char *which = field + 7;
 
-                must(field, nvmlDeviceGetMemoryInfo_v2(device, &memory));
+                check_result(field, nvmlDeviceGetMemoryInfo_v2(device, &memory));
                 put_bytes(to,
                           strcmp(which, "total") == 0    ? memory.total :
                           strcmp(which, "reserved") == 0 ? memory.reserved :
@@ -108,13 +108,13 @@ static int query_devices(char *query, const struct format *format)
         size_t n = split(query, fields);
         unsigned int count;
 
-        must("count", nvmlDeviceGetCount(&count));
+        check_result("count", nvmlDeviceGetCount(&count));
         if (format->has_header)
                 put_header(fields, n);
         for (unsigned int i = 0; i < count; i++) {
                 nvmlDevice_t device;
 
-                must("device", nvmlDeviceGetHandleByIndex(i, &device));
+                check_result("device", nvmlDeviceGetHandleByIndex(i, &device));
                 for (size_t k = 0; k < n; k++) {
                         if (!device_field(device, fields[k], format, text)) {
                                 fprintf(stderr, "Field \"%s\" is not a valid field to query.\n", fields[k]);
@@ -150,15 +150,15 @@ static int query_processes(char *query, const struct format *format)
         size_t n = split(query, fields);
         unsigned int count;
 
-        must("count", nvmlDeviceGetCount(&count));
+        check_result("count", nvmlDeviceGetCount(&count));
         if (format->has_header)
                 put_header(fields, n);
         for (unsigned int i = 0; i < count; i++) {
                 unsigned int n_processes = PROCESSES_MAX;
                 nvmlDevice_t device;
 
-                must("device", nvmlDeviceGetHandleByIndex(i, &device));
-                must("processes", nvmlDeviceGetComputeRunningProcesses(device, &n_processes, processes));
+                check_result("device", nvmlDeviceGetHandleByIndex(i, &device));
+                check_result("processes", nvmlDeviceGetComputeRunningProcesses(device, &n_processes, processes));
                 for (unsigned int k = 0; k < n_processes; k++)
                         print_process(&processes[k], fields, n, format);
         }
@@ -191,7 +191,7 @@ int main(int argc, char **argv)
                                 "[--format=csv[,noheader][,nounits]]\n");
                 return 2;
         }
-        must("nvmlInit", nvmlInit());
+        check_result("nvmlInit", nvmlInit());
         status = devices ? query_devices(devices, &format) : query_processes(processes, &format);
         (void)nvmlShutdown();
         return status;

@@ -11,7 +11,7 @@
 
 /* Not known to programs: a pointer into the table. */
 struct nvmlDevice_st {
-        struct nv_card card;
+        struct nv_device_info info;
         unsigned int index;
         uint32_t gpu_id, instance;
         uint32_t device, subdevice; /* handles */
@@ -36,7 +36,7 @@ struct nvml {
         struct nv nv;
         char release[64];
         unsigned int n_init; /* nvmlInit nests */
-        struct nvmlDevice_st device[NV_CARDS];
+        struct nvmlDevice_st device[NV_DEVICES];
         unsigned int n_devices;
         uint32_t next;                                 /* number of the next handle */
         struct nvml_instance instance[NVML_INSTANCES]; /* of device 0 */

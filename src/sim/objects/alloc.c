@@ -84,7 +84,7 @@ static uint32_t event_alloc(struct machine *machine, struct object *object, cons
         struct file *file;
 
         for (size_t i = 0; (file = map_next(&machine->files, &i)) != NULL;) {
-                if (!file->hears || file->event_client != object->client->top.handle || file->event_key != key)
+                if (!file->is_listening || file->event_client != object->client->top.handle || file->event_key != key)
                         continue;
                 object->event = file->cookie;
                 return RM_STATUS_OK;
@@ -115,12 +115,12 @@ static bool is_user_mode(uint32_t class_number)
         return class_number > 0xc000 && class_number <= 0xffff && (class_number & 0xff) == 0x61;
 }
 
-static uint32_t object_make(struct machine *machine, struct ask *ask, struct object *object)
+static uint32_t object_make(struct machine *machine, struct request *request, struct object *object)
 {
-        struct part *params = &ask->segments[0];
+        struct part *params = &request->segments[0];
 
         if (RM_CLASS_IS_CHANNEL(object->class_number))
-                return channel_alloc(ask, object, params);
+                return channel_alloc(request, object, params);
         if (is_user_mode(object->class_number))
                 return doorbell_alloc(object);
         switch (object->class_number) {
@@ -134,7 +134,7 @@ static uint32_t object_make(struct machine *machine, struct ask *ask, struct obj
         case CLASS_DEVICELESS:
                 return mem_alloc(object, params);
         case RM_CLASS_GROUP:
-                return group_alloc(ask, object, params);
+                return group_alloc(request, object, params);
         case RM_CLASS_CONTEXT_SHARE:
                 return context_share_alloc(object, params);
         case RM_CLASS_USER_DATA:
@@ -142,7 +142,7 @@ static uint32_t object_make(struct machine *machine, struct ask *ask, struct obj
         case RM_CLASS_OS_EVENT:
                 return event_alloc(machine, object, params);
         case CLASS_EVENT_BUFFER:
-                return buffer_alloc(ask, object, params);
+                return buffer_alloc(request, object, params);
         case CLASS_ADDRESS_SPACE:
                 rm_put64(params->data, params->size, 8, 0x1fffffffb000000); /* its size */
                 return RM_STATUS_OK;
@@ -171,62 +171,64 @@ void object_gone(void *context, struct object *object)
 
 /* ---- allocation ------------------------------------------------------------------------------ */
 
-static uint32_t client_alloc(struct machine *machine, struct ask *ask)
+static uint32_t client_alloc(struct machine *machine, struct request *request)
 {
-        struct file *file = ask->file->ctl ? ask->file->ctl : ask->file;
+        struct file *file = request->file->ctl ? request->file->ctl : request->file;
         struct client *client;
 
-        if (handles_client_new(&machine->handles, ask->who.pid, ask->who.uid, &client) < 0)
+        if (handles_client_new(&machine->handles, request->sender.pid, request->sender.uid, &client) < 0)
                 return RM_STATUS_NO_MEMORY;
         client->file = file;
         client->next = file->clients;
         file->clients = client;
-        rm_put32(ask->block.data, ask->block.size, ask->call.object_at, client->top.handle);
-        rm_put32(ask->segments[0].data, ask->segments[0].size, 0, client->top.handle);
-        ask->segments[0].is_returned = true;
+        rm_put32(request->block.data, request->block.size, request->call.object_at, client->top.handle);
+        rm_put32(request->segments[0].data, request->segments[0].size, 0, client->top.handle);
+        request->segments[0].is_returned = true;
         return RM_STATUS_OK;
 }
 
-uint32_t alloc_object(struct machine *machine, struct ask *ask)
+uint32_t alloc_object(struct machine *machine, struct request *request)
 {
         struct object *object;
         uint32_t status;
         int r;
 
-        if (!ask->client)
-                return client_alloc(machine, ask);
-        if (!rm_class_name(ask->call.class_or_cmd) && !RM_CLASS_IS_CHANNEL(ask->call.class_or_cmd))
+        if (!request->client)
+                return client_alloc(machine, request);
+        if (!rm_class_name(request->call.class_or_cmd) && !RM_CLASS_IS_CHANNEL(request->call.class_or_cmd))
                 return RM_STATUS_INVALID_CLASS;
-        r = handles_put(ask->client, ask->call.parent, ask->call.object, ask->call.class_or_cmd, &object);
+        r = handles_put(request->client, request->call.parent, request->call.object, request->call.class_or_cmd,
+                        &object);
         if (r != HANDLES_OK)
                 return alloc_status(r);
-        status = object->gpu && object->gpu->is_lost ? SIM_STATUS_GPU_IS_LOST : object_make(machine, ask, object);
+        status = object->gpu && object->gpu->is_lost ? SIM_STATUS_GPU_IS_LOST : object_make(machine, request, object);
         if (status != RM_STATUS_OK) {
                 handles_free(&machine->handles, object);
                 return status;
         }
-        rm_put32(ask->block.data, ask->block.size, ask->call.object_at, object->handle);
-        ask->segments[0].is_returned = true;
+        rm_put32(request->block.data, request->block.size, request->call.object_at, object->handle);
+        request->segments[0].is_returned = true;
         return RM_STATUS_OK;
 }
 
 /* Request 0x27: host memory, the caller's own pages, and a dummy for the whole device (docs/rm-abi.md 2.1).
  */
-uint32_t alloc_old_memory(struct machine *machine, struct ask *ask)
+uint32_t alloc_old_memory(struct machine *machine, struct request *request)
 {
-        uint64_t limit = rm_get64(ask->block.data, ask->block.size, 32);
+        uint64_t limit = rm_get64(request->block.data, request->block.size, 32);
         struct object *object;
         int r;
 
-        if (ask->file->node != RM_NODE_DEVICE || limit == UINT64_MAX)
+        if (request->file->node != RM_NODE_DEVICE || limit == UINT64_MAX)
                 return RM_STATUS_INVALID_ARGUMENT;
-        if (ask->call.class_or_cmd != RM_CLASS_HOST_MEMORY && ask->call.class_or_cmd != RM_CLASS_OS_DESCRIPTOR &&
-            ask->call.class_or_cmd != RM_CLASS_VIDEO_MEMORY)
+        if (request->call.class_or_cmd != RM_CLASS_HOST_MEMORY &&
+            request->call.class_or_cmd != RM_CLASS_OS_DESCRIPTOR && request->call.class_or_cmd != RM_CLASS_VIDEO_MEMORY)
                 return RM_STATUS_INVALID_CLASS;
-        r = handles_put(ask->client, ask->call.parent, ask->call.object, ask->call.class_or_cmd, &object);
+        r = handles_put(request->client, request->call.parent, request->call.object, request->call.class_or_cmd,
+                        &object);
         if (r != HANDLES_OK)
                 return alloc_status(r);
-        if (ask->call.class_or_cmd == RM_CLASS_VIDEO_MEMORY) {
+        if (request->call.class_or_cmd == RM_CLASS_VIDEO_MEMORY) {
                 limit = machine->options.memory - 1;
         } else if (mem_new(NULL, limit + 1, 0, 0, &object->memory) != HEAP_OK) {
                 handles_free(&machine->handles, object);
@@ -234,29 +236,25 @@ uint32_t alloc_old_memory(struct machine *machine, struct ask *ask)
         } else {
                 object->memory->n_handles = 1;
         }
-        rm_put32(ask->block.data, ask->block.size, ask->call.object_at, object->handle);
-        rm_put64(ask->block.data, ask->block.size, 32, limit);
+        rm_put32(request->block.data, request->block.size, request->call.object_at, object->handle);
+        rm_put64(request->block.data, request->block.size, 32, limit);
         return RM_STATUS_OK;
 }
 
 static void client_free(struct machine *machine, struct client *client)
 {
-        struct client **at = &client->file->clients;
-
-        while (*at != client)
-                at = &(*at)->next;
-        *at = client->next;
+        LIST_REMOVE(&client->file->clients, client);
         handles_client_free(&machine->handles, client);
 }
 
-uint32_t alloc_free(struct machine *machine, struct ask *ask)
+uint32_t alloc_free(struct machine *machine, struct request *request)
 {
-        struct object *object = handles_get(ask->client, ask->call.object);
+        struct object *object = handles_get(request->client, request->call.object);
 
         if (!object)
                 return RM_STATUS_OK; /* as the driver, docs/rm-abi.md 1.3 */
-        if (object == &ask->client->top)
-                client_free(machine, ask->client);
+        if (object == &request->client->top)
+                client_free(machine, request->client);
         else
                 handles_free(&machine->handles, object);
         return RM_STATUS_OK;
@@ -273,22 +271,22 @@ bool alloc_may_dup(const struct object *object, pid_t pid, uid_t uid)
                (policy & SHARE_PROCESS && owner->pid == pid);
 }
 
-uint32_t alloc_dup(struct machine *machine, struct ask *ask)
+uint32_t alloc_dup(struct machine *machine, struct request *request)
 {
-        struct client *source = handles_client(&machine->handles, ask->call.source_client);
+        struct client *source = handles_client(&machine->handles, request->call.source_client);
         struct object *from, *object;
         int r;
 
         if (!source)
                 return RM_STATUS_INVALID_OBJECT_HANDLE;
-        from = handles_get(source, ask->call.source_object);
+        from = handles_get(source, request->call.source_object);
         if (!from || from == &source->top)
                 return RM_STATUS_OBJECT_NOT_FOUND;
-        if (!alloc_may_dup(from, ask->client->pid, ask->client->uid))
+        if (!alloc_may_dup(from, request->client->pid, request->client->uid))
                 return RM_STATUS_INSUFFICIENT_PERMISSIONS;
         if (from->class_number == RM_CLASS_DEVICE || from->class_number == RM_CLASS_SUBDEVICE || from->buffer)
                 return RM_STATUS_INVALID_ARGUMENT;
-        r = handles_put(ask->client, ask->call.parent, ask->call.object, from->class_number, &object);
+        r = handles_put(request->client, request->call.parent, request->call.object, from->class_number, &object);
         if (r != HANDLES_OK)
                 return alloc_status(r);
 
@@ -301,18 +299,18 @@ uint32_t alloc_dup(struct machine *machine, struct ask *ask)
                 object->group->refs++;
         if (from->channel && (object->channel = from->channel))
                 object->channel->refs++;
-        rm_put32(ask->block.data, ask->block.size, ask->call.object_at, object->handle);
+        rm_put32(request->block.data, request->block.size, request->call.object_at, object->handle);
         return RM_STATUS_OK;
 }
 
-uint32_t alloc_share(struct machine *machine, struct ask *ask)
+uint32_t alloc_share(struct machine *machine, struct request *request)
 {
-        struct object *object = handles_get(ask->client, ask->call.object);
+        struct object *object = handles_get(request->client, request->call.object);
 
         (void)machine;
         if (!object)
                 return RM_STATUS_OBJECT_NOT_FOUND;
-        return share_put(object, ask->block.data + 8, ask->block.size - 8);
+        return share_put(object, request->block.data + 8, request->block.size - 8);
 }
 
 /* policy: target@0, mask@4, u16 type@8, u8 action@10 */

@@ -5,7 +5,7 @@
  * 0x3d05 and 0x3d06 are the old calls for one object, which is the table's first. Source:
  * ctrl0000unix.h, 545.23.06 to 595.45.04 (earlier, 0x3d08 lacks gpuInstanceId).
  */
-#include "sim/server/machine.h"
+#include "sim/methods/methods.h"
 
 #include "rm/numbers.h"
 
@@ -26,9 +26,9 @@ struct exports {
         struct memory *memories[]; /* NULL: nothing there */
 };
 
-static uint32_t get16(const struct part *params, size_t at)
+static uint32_t get16(const struct method_call *call, size_t at)
 {
-        return rm_get32(params->data, params->size, at - 2) >> 16;
+        return params_get(call, at - 2) >> 16;
 }
 
 /* The descriptor's table; a new one if it has none. NULL: it may not have one. */
@@ -55,7 +55,7 @@ void exports_free(struct exports *exports)
 }
 
 /* handle 0 takes away what is there. */
-static uint32_t put(struct exports *exports, struct client *client, size_t at, uint32_t handle)
+static uint32_t export_put(struct exports *exports, struct client *client, size_t at, uint32_t handle)
 {
         const struct object *object = handle ? handles_get(client, handle) : NULL;
 
@@ -68,7 +68,7 @@ static uint32_t put(struct exports *exports, struct client *client, size_t at, u
         return RM_STATUS_OK;
 }
 
-static uint32_t device_of(struct client *client, uint32_t handle)
+static uint32_t device_index(struct client *client, uint32_t handle)
 {
         const struct object *object = handles_get(client, handle);
 
@@ -76,58 +76,55 @@ static uint32_t device_of(struct client *client, uint32_t handle)
 }
 
 /* type@0 hDevice@4 hParent@8 hObject@12 fd@16 flags@20 */
-uint32_t exports_put_one(struct ask *ask)
+uint32_t method_export_object(struct method_call *call)
 {
-        const struct part *params = &ask->segments[0];
         struct exports *exports =
-                exports_of(ask->named, 1, device_of(ask->client, rm_get32(params->data, params->size, 4)));
+                exports_of(call->request->named, 1, device_index(call->request->client, params_get(call, 4)));
 
-        return exports ? put(exports, ask->client, 0, rm_get32(params->data, params->size, 12)) :
+        return exports ? export_put(exports, call->request->client, 0, params_get(call, 12)) :
                          RM_STATUS_INVALID_ARGUMENT;
 }
 
 /* fd@0 hDevice@4 u16 max@8 metadata[64]@10 objects[512]@76 u16 n@2124 u16 index@2126 */
-uint32_t exports_put(struct ask *ask)
+uint32_t method_export_objects(struct method_call *call)
 {
-        const struct part *params = &ask->segments[0];
-        uint32_t n = get16(params, 2124), index = get16(params, 2126), status = RM_STATUS_OK;
-        bool is_new = ask->named && !ask->named->exports;
-        struct exports *exports = exports_of(ask->named, get16(params, 8),
-                                             device_of(ask->client, rm_get32(params->data, params->size, 4)));
+        uint32_t n = get16(call, 2124), index = get16(call, 2126), status = RM_STATUS_OK;
+        bool is_new = call->request->named && !call->request->named->exports;
+        struct exports *exports = exports_of(call->request->named, get16(call, 8),
+                                             device_index(call->request->client, params_get(call, 4)));
 
         if (!exports)
                 return RM_STATUS_INVALID_ARGUMENT;
         if (is_new)
-                memcpy(exports->metadata, params->data + 10, METADATA_SIZE);
+                memcpy(exports->metadata, call->params->data + 10, METADATA_SIZE);
         if (n > 512 || index + n > exports->n)
                 return STATUS_INVALID_PARAMETER;
         for (size_t i = 0; i < n && status == RM_STATUS_OK; i++)
-                status = put(exports, ask->client, index + i, rm_get32(params->data, params->size, 76 + 4 * i));
+                status = export_put(exports, call->request->client, index + i, params_get(call, 76 + 4 * i));
         return status;
 }
 
 /* fd@0 deviceInstance@4 gpuInstanceId@8 u16 max@12 metadata@14 */
-uint32_t exports_info(struct machine *machine, struct ask *ask)
+uint32_t method_export_info(struct method_call *call)
 {
-        const struct part *params = &ask->segments[0];
-        const struct exports *exports = ask->named ? ask->named->exports : NULL;
-        bool has_instance = machine->layout.export_info_size > 76;
+        const struct exports *exports = call->request->named ? call->request->named->exports : NULL;
+        bool has_instance = call->machine->layout.export_info_size > 76;
         size_t max_at = has_instance ? 12 : 8;
 
         if (!exports)
                 return RM_STATUS_OBJECT_NOT_FOUND;
-        rm_put32(params->data, params->size, 4, exports->device);
+        params_put(call, 4, exports->device);
         if (has_instance)
-                rm_put32(params->data, params->size, 8, UINT32_MAX);
-        params->data[max_at] = (unsigned char)exports->n;
-        params->data[max_at + 1] = (unsigned char)(exports->n >> 8);
-        memcpy(params->data + max_at + 2, exports->metadata, METADATA_SIZE);
+                params_put(call, 8, UINT32_MAX);
+        call->params->data[max_at] = (unsigned char)exports->n;
+        call->params->data[max_at + 1] = (unsigned char)(exports->n >> 8);
+        memcpy(call->params->data + max_at + 2, exports->metadata, METADATA_SIZE);
         return RM_STATUS_OK;
 }
 
 /* The memory at an index under a handle of one's own. */
-static uint32_t take(struct client *client, struct memory *memory, uint32_t parent, uint32_t handle,
-                     struct object **ret)
+static uint32_t export_take(struct client *client, struct memory *memory, uint32_t parent, uint32_t handle,
+                            struct object **ret)
 {
         int r = handles_put(client, parent, handle, memory->taken ? RM_CLASS_VIDEO_MEMORY : RM_CLASS_HOST_MEMORY, ret);
 
@@ -140,29 +137,26 @@ static uint32_t take(struct client *client, struct memory *memory, uint32_t pare
 }
 
 /* fd@0 type@4 hDevice@8 hParent@12 hObject@16 */
-uint32_t exports_take_one(struct machine *machine, struct ask *ask)
+uint32_t method_import_object(struct method_call *call)
 {
-        const struct part *params = &ask->segments[0];
-        const struct exports *exports = ask->named ? ask->named->exports : NULL;
+        const struct exports *exports = call->request->named ? call->request->named->exports : NULL;
         struct object *object;
         uint32_t status;
 
-        (void)machine;
         if (!exports || !exports->memories[0])
                 return RM_STATUS_INVALID_ARGUMENT;
-        status = take(ask->client, exports->memories[0], rm_get32(params->data, params->size, 12),
-                      rm_get32(params->data, params->size, 16), &object);
+        status = export_take(call->request->client, exports->memories[0], params_get(call, 12), params_get(call, 16),
+                             &object);
         if (status == RM_STATUS_OK)
-                rm_put32(params->data, params->size, 16, object->handle);
+                params_put(call, 16, object->handle);
         return status;
 }
 
 /* fd@0 hParent@4 objects[128]@8 u8 types[128]@520 u16 n@648 u16 index@650. All or none. */
-uint32_t exports_take(struct machine *machine, struct ask *ask)
+uint32_t method_import_objects(struct method_call *call)
 {
-        const struct part *params = &ask->segments[0];
-        const struct exports *exports = ask->named ? ask->named->exports : NULL;
-        uint32_t n = get16(params, 648), index = get16(params, 650), status = RM_STATUS_OK;
+        const struct exports *exports = call->request->named ? call->request->named->exports : NULL;
+        uint32_t n = get16(call, 648), index = get16(call, 650), status = RM_STATUS_OK;
         struct object *taken[IMPORT_MAX] = { NULL };
 
         if (!exports)
@@ -171,16 +165,16 @@ uint32_t exports_take(struct machine *machine, struct ask *ask)
                 return STATUS_INVALID_PARAMETER;
         for (size_t i = 0; i < n && status == RM_STATUS_OK; i++) {
                 struct memory *memory = exports->memories[index + i];
-                uint32_t handle = rm_get32(params->data, params->size, 8 + 4 * i);
+                uint32_t handle = params_get(call, 8 + 4 * i);
 
-                params->data[520 + i] = !memory ? 0 : memory->taken ? TYPE_VIDEO : TYPE_HOST;
+                call->params->data[520 + i] = !memory ? 0 : memory->taken ? TYPE_VIDEO : TYPE_HOST;
                 if (memory)
-                        status = handle ? take(ask->client, memory, rm_get32(params->data, params->size, 4), handle,
-                                               &taken[i]) :
+                        status = handle ? export_take(call->request->client, memory, params_get(call, 4), handle,
+                                                      &taken[i]) :
                                           (uint32_t)STATUS_INVALID_PARAMETER;
         }
         for (size_t i = 0; i < n && status != RM_STATUS_OK; i++)
                 if (taken[i])
-                        handles_free(&machine->handles, taken[i]);
+                        handles_free(&call->machine->handles, taken[i]);
         return status;
 }

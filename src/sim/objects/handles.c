@@ -1,6 +1,7 @@
 #include "sim/objects/handles.h"
 
 #include "base/cleanup.h"
+#include "sim/list.h"
 
 #include <errno.h>
 
@@ -114,15 +115,6 @@ int handles_put(struct client *client, uint32_t parent, uint32_t handle, uint32_
         return HANDLES_OK;
 }
 
-static void unlink_from_parent(struct object *object)
-{
-        struct object **at = &object->parent->children;
-
-        while (*at != object)
-                at = &(*at)->next;
-        *at = object->next;
-}
-
 void handles_depend(struct object *object, uint32_t on)
 {
         struct object *other = map_get(&object->client->objects, on);
@@ -169,7 +161,7 @@ void handles_free(struct handles *handles, struct object *object)
                 object->n_dependants--;
                 handles_free(handles, other);
         }
-        unlink_from_parent(object);
+        LIST_REMOVE(&object->parent->children, object);
         handles->gone(handles->context, object);
         free(object);
 }

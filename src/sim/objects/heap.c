@@ -4,7 +4,7 @@
 
 #define GRANULE (64 * KIB) /* of 4 KiB and 64 KiB pages, docs/rm-abi.md 2.3 */
 
-static bytes round_up(bytes size, bytes unit)
+static bytes round_to_unit(bytes size, bytes unit)
 {
         return (size + unit - 1) / unit * unit;
 }
@@ -42,8 +42,8 @@ int heap_round(bytes size, uint32_t attr, uint32_t attr2, bytes *ret_size, bytes
 
         if (size > UINT64_MAX / 2)
                 return HEAP_E_FULL;
-        *ret_size = round_up(size, page);
-        *ret_taken = round_up(size, page < GRANULE ? GRANULE : page);
+        *ret_size = round_to_unit(size, page);
+        *ret_taken = round_to_unit(size, page < GRANULE ? GRANULE : page);
         return HEAP_OK;
 }
 
@@ -52,35 +52,35 @@ bytes heap_free(const struct heap *heap)
         return heap->size - heap->used;
 }
 
-static bytes lodged(const struct heap *heap)
+static bytes evictable_bytes(const struct heap *heap)
 {
         bytes sum = 0;
 
-        for (const struct heap_lodger *lodger = heap->lodgers; lodger; lodger = lodger->next)
-                sum += lodger->held;
+        for (const struct heap_evictable *evictables = heap->evictables; evictables; evictables = evictables->next)
+                sum += evictables->held;
         return sum;
 }
 
 /* Takes from the oldest first, that is from the end of the list. */
-static bytes evict(struct heap *heap, struct heap_lodger *lodger, bytes wanted)
+static bytes evict(struct heap *heap, struct heap_evictable *evictables, bytes wanted)
 {
         bytes got = 0, more;
 
-        if (!lodger || !wanted)
+        if (!evictables || !wanted)
                 return 0;
-        got = evict(heap, lodger->next, wanted);
-        more = wanted - got < lodger->held ? wanted - got : lodger->held;
-        lodger->held -= more;
+        got = evict(heap, evictables->next, wanted);
+        more = wanted - got < evictables->held ? wanted - got : evictables->held;
+        evictables->held -= more;
         heap->used -= more;
         return got + more;
 }
 
 int heap_take(struct heap *heap, bytes size)
 {
-        if (size > heap_free(heap) && size - heap_free(heap) > lodged(heap))
+        if (size > heap_free(heap) && size - heap_free(heap) > evictable_bytes(heap))
                 return HEAP_E_FULL;
         if (size > heap_free(heap))
-                (void)evict(heap, heap->lodgers, size - heap_free(heap));
+                (void)evict(heap, heap->evictables, size - heap_free(heap));
         heap->used += size;
         return HEAP_OK;
 }
@@ -90,25 +90,25 @@ void heap_give(struct heap *heap, bytes size)
         heap->used -= size;
 }
 
-void heap_lodge(struct heap *heap, struct heap_lodger *lodger, bytes wanted)
+void heap_take_evictable(struct heap *heap, struct heap_evictable *evictables, bytes wanted)
 {
-        bytes limit = heap_free(heap) + lodged(heap);
+        bytes limit = heap_free(heap) + evictable_bytes(heap);
 
-        lodger->held = wanted < limit ? wanted : limit;
-        if (heap_take(heap, lodger->held) != HEAP_OK)
-                lodger->held = 0;
-        lodger->next = heap->lodgers;
-        heap->lodgers = lodger;
+        evictables->held = wanted < limit ? wanted : limit;
+        if (heap_take(heap, evictables->held) != HEAP_OK)
+                evictables->held = 0;
+        evictables->next = heap->evictables;
+        heap->evictables = evictables;
 }
 
-void heap_leave(struct heap *heap, struct heap_lodger *lodger)
+void heap_give_evictable(struct heap *heap, struct heap_evictable *evictables)
 {
-        for (struct heap_lodger **at = &heap->lodgers; *at; at = &(*at)->next) {
-                if (*at != lodger)
+        for (struct heap_evictable **at = &heap->evictables; *at; at = &(*at)->next) {
+                if (*at != evictables)
                         continue;
-                *at = lodger->next;
-                heap_give(heap, lodger->held);
-                lodger->held = 0;
+                *at = evictables->next;
+                heap_give(heap, evictables->held);
+                evictables->held = 0;
                 return;
         }
 }

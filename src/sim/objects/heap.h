@@ -12,14 +12,14 @@
 
 #include <stdbool.h>
 
-struct heap_lodger {
-        struct heap_lodger *next;
+struct heap_evictable {
+        struct heap_evictable *next;
         bytes held;
 };
 
 struct heap {
         bytes size, used;
-        struct heap_lodger *lodgers; /* the newest first */
+        struct heap_evictable *evictables; /* the newest first */
 };
 
 enum {
@@ -36,7 +36,7 @@ int heap_take(struct heap *heap, bytes size); /* HEAP_OK; HEAP_E_FULL */
 void heap_give(struct heap *heap, bytes size);
 
 /* Up to `wanted` bytes for a lodger that is not in the heap. */
-void heap_lodge(struct heap *heap, struct heap_lodger *lodger, bytes wanted);
-void heap_leave(struct heap *heap, struct heap_lodger *lodger);
+void heap_take_evictable(struct heap *heap, struct heap_evictable *evictables, bytes wanted);
+void heap_give_evictable(struct heap *heap, struct heap_evictable *evictables);
 
 bytes heap_free(const struct heap *heap); /* as memory info says: lodgers count as used */

@@ -61,15 +61,6 @@ struct memory *mem_ref(struct memory *memory)
         return memory;
 }
 
-static void page_unlink(struct memory *memory)
-{
-        struct memory **at = &memory->gpu->pages;
-
-        while (*at != memory)
-                at = &(*at)->next_page;
-        *at = memory->next_page;
-}
-
 void mem_unref(struct memory *memory)
 {
         if (!memory || --memory->refs)
@@ -77,7 +68,7 @@ void mem_unref(struct memory *memory)
         if (memory->gpu)
                 heap_give(&memory->gpu->heap, memory->taken);
         if (memory->is_page)
-                page_unlink(memory);
+                LIST_REMOVE_BY(&memory->gpu->pages, memory, next_page);
         if (memory->fd >= 0) {
                 (void)fallocate(memory->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)memory->size);
                 close(memory->fd);
@@ -146,7 +137,7 @@ uint32_t mem_page_alloc(struct object *object)
 
 /* What the driver tells of the pages that it took: attr and attr2 as seen with release 580.159.04.
  */
-static void tell_pages(struct memory *memory)
+static void attributes_report(struct memory *memory)
 {
         enum {
                 PAGES_AT = 23,
@@ -182,7 +173,7 @@ static int take_video(struct object *object, const struct desired *desired)
         return mem_new(object->gpu, desired->size, desired->attr, desired->attr2, &object->memory);
 }
 
-static uint32_t memory_make(struct object *object, const struct desired *desired)
+static uint32_t memory_attach(struct object *object, const struct desired *desired)
 {
         bool is_video = object->class_number == RM_CLASS_VIDEO_MEMORY;
         int r;
@@ -206,7 +197,7 @@ static uint32_t memory_make(struct object *object, const struct desired *desired
         if (r != HEAP_OK)
                 return RM_STATUS_NO_MEMORY;
         object->memory->n_handles = 1;
-        tell_pages(object->memory);
+        attributes_report(object->memory);
         return RM_STATUS_OK;
 }
 
@@ -224,7 +215,7 @@ uint32_t mem_alloc(struct object *object, struct part *params)
                 return RM_STATUS_INVALID_ARGUMENT;
         if (object->class_number == CLASS_VIRTUAL)
                 return RM_STATUS_OK; /* addresses only */
-        status = memory_make(object, &desired);
+        status = memory_attach(object, &desired);
         if (status != RM_STATUS_OK)
                 return status;
         rm_put32(params->data, params->size, 24, object->memory->attr);
@@ -237,9 +228,9 @@ uint32_t mem_alloc(struct object *object, struct part *params)
 
 /* ---- the heap's own calls: NVOS32 ------------------------------------------------------------ */
 
-static uint32_t heap_alloc(struct machine *machine, struct ask *ask)
+static uint32_t heap_alloc(struct machine *machine, struct request *request)
 {
-        struct part *block = &ask->block;
+        struct part *block = &request->block;
         struct desired desired = { .owner = rm_get32(block->data, block->size, 40),
                                    .flags = rm_get32(block->data, block->size, 52),
                                    .attr = rm_get32(block->data, block->size, 56),
@@ -252,11 +243,11 @@ static uint32_t heap_alloc(struct machine *machine, struct ask *ask)
         uint32_t status = RM_STATUS_OK;
         int r;
 
-        r = handles_put(ask->client, ask->call.parent, ask->call.object, class_number, &object);
+        r = handles_put(request->client, request->call.parent, request->call.object, class_number, &object);
         if (r != HANDLES_OK)
                 return alloc_status(r);
         if (class_number != CLASS_VIRTUAL)
-                status = memory_make(object, &desired);
+                status = memory_attach(object, &desired);
         if (status != RM_STATUS_OK) {
                 handles_free(&machine->handles, object);
                 return status;
@@ -270,9 +261,9 @@ static uint32_t heap_alloc(struct machine *machine, struct ask *ask)
         return RM_STATUS_OK;
 }
 
-static uint32_t heap_info(struct ask *ask, const struct gpu *gpu)
+static uint32_t heap_info(struct request *request, const struct gpu *gpu)
 {
-        struct part *block = &ask->block;
+        struct part *block = &request->block;
 
         rm_put64(block->data, block->size, 24, gpu->heap.size);
         rm_put64(block->data, block->size, 32, heap_free(&gpu->heap));
@@ -282,21 +273,21 @@ static uint32_t heap_info(struct ask *ask, const struct gpu *gpu)
         return RM_STATUS_OK;
 }
 
-uint32_t mem_heap(struct machine *machine, struct ask *ask)
+uint32_t mem_heap(struct machine *machine, struct request *request)
 {
-        struct object *parent = handles_get(ask->client, ask->call.parent);
+        struct object *parent = handles_get(request->client, request->call.parent);
 
         if (!parent || !parent->gpu)
                 return SIM_STATUS_INVALID_PARENT;
         if (parent->gpu->is_lost)
                 return SIM_STATUS_GPU_IS_LOST;
-        switch (ask->call.class_or_cmd) {
+        switch (request->call.class_or_cmd) {
         case HEAP_ALLOC_SIZE:
-                return heap_alloc(machine, ask);
+                return heap_alloc(machine, request);
         case HEAP_FREE:
-                return alloc_free(machine, ask);
+                return alloc_free(machine, request);
         case HEAP_INFO:
-                return heap_info(ask, parent->gpu);
+                return heap_info(request, parent->gpu);
         default:
                 return STATUS_INVALID_FUNCTION;
         }
@@ -306,23 +297,23 @@ uint32_t mem_heap(struct machine *machine, struct ask *ask)
 
 /* RM lets only the process that made the client map (rm_create_mmap_context compares ProcID); the
  * file named carries what is mapped until its mmap. */
-uint32_t mem_map(struct ask *ask)
+uint32_t mem_map(struct request *request)
 {
-        struct object *object = handles_get(ask->client, ask->call.object);
-        uint64_t offset = rm_get64(ask->block.data, ask->block.size, 16);
-        uint64_t length = rm_get64(ask->block.data, ask->block.size, 24);
+        struct object *object = handles_get(request->client, request->call.object);
+        uint64_t offset = rm_get64(request->block.data, request->block.size, 16);
+        uint64_t length = rm_get64(request->block.data, request->block.size, 24);
 
-        if (ask->client->pid != ask->who.pid)
+        if (request->client->pid != request->sender.pid)
                 return RM_STATUS_INVALID_CLIENT;
         if (!object || !object->memory)
                 return RM_STATUS_OBJECT_NOT_FOUND;
-        if (!ask->named || (ask->named->node != RM_NODE_CTL && ask->named->node != RM_NODE_DEVICE) ||
+        if (!request->named || (request->named->node != RM_NODE_CTL && request->named->node != RM_NODE_DEVICE) ||
             length > object->memory->size || offset > object->memory->size - length)
                 return RM_STATUS_INVALID_ARGUMENT;
 
-        mem_unref(ask->named->mapping);
-        ask->named->mapping = mem_ref(object->memory);
-        ask->named->mapping_offset = offset;
-        ask->named->mapping_length = (length + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE; /* mmap maps pages */
+        mem_unref(request->named->mapping);
+        request->named->mapping = mem_ref(object->memory);
+        request->named->mapping_offset = offset;
+        request->named->mapping_length = (length + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE; /* mmap maps pages */
         return RM_STATUS_OK;
 }

@@ -46,10 +46,10 @@ struct range {
         struct range *next;
         enum range_kind kind;
         uint64_t base, length;
-        struct mapping *mappings;  /* external */
-        struct heap_lodger lodger; /* managed */
-        struct gpu *gpu;           /* where the lodger is; NULL: nowhere */
-        int fd;                    /* bytes of a pool or managed range; -1: not mapped yet */
+        struct mapping *mappings;        /* external */
+        struct heap_evictable evictable; /* managed */
+        struct gpu *gpu;                 /* where the lodger is; NULL: nowhere */
+        int fd;                          /* bytes of a pool or managed range; -1: not mapped yet */
 };
 
 struct space {
@@ -99,24 +99,24 @@ static uint32_t range_new(struct space *space, enum range_kind kind, uint64_t ba
         return RM_STATUS_OK;
 }
 
-static void unlodge(struct range *range)
+static void range_evict(struct range *range)
 {
         if (range->gpu)
-                heap_leave(&range->gpu->heap, &range->lodger);
+                heap_give_evictable(&range->gpu->heap, &range->evictable);
         range->gpu = NULL;
 }
 
-static void lodge(struct range *range, struct gpu *gpu)
+static void range_make_resident(struct range *range, struct gpu *gpu)
 {
-        unlodge(range);
+        range_evict(range);
         if (!gpu)
                 return;
-        heap_lodge(&gpu->heap, &range->lodger, (range->length + CHUNK - 1) / CHUNK * CHUNK);
+        heap_take_evictable(&gpu->heap, &range->evictable, (range->length + CHUNK - 1) / CHUNK * CHUNK);
         range->gpu = gpu;
 }
 
 /* Drops what is mapped wholly inside. */
-static void unmap(struct range *range, uint64_t base, uint64_t length)
+static void range_unmap(struct range *range, uint64_t base, uint64_t length)
 {
         for (struct mapping **at = &range->mappings; *at;) {
                 struct mapping *mapping = *at;
@@ -133,13 +133,9 @@ static void unmap(struct range *range, uint64_t base, uint64_t length)
 
 static void range_free(struct space *space, struct range *range)
 {
-        struct range **at = &space->ranges;
-
-        while (*at != range)
-                at = &(*at)->next;
-        *at = range->next;
-        unmap(range, range->base, range->length);
-        unlodge(range);
+        LIST_REMOVE(&space->ranges, range);
+        range_unmap(range, range->base, range->length);
+        range_evict(range);
         if (range->fd >= 0)
                 close(range->fd);
         free(range);
@@ -157,22 +153,22 @@ struct space *space_free(struct space *space)
 
 /* ---- calls: each returns a status ------------------------------------------------------------ */
 
-static uint32_t initialize(struct ask *ask)
+static uint32_t space_initialize(struct request *request)
 {
-        uint64_t flags = rm_get64(ask->block.data, ask->block.size, 0);
+        uint64_t flags = rm_get64(request->block.data, request->block.size, 0);
 
-        if (ask->file->space)
+        if (request->file->space)
                 return RM_STATUS_OK;
-        ask->file->space = calloc(1, sizeof(*ask->file->space));
-        if (!ask->file->space)
+        request->file->space = calloc(1, sizeof(*request->file->space));
+        if (!request->file->space)
                 return RM_STATUS_NO_MEMORY;
-        ask->file->space->pid = flags & MULTI_PROCESS ? 0 : ask->who.pid;
+        request->file->space->pid = flags & MULTI_PROCESS ? 0 : request->sender.pid;
         return RM_STATUS_OK;
 }
 
-static uint32_t register_gpu(struct machine *machine, struct ask *ask, struct space *space)
+static uint32_t register_gpu(struct machine *machine, struct request *request, struct space *space)
 {
-        struct gpu *gpu = gpu_by_uuid(machine, ask->block.data);
+        struct gpu *gpu = gpu_by_uuid(machine, request->block.data);
 
         if (!gpu)
                 return STATUS_GPU_UUID_NOT_FOUND;
@@ -180,145 +176,147 @@ static uint32_t register_gpu(struct machine *machine, struct ask *ask, struct sp
                 return SIM_STATUS_GPU_IS_LOST;
         if (!space->gpu)
                 space->gpu = gpu;
-        ask->block.data[16] = 0;                                    /* numaEnabled */
-        rm_put32(ask->block.data, ask->block.size, 20, UINT32_MAX); /* numaNodeId */
+        request->block.data[16] = 0;                                        /* numaEnabled */
+        rm_put32(request->block.data, request->block.size, 20, UINT32_MAX); /* numaNodeId */
         return RM_STATUS_OK;
 }
 
 /* UVM does not look at the descriptor that the call names; the dup that it makes for itself is
  * allowed to the process that made the client, if its policy says no more (rs_server.c,
  * client_resource.c, 525 to 595). */
-static uint32_t memory_named(struct machine *machine, const struct ask *ask, struct memory **ret)
+static uint32_t memory_named(struct machine *machine, const struct request *request, struct memory **ret)
 {
-        struct client *client = handles_client(&machine->handles, ask->call.source_client);
+        struct client *client = handles_client(&machine->handles, request->call.source_client);
         const struct object *object;
 
         if (!client)
                 return RM_STATUS_INVALID_OBJECT_HANDLE;
-        object = handles_get(client, ask->call.source_object);
+        object = handles_get(client, request->call.source_object);
         if (!object || !object->memory)
                 return RM_STATUS_OBJECT_NOT_FOUND;
-        if (!alloc_may_dup(object, ask->who.pid, ask->who.uid))
+        if (!alloc_may_dup(object, request->sender.pid, request->sender.uid))
                 return RM_STATUS_INSUFFICIENT_PERMISSIONS;
         *ret = object->memory;
         return RM_STATUS_OK;
 }
 
-static uint32_t map_external(struct machine *machine, struct ask *ask, struct space *space)
+static uint32_t map_external(struct machine *machine, struct request *request, struct space *space)
 {
-        struct range *range = range_at(space, ask->call.base, ask->call.length);
-        uint64_t offset = rm_get64(ask->block.data, ask->block.size, 16);
+        struct range *range = range_at(space, request->call.base, request->call.length);
+        uint64_t offset = rm_get64(request->block.data, request->block.size, 16);
         struct memory *memory;
         struct mapping *mapping;
         uint32_t status;
 
-        if (!range || range->kind != RANGE_EXTERNAL || !ask->call.length)
+        if (!range || range->kind != RANGE_EXTERNAL || !request->call.length)
                 return SIM_STATUS_INVALID_ADDRESS;
-        status = memory_named(machine, ask, &memory);
+        status = memory_named(machine, request, &memory);
         if (status != RM_STATUS_OK)
                 return status;
-        if (!is_inside(offset, ask->call.length, 0, memory->size))
+        if (!is_inside(offset, request->call.length, 0, memory->size))
                 return RM_STATUS_INVALID_ARGUMENT;
         mapping = malloc(sizeof(*mapping));
         if (!mapping)
                 return RM_STATUS_NO_MEMORY;
         memory = mem_ref(memory); /* it may be mapped there already */
-        unmap(range, ask->call.base, ask->call.length);
-        *mapping = (struct mapping){ range->mappings, ask->call.base, ask->call.length, memory };
+        range_unmap(range, request->call.base, request->call.length);
+        *mapping = (struct mapping){ range->mappings, request->call.base, request->call.length, memory };
         range->mappings = mapping;
         return RM_STATUS_OK;
 }
 
-static uint32_t unmap_external(const struct ask *ask, struct space *space)
+static uint32_t unmap_external(const struct request *request, struct space *space)
 {
-        struct range *range = range_at(space, ask->call.base, ask->call.length);
+        struct range *range = range_at(space, request->call.base, request->call.length);
 
         if (!range || range->kind != RANGE_EXTERNAL)
                 return SIM_STATUS_INVALID_ADDRESS;
-        unmap(range, ask->call.base, ask->call.length);
+        range_unmap(range, request->call.base, request->call.length);
         return RM_STATUS_OK;
 }
 
-static uint32_t free_range(const struct ask *ask, struct space *space)
+static uint32_t free_range(const struct request *request, struct space *space)
 {
-        struct range *range = range_at(space, ask->call.base, 1);
+        struct range *range = range_at(space, request->call.base, 1);
 
-        if (!range || range->base != ask->call.base || range->kind == RANGE_MANAGED)
+        if (!range || range->base != request->call.base || range->kind == RANGE_MANAGED)
                 return SIM_STATUS_INVALID_ADDRESS;
         range_free(space, range);
         return RM_STATUS_OK;
 }
 
 /* Managed memory goes where it is told to; the CPU is no card, so then it leaves. */
-static uint32_t move(struct machine *machine, const struct ask *ask, struct space *space)
+static uint32_t ranges_move(struct machine *machine, const struct request *request, struct space *space)
 {
-        struct gpu *gpu = gpu_by_uuid(machine, ask->block.data + 16);
+        struct gpu *gpu = gpu_by_uuid(machine, request->block.data + 16);
 
         for (struct range *range = space->ranges; range; range = range->next)
                 if (range->kind == RANGE_MANAGED &&
-                    is_inside(range->base, range->length, ask->call.base, ask->call.length) && range->gpu != gpu)
-                        lodge(range, gpu);
+                    is_inside(range->base, range->length, request->call.base, request->call.length) &&
+                    range->gpu != gpu)
+                        range_make_resident(range, gpu);
         return RM_STATUS_OK;
 }
 
-static uint32_t validate(const struct ask *ask, const struct space *space)
+static uint32_t range_validate(const struct request *request, const struct space *space)
 {
-        const struct range *range = range_at(space, ask->call.base, ask->call.length);
+        const struct range *range = range_at(space, request->call.base, request->call.length);
 
-        return range && range->base == ask->call.base && range->length == ask->call.length ? RM_STATUS_OK :
-                                                                                             SIM_STATUS_INVALID_ADDRESS;
+        return range && range->base == request->call.base && range->length == request->call.length ?
+                       RM_STATUS_OK :
+                       SIM_STATUS_INVALID_ADDRESS;
 }
 
-static uint32_t call_space(struct machine *machine, struct ask *ask, struct space *space)
+static uint32_t space_call(struct machine *machine, struct request *request, struct space *space)
 {
-        switch (ask->call.kind) {
+        switch (request->call.kind) {
         case RM_UVM_REGISTER_GPU:
-                return register_gpu(machine, ask, space);
+                return register_gpu(machine, request, space);
         case RM_UVM_CREATE_EXTERNAL:
-                return range_new(space, RANGE_EXTERNAL, ask->call.base, ask->call.length, NULL);
+                return range_new(space, RANGE_EXTERNAL, request->call.base, request->call.length, NULL);
         case RM_UVM_SEMAPHORE_POOL:
-                return range_new(space, RANGE_POOL, ask->call.base, ask->call.length, NULL);
+                return range_new(space, RANGE_POOL, request->call.base, request->call.length, NULL);
         case RM_UVM_MAP_DYNAMIC_PARALLELISM:
-                return range_new(space, RANGE_PLAIN, ask->call.base, ask->call.length, NULL);
+                return range_new(space, RANGE_PLAIN, request->call.base, request->call.length, NULL);
         case RM_UVM_MAP_EXTERNAL:
-                return map_external(machine, ask, space);
+                return map_external(machine, request, space);
         case RM_UVM_UNMAP_EXTERNAL:
-                return unmap_external(ask, space);
+                return unmap_external(request, space);
         case RM_UVM_FREE:
-                return free_range(ask, space);
+                return free_range(request, space);
         case RM_UVM_SET_PREFERRED_LOCATION:
         case RM_UVM_MIGRATE:
-                return move(machine, ask, space);
+                return ranges_move(machine, request, space);
         case RM_UVM_VALIDATE_RANGE:
-                return validate(ask, space);
+                return range_validate(request, space);
         case RM_UVM_CREATE_RANGE_GROUP:
-                rm_put64(ask->block.data, ask->block.size, 0, ++machine->n_range_groups);
+                rm_put64(request->block.data, request->block.size, 0, ++machine->n_range_groups);
                 return RM_STATUS_OK;
         case RM_UVM_PAGEABLE_ACCESS:
-                ask->block.data[0] = 0;
+                request->block.data[0] = 0;
                 return RM_STATUS_OK;
         case RM_UVM_PAGEABLE_ACCESS_ON_GPU:
-                ask->block.data[16] = 0;
+                request->block.data[16] = 0;
                 return RM_STATUS_OK;
         default:
                 return RM_STATUS_OK;
         }
 }
 
-int uvm_ioctl(struct machine *machine, struct ask *ask)
+int uvm_ioctl(struct machine *machine, struct request *request)
 {
-        struct space *space = ask->file->space;
+        struct space *space = request->file->space;
         uint32_t status;
 
-        if (ask->call.kind == RM_UVM_DEINITIALIZE)
+        if (request->call.kind == RM_UVM_DEINITIALIZE)
                 return 0; /* as in the driver: a space ends with its file */
-        if (ask->call.kind == RM_UVM_INITIALIZE)
-                status = initialize(ask);
-        else if (ask->call.kind == RM_UVM_MM_INITIALIZE)
-                status = ask->named && ask->named->space ? RM_STATUS_OK : RM_STATUS_INVALID_ARGUMENT;
+        if (request->call.kind == RM_UVM_INITIALIZE)
+                status = space_initialize(request);
+        else if (request->call.kind == RM_UVM_MM_INITIALIZE)
+                status = request->named && request->named->space ? RM_STATUS_OK : RM_STATUS_INVALID_ARGUMENT;
         else
-                status = space ? call_space(machine, ask, space) : STATUS_ILLEGAL_ACTION;
-        rm_put32(ask->block.data, ask->block.size, ask->call.status_at, status);
+                status = space ? space_call(machine, request, space) : STATUS_ILLEGAL_ACTION;
+        rm_put32(request->block.data, request->block.size, request->call.status_at, status);
         return 0;
 }
 
@@ -337,18 +335,18 @@ static int range_fd(struct range *range)
         return range->fd;
 }
 
-int uvm_mmap(struct machine *machine, struct ask *ask)
+int uvm_mmap(struct machine *machine, struct request *request)
 {
-        const uint64_t *argument = ask->header.argument;
+        const uint64_t *argument = request->header.argument;
         uint64_t base = argument[0], length = (argument[1] + HOST_PAGE - 1) / HOST_PAGE * HOST_PAGE;
-        struct space *space = ask->file->space;
+        struct space *space = request->file->space;
         struct range *range;
         int fd;
 
         (void)machine;
         if (!space)
                 return -EBADFD;
-        if (space->pid && space->pid != ask->who.pid)
+        if (space->pid && space->pid != request->sender.pid)
                 return -EOPNOTSUPP;
         if (argument[4] != base || !(argument[3] & MAP_SHARED) ||
             (argument[2] & (PROT_READ | PROT_WRITE)) != (PROT_READ | PROT_WRITE))
@@ -359,20 +357,20 @@ int uvm_mmap(struct machine *machine, struct ask *ask)
         if (!range) {
                 if (range_new(space, RANGE_MANAGED, base, length, &range) != RM_STATUS_OK)
                         return -EINVAL;
-                lodge(range, space->gpu);
+                range_make_resident(range, space->gpu);
         }
         fd = range_fd(range);
         if (fd < 0)
                 return fd;
-        ask->fd = fd;
-        ask->argument[0] = 0;
-        ask->argument[1] = SIM_MAP_UVM;
+        request->fd = fd;
+        request->argument[0] = 0;
+        request->argument[1] = SIM_MAP_UVM;
         return 0;
 }
 
 /* What is left of a managed range after [base, base + length) is gone; a hole inside is not seen.
  */
-static void shrink(struct space *space, struct range *range, uint64_t base, uint64_t length)
+static void range_shrink(struct space *space, struct range *range, uint64_t base, uint64_t length)
 {
         uint64_t end = range->base + range->length;
 
@@ -388,21 +386,21 @@ static void shrink(struct space *space, struct range *range, uint64_t base, uint
         } else {
                 return;
         }
-        lodge(range, range->gpu);
+        range_make_resident(range, range->gpu);
 }
 
-int uvm_munmap(struct machine *machine, struct ask *ask)
+int uvm_munmap(struct machine *machine, struct request *request)
 {
-        uint64_t base = ask->header.argument[0], length = ask->header.argument[1];
+        uint64_t base = request->header.argument[0], length = request->header.argument[1];
         struct range *next;
 
         (void)machine;
-        if (!ask->file->space)
+        if (!request->file->space)
                 return 0;
-        for (struct range *range = ask->file->space->ranges; range; range = next) {
+        for (struct range *range = request->file->space->ranges; range; range = next) {
                 next = range->next;
                 if (range->kind == RANGE_MANAGED && base + length > base)
-                        shrink(ask->file->space, range, base, length);
+                        range_shrink(request->file->space, range, base, length);
         }
         return 0;
 }

@@ -43,84 +43,85 @@ void reply_send(int reply, int32_t result, uint64_t argument0, uint64_t argument
 }
 
 /* Only of controls: what a fault adds, and what the call takes. */
-static nsec cost_of(const struct ask *ask)
+static nsec cost_of(const struct request *request)
 {
-        const struct faults *faults = &ask->file->machine->faults;
+        const struct faults *faults = &request->file->machine->faults;
 
-        if (ask->header.op != SIM_OP_IOCTL || ask->call.kind != RM_CONTROL)
+        if (request->header.op != SIM_OP_IOCTL || request->call.kind != RM_CONTROL)
                 return 0;
-        return (nsec)faults->slow_control * NSEC_PER_USEC + (faults->real_time ? ask->cost : 0);
+        return (nsec)faults->slow_control * NSEC_PER_USEC + (faults->real_time ? request->cost : 0);
 }
 
 /* The call takes time. False: send the answer now. */
-static bool keep_for_later(struct ask *ask, const struct iovec *parts, size_t n_parts)
+static bool keep_for_later(struct request *request, const struct iovec *parts, size_t n_parts)
 {
-        struct machine *machine = ask->file->machine;
-        struct late *late;
+        struct machine *machine = request->file->machine;
+        struct late_answer *late_answer;
         size_t size = 0, at = 0;
 
-        if (!cost_of(ask))
+        if (!cost_of(request))
                 return false;
         for (size_t i = 0; i < n_parts; i++)
                 size += parts[i].iov_len;
-        late = malloc(sizeof(*late) + size);
-        if (!late)
+        late_answer = malloc(sizeof(*late_answer) + size);
+        if (!late_answer)
                 return false;
-        *late = (struct late){
-                .next = machine->late, .due = machine->now + cost_of(ask), .reply = TAKE_FD(ask->reply), .size = size
-        };
+        *late_answer = (struct late_answer){ .next = machine->late_answers,
+                                             .due = machine->now + cost_of(request),
+                                             .reply = TAKE_FD(request->reply),
+                                             .size = size };
         for (size_t i = 0; i < n_parts; i++) {
-                memcpy(late->data + at, parts[i].iov_base, parts[i].iov_len);
+                memcpy(late_answer->data + at, parts[i].iov_base, parts[i].iov_len);
                 at += parts[i].iov_len;
         }
-        machine->late = late;
+        machine->late_answers = late_answer;
         return true;
 }
 
-void answer_send(struct ask *ask)
+void answer_send(struct request *request)
 {
-        struct sim_answer header = { .result = ask->result,
-                                     .n_segments = ask->header.n_segments,
-                                     .has_fd = ask->fd >= 0,
-                                     .argument = { ask->argument[0], ask->argument[1] } };
+        struct sim_answer header = { .result = request->result,
+                                     .n_segments = request->header.n_segments,
+                                     .has_fd = request->fd >= 0,
+                                     .argument = { request->argument[0], request->argument[1] } };
         struct iovec parts[2 + SIM_SEGMENTS_MAX] = { { &header, sizeof(header) } };
         size_t n = 1;
 
-        if (ask->reply < 0 || ask->is_kept)
+        if (request->reply < 0 || request->is_kept)
                 return;
-        if (ask->block.is_returned && ask->block.size) {
-                header.block_size = (uint32_t)ask->block.size;
-                parts[n++] = (struct iovec){ ask->block.data, ask->block.size };
+        if (request->block.is_returned && request->block.size) {
+                header.block_size = (uint32_t)request->block.size;
+                parts[n++] = (struct iovec){ request->block.data, request->block.size };
         }
-        for (size_t i = 0; i < ask->header.n_segments; i++) {
-                if (!ask->segments[i].is_returned || !ask->segments[i].size)
+        for (size_t i = 0; i < request->header.n_segments; i++) {
+                if (!request->segments[i].is_returned || !request->segments[i].size)
                         continue;
-                header.segment_size[i] = (uint32_t)ask->segments[i].size;
-                parts[n++] = (struct iovec){ ask->segments[i].data, ask->segments[i].size };
+                header.segment_size[i] = (uint32_t)request->segments[i].size;
+                parts[n++] = (struct iovec){ request->segments[i].data, request->segments[i].size };
         }
-        if (keep_for_later(ask, parts, n))
+        if (keep_for_later(request, parts, n))
                 return;
-        send_bytes(ask->reply, parts, n, ask->fd);
-        close(ask->reply);
+        send_bytes(request->reply, parts, n, request->fd);
+        close(request->reply);
 }
 
 nsec answer_late(struct machine *machine)
 {
         nsec next = RUN_NEVER;
 
-        for (struct late **at = &machine->late; *at;) {
-                struct late *late = *at;
-                struct iovec part = { late->data, late->size };
+        for (struct late_answer **at = &machine->late_answers; *at;) {
+                struct late_answer *late_answer = *at;
+                struct iovec part = { late_answer->data, late_answer->size };
 
-                if (late->due > machine->now) {
-                        next = late->due < next ? late->due : next;
-                        at = &late->next;
+                if (late_answer->due > machine->now) {
+                        next = late_answer->due < next ? late_answer->due : next;
+                        at = &late_answer->next;
                         continue;
                 }
-                send_bytes(late->reply, &part, 1, -1);
-                close(late->reply);
-                *at = late->next;
-                free(late);
+                send_bytes(late_answer->reply, &part, 1, -1);
+                close(late_answer->reply);
+                *at = late_answer->next;
+                free(late_answer);
         }
         return next;
 }

@@ -73,31 +73,31 @@ void file_event(struct file *file, uint32_t info)
         file->has_event = send(file->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
 
-static int file_open(struct machine *machine, struct ask *ask)
+static int file_open(struct machine *machine, struct request *request)
 {
-        struct file *file = ask->file;
+        struct file *file = request->file;
         int r;
 
-        if (file->cookie || !ask->cookie)
+        if (file->cookie || !request->cookie)
                 return -EINVAL;
         if (file->node == RM_NODE_DEVICE && machine->gpus[file->minor].is_lost)
                 return -EIO;
-        r = map_put(&machine->files, ask->cookie, file);
+        r = map_put(&machine->files, request->cookie, file);
         if (r < 0)
                 return r == -EEXIST ? -EINVAL : r;
-        file->cookie = ask->cookie;
+        file->cookie = request->cookie;
         return 0;
 }
 
-static int file_register(struct ask *ask)
+static int file_register(struct request *request)
 {
-        struct file *ctl = ask->named;
+        struct file *ctl = request->named;
 
-        if (ask->file->node != RM_NODE_DEVICE || !ctl || ctl->node != RM_NODE_CTL)
+        if (request->file->node != RM_NODE_DEVICE || !ctl || ctl->node != RM_NODE_CTL)
                 return -EINVAL;
-        if (ask->file->ctl)
-                return ask->file->ctl == ctl ? 0 : -EINVAL;
-        ask->file->ctl = ctl;
+        if (request->file->ctl)
+                return request->file->ctl == ctl ? 0 : -EINVAL;
+        request->file->ctl = ctl;
         ctl->refs++;
         return 0;
 }
@@ -117,58 +117,60 @@ static void card_info_put(const struct gpu *gpu, unsigned char *at)
         rm_put32(at, CARD_INFO_SIZE, 56, gpu->index);
 }
 
-static int card_info(struct machine *machine, struct ask *ask)
+static int card_info(struct machine *machine, struct request *request)
 {
-        size_t n = ask->block.size / CARD_INFO_SIZE;
+        size_t n = request->block.size / CARD_INFO_SIZE;
 
-        if (ask->block.size % CARD_INFO_SIZE || n < machine->options.n_gpus)
+        if (request->block.size % CARD_INFO_SIZE || n < machine->options.n_gpus)
                 return -EINVAL;
-        memset(ask->block.data, 0, ask->block.size);
+        memset(request->block.data, 0, request->block.size);
         for (unsigned int i = 0; i < machine->options.n_gpus; i++)
-                card_info_put(&machine->gpus[i], ask->block.data + i * CARD_INFO_SIZE);
+                card_info_put(&machine->gpus[i], request->block.data + i * CARD_INFO_SIZE);
         return 0;
 }
 
 /* Commands: 0 strict, '1' relaxed, '2' query. */
-static int check_version(struct machine *machine, struct ask *ask)
+static int check_version(struct machine *machine, struct request *request)
 {
-        char text[64] = { 0 }, *theirs = (char *)ask->block.data + 8;
-        uint32_t command = rm_get32(ask->block.data, ask->block.size, 0);
+        char text[64] = { 0 }, *theirs = (char *)request->block.data + 8;
+        uint32_t command = rm_get32(request->block.data, request->block.size, 0);
         bool is_same;
 
         (void)snprintf(text, sizeof(text), "%s", machine->options.release);
         is_same = strncmp(theirs, text, sizeof(text)) == 0;
         memcpy(theirs, text, sizeof(text));
-        rm_put32(ask->block.data, ask->block.size, 4, is_same || command == '2');
+        rm_put32(request->block.data, request->block.size, 4, is_same || command == '2');
         return is_same || command == '2' ? 0 : -EINVAL;
 }
 
-static uint32_t event_alloc(struct ask *ask)
+static uint32_t event_listen(struct request *request)
 {
-        ask->file->event_client = ask->call.client;
-        ask->file->event_key = rm_get32(ask->block.data, ask->block.size, 8);
-        ask->file->hears = true;
+        request->file->event_client = request->call.client;
+        request->file->event_key = rm_get32(request->block.data, request->block.size, 8);
+        request->file->is_listening = true;
         return RM_STATUS_OK;
 }
 
-static uint32_t event_free(struct ask *ask)
+static uint32_t event_ignore(struct request *request)
 {
-        if (!ask->file->hears || ask->file->event_key != rm_get32(ask->block.data, ask->block.size, 8))
+        if (!request->file->is_listening ||
+            request->file->event_key != rm_get32(request->block.data, request->block.size, 8))
                 return RM_STATUS_INVALID_ARGUMENT;
-        ask->file->hears = false;
+        request->file->is_listening = false;
         return RM_STATUS_OK;
 }
 
-static uint32_t event_data(struct ask *ask)
+static uint32_t event_fetch(struct request *request)
 {
-        if (!ask->file->has_event)
+        if (!request->file->has_event)
                 return STATUS_GENERIC;
-        ask->file->has_event = false;
-        rm_put32(ask->block.data, ask->block.size, 8, 0); /* no more */
-        if (ask->segments[0].size) {
-                memset(ask->segments[0].data, 0, ask->segments[0].size);
-                rm_put32(ask->segments[0].data, ask->segments[0].size, EVENT_INFO_AT, ask->file->event_info);
-                ask->segments[0].is_returned = true;
+        request->file->has_event = false;
+        rm_put32(request->block.data, request->block.size, 8, 0); /* no more */
+        if (request->segments[0].size) {
+                memset(request->segments[0].data, 0, request->segments[0].size);
+                rm_put32(request->segments[0].data, request->segments[0].size, EVENT_INFO_AT,
+                         request->file->event_info);
+                request->segments[0].is_returned = true;
         }
         return RM_STATUS_OK;
 }
@@ -183,30 +185,30 @@ static struct client *client_of(struct machine *machine, const struct file *file
 }
 
 /* Of a call on objects: the status. */
-static uint32_t call_objects(struct machine *machine, struct ask *ask)
+static uint32_t call_objects(struct machine *machine, struct request *request)
 {
-        switch (ask->call.kind) {
+        switch (request->call.kind) {
         case RM_ALLOC_MEMORY:
-                return alloc_old_memory(machine, ask);
+                return alloc_old_memory(machine, request);
         case RM_ALLOC:
         case RM_ALLOC_SHORT:
-                return alloc_object(machine, ask);
+                return alloc_object(machine, request);
         case RM_FREE:
-                return alloc_free(machine, ask);
+                return alloc_free(machine, request);
         case RM_CONTROL:
-                return control_call(machine, ask);
+                return control_call(machine, request);
         case RM_DUP:
-                return alloc_dup(machine, ask);
+                return alloc_dup(machine, request);
         case RM_SHARE:
-                return alloc_share(machine, ask);
+                return alloc_share(machine, request);
         case RM_VID_HEAP:
-                return mem_heap(machine, ask);
+                return mem_heap(machine, request);
         case RM_MAP_MEMORY:
-                return mem_map(ask);
+                return mem_map(request);
         case RM_ALLOC_EVENT:
-                return event_alloc(ask);
+                return event_listen(request);
         case RM_FREE_EVENT:
-                return event_free(ask);
+                return event_ignore(request);
         case RM_UNMAP_MEMORY:
         case RM_MAP_DMA:
         case RM_UNMAP_DMA:
@@ -225,134 +227,136 @@ static bool makes_client(const struct rm_call *call)
                 call->class_or_cmd == RM_CLASS_CLIENT);
 }
 
-static int ioctl_rm(struct machine *machine, struct ask *ask)
+static int ioctl_rm(struct machine *machine, struct request *request)
 {
         uint32_t status;
 
-        switch (ask->call.kind) {
+        switch (request->call.kind) {
         case RM_CARD_INFO:
-                return card_info(machine, ask);
+                return card_info(machine, request);
         case RM_REGISTER_FD:
-                return file_register(ask);
+                return file_register(request);
         case RM_CHECK_VERSION:
-                return check_version(machine, ask);
+                return check_version(machine, request);
         case RM_SYS_PARAMS:
-                rm_put64(ask->block.data, ask->block.size, 0, MEMORY_BLOCK);
+                rm_put64(request->block.data, request->block.size, 0, MEMORY_BLOCK);
                 return 0;
         case RM_NUMA_INFO:
-                memset(ask->block.data, 0, ask->block.size);
-                rm_put32(ask->block.data, ask->block.size, 0, UINT32_MAX); /* no node */
-                rm_put64(ask->block.data, ask->block.size, 8, MEMORY_BLOCK);
+                memset(request->block.data, 0, request->block.size);
+                rm_put32(request->block.data, request->block.size, 0, UINT32_MAX); /* no node */
+                rm_put64(request->block.data, request->block.size, 8, MEMORY_BLOCK);
                 return 0;
         case RM_WAIT_OPEN:
-                memset(ask->block.data, 0, ask->block.size);
+                memset(request->block.data, 0, request->block.size);
                 return 0;
         case RM_EVENT_DATA:
-                status = event_data(ask);
+                status = event_fetch(request);
                 break;
         case RM_XFER:
                 return -EINVAL; /* one level only, and that is the client's */
         default:
-                ask->client = client_of(machine, ask->file, ask->call.client);
-                status =
-                        ask->client || makes_client(&ask->call) ? call_objects(machine, ask) : RM_STATUS_INVALID_CLIENT;
+                request->client = client_of(machine, request->file, request->call.client);
+                status = request->client || makes_client(&request->call) ? call_objects(machine, request) :
+                                                                           RM_STATUS_INVALID_CLIENT;
                 break;
         }
-        rm_put32(ask->block.data, ask->block.size, ask->call.status_at, status);
+        rm_put32(request->block.data, request->block.size, request->call.status_at, status);
         return 0;
 }
 
-static int ioctl_any(struct machine *machine, struct ask *ask)
+static int ioctl_any(struct machine *machine, struct request *request)
 {
         enum rm_kind kind;
         uint32_t size;
 
-        if (rm_request_find(&machine->layout, ask->file->node, ask->header.request, &kind, &size) != RM_OK ||
-            size != ask->block.size ||
-            rm_decode(&machine->layout, kind, ask->header.request, ask->block.data, size, &ask->call) != RM_OK)
+        if (rm_request_find(&machine->layout, request->file->node, request->header.request, &kind, &size) != RM_OK ||
+            size != request->block.size ||
+            rm_decode(&machine->layout, kind, request->header.request, request->block.data, size, &request->call) !=
+                    RM_OK)
                 return -EINVAL;
-        ask->block.is_returned = true;
-        return ask->file->node == RM_NODE_UVM ? uvm_ioctl(machine, ask) : ioctl_rm(machine, ask);
+        request->block.is_returned = true;
+        return request->file->node == RM_NODE_UVM ? uvm_ioctl(machine, request) : ioctl_rm(machine, request);
 }
 
 /* ---- mmap ------------------------------------------------------------------------------------ */
 
-static int mmap_any(struct machine *machine, struct ask *ask)
+static int mmap_any(struct machine *machine, struct request *request)
 {
-        struct file *file = ask->file;
-        uint64_t length = ask->header.argument[1], offset = ask->header.argument[4];
+        struct file *file = request->file;
+        uint64_t length = request->header.argument[1], offset = request->header.argument[4];
         int fd;
 
         if (file->node == RM_NODE_UVM)
-                return uvm_mmap(machine, ask);
+                return uvm_mmap(machine, request);
         if (!file->mapping || length > file->mapping_length || offset > file->mapping_length - length)
                 return -EINVAL;
         fd = mem_fd(file->mapping);
         if (fd < 0)
                 return fd;
-        ask->fd = fd;
-        ask->argument[0] = file->mapping_offset + offset;
+        request->fd = fd;
+        request->argument[0] = file->mapping_offset + offset;
         return 0;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static int take_apart(struct ask *ask, unsigned char *data, size_t size)
+static int request_parse(struct request *request, unsigned char *data, size_t size)
 {
-        size_t at = sizeof(ask->header);
+        size_t at = sizeof(request->header);
 
-        if (size < sizeof(ask->header))
+        if (size < sizeof(request->header))
                 return -EINVAL;
-        memcpy(&ask->header, data, sizeof(ask->header));
-        if (ask->header.n_segments > SIM_SEGMENTS_MAX || ask->header.block_size > size - at)
+        memcpy(&request->header, data, sizeof(request->header));
+        if (request->header.n_segments > SIM_SEGMENTS_MAX || request->header.block_size > size - at)
                 goto malformed;
-        ask->block = (struct part){ data + at, ask->header.block_size, false };
-        at += ask->header.block_size;
-        for (size_t i = 0; i < ask->header.n_segments; i++) {
-                if (ask->header.segment_size[i] > size - at)
+        request->block = (struct part){ data + at, request->header.block_size, false };
+        at += request->header.block_size;
+        for (size_t i = 0; i < request->header.n_segments; i++) {
+                if (request->header.segment_size[i] > size - at)
                         goto malformed;
-                ask->segments[i] = (struct part){ data + at, ask->header.segment_size[i], false };
-                at += ask->header.segment_size[i];
+                request->segments[i] = (struct part){ data + at, request->header.segment_size[i], false };
+                at += request->header.segment_size[i];
         }
         if (at == size)
                 return 0;
 malformed:
-        ask->header.n_segments = 0;
+        request->header.n_segments = 0;
         return -EINVAL;
 }
 
-static int dispatch(struct machine *machine, struct ask *ask)
+static int request_dispatch(struct machine *machine, struct request *request)
 {
-        if (ask->header.op == SIM_OP_OPEN)
-                return file_open(machine, ask);
-        if (!ask->file->cookie)
+        if (request->header.op == SIM_OP_OPEN)
+                return file_open(machine, request);
+        if (!request->file->cookie)
                 return -EINVAL;
-        switch (ask->header.op) {
+        switch (request->header.op) {
         case SIM_OP_IOCTL:
-                return ioctl_any(machine, ask);
+                return ioctl_any(machine, request);
         case SIM_OP_MMAP:
-                return mmap_any(machine, ask);
+                return mmap_any(machine, request);
         case SIM_OP_MUNMAP:
-                return uvm_munmap(machine, ask);
+                return uvm_munmap(machine, request);
         case SIM_OP_GPU:
-                gpu_message(machine, ask);
-                return ask->result;
+                gpu_message(machine, request);
+                return request->result;
         default:
                 return -EINVAL;
         }
 }
 
-void machine_message(struct file *file, unsigned char *data, size_t size, struct ucred who, uint64_t named, int reply)
+void machine_message(struct file *file, unsigned char *data, size_t size, struct ucred sender, uint64_t named,
+                     int reply)
 {
         struct machine *machine = file->machine;
-        struct ask ask = { .file = file, .cookie = named, .who = who, .reply = reply, .fd = -1 };
+        struct request request = { .file = file, .cookie = named, .sender = sender, .reply = reply, .fd = -1 };
 
         (void)machine_advance(machine);
-        ask.named = named ? map_get(&machine->files, named) : NULL;
-        ask.result = take_apart(&ask, data, size);
-        if (!ask.result)
-                ask.result = dispatch(machine, &ask);
-        answer_send(&ask);
+        request.named = named ? map_get(&machine->files, named) : NULL;
+        request.result = request_parse(&request, data, size);
+        if (!request.result)
+                request.result = request_dispatch(machine, &request);
+        answer_send(&request);
 }
 
 /* ---- the machine ----------------------------------------------------------------------------- */
@@ -377,7 +381,7 @@ void machine_done(struct machine *machine)
 {
         machine->now = RUN_NEVER; /* nothing is late any more */
         (void)answer_late(machine);
-        steer_done(machine);
+        channel_switches_done(machine);
         handles_done(&machine->handles);
         for (unsigned int i = 0; i < machine->options.n_gpus; i++)
                 records_done(&machine->gpus[i]);
@@ -386,7 +390,7 @@ void machine_done(struct machine *machine)
 
 nsec machine_advance(struct machine *machine)
 {
-        nsec next = steer_advance(machine), due;
+        nsec next = channel_switches_advance(machine), due;
 
         for (unsigned int i = 0; i < machine->options.n_gpus; i++) {
                 due = gpu_advance(&machine->gpus[i]);

@@ -28,6 +28,7 @@
 #include "sim/server/faults.h"
 #include "sim/objects/heap.h"
 #include "sim/engine/runlist.h"
+#include "sim/list.h"
 #include "sim/objects/handles.h"
 #include "sim/client/wire.h"
 
@@ -82,7 +83,7 @@ struct file {
         bytes mapping_offset, mapping_length;
         struct exports *exports;          /* memory that this descriptor carries to others */
         uint32_t event_client, event_key; /* ALLOC_OS_EVENT; key 0 is one, too */
-        bool hears, has_event;
+        bool is_listening, has_event;
         uint32_t event_info; /* the latest event's: an Xid */
 };
 
@@ -149,8 +150,8 @@ struct waiter {
 };
 
 /* An answer that a fault holds back. */
-struct late {
-        struct late *next;
+struct late_answer {
+        struct late_answer *next;
         nsec due;
         int reply;
         size_t size;
@@ -158,10 +159,10 @@ struct late {
 };
 
 /* A switching of channels that takes effect later: --realistic-time. */
-struct steer {
-        struct steer *next;
+struct channel_switch {
+        struct channel_switch *next;
         nsec due;
-        bool is_off;
+        bool is_disabled;
         uint32_t n;
         uint32_t clients[64], channels[64];
 };
@@ -189,8 +190,8 @@ struct machine {
         nsec now;            /* monotonic */
         nsec realtime_since; /* what to add to it for the time of day */
         uint64_t n_range_groups;
-        struct late *late;
-        struct steer *steers; /* the soonest first */
+        struct late_answer *late_answers;
+        struct channel_switch *channel_switches; /* the soonest first */
 };
 
 /* ---- one request ----------------------------------------------------------------------------- */
@@ -202,11 +203,11 @@ struct part {
 };
 
 /* Buffers are the server's; handlers write into them what goes back. */
-struct ask {
+struct request {
         struct file *file;
         struct file *named; /* the file that the request names by number; NULL: none, or not ours */
         uint64_t cookie;    /* of an open: its own */
-        struct ucred who;
+        struct ucred sender;
         struct sim_request header;
         struct part block, segments[SIM_SEGMENTS_MAX];
         struct rm_call call;   /* of an ioctl */
@@ -252,7 +253,8 @@ void machine_hang_up(struct file *file);
  * beside it, 0: none. reply: taken. Sends the answer, now or later; what is malformed is answered
  * -EINVAL.
  */
-void machine_message(struct file *file, unsigned char *data, size_t size, struct ucred who, uint64_t named, int reply);
+void machine_message(struct file *file, unsigned char *data, size_t size, struct ucred sender, uint64_t named,
+                     int reply);
 
 /* Lets time pass until machine->now; then when it wants to be called again, or RUN_NEVER. */
 nsec machine_advance(struct machine *machine);
@@ -268,7 +270,7 @@ void file_event(struct file *file, uint32_t info); /* something to read: poll wa
 
 /* ---- answer.c ------------------------------------------------------------------------------ */
 
-void answer_send(struct ask *ask);         /* unless somebody has kept ask->reply */
+void answer_send(struct request *request); /* unless somebody has kept ask->reply */
 nsec answer_late(struct machine *machine); /* sends what is due; when the next is, or RUN_NEVER */
 
 /* Sends an answer without a block; closes reply. */
@@ -276,11 +278,11 @@ void reply_send(int reply, int32_t result, uint64_t argument0, uint64_t argument
 
 /* ---- alloc.c: each returns a status ---------------------------------------------------------- */
 
-uint32_t alloc_object(struct machine *machine, struct ask *ask);
-uint32_t alloc_old_memory(struct machine *machine, struct ask *ask); /* request 0x27 */
-uint32_t alloc_free(struct machine *machine, struct ask *ask);
-uint32_t alloc_dup(struct machine *machine, struct ask *ask);
-uint32_t alloc_share(struct machine *machine, struct ask *ask);
+uint32_t alloc_object(struct machine *machine, struct request *request);
+uint32_t alloc_old_memory(struct machine *machine, struct request *request); /* request 0x27 */
+uint32_t alloc_free(struct machine *machine, struct request *request);
+uint32_t alloc_dup(struct machine *machine, struct request *request);
+uint32_t alloc_share(struct machine *machine, struct request *request);
 
 /* Whether the object may be duped by a client of that process and user. */
 bool alloc_may_dup(const struct object *object, pid_t pid, uid_t uid);
@@ -300,34 +302,29 @@ int mem_fd(struct memory *memory); /* borrowed; or -errno */
 
 /* Of the memory classes; and VID_HEAP_CONTROL. */
 uint32_t mem_alloc(struct object *object, struct part *params);
-uint32_t mem_heap(struct machine *machine, struct ask *ask);
-uint32_t mem_map(struct ask *ask);
+uint32_t mem_heap(struct machine *machine, struct request *request);
+uint32_t mem_map(struct request *request);
 uint32_t mem_page_alloc(struct object *object);
 void mem_pages_update(struct gpu *gpu); /* if what is free has changed */
 
-/* ---- exports.c: controls 0x3d05, 0x3d06, 0x3d08, 0x3d0b, 0x3d0c; each returns a status ------- */
+/* ---- exports.c ------------------------------------------------------------------------------- */
 
-uint32_t exports_put_one(struct ask *ask);
-uint32_t exports_take_one(struct machine *machine, struct ask *ask);
-uint32_t exports_info(struct machine *machine, struct ask *ask);
-uint32_t exports_put(struct ask *ask);
-uint32_t exports_take(struct machine *machine, struct ask *ask);
 void exports_free(struct exports *exports);
 
 /* ---- controls.c ------------------------------------------------------------------------------ */
 
-uint32_t control_call(struct machine *machine, struct ask *ask);
+uint32_t control_call(struct machine *machine, struct request *request);
 
-/* ---- steer.c ---------------------------------------------------------------------------------- */
+/* ---- methods/schedule.c ----------------------------------------------------------------------------- */
 
-nsec steer_advance(struct machine *machine); /* what is due takes effect; when the next does, or RUN_NEVER */
-void steer_done(struct machine *machine);
+nsec channel_switches_advance(struct machine *machine); /* what is due takes effect; when the next does, or RUN_NEVER */
+void channel_switches_done(struct machine *machine);
 
 /* ---- uvm.c ----------------------------------------------------------------------------------- */
 
-int uvm_ioctl(struct machine *machine, struct ask *ask); /* the system call's result */
-int uvm_mmap(struct machine *machine, struct ask *ask);
-int uvm_munmap(struct machine *machine, struct ask *ask);
+int uvm_ioctl(struct machine *machine, struct request *request); /* the system call's result */
+int uvm_mmap(struct machine *machine, struct request *request);
+int uvm_munmap(struct machine *machine, struct request *request);
 struct space *space_free(struct space *space);
 
 /* ---- gpu.c ----------------------------------------------------------------------------------- */
@@ -335,10 +332,10 @@ struct space *space_free(struct space *space);
 void gpu_uuid(unsigned int index, unsigned char uuid[static 16]);
 void gpu_init(struct gpu *gpu, struct machine *machine, unsigned int index);
 struct gpu *gpu_by_uuid(struct machine *machine, const unsigned char *uuid); /* NULL: none */
-void gpu_message(struct machine *machine, struct ask *ask);                  /* SIM_OP_GPU */
+void gpu_message(struct machine *machine, struct request *request);          /* SIM_OP_GPU */
 
-uint32_t group_alloc(struct ask *ask, struct object *object, struct part *params);
-uint32_t channel_alloc(struct ask *ask, struct object *object, struct part *params);
+uint32_t group_alloc(struct request *request, struct object *object, struct part *params);
+uint32_t channel_alloc(struct request *request, struct object *object, struct part *params);
 void group_unref(struct group *group);
 void channel_unref(struct channel *channel);
 nsec gpu_advance(struct gpu *gpu);
@@ -346,7 +343,7 @@ void waiters_wake(struct channel *channel, nsec now); /* those whose value is re
 
 /* ---- ring.c ---------------------------------------------------------------------------------- */
 
-void ring_find(struct channel *channel, const struct ask *ask, const struct part *params);
+void ring_find(struct channel *channel, const struct request *request, const struct part *params);
 void ring_put(struct channel *channel);   /* a launch */
 void ring_taken(struct channel *channel); /* the card begins with one */
 
@@ -359,10 +356,8 @@ void gpu_xid(struct gpu *gpu, unsigned int number);
 
 /* ---- records.c ------------------------------------------------------------------------------- */
 
-uint32_t buffer_alloc(struct ask *ask, struct object *object, struct part *params);
+uint32_t buffer_alloc(struct request *request, struct object *object, struct part *params);
 void buffer_free(struct buffer *buffer);
-uint32_t buffer_bind(struct ask *ask, struct part *params, bool is_v2);
-uint32_t buffer_control(struct ask *ask, struct object *object, struct part *params);
 void record_switch(struct gpu *gpu, const struct group *group, bool is_on, nsec at);
 nsec records_advance(struct gpu *gpu); /* delivers what is due; when the next is, or RUN_NEVER */
 void records_done(struct gpu *gpu);

@@ -65,11 +65,7 @@ static int source_add(struct server *server, const struct source *what)
 
 static void source_remove(struct server *server, struct source *source)
 {
-        struct source **at = &server->sources;
-
-        while (*at != source)
-                at = &(*at)->next;
-        *at = source->next;
+        LIST_REMOVE(&server->sources, source);
         if (source->kind == SOURCE_CONNECTION)
                 machine_hang_up(source->file);
         else
@@ -119,20 +115,20 @@ static int listen_all(struct server *server)
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* What came beside a message. */
-struct beside {
-        struct ucred who;
+struct ancillary {
+        struct ucred sender;
         int fds[2];
         size_t n_fds;
 };
 
-static void beside_take(struct msghdr *message, struct beside *ret)
+static void ancillary_read(struct msghdr *message, struct ancillary *ret)
 {
-        *ret = (struct beside){ .fds = { -1, -1 } };
+        *ret = (struct ancillary){ .fds = { -1, -1 } };
         for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
                 if (c->cmsg_level != SOL_SOCKET)
                         continue;
                 if (c->cmsg_type == SCM_CREDENTIALS)
-                        memcpy(&ret->who, CMSG_DATA(c), sizeof(ret->who));
+                        memcpy(&ret->sender, CMSG_DATA(c), sizeof(ret->sender));
                 if (c->cmsg_type != SCM_RIGHTS)
                         continue;
                 ret->n_fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); /* the buffer holds two */
@@ -141,7 +137,7 @@ static void beside_take(struct msghdr *message, struct beside *ret)
 }
 
 /* A message's length, with what came beside it; 0: a hang-up. -EAGAIN; -errno. */
-static ssize_t receive(struct server *server, int fd, struct beside *ret)
+static ssize_t message_receive(struct server *server, int fd, struct ancillary *ret)
 {
         union {
                 struct cmsghdr align;
@@ -158,17 +154,17 @@ static ssize_t receive(struct server *server, int fd, struct beside *ret)
         while (n < 0 && errno == EINTR);
         if (n < 0)
                 return -errno;
-        beside_take(&message, ret);
+        ancillary_read(&message, ret);
         return n;
 }
 
 static void on_message(struct server *server, struct source *source)
 {
         _cleanup_(closep) int named = -1;
-        struct beside beside;
+        struct ancillary ancillary;
         uint64_t cookie = 0;
         socklen_t size = sizeof(cookie);
-        ssize_t n = receive(server, source->fd, &beside);
+        ssize_t n = message_receive(server, source->fd, &ancillary);
 
         if (n == -EAGAIN)
                 return;
@@ -176,10 +172,10 @@ static void on_message(struct server *server, struct source *source)
                 source_remove(server, source);
                 return;
         }
-        named = beside.fds[1];
+        named = ancillary.fds[1];
         if (named >= 0 && getsockopt(named, SOL_SOCKET, SO_COOKIE, &cookie, &size) < 0)
                 cookie = 0;
-        machine_message(source->file, server->buffer, (size_t)n, beside.who, cookie, beside.fds[0]);
+        machine_message(source->file, server->buffer, (size_t)n, ancillary.sender, cookie, ancillary.fds[0]);
 }
 
 static void on_open(struct server *server, const struct source *source)
@@ -246,7 +242,7 @@ static void on_event(struct server *server, struct source *source)
 
 /* The difference of two clocks that are read one after the other trembles: it is kept until
  * somebody has set one of them. */
-static void tell_time(struct server *server)
+static void time_update(struct server *server)
 {
         nsec since = clock_realtime(), now = clock_now();
 
@@ -257,7 +253,7 @@ static void tell_time(struct server *server)
                 server->machine.realtime_since = since;
 }
 
-static void arm(struct server *server, nsec when)
+static void timer_arm(struct server *server, nsec when)
 {
         struct itimerspec spec = { 0 };
 
@@ -273,7 +269,7 @@ static void arm(struct server *server, nsec when)
 
 /* ---- the loop -------------------------------------------------------------------------------- */
 
-static int start(struct server *server, const struct machine_options *options, const char *const *faults)
+static int server_start(struct server *server, const struct machine_options *options, const char *const *faults)
 {
         struct rlimit files = { 65536, 65536 };
         sigset_t term;
@@ -303,19 +299,19 @@ static int start(struct server *server, const struct machine_options *options, c
         return r;
 }
 
-static int loop(struct server *server)
+static int server_loop(struct server *server)
 {
         struct epoll_event events[1];
         int n;
 
         while (!server->is_over) {
-                tell_time(server);
-                arm(server, machine_advance(&server->machine));
+                time_update(server);
+                timer_arm(server, machine_advance(&server->machine));
                 /* One at a time: an event may remove the source of another. */
                 n = epoll_wait(server->epoll, events, 1, -1);
                 if (n < 0 && errno != EINTR)
                         return -errno;
-                tell_time(server);
+                time_update(server);
                 if (n > 0)
                         on_event(server, events[0].data.ptr);
         }
@@ -329,9 +325,9 @@ int server_run(const struct machine_options *options, const char *const *faults,
 
         if (!server)
                 return -ENOMEM;
-        r = start(server, options, faults);
+        r = server_start(server, options, faults);
         if (!r && write(ready, "", 1) == 1)
-                r = loop(server);
+                r = server_loop(server);
         while (server->sources)
                 source_remove(server, server->sources);
         machine_done(&server->machine);

@@ -108,7 +108,7 @@ said() {
         until_ is up state b
         [ "$(api /v1/settings | jq .queue)" = 7 ]
         echo 'policy: fastest' >> "$dir/config.yaml"
-        until_ said 'config.yaml: policy: there is none of this name.*going on as before'
+        until_ said 'config.yaml: policy: there is no policy of this name.*going on as before'
         [ "$(code "$(chat hi 1)")" = 200 ]
         listed c 'modles: [x]'
         configure
@@ -174,7 +174,7 @@ said() {
         agent_start
         run "$sublet" route --dir "$dir/run" --module "$build/src/route/nginx/ngx_http_sublet_module.so" "$dir/config.yaml"
         [ "$status" -eq 1 ]
-        [[ $output == *"another 'sublet route' works in"* ]]
+        [[ $output == *"another 'sublet route' runs in"* ]]
 }
 
 @test "a replica that hangs is out within 2 s, and back when it answers" {
@@ -192,7 +192,7 @@ said() {
                 until_ is down state a
                 took=$((($(date +%s%N) - began) / 1000000))
                 echo "out after $took ms"
-                said 'replica a: down: it does not answer'
+                said 'replica a: down: no answer in time'
                 [ "$(code "$(chat hi 1)")" = 200 ]
                 ask a '/replica/fault?kind=none' -X POST > /dev/null
                 until_ is up state a
@@ -338,7 +338,7 @@ replica_tcp() {
         [ "$took" -lt 1200 ]
         [ "$(code "$(chat hi 1)")" = 200 ]
         [ "$(of pod-0 capacity)" = 5 ]
-        grep -q 'namespaces/prod/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dchat Bearer secret-token' "$dir/outside/asked"
+        grep -q 'namespaces/prod/endpointslices?limit=500&labelSelector=kubernetes.io%2Fservice-name%3Dchat Bearer secret-token' "$dir/outside/asked"
         version=2
         printf '{"type":"MODIFIED","object":%s}\n' "$(slice terminating)" >> "$dir/outside/events"
         until_ is draining state pod-0
@@ -446,7 +446,7 @@ replica_tcp() {
         [[ $output == *'config.yaml:2:'* ]]
         configure 'health: "x; }"'
         run -2 "$sublet" route --check --dir "$dir/run" "$dir/config.yaml"
-        [[ $output == *'health: one word, please'* ]]
+        [[ $output == *'health: expected one word'* ]]
         configure
         # every setting stands in the manual
         for key in $("$sublet" route --settings | sed -n 's/^  \([a-z_]*\)  .*/\1/p'); do

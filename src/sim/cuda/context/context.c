@@ -19,15 +19,15 @@ static _Thread_local struct {
         int n;
 } stack;
 
-static CUcontext current(void)
+static CUcontext context_current(void)
 {
         return stack.n ? stack.context[stack.n - 1] : NULL;
 }
 
-CUresult enter(CUcontext *ret)
+CUresult context_enter(CUcontext *ret)
 {
         CUresult r = library_check();
-        CUcontext context = current();
+        CUcontext context = context_current();
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -43,7 +43,7 @@ CUresult enter(CUcontext *ret)
 
 CUgreenCtx green_current(void)
 {
-        CUcontext context = current();
+        CUcontext context = context_current();
 
         return context && !context->is_ended ? context->green : NULL;
 }
@@ -77,7 +77,7 @@ CUresult context_new(struct device *device, CUcontext *ret)
 
 static void free_leftovers(struct start_context *start, enum start_end what)
 {
-        CUcontext context = (CUcontext)(void *)((char *)start - offsetof(struct CUctx_st, start));
+        CUcontext context = CONTAINER(start, struct CUctx_st, start);
 
         if (what == START_END_LEFTOVERS) {
                 allocations_end(context);
@@ -97,7 +97,7 @@ void context_end(CUcontext context)
         (void)context_wait(context);
         if (context->is_ended)
                 return;
-        (void)mapping_free(TAKE(context->priority));
+        (void)mapping_end(TAKE(context->priority));
         greens_end(context);
         context->start.on_end = free_leftovers;
         start_context_end(&context->start);
@@ -240,7 +240,7 @@ CUresult CUDAAPI cuCtxDestroy_v2(CUcontext context)
         if (context->is_ended)
                 return CUDA_ERROR_CONTEXT_IS_DESTROYED;
         context_end(context);
-        if (current() == context)
+        if (context_current() == context)
                 stack.n--;
         return CUDA_SUCCESS;
 }
@@ -270,7 +270,7 @@ CUresult CUDAAPI cuCtxGetCurrent(CUcontext *context)
                 return r;
         if (!context)
                 return CUDA_ERROR_INVALID_VALUE;
-        *context = current();
+        *context = context_current();
         return CUDA_SUCCESS;
 }
 
@@ -310,7 +310,7 @@ CUresult CUDAAPI cuCtxGetDevice(CUdevice *device)
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -324,7 +324,7 @@ CUresult CUDAAPI cuCtxSynchronize(void)
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         return r == CUDA_SUCCESS ? context_wait(context) : r;
 }

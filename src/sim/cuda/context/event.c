@@ -14,7 +14,7 @@ CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned int flags)
         LOCKED_LIBRARY;
         _cleanup_(freep) CUevent made = NULL;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;

@@ -9,7 +9,6 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +43,7 @@ static uint32_t first_of(const CUdevResource *resource)
         return first;
 }
 
-static CUresult answer(uint32_t first, uint32_t count, CUdevResource *resource, CUdevResourceType type)
+static CUresult resource_answer(uint32_t first, uint32_t count, CUdevResource *resource, CUdevResourceType type)
 {
         if (!resource)
                 return CUDA_ERROR_INVALID_VALUE;
@@ -65,7 +64,7 @@ CUresult CUDAAPI cuDeviceGetDevResource(CUdevice ordinal, CUdevResource *resourc
                 return CUDA_ERROR_INVALID_DEVICE;
         if (library.nv.layout.version.branch < FIRST_BRANCH)
                 return CUDA_ERROR_NOT_SUPPORTED;
-        return answer(0, MULTIPROCESSORS, resource, type);
+        return resource_answer(0, MULTIPROCESSORS, resource, type);
 }
 
 CUresult CUDAAPI cuCtxGetDevResource(CUcontext context, CUdevResource *resource, CUdevResourceType type)
@@ -79,8 +78,8 @@ CUresult CUDAAPI cuCtxGetDevResource(CUcontext context, CUdevResource *resource,
                 return CUDA_ERROR_INVALID_CONTEXT;
         if (context->is_ended)
                 return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-        return context->green ? answer(context->green->first, context->green->count, resource, type) :
-                                answer(0, MULTIPROCESSORS, resource, type);
+        return context->green ? resource_answer(context->green->first, context->green->count, resource, type) :
+                                resource_answer(0, MULTIPROCESSORS, resource, type);
 }
 
 CUresult CUDAAPI cuDevSmResourceSplitByCount(CUdevResource *result, unsigned int *n_groups, const CUdevResource *input,
@@ -126,18 +125,6 @@ CUresult CUDAAPI cuDevResourceGenerateDesc(CUdevResourceDesc *ret, CUdevResource
 
 /* ---- its life ------------------------------------------------------------------------------------ */
 
-static CUresult take_memory(CUcontext primary, uint64_t base, struct mapping **ret)
-{
-        struct memory *memory;
-        CUresult r = memory_video(primary->device, CHUNK_SIZE, ATTR_LINEAR, &memory);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        r = base ? mapping_new(memory, base, memory->size, 0, true, ret) : CUDA_ERROR_OUT_OF_MEMORY;
-        (void)memory_unref(memory);
-        return r;
-}
-
 /* Two groups of streams, three pieces of memory, in the order that was recorded. */
 static CUresult take_all(CUgreenCtx green)
 {
@@ -150,7 +137,7 @@ static CUresult take_all(CUgreenCtx green)
 
                 if (status != RM_STATUS_OK)
                         return result_of(status);
-                r = take_memory(green->primary, place_take(CHUNK_SIZE, PLACE_GRANULE), &green->mapping[i]);
+                r = mapping_video(green->primary->device, CHUNK_SIZE, ATTR_LINEAR, &green->mapping[i]);
         }
         return r;
 }
@@ -158,7 +145,7 @@ static CUresult take_all(CUgreenCtx green)
 static void give_all(CUgreenCtx green)
 {
         for (size_t i = ARRAY_SIZE(green->mapping); i-- > 0;)
-                (void)mapping_free(TAKE(green->mapping[i]));
+                (void)mapping_end(TAKE(green->mapping[i]));
         if (green->group)
                 (void)nv_uvm_group_free(&library.nv, green->group);
         if (green->stream.group)
@@ -166,7 +153,7 @@ static void give_all(CUgreenCtx green)
         green->group = green->stream.group = 0;
 }
 
-static void begin(CUgreenCtx green, CUcontext primary, CUdevResourceDesc desc)
+static void green_init(CUgreenCtx green, CUcontext primary, CUdevResourceDesc desc)
 {
         green->first = desc->first;
         green->count = desc->count;
@@ -199,7 +186,7 @@ CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx *ret, CUdevResourceDesc desc, CUdev
         r = primary_retain(device, &primary);
         if (r != CUDA_SUCCESS)
                 return r;
-        begin(green, primary, desc);
+        green_init(green, primary, desc);
         r = take_all(green);
         if (r != CUDA_SUCCESS) {
                 give_all(green);

@@ -4,7 +4,6 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
 
 #include <stdlib.h>
 
@@ -12,7 +11,7 @@ CUresult stream_enter(CUstream name, CUstream *ret)
 {
         CUgreenCtx green = green_current();
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -102,7 +101,7 @@ static void run_backlog_entry(CUstream stream, const struct op *op)
         }
 }
 
-static void *worker(void *argument)
+static void *backlog_worker(void *argument)
 {
         LOCKED_LIBRARY;
         CUstream stream = argument;
@@ -139,7 +138,7 @@ static CUresult backlog_append(CUstream stream, const struct op *op)
 
         (void)pthread_attr_init(&attributes);
         (void)pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-        stream->has_worker = pthread_create(&thread, &attributes, worker, stream) == 0;
+        stream->has_worker = pthread_create(&thread, &attributes, backlog_worker, stream) == 0;
         (void)pthread_attr_destroy(&attributes);
         return stream->has_worker ? CUDA_SUCCESS : CUDA_ERROR_OPERATING_SYSTEM;
 }
@@ -174,21 +173,6 @@ bool stream_is_done(CUstream stream)
 
 /* ---- entry points ---------------------------------------------------------------------------- */
 
-/* Recorded: the first stream with a priority costs 2 MiB of video memory. */
-static CUresult take_priority_memory(CUcontext context)
-{
-        struct memory *memory;
-        uint64_t base;
-        CUresult r = memory_video(context->device, CHUNK_SIZE, ATTR_LINEAR, &memory);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        base = place_take(memory->size, PLACE_GRANULE);
-        r = base ? mapping_new(memory, base, memory->size, 0, true, &context->priority) : CUDA_ERROR_OUT_OF_MEMORY;
-        (void)memory_unref(memory);
-        return r;
-}
-
 CUresult stream_new(CUcontext context, CUgreenCtx green, unsigned int flags, int priority, CUstream *stream)
 {
         _cleanup_(freep) CUstream made = NULL;
@@ -200,9 +184,11 @@ CUresult stream_new(CUcontext context, CUgreenCtx green, unsigned int flags, int
         made = calloc(1, sizeof(*made));
         if (!made)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        r = priority < 0 && !context->priority ? take_priority_memory(context) : CUDA_SUCCESS;
-        if (r != CUDA_SUCCESS)
-                return r;
+        if (priority < 0 && !context->priority) { /* recorded: the first one costs 2 MiB of video memory */
+                r = mapping_video(context->device, CHUNK_SIZE, ATTR_LINEAR, &context->priority);
+                if (r != CUDA_SUCCESS)
+                        return r;
+        }
         status = nv_uvm_group(&library.nv, &made->group);
         if (status != RM_STATUS_OK)
                 return result_of(status);
@@ -222,7 +208,7 @@ CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *stream, unsigned int flags
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         return r == CUDA_SUCCESS ? stream_new(context, green_current(), flags, priority, stream) : r;
 }

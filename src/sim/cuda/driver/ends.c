@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 
 #include <sys/mman.h>
 
@@ -18,7 +18,7 @@ uint32_t play_gone(const struct stage *stage, const struct step *step)
         if (p->view)
                 (void)nv_unmap(stage->nv, stage_handle(stage, p->view), stage_handle(stage, step->n), p->linear, 0);
         if (p->at)
-                place_restore((uintptr_t)p->at, p->size ? p->size : 4096);
+                addresses_reserve_again((uintptr_t)p->at, p->size ? p->size : 4096);
         (void)nv_free(stage->nv, stage_handle(stage, OBJECT_DEVICE), stage_handle(stage, step->n));
         *p = (struct piece){ 0 };
         return RM_STATUS_OK;

@@ -75,12 +75,12 @@ int nv_device_open(const struct nv *nv, uint32_t minor)
 
 /* ---- handles --------------------------------------------------------------------------------- */
 
-static bool is_used(const struct nv *nv, uint32_t number)
+static bool handle_is_used(const struct nv *nv, uint32_t number)
 {
         return number / 64 < nv->n_words && (nv->used[number / 64] >> number % 64 & 1);
 }
 
-static int grow(struct nv *nv, uint32_t last)
+static int handles_grow(struct nv *nv, uint32_t last)
 {
         size_t n = last / 64 + 1;
         uint64_t *used;
@@ -105,14 +105,14 @@ uint32_t nv_handles_take(struct nv *nv, uint32_t n)
         for (uint32_t i = 1; have < n; i++) {
                 while (have == 0 && i % 64 == 0 && i / 64 < nv->n_words && nv->used[i / 64] == UINT64_MAX)
                         i += 64;
-                if (is_used(nv, i)) {
+                if (handle_is_used(nv, i)) {
                         have = 0;
                         continue;
                 }
                 if (have++ == 0)
                         first = i;
         }
-        if (grow(nv, first + n - 1) < 0)
+        if (handles_grow(nv, first + n - 1) < 0)
                 return 0;
         for (uint32_t i = first; i < first + n; i++)
                 nv->used[i / 64] |= 1ull << i % 64;
@@ -153,15 +153,19 @@ uint32_t nv_ioctl(int fd, uint32_t nr, void *block, uint32_t size, uint32_t stat
         return status_at == UINT32_MAX ? RM_STATUS_OK : rm_get32(block, size, status_at);
 }
 
-uint32_t nv_cards(const struct nv *nv, struct nv_card ret[static NV_CARDS], uint32_t *ret_n)
+uint32_t nv_devices(const struct nv *nv, struct nv_device_info ret[static NV_DEVICES], uint32_t *ret_n)
 {
-        uint8_t block[NV_CARDS * CARD_SIZE] = { 0 };
-        uint32_t status = nv_ioctl(nv->ctl, RM_NR_CARD_INFO, block, sizeof(block), UINT32_MAX), n = 0;
+        uint8_t block[NV_DEVICES * CARD_SIZE] = { 0 }, params[8] = { 0 };
+        uint32_t status, n = 0;
 
+        rm_put32(params, sizeof(params), 0, 0x40000000);
+        status = nv_ioctl(nv->ctl, RM_NR_SYS_PARAMS, params, sizeof(params), UINT32_MAX);
+        if (status == RM_STATUS_OK)
+                status = nv_ioctl(nv->ctl, RM_NR_CARD_INFO, block, sizeof(block), UINT32_MAX);
         for (uint32_t at = 0; status == RM_STATUS_OK && at < sizeof(block); at += CARD_SIZE) {
                 if (!(rm_get32(block, sizeof(block), at) & 1)) /* not valid */
                         continue;
-                ret[n++] = (struct nv_card){
+                ret[n++] = (struct nv_device_info){
                         .domain = rm_get32(block, sizeof(block), at + 4),
                         .bus = block[at + 8],
                         .slot = block[at + 9],
@@ -175,15 +179,21 @@ uint32_t nv_cards(const struct nv *nv, struct nv_card ret[static NV_CARDS], uint
         return status;
 }
 
+/* Most blocks begin with the client, and two objects of it. */
+static void put_names(uint8_t *block, uint32_t client, uint32_t parent, uint32_t object)
+{
+        rm_put32(block, 12, 0, client);
+        rm_put32(block, 12, 4, parent);
+        rm_put32(block, 12, 8, object);
+}
+
 uint32_t nv_alloc(struct nv *nv, int on, uint32_t parent, uint32_t object, uint32_t class_number, void *params)
 {
         const struct rm_layout *layout = &nv->layout;
         uint8_t block[64] = { 0 };
         uint32_t size = layout->alloc_size, status;
 
-        rm_put32(block, size, 0, object ? nv->client : 0);
-        rm_put32(block, size, 4, parent);
-        rm_put32(block, size, 8, object);
+        put_names(block, object ? nv->client : 0, parent, object);
         rm_put32(block, size, 12, class_number);
         rm_put64(block, size, 16, (uintptr_t)params);
         status = nv_ioctl(on < 0 ? nv->ctl : on, RM_NR_ALLOC, block, size, layout->alloc_status_at);
@@ -196,9 +206,7 @@ uint32_t nv_free(const struct nv *nv, uint32_t parent, uint32_t object)
 {
         uint8_t block[16] = { 0 };
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, parent);
-        rm_put32(block, sizeof(block), 8, object);
+        put_names(block, nv->client, parent, object);
         return nv_ioctl(nv->ctl, RM_NR_FREE, block, sizeof(block), 12);
 }
 
@@ -206,9 +214,7 @@ uint32_t nv_control(const struct nv *nv, uint32_t object, uint32_t cmd, void *pa
 {
         uint8_t block[32] = { 0 };
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, object);
-        rm_put32(block, sizeof(block), 8, cmd);
+        put_names(block, nv->client, object, cmd);
         rm_put64(block, sizeof(block), 16, size ? (uintptr_t)params : 0);
         rm_put32(block, sizeof(block), 24, size);
         return nv_ioctl(nv->ctl, RM_NR_CONTROL, block, sizeof(block), 28);
@@ -218,9 +224,7 @@ uint32_t nv_dup(const struct nv *nv, uint32_t parent, uint32_t object, uint32_t 
 {
         uint8_t block[28] = { 0 };
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, parent);
-        rm_put32(block, sizeof(block), 8, object);
+        put_names(block, nv->client, parent, object);
         rm_put32(block, sizeof(block), 12, source_client);
         rm_put32(block, sizeof(block), 16, source_object);
         return nv_ioctl(nv->ctl, RM_NR_DUP, block, sizeof(block), 24);
@@ -230,15 +234,41 @@ uint32_t nv_share(const struct nv *nv, uint32_t object)
 {
         uint8_t block[24] = { 0 };
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, object);
-        rm_put32(block, sizeof(block), 8, nv->client);
+        put_names(block, nv->client, object, nv->client);
         rm_put32(block, sizeof(block), 12, 1); /* mask: may dup */
         rm_put32(block, sizeof(block), 16, 1); /* type: all */
         return nv_ioctl(nv->ctl, RM_NR_SHARE, block, sizeof(block), 20);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
+
+struct nv_memory nv_video_memory(const struct nv *nv, uint64_t size, uint32_t attr)
+{
+        return (struct nv_memory){ .class_number = RM_CLASS_VIDEO_MEMORY,
+                                   .owner = nv->client,
+                                   .flags = 0x1c101,
+                                   .attr = attr,
+                                   .size = size,
+                                   .align = 2 << 20 };
+}
+
+struct nv_memory nv_host_memory(uint32_t owner, uint64_t size, uint32_t attr)
+{
+        return (struct nv_memory){
+                .class_number = RM_CLASS_HOST_MEMORY, .owner = owner, .flags = 0xc001, .attr = attr, .size = size
+        };
+}
+
+struct nv_mapping nv_mapping_at(uint32_t parent, uint32_t object, uint64_t size, uint64_t at)
+{
+        return (struct nv_mapping){ .parent = parent,
+                                    .object = object,
+                                    .flags = 0xc0000,
+                                    .size = size,
+                                    .node = "/dev/nvidiactl",
+                                    .prot = PROT_READ | PROT_WRITE,
+                                    .at = (void *)(uintptr_t)at };
+}
 
 uint32_t nv_memory_alloc(struct nv *nv, uint32_t parent, uint32_t object, struct nv_memory *memory)
 {
@@ -265,9 +295,7 @@ uint32_t nv_memory_pin(const struct nv *nv, int node, uint32_t parent, uint32_t 
 {
         uint8_t block[56] = { 0 };
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, parent);
-        rm_put32(block, sizeof(block), 8, object);
+        put_names(block, nv->client, parent, object);
         rm_put32(block, sizeof(block), 12, RM_CLASS_OS_DESCRIPTOR);
         rm_put32(block, sizeof(block), 16, flags);
         rm_put64(block, sizeof(block), 24, (uintptr_t)pages);
@@ -300,9 +328,7 @@ uint32_t nv_map(const struct nv *nv, const struct nv_mapping *mapping, void **re
         if (fd < 0)
                 return NV_LOST;
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, mapping->parent);
-        rm_put32(block, sizeof(block), 8, mapping->object);
+        put_names(block, nv->client, mapping->parent, mapping->object);
         rm_put64(block, sizeof(block), 24, mapping->size);
         rm_put32(block, sizeof(block), 44, mapping->flags);
         rm_put32(block, sizeof(block), 48, (uint32_t)fd);
@@ -318,13 +344,21 @@ uint32_t nv_map(const struct nv *nv, const struct nv_mapping *mapping, void **re
         return RM_STATUS_OK;
 }
 
+uint32_t nv_update_mapping(const struct nv *nv, const struct nv_mapping *mapping, uint64_t linear, const void *at)
+{
+        uint8_t block[40] = { 0 };
+
+        put_names(block, nv->client, mapping->parent, mapping->object);
+        rm_put64(block, sizeof(block), 16, linear);
+        rm_put64(block, sizeof(block), 24, (uintptr_t)at);
+        return nv_ioctl(nv->ctl, RM_NR_UPDATE_MAPPING, block, sizeof(block), 32);
+}
+
 uint32_t nv_unmap(const struct nv *nv, uint32_t parent, uint32_t object, uint64_t linear, uint32_t flags)
 {
         uint8_t block[32] = { 0 };
 
-        rm_put32(block, sizeof(block), 0, nv->client);
-        rm_put32(block, sizeof(block), 4, parent);
-        rm_put32(block, sizeof(block), 8, object);
+        put_names(block, nv->client, parent, object);
         rm_put64(block, sizeof(block), 16, linear);
         rm_put32(block, sizeof(block), 28, flags);
         return nv_ioctl(nv->ctl, RM_NR_UNMAP_MEMORY, block, sizeof(block), 24);
@@ -337,6 +371,25 @@ uint32_t nv_uvm(const struct nv *nv, uint32_t number, void *block, size_t status
         if (ioctl_again(nv->uvm, number, block) < 0)
                 return NV_LOST;
         return rm_get32(block, status_at + 4, status_at);
+}
+
+uint32_t nv_uvm_open(struct nv *nv)
+{
+        struct nv second;
+        uint8_t block[16] = { 0 };
+        uint32_t status;
+
+        nv->uvm = nv_node_open("/dev/nvidia-uvm");
+        nv->uvm_mm = nv_node_open("/dev/nvidia-uvm");
+        if (nv->uvm < 0 || nv->uvm_mm < 0)
+                return NV_LOST;
+        status = nv_uvm(nv, UVM_INITIALIZE, block, 8);
+        if (status != RM_STATUS_OK || nv->layout.uvm_mm_initialize_size == RM_ABSENT)
+                return status;
+        second = (struct nv){ .uvm = nv->uvm_mm };
+        memset(block, 0, sizeof(block));
+        rm_put32(block, sizeof(block), 0, (uint32_t)nv->uvm);
+        return nv_uvm(&second, UVM_MM_INITIALIZE, block, 4);
 }
 
 uint32_t nv_uvm_range(const struct nv *nv, uint32_t number, uint64_t base, uint64_t size)
@@ -372,14 +425,14 @@ uint32_t nv_uvm_map(const struct nv *nv, const uint8_t uuid[16], uint64_t base, 
         return nv_uvm(nv, UVM_MAP_EXTERNAL, block, end + 8);
 }
 
-uint32_t nv_uvm_unmap(const struct nv *nv, const uint8_t uuid[16], uint64_t base, uint64_t size)
+uint32_t nv_uvm_range_of(const struct nv *nv, uint32_t number, uint64_t base, uint64_t size, const uint8_t uuid[16])
 {
         uint8_t block[40] = { 0 };
 
         rm_put64(block, sizeof(block), 0, base);
         rm_put64(block, sizeof(block), 8, size);
         memcpy(block + 16, uuid, 16);
-        return nv_uvm(nv, UVM_UNMAP_EXTERNAL, block, 32);
+        return nv_uvm(nv, number, block, 32);
 }
 
 uint32_t nv_uvm_free(const struct nv *nv, uint64_t base, uint64_t size)

@@ -48,15 +48,15 @@ void nv_handle_give(struct nv *nv, uint32_t handle);
 uint32_t nv_ioctl(int fd, uint32_t nr, void *block, uint32_t size, uint32_t status_at);
 
 /* CARD_INFO: the cards of the machine, whoever may use them. */
-struct nv_card {
+struct nv_device_info {
         uint32_t gpu_id, minor, domain;
         uint8_t bus, slot;
         uint16_t vendor_id, device_id;
 };
 enum {
-        NV_CARDS = 32,
+        NV_DEVICES = 32,
 };
-uint32_t nv_cards(const struct nv *nv, struct nv_card ret[static NV_CARDS], uint32_t *ret_n);
+uint32_t nv_devices(const struct nv *nv, struct nv_device_info ret[static NV_DEVICES], uint32_t *ret_n);
 
 /* ALLOC. object 0 with class 0: a new client, which becomes nv->client. `on`: the descriptor, -1:
  * ctl. */
@@ -73,6 +73,8 @@ struct nv_memory {
         uint32_t class_number, owner, type, flags, attr, attr2;
         uint64_t size, align;
 };
+struct nv_memory nv_video_memory(const struct nv *nv, uint64_t size, uint32_t attr);
+struct nv_memory nv_host_memory(uint32_t owner, uint64_t size, uint32_t attr);
 uint32_t nv_memory_alloc(struct nv *nv, uint32_t parent, uint32_t object, struct nv_memory *memory);
 
 /* ALLOC_MEMORY of class 0x71: pins the caller's pages. node: a registered device descriptor. */
@@ -90,17 +92,20 @@ struct nv_mapping {
         int prot;
         void *at;
 };
+struct nv_mapping nv_mapping_at(uint32_t parent, uint32_t object, uint64_t size, uint64_t at); /* by nvidiactl */
 uint32_t nv_map(const struct nv *nv, const struct nv_mapping *mapping, void **ret_at, uint64_t *ret_linear);
+uint32_t nv_update_mapping(const struct nv *nv, const struct nv_mapping *mapping, uint64_t linear, const void *at);
 uint32_t nv_unmap(const struct nv *nv, uint32_t parent, uint32_t object, uint64_t linear, uint32_t flags);
 
 /* The address space of the device; UVM's. */
+uint32_t nv_uvm_open(struct nv *nv); /* both descriptors; NV_LOST: there is no such node */
 uint32_t nv_uvm(const struct nv *nv, uint32_t number, void *block, size_t status_at);
 uint32_t nv_uvm_create(const struct nv *nv, uint64_t base, uint64_t size);
 uint32_t nv_uvm_map(const struct nv *nv, const uint8_t uuid[16], uint64_t base, uint64_t size, uint64_t offset,
                     uint32_t memory);
-uint32_t nv_uvm_unmap(const struct nv *nv, const uint8_t uuid[16], uint64_t base, uint64_t size);
 uint32_t nv_uvm_free(const struct nv *nv, uint64_t base, uint64_t size);
 uint32_t nv_uvm_range(const struct nv *nv, uint32_t number, uint64_t base, uint64_t size); /* base, len, status */
+uint32_t nv_uvm_range_of(const struct nv *nv, uint32_t number, uint64_t base, uint64_t size, const uint8_t uuid[16]);
 uint32_t nv_uvm_group(const struct nv *nv, uint64_t *ret_id); /* a range group: one per stream */
 uint32_t nv_uvm_group_free(const struct nv *nv, uint64_t id);
 

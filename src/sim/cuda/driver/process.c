@@ -7,18 +7,6 @@
 
 #include <stdio.h>
 
-static uint32_t ask_system(const struct nv *nv, struct start_process *ret)
-{
-        uint8_t params[8] = { 0 };
-        uint32_t status;
-
-        rm_put32(params, sizeof(params), 0, 0x40000000);
-        status = nv_ioctl(nv->ctl, RM_NR_SYS_PARAMS, params, sizeof(params), UINT32_MAX);
-        if (status != RM_STATUS_OK)
-                return status;
-        return nv_cards(nv, ret->card, &ret->n_cards);
-}
-
 /* A client of its own, only to compare the library's version with the driver's. */
 static uint32_t ask_version(struct nv *nv, struct start_process *ret)
 {
@@ -26,7 +14,7 @@ static uint32_t ask_version(struct nv *nv, struct start_process *ret)
         uint8_t params[40] = { 0 };
         uint32_t status;
 
-        status = ask_system(nv, ret);
+        status = nv_devices(nv, ret->devices, &ret->n_devices);
         if (status == RM_STATUS_OK)
                 status = nv_alloc(nv, -1, 0, 0, RM_CLASS_ROOT, NULL);
         if (status != RM_STATUS_OK)
@@ -44,7 +32,7 @@ static uint32_t make_client(struct nv *nv, struct start_process *ret)
 {
         static const uint32_t policies[2][2] = { { 1, 4 }, { 4, 0x40004 } };
         uint8_t params[12] = { 0 };
-        uint32_t status = ask_system(nv, ret);
+        uint32_t status = nv_devices(nv, ret->devices, &ret->n_devices);
 
         if (status == RM_STATUS_OK)
                 status = nv_alloc(nv, -1, 0, 0, RM_CLASS_ROOT, NULL);
@@ -57,33 +45,12 @@ static uint32_t make_client(struct nv *nv, struct start_process *ret)
         return status;
 }
 
-static uint32_t open_uvm(struct nv *nv)
-{
-        uint8_t block[16] = { 0 };
-        uint32_t status;
-
-        nv->uvm = nv_node_open("/dev/nvidia-uvm");
-        nv->uvm_mm = nv_node_open("/dev/nvidia-uvm");
-        if (nv->uvm < 0 || nv->uvm_mm < 0)
-                return NV_LOST;
-        status = nv_uvm(nv, UVM_INITIALIZE, block, 8);
-        if (status == RM_STATUS_OK && nv->layout.uvm_mm_initialize_size != RM_ABSENT) {
-                struct nv second = { .uvm = nv->uvm_mm };
-
-                memset(block, 0, sizeof(block));
-                rm_put32(block, sizeof(block), 0, (uint32_t)nv->uvm);
-                status = nv_uvm(&second, UVM_MM_INITIALIZE, block, 4);
-        }
-        memset(block, 0, sizeof(block));
-        return status == RM_STATUS_OK ? nv_uvm(nv, 39, block, 4) : status;
-}
-
-static uint32_t probe(struct nv *nv, struct start_process *ret)
+static uint32_t devices_probe(struct nv *nv, struct start_process *ret)
 {
         uint8_t params[4096] = { 0 };
         uint32_t status = nv_control(nv, nv->client, RM_GET_PROBED_IDS, params, 384), n = 0;
 
-        while (status == RM_STATUS_OK && n < NV_CARDS && rm_get32(params, 384, 4 * n) != UINT32_MAX) {
+        while (status == RM_STATUS_OK && n < NV_DEVICES && rm_get32(params, 384, 4 * n) != UINT32_MAX) {
                 ret->probed[n] = rm_get32(params, 384, 4 * n);
                 n++;
         }
@@ -101,19 +68,19 @@ static uint32_t probe(struct nv *nv, struct start_process *ret)
 }
 
 /* A look whether the device nodes are there for us; the descriptor stays open. */
-static void look_at_node(const struct start_process *process)
+static void node_open_check(const struct start_process *process)
 {
         char path[32];
 
-        if (!process->n_cards)
+        if (!process->n_devices)
                 return;
-        (void)snprintf(path, sizeof(path), "/dev/nvidia%u", process->card[0].minor);
+        (void)snprintf(path, sizeof(path), "/dev/nvidia%u", process->devices[0].minor);
         (void)nv_node_open(path);
 }
 
 uint32_t start_process(struct nv *nv, struct start_process *ret)
 {
-        uint8_t params[4096] = { 0 };
+        uint8_t params[4096] = { 0 }, block[16] = { 0 };
         uint32_t status, object;
 
         nv->ctl = nv_node_open("/dev/nvidiactl");
@@ -133,11 +100,13 @@ uint32_t start_process(struct nv *nv, struct start_process *ret)
         if (status == RM_STATUS_OK)
                 status = nv_control(nv, nv->client, 0x1f0, params, 4);
         if (status == RM_STATUS_OK)
-                status = open_uvm(nv);
+                status = nv_uvm_open(nv);
         if (status == RM_STATUS_OK)
-                status = probe(nv, ret);
+                status = nv_uvm(nv, 39, block, 4);
         if (status == RM_STATUS_OK)
-                look_at_node(ret);
+                status = devices_probe(nv, ret);
+        if (status == RM_STATUS_OK)
+                node_open_check(ret);
         memset(params, 0, sizeof(params));
         if (status == RM_STATUS_OK)
                 status = nv_control(nv, object, 0xcb330101, params, 6);

@@ -1,6 +1,6 @@
 /*
- * A step of a start-up table, and the stage on which it is played. steps.c plays what makes
- * something, ends.c what undoes it; start.c has the tables.
+ * A step of a start-up table, and the stage on which it is played. steps.c and steps_memory.c play
+ * what makes something, ends.c what undoes it; start.c has the tables.
  */
 #pragma once
 
@@ -63,13 +63,15 @@ struct step {
         uint32_t (*play)(const struct stage *stage, const struct step *step);
         uint32_t n, parent, number, size;
         uint32_t attr, attr2;
-        uint64_t place;
+        uint64_t address;
         struct word words[N_WORDS + 1]; /* value 0 ends them */
 };
 
 /* What steps share. */
 uint32_t stage_handle(const struct stage *stage, uint32_t n);
 struct piece *stage_piece(const struct stage *stage, uint32_t n);
+uint64_t stage_address(const struct stage *stage, uint64_t address, uint64_t size); /* of a piece; 0: no room */
+void stage_note_made(const struct stage *stage, uint32_t n, uint32_t parent);
 uint32_t stage_event_ioctl(const struct stage *stage, int fd, uint32_t nr);
 
 uint32_t play_control(const struct stage *stage, const struct step *step);

@@ -9,7 +9,7 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 
 #include <sys/mman.h>
 
@@ -44,15 +44,15 @@ uint32_t start_handle(const struct start_device *device, const struct start_cont
 #define REGISTER_VASPACE(i) { .play = play_register_vaspace, .n = i },
 #define REGISTER_CHANNEL(i) { .play = play_register_channel, .n = i },
 #define GROUPS(how_many) { .play = play_groups, .n = how_many },
-#define VIDEO(i, bytes, where) { .play = play_video, .n = i, .size = bytes, .place = where },
-#define HUGE(i, bytes, where) { .play = play_video, .n = i, .size = bytes, .attr = PAGES_HUGE, .place = where },
-#define RING(i, bytes, where) { .play = play_ring, .n = i, .size = bytes, .place = where },
-#define HOST(i, bytes, kind, kind2, where, flags) { .play = play_host, .n = i, .size = bytes, .attr = kind, .attr2 = kind2, .place = where, .number = flags },
-#define PINNED(i, bytes, flags, where) { .play = play_pinned, .n = i, .size = bytes, .attr = flags, .place = where },
+#define VIDEO(i, bytes, where) { .play = play_video, .n = i, .size = bytes, .address = where },
+#define HUGE(i, bytes, where) { .play = play_video, .n = i, .size = bytes, .attr = PAGES_HUGE, .address = where },
+#define RING(i, bytes, where) { .play = play_ring, .n = i, .size = bytes, .address = where },
+#define HOST(i, bytes, kind, kind2, where, flags) { .play = play_host, .n = i, .size = bytes, .attr = kind, .attr2 = kind2, .address = where, .number = flags },
+#define PINNED(i, bytes, flags, where) { .play = play_pinned, .n = i, .size = bytes, .attr = flags, .address = where },
 #define CHANNEL(i, of, index) { .play = play_channel, .n = i, .parent = of, .number = index },
 #define EVENT(i, of, what) { .play = play_event, .n = i, .parent = of, .number = what },
-#define SEMAPHORES(where, bytes) { .play = play_semaphores, .size = bytes, .place = where },
-#define PARALLELISM(where, bytes) { .play = play_parallelism, .size = bytes, .place = where },
+#define SEMAPHORES(where, bytes) { .play = play_semaphores, .size = bytes, .address = where },
+#define PARALLELISM(where, bytes) { .play = play_parallelism, .size = bytes, .address = where },
 #define GONE(i) { .play = play_gone, .n = i },
 #define FREED(i, of) { .play = play_freed, .n = i, .parent = of },
 #define CLOSED(i, of) { .play = play_closed, .n = i, .parent = of },
@@ -125,10 +125,10 @@ uint32_t start_context(struct start_context *context)
 
         device->n_contexts++;
         context->first = nv_handles_take(device->nv, START_END - START_CONTEXT);
-        context->low = place_take_at(0x200000000, LOW_SIZE);
-        context->far = place_take_at(0x10000000000, FAR_SIZE);
-        context->near = place_take(NEAR_SIZE, PLACE_GRANULE);
-        context->errors = place_take(START_CHANNELS * 4096ull, 4096);
+        context->low = addresses_reserve_at(0x200000000, LOW_SIZE);
+        context->far = addresses_reserve_at(0x10000000000, FAR_SIZE);
+        context->near = addresses_reserve(NEAR_SIZE, ADDRESS_GRANULE);
+        context->errors = addresses_reserve(START_CHANNELS * 4096ull, 4096);
         if (!context->first || !context->low || !context->far || !context->near || !context->errors)
                 status = RM_STATUS_NO_MEMORY;
         else
@@ -143,10 +143,10 @@ void start_context_end(struct start_context *context)
         struct stage stage = { context->device->nv, context->device, context };
 
         (void)play(&stage, end_steps, ARRAY_SIZE(end_steps), false);
-        place_give(context->low, LOW_SIZE);
-        place_give(context->far, FAR_SIZE);
-        place_give(context->near, NEAR_SIZE);
-        place_give(context->errors, START_CHANNELS * 4096ull);
+        addresses_release(context->low, LOW_SIZE);
+        addresses_release(context->far, FAR_SIZE);
+        addresses_release(context->near, NEAR_SIZE);
+        addresses_release(context->errors, START_CHANNELS * 4096ull);
         for (uint32_t n = START_CONTEXT; context->first && n < START_END; n++)
                 nv_handle_give(context->device->nv, start_handle(context->device, context, n));
         context->device->n_contexts--;

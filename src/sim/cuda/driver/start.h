@@ -76,9 +76,9 @@ struct start_context {
 
 /* What the driver says of the machine. */
 struct start_process {
-        struct nv_card card[NV_CARDS]; /* all cards */
-        uint32_t n_cards;
-        uint32_t probed[NV_CARDS]; /* ids of those that we may use */
+        struct nv_device_info devices[NV_DEVICES]; /* all cards */
+        uint32_t n_devices;
+        uint32_t probed[NV_DEVICES]; /* ids of those that we may use */
         uint32_t n_probed;
 };
 

@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -59,23 +59,23 @@ static void put_words(const struct stage *stage, const struct step *step, void *
         }
 }
 
-static uint64_t base_of(const struct stage *stage, uint64_t place, uint64_t size)
+uint64_t stage_address(const struct stage *stage, uint64_t address, uint64_t size)
 {
         const struct start_context *c = stage->context;
 
-        switch (place & STRETCH) {
+        switch (address & STRETCH) {
         case LOW(0):
-                return c->low + (place & ~STRETCH);
+                return c->low + (address & ~STRETCH);
         case FAR(0):
-                return c->far + (place & ~STRETCH);
+                return c->far + (address & ~STRETCH);
         case NEAR(0):
-                return c->near + (place & ~STRETCH);
+                return c->near + (address & ~STRETCH);
         default:
-                return place_take(size, PLACE_GRANULE);
+                return addresses_reserve(size, ADDRESS_GRANULE);
         }
 }
 
-static void note_made(const struct stage *stage, uint32_t n, uint32_t parent)
+void stage_note_made(const struct stage *stage, uint32_t n, uint32_t parent)
 {
         *stage_piece(stage, n) = (struct piece){ .is_made = true, .parent = (uint8_t)parent };
 }
@@ -145,7 +145,7 @@ uint32_t play_object(const struct stage *stage, const struct step *step)
         status = nv_alloc(stage->nv, -1, stage_handle(stage, step->parent), stage_handle(stage, step->n), step->number,
                           size ? params : NULL);
         if (status == RM_STATUS_OK)
-                note_made(stage, step->n, step->parent);
+                stage_note_made(stage, step->n, step->parent);
         return status;
 }
 
@@ -202,185 +202,31 @@ uint32_t play_view(const struct stage *stage, const struct step *step)
                 .node = node,
                 .prot = step->number == VIEW_DATA ? PROT_READ : PROT_WRITE,
         };
-        uint8_t block[40] = { 0 };
         uint32_t status;
 
         if (step->number != VIEW_DATA)
                 (void)snprintf(node, sizeof(node), "/dev/nvidia%u", stage->device->minor);
         status = nv_map(stage->nv, &mapping, &p->at, &p->linear);
-        if (status != RM_STATUS_OK || step->number != VIEW_TOLD)
-                return status;
-
-        rm_put32(block, sizeof(block), 0, stage->nv->client);
-        rm_put32(block, sizeof(block), 4, mapping.parent);
-        rm_put32(block, sizeof(block), 8, mapping.object);
-        rm_put64(block, sizeof(block), 16, p->linear);
-        rm_put64(block, sizeof(block), 24, (uintptr_t)p->at);
-        return nv_ioctl(stage->nv->ctl, RM_NR_UPDATE_MAPPING, block, sizeof(block), 32);
-}
-
-/* Maps the memory of a piece where it belongs in the device's address space. */
-static uint32_t map_piece(const struct stage *stage, uint32_t n, uint64_t base, uint64_t size)
-{
-        struct piece *p = stage_piece(stage, n);
-        uint32_t status;
-
-        p->base = base;
-        p->size = size;
-        status = nv_uvm_create(stage->nv, base, size);
-        if (status != RM_STATUS_OK)
-                return status;
-        p->is_mapped = true;
-        return nv_uvm_map(stage->nv, stage->device->uuid, base, size, 0, stage_handle(stage, n));
-}
-
-static uint32_t make_memory(const struct stage *stage, const struct step *step, struct nv_memory *memory)
-{
-        uint32_t status =
-                nv_memory_alloc(stage->nv, stage_handle(stage, OBJECT_DEVICE), stage_handle(stage, step->n), memory);
-
-        if (status == RM_STATUS_OK)
-                note_made(stage, step->n, OBJECT_DEVICE);
-        return status;
-}
-
-uint32_t play_video(const struct stage *stage, const struct step *step)
-{
-        struct nv_memory memory = {
-                .class_number = RM_CLASS_VIDEO_MEMORY,
-                .owner = stage->nv->client,
-                .flags = 0x1c101,
-                .attr = 0x18000000 | step->attr,
-                .size = step->size,
-                .align = PLACE_GRANULE,
-        };
-        uint64_t base;
-        uint32_t status = make_memory(stage, step, &memory);
-
-        if (status != RM_STATUS_OK)
-                return status;
-        base = base_of(stage, step->place, memory.size);
-        return base ? map_piece(stage, step->n, base, memory.size) : NV_LOST;
-}
-
-/* Video memory that we map, too: the queues of all channels. */
-uint32_t play_ring(const struct stage *stage, const struct step *step)
-{
-        struct piece *p = stage_piece(stage, step->n);
-        struct nv_memory memory = {
-                .class_number = RM_CLASS_VIDEO_MEMORY,
-                .owner = stage->nv->client,
-                .flags = 0x1c101,
-                .attr = 0x18000000,
-                .size = step->size,
-                .align = PLACE_GRANULE,
-        };
-        char node[32];
-        struct nv_mapping mapping = {
-                .parent = stage_handle(stage, OBJECT_SUBDEVICE),
-                .object = stage_handle(stage, step->n),
-                .flags = 0xc0000,
-                .size = step->size,
-                .node = node,
-                .prot = PROT_READ | PROT_WRITE,
-        };
-        uint64_t base = base_of(stage, step->place, step->size);
-        uint8_t block[40] = { 0 };
-        uint32_t status = make_memory(stage, step, &memory);
-
-        if (status != RM_STATUS_OK)
-                return status;
-        (void)snprintf(node, sizeof(node), "/dev/nvidia%u", stage->device->minor);
-        mapping.at = (void *)(uintptr_t)base;
-        status = nv_map(stage->nv, &mapping, &p->at, &p->linear);
-        if (status != RM_STATUS_OK)
-                return status;
-
-        p->view = OBJECT_SUBDEVICE;
-        rm_put32(block, sizeof(block), 0, stage->nv->client);
-        rm_put32(block, sizeof(block), 4, mapping.parent);
-        rm_put32(block, sizeof(block), 8, mapping.object);
-        rm_put64(block, sizeof(block), 16, p->linear);
-        rm_put64(block, sizeof(block), 24, base);
-        status = nv_ioctl(stage->nv->ctl, RM_NR_UPDATE_MAPPING, block, sizeof(block), 32);
-        if (status != RM_STATUS_OK)
-                return status;
-        p->linear = base; /* what the driver knows it by from now on */
-        return map_piece(stage, step->n, base, memory.size);
-}
-
-uint32_t play_host(const struct stage *stage, const struct step *step)
-{
-        struct piece *p = stage_piece(stage, step->n);
-        struct nv_memory memory = {
-                .class_number = RM_CLASS_HOST_MEMORY,
-                .owner = stage->nv->client,
-                .flags = 0xc001,
-                .attr = step->attr,
-                .attr2 = step->attr2,
-                .size = step->size,
-        };
-        struct nv_mapping mapping = {
-                .parent = stage_handle(stage, OBJECT_DEVICE),
-                .object = stage_handle(stage, step->n),
-                .flags = step->number,
-                .size = step->size,
-                .node = "/dev/nvidiactl",
-                .prot = PROT_READ | PROT_WRITE,
-        };
-        uint64_t base = base_of(stage, step->place, step->size);
-        uint32_t status = make_memory(stage, step, &memory);
-
-        if (status != RM_STATUS_OK)
-                return status;
-        mapping.at = (void *)(uintptr_t)base;
-        status = nv_map(stage->nv, &mapping, &p->at, &p->linear);
-        p->view = OBJECT_DEVICE;
-        return status == RM_STATUS_OK ? map_piece(stage, step->n, base, memory.size) : status;
-}
-
-uint32_t play_pinned(const struct stage *stage, const struct step *step)
-{
-        uint64_t base = base_of(stage, step->place, step->size);
-        void *pages = place_fill(base, step->size);
-        uint32_t status;
-
-        if (!pages)
-                return NV_LOST;
-        status = nv_memory_pin(stage->nv, stage->device->node[NODE_MAIN], stage_handle(stage, OBJECT_DEVICE),
-                               stage_handle(stage, step->n), step->attr, pages, step->size);
-        if (status != RM_STATUS_OK)
-                return status;
-        note_made(stage, step->n, OBJECT_DEVICE);
-        return map_piece(stage, step->n, base, step->size);
+        return status == RM_STATUS_OK && step->number == VIEW_TOLD ?
+                       nv_update_mapping(stage->nv, &mapping, p->linear, p->at) :
+                       status;
 }
 
 /* The page in which a channel tells its error. */
 static uint32_t make_error_page(const struct stage *stage, uint32_t n, uint32_t index)
 {
         struct piece *p = stage_piece(stage, n);
-        struct nv_memory memory = {
-                .class_number = RM_CLASS_HOST_MEMORY,
-                .owner = stage_handle(stage, OBJECT_DEVICE),
-                .type = 13,
-                .flags = 0xc001,
-                .attr = 0x3a000000,
-                .size = 4096,
-        };
-        struct nv_mapping mapping = {
-                .parent = stage_handle(stage, OBJECT_DEVICE),
-                .object = stage_handle(stage, n),
-                .flags = 0xc0000,
-                .size = 4096,
-                .node = "/dev/nvidiactl",
-                .prot = PROT_READ | PROT_WRITE,
-                .at = (void *)(uintptr_t)(stage->context->errors + 4096 * index),
-        };
-        uint32_t status = nv_memory_alloc(stage->nv, mapping.parent, mapping.object, &memory);
+        struct nv_memory memory = nv_host_memory(stage_handle(stage, OBJECT_DEVICE), 4096, 0x3a000000);
+        struct nv_mapping mapping = nv_mapping_at(stage_handle(stage, OBJECT_DEVICE), stage_handle(stage, n), 4096,
+                                                  stage->context->errors + 4096 * index);
+        uint32_t status;
+
+        memory.type = 13;
+        status = nv_memory_alloc(stage->nv, mapping.parent, mapping.object, &memory);
 
         if (status != RM_STATUS_OK)
                 return status;
-        note_made(stage, n, OBJECT_DEVICE);
+        stage_note_made(stage, n, OBJECT_DEVICE);
         p->view = OBJECT_DEVICE;
         return nv_map(stage->nv, &mapping, &p->at, &p->linear);
 }
@@ -397,7 +243,7 @@ static uint32_t make_engine(const struct stage *stage, uint32_t channel, uint32_
         status = nv_alloc(stage->nv, -1, stage_handle(stage, channel), stage_handle(stage, n), class_number, params);
         if (status != RM_STATUS_OK)
                 return status;
-        note_made(stage, n, channel);
+        stage_note_made(stage, n, channel);
         memset(params, 0, sizeof(params));
         rm_put32(params, sizeof(params), 0, stage_handle(stage, n));
         return nv_control(stage->nv, stage_handle(stage, channel), 0x906f0101, params, sizeof(params));
@@ -424,7 +270,7 @@ static uint32_t make_channel(const struct stage *stage, uint32_t n, uint32_t gro
         status = nv_alloc(stage->nv, -1, stage_handle(stage, group), channel, 0xc86f, params);
         if (status != RM_STATUS_OK)
                 return status;
-        note_made(stage, n + 1, group);
+        stage_note_made(stage, n + 1, group);
         stage->context->channel[index] = channel;
 
         rm_put32(list, sizeof(list), 0, 1);
@@ -480,7 +326,7 @@ uint32_t play_event(const struct stage *stage, const struct step *step)
                 closep(&fd);
                 return status;
         }
-        note_made(stage, step->n, step->parent);
+        stage_note_made(stage, step->n, step->parent);
         p->fd = fd;
         p->copy = copy;
         return status;
@@ -542,40 +388,5 @@ uint32_t play_groups(const struct stage *stage, const struct step *step)
                 status = nv_uvm_group(stage->nv, &context->group[i]);
                 done++;
         }
-        return status;
-}
-
-uint32_t play_semaphores(const struct stage *stage, const struct step *step)
-{
-        uint8_t block[PARAMS_MAX] = { 0 };
-        uint32_t size = stage->nv->layout.uvm_pool_size, status;
-        uint64_t base = base_of(stage, step->place, step->size);
-
-        rm_put64(block, size, 0, base);
-        rm_put64(block, size, 8, step->size);
-        memcpy(block + 16, stage->device->uuid, 16);
-        rm_put32(block, size, 32, 1);
-        rm_put32(block, size, 36, 1);
-        rm_put64(block, size, size - 16, 1);
-        status = nv_uvm(stage->nv, UVM_SEMAPHORE_POOL, block, size - 8);
-        if (status != RM_STATUS_OK)
-                return status;
-        stage->context->has_semaphores = true;
-        if (mmap((void *)(uintptr_t)base, step->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, stage->nv->uvm,
-                 (off_t)base) == MAP_FAILED)
-                return NV_LOST;
-        return nv_uvm_range(stage->nv, 72, base, step->size);
-}
-
-uint32_t play_parallelism(const struct stage *stage, const struct step *step)
-{
-        uint8_t block[40] = { 0 };
-        uint32_t status;
-
-        rm_put64(block, sizeof(block), 0, base_of(stage, step->place, step->size));
-        rm_put64(block, sizeof(block), 8, step->size);
-        memcpy(block + 16, stage->device->uuid, 16);
-        status = nv_uvm(stage->nv, 65, block, 32);
-        stage->context->has_parallelism = status == RM_STATUS_OK;
         return status;
 }

@@ -7,11 +7,12 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 
 #include <string.h>
 
-uint32_t p2p_register(const struct memory *memory, uint64_t base, uint64_t size)
+/* Registers device memory for GPUDirect, as libcuda does for what cuMemAlloc gives. */
+static uint32_t p2p_register(const struct memory *memory, uint64_t base, uint64_t size)
 {
         uint8_t params[32] = { 0 };
 
@@ -22,7 +23,7 @@ uint32_t p2p_register(const struct memory *memory, uint64_t base, uint64_t size)
                           sizeof(params));
 }
 
-void p2p_unregister(const struct memory *memory)
+static void p2p_unregister(const struct memory *memory)
 {
         uint8_t params[4] = { 0 };
 
@@ -42,7 +43,7 @@ static CUresult map_large(CUcontext context, uint64_t bytes, struct mapping **re
                 r = memory_video(context->device, bytes, ATTR_LINEAR, &memory);
         if (r != CUDA_SUCCESS)
                 return r;
-        base = place_take(memory->size, PLACE_GRANULE);
+        base = addresses_reserve(memory->size, ADDRESS_GRANULE);
         if (!base) {
                 (void)memory_unref(memory);
                 return CUDA_ERROR_OUT_OF_MEMORY;
@@ -54,81 +55,40 @@ static CUresult map_large(CUcontext context, uint64_t bytes, struct mapping **re
                         p2p_unregister(memory);
         }
         if (r != CUDA_SUCCESS)
-                place_give(base, memory->size);
+                addresses_release(base, memory->size);
         (void)memory_unref(memory); /* the mapping has its own reference */
         return r;
 }
 
-static void unmap_large(CUcontext context, struct mapping *mapping)
+static void unmap_large(struct mapping *mapping)
 {
-        uint64_t base = mapping->span.base, size = mapping->span.size;
-
-        (void)context;
         p2p_unregister(mapping->memory);
-        (void)mapping_free(mapping);
-        place_give(base, size);
+        (void)mapping_end(mapping);
 }
 
-static CUresult make_chunk(CUcontext context, struct mapping **ret)
+static CUresult allocate(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
 {
-        return map_large(context, CHUNK_SIZE, ret);
-}
-
-static const struct chunk_maker device_chunks = { make_chunk, unmap_large };
-
-static CUresult alloc_small(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
-{
+        static const struct allocator allocator = { map_large, unmap_large };
         struct allocation *allocation;
-        struct chunk *chunk;
-        uint64_t base;
-        CUresult r = chunk_take(context, &context->chunks, &device_chunks, bytes, &chunk, &base);
+        CUresult r =
+                allocation_make(context, ALLOCATION_DEVICE, &context->chunks, &allocator, bytes, bytes, &allocation);
 
-        if (r != CUDA_SUCCESS)
-                return r;
-        r = allocation_new(context, ALLOCATION_SMALL, base, bytes, &allocation);
-        if (r != CUDA_SUCCESS) {
-                chunk_give(context, chunk, base, bytes);
-                return r;
-        }
-        allocation->chunk = chunk;
-        *ret = base;
-        return CUDA_SUCCESS;
-}
-
-static CUresult alloc_large(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
-{
-        struct allocation *allocation;
-        struct mapping *mapping;
-        CUresult r = map_large(context, bytes, &mapping);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        r = allocation_new(context, ALLOCATION_LARGE, mapping->span.base, bytes, &allocation);
-        if (r != CUDA_SUCCESS) {
-                unmap_large(context, mapping);
-                return r;
-        }
-        allocation->mapping = mapping;
-        *ret = mapping->span.base;
-        return CUDA_SUCCESS;
-}
-
-static CUresult alloc(CUcontext context, uint64_t bytes, CUdeviceptr *ret)
-{
-        return bytes <= CHUNK_LARGEST ? alloc_small(context, bytes, ret) : alloc_large(context, bytes, ret);
+        if (r == CUDA_SUCCESS)
+                *ret = allocation->span.base;
+        return r;
 }
 
 CUresult CUDAAPI cuMemAlloc_v2(CUdeviceptr *at, size_t bytes)
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!at || !bytes)
                 return CUDA_ERROR_INVALID_VALUE;
-        return alloc(context, bytes, at);
+        return allocate(context, bytes, at);
 }
 
 /* Rows padded to 512 bytes: recorded for rows of 4000. */
@@ -136,7 +96,7 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
         uint64_t row = round_up(width, CHUNK_PIECE);
 
         if (r != CUDA_SUCCESS)
@@ -145,7 +105,7 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *at, size_t *pitch, size_t width
                 return CUDA_ERROR_INVALID_VALUE;
         if (row > UINT64_MAX / height)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        r = alloc(context, row * height, at);
+        r = allocate(context, row * height, at);
         if (r == CUDA_SUCCESS)
                 *pitch = row;
         return r;
@@ -156,7 +116,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr at)
         LOCKED_LIBRARY;
         struct allocation *allocation;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -166,8 +126,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr at)
         if (!allocation)
                 return CUDA_ERROR_INVALID_VALUE;
         switch (allocation->kind) {
-        case ALLOCATION_SMALL:
-        case ALLOCATION_LARGE:
+        case ALLOCATION_DEVICE:
         case ALLOCATION_MANAGED:
         case ALLOCATION_POOL:
                 break;
@@ -185,7 +144,7 @@ CUresult CUDAAPI cuMemGetInfo_v2(size_t *free_bytes, size_t *total)
         static const uint32_t index[] = { RM_FB_HEAP_FREE, RM_FB_HEAP_SIZE, RM_FB_TAX };
         uint32_t kib[ARRAY_SIZE(index)], status;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;

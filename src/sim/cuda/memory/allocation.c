@@ -2,13 +2,10 @@
 #include "sim/cuda/memory/memory.h"
 
 #include "base/cleanup.h"
-#include "rm/numbers.h"
 #include "sim/cuda/memory/managed.h"
-#include "sim/cuda/driver/place.h"
 #include "sim/cuda/memory/pool.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 static struct spans allocations;
 
@@ -46,50 +43,61 @@ struct allocation *allocation_named(uint64_t base)
         return allocation && allocation->span.base == base ? allocation : NULL;
 }
 
-static void large_end(struct allocation *allocation)
+CUresult allocation_make(CUcontext context, enum allocation_kind kind, struct chunks *chunks,
+                         const struct allocator *allocator, uint64_t size, uint64_t bytes, struct allocation **ret)
 {
-        struct mapping *mapping = allocation->mapping;
-        uint64_t base = mapping->span.base, size = mapping->span.size;
+        struct mapping *mapping = NULL;
+        struct chunk *chunk = NULL;
+        uint64_t base = 0;
+        CUresult r;
 
-        p2p_unregister(mapping->memory);
-        allocation->mapping = mapping_free(mapping);
-        place_give(base, size);
+        if (size <= CHUNK_LARGEST)
+                r = chunk_take(context, chunks, allocator, size, &chunk, &base);
+        else
+                r = allocator->map(context, size, &mapping);
+        if (r != CUDA_SUCCESS)
+                return r;
+        r = allocation_new(context, kind, mapping ? mapping->span.base : base, bytes, ret);
+        if (r != CUDA_SUCCESS) {
+                if (mapping)
+                        allocator->unmap(mapping);
+                else
+                        chunk_give(chunk, base, size);
+                return r;
+        }
+        (*ret)->mapping = mapping;
+        (*ret)->chunk = chunk;
+        (*ret)->allocator = allocator;
+        return CUDA_SUCCESS;
+}
+
+void allocation_unmake(struct allocation *allocation, uint64_t size)
+{
+        if (allocation->chunk)
+                chunk_give(allocation->chunk, allocation->span.base, size);
+        else
+                allocation->allocator->unmap(allocation->mapping);
 }
 
 CUresult allocation_end(struct allocation *allocation)
 {
-        struct mapping *mapping = allocation->mapping;
-        uint64_t base = allocation->span.base, size = allocation->span.size;
-
         switch (allocation->kind) {
-        case ALLOCATION_SMALL:
-        case ALLOCATION_HOST_SMALL:
-                chunk_give(allocation->context, allocation->chunk, base, size);
-                break;
-        case ALLOCATION_LARGE:
-                large_end(allocation);
+        case ALLOCATION_DEVICE:
+        case ALLOCATION_HOST:
+        case ALLOCATION_ARRAY:
+                allocation_unmake(allocation, allocation->span.size);
                 break;
         case ALLOCATION_MANAGED:
                 managed_end(allocation);
                 break;
-        case ALLOCATION_HOST:
-                (void)mapping_free(mapping);
-                (void)munmap((void *)(uintptr_t)base, size);
-                break;
         case ALLOCATION_REGISTERED:
-                (void)mapping_free(mapping);
+                (void)mapping_free(allocation->mapping);
                 break;
         case ALLOCATION_POOL:
                 pool_give(allocation, (struct mark){ 0 });
                 return CUDA_SUCCESS;
-        case ALLOCATION_ARRAY:
         case ALLOCATION_IPC:
-                if (allocation->chunk) {
-                        chunk_give(allocation->context, allocation->chunk, base, size);
-                        break;
-                }
-                (void)mapping_free(mapping);
-                place_give(base, size);
+                (void)mapping_end(allocation->mapping);
                 break;
         case ALLOCATION_VIRTUAL: /* ends with cuMemUnmap */
                 return CUDA_ERROR_INVALID_VALUE;

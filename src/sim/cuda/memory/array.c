@@ -9,7 +9,6 @@
 #include "sim/cuda/memory/array.h"
 
 #include "base/cleanup.h"
-#include "sim/cuda/driver/place.h"
 #include "sim/cuda/context/stream.h"
 
 #include <stdlib.h>
@@ -62,67 +61,25 @@ static uint64_t array_shape(CUarray array, const CUDA_ARRAY3D_DESCRIPTOR *shape)
         return (uint64_t)array->slice * slices;
 }
 
-/* Memory of its own; or, below 2 MiB, a piece of a chunk. */
-static CUresult map_own(struct device *device, uint64_t size, struct mapping **ret)
+static CUresult map_array(CUcontext context, uint64_t size, struct mapping **ret)
 {
-        struct memory *memory;
-        uint64_t base;
-        CUresult r = memory_video(device, size, ATTR_ARRAY, &memory);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        base = place_take(memory->size, PLACE_GRANULE);
-        r = base ? mapping_new(memory, base, memory->size, 0, true, ret) : CUDA_ERROR_OUT_OF_MEMORY;
-        if (r != CUDA_SUCCESS)
-                place_give(base, memory->size);
-        (void)memory_unref(memory);
-        return r;
+        return mapping_video(context->device, size, ATTR_ARRAY, ret);
 }
 
-static void unmap_own(CUcontext context, struct mapping *mapping)
+static void unmap_array(struct mapping *mapping)
 {
-        uint64_t base = mapping->span.base, size = mapping->span.size;
-
-        (void)context;
-        (void)mapping_free(mapping);
-        place_give(base, size);
+        (void)mapping_end(mapping);
 }
 
-static CUresult make_chunk(CUcontext context, struct mapping **ret)
+static CUresult array_allocate(CUcontext context, uint64_t bytes, struct allocation **ret)
 {
-        return map_own(context->device, CHUNK_SIZE, ret);
+        static const struct allocator allocator = { map_array, unmap_array };
+        uint64_t size = round_up(bytes, SIZE_ALIGN);
+
+        return allocation_make(context, ALLOCATION_ARRAY, &context->array_chunks, &allocator, size, size, ret);
 }
 
-static const struct chunk_maker array_chunks = { make_chunk, unmap_own };
-
-static CUresult map_array(CUcontext context, uint64_t bytes, struct allocation **ret)
-{
-        uint64_t size = round_up(bytes, SIZE_ALIGN), base = 0;
-        struct mapping *mapping = NULL;
-        struct chunk *chunk = NULL;
-        CUresult r;
-
-        if (size > CHUNK_LARGEST)
-                r = map_own(context->device, size, &mapping);
-        else
-                r = chunk_take(context, &context->array_chunks, &array_chunks, size, &chunk, &base);
-        if (r != CUDA_SUCCESS)
-                return r;
-        r = allocation_new(context, ALLOCATION_ARRAY, mapping ? mapping->span.base : base,
-                           mapping ? mapping->span.size : size, ret);
-        if (r != CUDA_SUCCESS) {
-                if (mapping)
-                        unmap_own(context, mapping);
-                else
-                        chunk_give(context, chunk, base, size);
-                return r;
-        }
-        (*ret)->mapping = mapping;
-        (*ret)->chunk = chunk;
-        return CUDA_SUCCESS;
-}
-
-static void unmap_array(CUcontext context, struct allocation *memory)
+static void array_free(CUcontext context, struct allocation *memory)
 {
         if (!context->is_ended) /* else it went with its context */
                 (void)allocation_end(memory);
@@ -140,7 +97,7 @@ CUresult CUDAAPI cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTO
         LOCKED_LIBRARY;
         _cleanup_(freep) CUarray made = NULL;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
         uint64_t size;
 
         if (r != CUDA_SUCCESS)
@@ -154,7 +111,7 @@ CUresult CUDAAPI cuArray3DCreate_v2(CUarray *array, const CUDA_ARRAY3D_DESCRIPTO
         if (!size)
                 return CUDA_ERROR_INVALID_VALUE;
         made->context = context;
-        r = map_array(context, size, &made->memory);
+        r = array_allocate(context, size, &made->memory);
         if (r == CUDA_SUCCESS)
                 *array = TAKE(made);
         return r;
@@ -177,13 +134,13 @@ CUresult CUDAAPI cuArrayDestroy(CUarray array)
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!array || array->mipmap)
                 return CUDA_ERROR_INVALID_HANDLE;
-        unmap_array(array->context, array->memory);
+        array_free(array->context, array->memory);
         free(array);
         return CUDA_SUCCESS;
 }
@@ -199,7 +156,7 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap, const CUDA_ARR
         LOCKED_LIBRARY;
         _cleanup_(freep) CUmipmappedArray made = NULL;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
         uint64_t size = 0;
 
         if (r != CUDA_SUCCESS)
@@ -223,7 +180,7 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap, const CUDA_ARR
                         return CUDA_ERROR_INVALID_VALUE;
                 size += bytes;
         }
-        r = map_array(context, size, &made->memory);
+        r = array_allocate(context, size, &made->memory);
         if (r != CUDA_SUCCESS)
                 return r;
         for (unsigned int i = 0; i < made->n_levels; i++) {
@@ -254,13 +211,13 @@ CUresult CUDAAPI cuMipmappedArrayDestroy(CUmipmappedArray mipmap)
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!mipmap)
                 return CUDA_ERROR_INVALID_HANDLE;
-        unmap_array(mipmap->level[0].context, mipmap->memory);
+        array_free(mipmap->level[0].context, mipmap->memory);
         free(mipmap);
         return CUDA_SUCCESS;
 }

@@ -5,12 +5,12 @@
 
 #include <stdlib.h>
 
-static bool is_used(const struct chunk *chunk, uint32_t piece)
+static bool piece_is_used(const struct chunk *chunk, uint32_t piece)
 {
         return chunk->used[piece / 64] >> piece % 64 & 1;
 }
 
-static void mark(struct chunk *chunk, uint32_t first, uint32_t n, bool used)
+static void pieces_mark(struct chunk *chunk, uint32_t first, uint32_t n, bool used)
 {
         for (uint32_t i = first; i < first + n; i++) {
                 if (used)
@@ -22,7 +22,7 @@ static void mark(struct chunk *chunk, uint32_t first, uint32_t n, bool used)
 }
 
 /* First fit. CHUNK_PIECES: no room. */
-static uint32_t find_room(const struct chunk *chunk, uint32_t n)
+static uint32_t pieces_find(const struct chunk *chunk, uint32_t n)
 {
         uint32_t have = 0;
 
@@ -33,34 +33,35 @@ static uint32_t find_room(const struct chunk *chunk, uint32_t n)
                         i += 63;
                         continue;
                 }
-                have = is_used(chunk, i) ? 0 : have + 1;
+                have = piece_is_used(chunk, i) ? 0 : have + 1;
                 if (have == n)
                         return i + 1 - n;
         }
         return CHUNK_PIECES;
 }
 
-static CUresult chunk_new(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker, struct chunk **ret)
+static CUresult chunk_new(CUcontext context, struct chunks *chunks, const struct allocator *allocator,
+                          struct chunk **ret)
 {
         struct chunk *chunk = calloc(1, sizeof(*chunk));
         CUresult r;
 
         if (!chunk)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        r = maker->make(context, &chunk->mapping);
+        r = allocator->map(context, CHUNK_SIZE, &chunk->mapping);
         if (r != CUDA_SUCCESS) {
                 free(chunk);
                 return r;
         }
         chunk->chunks = chunks;
-        chunk->maker = maker;
+        chunk->allocator = allocator;
         chunk->next = chunks->first;
         chunks->first = chunk;
         *ret = chunk;
         return CUDA_SUCCESS;
 }
 
-CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker, uint64_t size,
+CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct allocator *allocator, uint64_t size,
                     struct chunk **ret, uint64_t *ret_base)
 {
         uint32_t n = (uint32_t)(round_up(size, CHUNK_PIECE) / CHUNK_PIECE), at = CHUNK_PIECES;
@@ -68,30 +69,30 @@ CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk
         CUresult r;
 
         for (chunk = chunks->first; chunk; chunk = chunk->next) {
-                at = find_room(chunk, n);
+                at = pieces_find(chunk, n);
                 if (at < CHUNK_PIECES)
                         break;
         }
         if (!chunk) {
-                r = chunk_new(context, chunks, maker, &chunk);
+                r = chunk_new(context, chunks, allocator, &chunk);
                 if (r != CUDA_SUCCESS)
                         return r;
                 at = 0;
         }
-        mark(chunk, at, n, true);
+        pieces_mark(chunk, at, n, true);
         *ret = chunk;
         *ret_base = chunk->mapping->span.base + (uint64_t)at * CHUNK_PIECE;
         return CUDA_SUCCESS;
 }
 
-void chunk_give(CUcontext context, struct chunk *chunk, uint64_t base, uint64_t size)
+void chunk_give(struct chunk *chunk, uint64_t base, uint64_t size)
 {
         uint32_t first = (uint32_t)((base - chunk->mapping->span.base) / CHUNK_PIECE);
 
-        mark(chunk, first, (uint32_t)(round_up(size, CHUNK_PIECE) / CHUNK_PIECE), false);
+        pieces_mark(chunk, first, (uint32_t)(round_up(size, CHUNK_PIECE) / CHUNK_PIECE), false);
         if (chunk->n_used)
                 return;
         LIST_REMOVE(&chunk->chunks->first, chunk);
-        chunk->maker->unmake(context, chunk->mapping);
+        chunk->allocator->unmap(chunk->mapping);
         free(chunk);
 }

@@ -18,7 +18,7 @@ enum {
         REGISTER_FLAGS = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP | CU_MEMHOSTREGISTER_READ_ONLY,
 };
 
-static CUresult pin(CUcontext context, void *pages, uint64_t size, struct mapping **ret)
+static CUresult pages_pin(CUcontext context, void *pages, uint64_t size, struct mapping **ret)
 {
         struct memory *memory;
         CUresult r = memory_pinned(context->device, pages, size, PIN_FLAGS, &memory);
@@ -53,72 +53,38 @@ static CUresult pages_pinned(CUcontext context, uint64_t size, struct mapping **
 
         if (!pages)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        r = pin(context, pages, size, ret);
+        r = pages_pin(context, pages, size, ret);
         if (r != CUDA_SUCCESS)
                 (void)munmap(pages, size);
         return r;
 }
 
-static CUresult make_chunk(CUcontext context, struct mapping **ret)
-{
-        return pages_pinned(context, CHUNK_SIZE, ret);
-}
-
-static void unmake_chunk(CUcontext context, struct mapping *mapping)
+static void pages_unpinned(struct mapping *mapping)
 {
         void *pages = mapping->memory->bytes;
+        uint64_t size = mapping->span.size;
 
-        (void)context;
         (void)mapping_free(mapping);
-        (void)munmap(pages, CHUNK_SIZE);
-}
-
-static const struct chunk_maker host_chunks = { make_chunk, unmake_chunk };
-
-static CUresult host_alloc(CUcontext context, uint64_t bytes, void **ret)
-{
-        struct allocation *allocation = NULL;
-        struct mapping *mapping = NULL;
-        struct chunk *chunk = NULL;
-        bool is_small = bytes <= CHUNK_LARGEST;
-        uint64_t base = 0, size = is_small ? bytes : round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
-        CUresult r;
-
-        if (is_small)
-                r = chunk_take(context, &context->host_chunks, &host_chunks, bytes, &chunk, &base);
-        else
-                r = pages_pinned(context, size, &mapping);
-        if (r != CUDA_SUCCESS)
-                return r;
-        if (mapping)
-                base = mapping->span.base;
-        r = allocation_new(context, is_small ? ALLOCATION_HOST_SMALL : ALLOCATION_HOST, base, size, &allocation);
-        if (r != CUDA_SUCCESS) {
-                if (is_small) {
-                        chunk_give(context, chunk, base, bytes);
-                } else {
-                        (void)mapping_free(mapping);
-                        (void)munmap((void *)(uintptr_t)base, size);
-                }
-                return r;
-        }
-        allocation->mapping = mapping;
-        allocation->chunk = chunk;
-        *ret = (void *)(uintptr_t)base;
-        return CUDA_SUCCESS;
+        (void)munmap(pages, size);
 }
 
 CUresult CUDAAPI cuMemHostAlloc(void **at, size_t bytes, unsigned int flags)
 {
         LOCKED_LIBRARY;
+        static const struct allocator allocator = { pages_pinned, pages_unpinned };
+        uint64_t size = bytes <= CHUNK_LARGEST ? bytes : round_up(bytes, (uint64_t)sysconf(_SC_PAGESIZE));
+        struct allocation *allocation;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!at || !bytes || (flags & ~(unsigned int)HOST_FLAGS))
                 return CUDA_ERROR_INVALID_VALUE;
-        return host_alloc(context, bytes, at);
+        r = allocation_make(context, ALLOCATION_HOST, &context->host_chunks, &allocator, size, size, &allocation);
+        if (r == CUDA_SUCCESS)
+                *at = (void *)(uintptr_t)allocation->span.base;
+        return r;
 }
 
 CUresult CUDAAPI cuMemAllocHost_v2(void **at, size_t bytes)
@@ -126,48 +92,40 @@ CUresult CUDAAPI cuMemAllocHost_v2(void **at, size_t bytes)
         return cuMemHostAlloc(at, bytes, CU_MEMHOSTALLOC_DEVICEMAP);
 }
 
-CUresult CUDAAPI cuMemFreeHost(void *at)
+/* Waits for what may still use it. `missing`: nothing of that kind begins there. */
+static CUresult host_end(const void *at, enum allocation_kind kind, CUresult missing)
 {
         LOCKED_LIBRARY;
         struct allocation *allocation;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
         allocation = allocation_named((uintptr_t)at);
-        if (!allocation || (allocation->kind != ALLOCATION_HOST && allocation->kind != ALLOCATION_HOST_SMALL))
-                return CUDA_ERROR_INVALID_VALUE;
+        if (!allocation || allocation->kind != kind)
+                return missing;
         r = context_wait(allocation->context);
         return r == CUDA_SUCCESS ? allocation_end(allocation) : r;
 }
 
-static const struct allocation *host_at(const void *at)
+CUresult CUDAAPI cuMemFreeHost(void *at)
 {
-        const struct allocation *allocation = allocation_at((uintptr_t)at);
-
-        if (!allocation)
-                return NULL;
-        switch (allocation->kind) {
-        case ALLOCATION_HOST:
-        case ALLOCATION_HOST_SMALL:
-        case ALLOCATION_REGISTERED:
-        case ALLOCATION_MANAGED:
-                return allocation;
-        default:
-                return NULL;
-        }
+        return host_end(at, ALLOCATION_HOST, CUDA_ERROR_INVALID_VALUE);
 }
 
 CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *at, unsigned int flags)
 {
         LOCKED_LIBRARY;
+        const struct allocation *allocation = allocation_at((uintptr_t)at);
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
-        if (!device || flags || !host_at(at))
+        if (!device || flags || !allocation ||
+            (allocation->kind != ALLOCATION_HOST && allocation->kind != ALLOCATION_REGISTERED &&
+             allocation->kind != ALLOCATION_MANAGED))
                 return CUDA_ERROR_INVALID_VALUE;
         *device = (uintptr_t)at;
         return CUDA_SUCCESS;
@@ -180,7 +138,7 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags
         struct allocation *allocation;
         struct mapping *mapping;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -188,7 +146,7 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags
                 return CUDA_ERROR_INVALID_VALUE;
         if (allocation_at((uintptr_t)at))
                 return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-        r = pin(context, (void *)(uintptr_t)base, round_up((uintptr_t)at + bytes, page) - base, &mapping);
+        r = pages_pin(context, (void *)(uintptr_t)base, round_up((uintptr_t)at + bytes, page) - base, &mapping);
         if (r != CUDA_SUCCESS)
                 return r;
         r = allocation_new(context, ALLOCATION_REGISTERED, (uintptr_t)at, bytes, &allocation);
@@ -202,16 +160,5 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *at, size_t bytes, unsigned int flags
 
 CUresult CUDAAPI cuMemHostUnregister(void *at)
 {
-        LOCKED_LIBRARY;
-        struct allocation *allocation;
-        CUcontext context;
-        CUresult r = enter(&context);
-
-        if (r != CUDA_SUCCESS)
-                return r;
-        allocation = allocation_named((uintptr_t)at);
-        if (!allocation || allocation->kind != ALLOCATION_REGISTERED)
-                return CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-        r = context_wait(allocation->context);
-        return r == CUDA_SUCCESS ? allocation_end(allocation) : r;
+        return host_end(at, ALLOCATION_REGISTERED, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 }

@@ -6,7 +6,7 @@
 #include "sim/cuda/memory/memory.h"
 
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -30,15 +30,14 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr at)
         const struct memory *memory;
         struct ticket ticket;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
         uint32_t status;
 
         if (r != CUDA_SUCCESS)
                 return r;
         allocation = allocation_at(at);
         mapping = mapping_at(at);
-        if (!handle || !allocation || !mapping ||
-            (allocation->kind != ALLOCATION_LARGE && allocation->kind != ALLOCATION_SMALL))
+        if (!handle || !allocation || !mapping || allocation->kind != ALLOCATION_DEVICE)
                 return CUDA_ERROR_INVALID_VALUE;
         memory = mapping->memory;
         status = nv_share(&library.nv, memory->handle);
@@ -91,17 +90,41 @@ static struct allocation *find_open(const struct ticket *ticket)
                        NULL;
 }
 
+static CUresult ticket_map(CUcontext context, struct device *device, const struct ticket *ticket,
+                           struct allocation **ret)
+{
+        struct mapping *mapping = NULL;
+        struct memory *memory;
+        uint64_t base;
+        CUresult r = open_memory(device, ticket, &memory);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        base = addresses_reserve_at(ticket->base, memory->size);
+        r = base ? mapping_new(memory, base, memory->size, 0, true, &mapping) : CUDA_ERROR_OUT_OF_MEMORY;
+        if (r != CUDA_SUCCESS)
+                addresses_release(base, memory->size);
+        else
+                r = allocation_new(context, ALLOCATION_IPC, base, memory->size, ret);
+        (void)memory_unref(memory);
+        if (r != CUDA_SUCCESS) {
+                (void)mapping_end(mapping);
+                return r;
+        }
+        (*ret)->mapping = mapping;
+        (*ret)->source_client = ticket->client;
+        (*ret)->source_object = ticket->object;
+        return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *at, CUipcMemHandle handle, unsigned int flags)
 {
         LOCKED_LIBRARY;
         struct allocation *allocation;
-        struct mapping *mapping = NULL;
-        struct memory *memory;
         struct device *device;
         struct ticket ticket;
         CUcontext context;
-        CUresult r = enter(&context);
-        uint64_t base;
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -114,31 +137,12 @@ CUresult CUDAAPI cuIpcOpenMemHandle_v2(CUdeviceptr *at, CUipcMemHandle handle, u
         if (!device)
                 return CUDA_ERROR_INVALID_DEVICE;
         allocation = find_open(&ticket);
-        if (allocation) {
-                allocation->n_opened++;
-                *at = allocation->span.base + ticket.offset;
-                return CUDA_SUCCESS;
-        }
-
-        r = open_memory(device, &ticket, &memory);
+        if (!allocation)
+                r = ticket_map(context, device, &ticket, &allocation);
         if (r != CUDA_SUCCESS)
                 return r;
-        base = place_take_at(ticket.base, memory->size);
-        r = base ? mapping_new(memory, base, memory->size, 0, true, &mapping) : CUDA_ERROR_OUT_OF_MEMORY;
-        if (r == CUDA_SUCCESS)
-                r = allocation_new(context, ALLOCATION_IPC, base, memory->size, &allocation);
-        if (r != CUDA_SUCCESS) {
-                (void)mapping_free(mapping);
-                place_give(base, memory->size);
-        }
-        (void)memory_unref(memory);
-        if (r != CUDA_SUCCESS)
-                return r;
-        allocation->mapping = mapping;
-        allocation->source_client = ticket.client;
-        allocation->source_object = ticket.object;
-        allocation->n_opened = 1;
-        *at = base + ticket.offset;
+        allocation->n_opened++;
+        *at = allocation->span.base + ticket.offset;
         return CUDA_SUCCESS;
 }
 
@@ -147,7 +151,7 @@ CUresult CUDAAPI cuIpcCloseMemHandle(CUdeviceptr at)
         LOCKED_LIBRARY;
         struct allocation *allocation;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;

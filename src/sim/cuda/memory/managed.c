@@ -6,7 +6,7 @@
 #include "sim/cuda/memory/managed.h"
 
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 #include "sim/cuda/context/stream.h"
 
 #include <errno.h>
@@ -31,16 +31,6 @@ enum {
 static const uint8_t host_uuid[16] = { 0xa6, 0x5e, 0x0f, 0x4e, 0xd7, 0xd4, 0x7b, 0xa2,
                                        0x50, 0x47, 0x41, 0x2c, 0x14, 0x2a, 0x77, 0x73 };
 
-static uint32_t range_of(uint32_t number, uint64_t base, uint64_t size, const uint8_t uuid[16])
-{
-        uint8_t block[40] = { 0 };
-
-        rm_put64(block, sizeof(block), 0, base);
-        rm_put64(block, sizeof(block), 8, size);
-        memcpy(block + 16, uuid, 16);
-        return nv_uvm(&library.nv, number, block, 32);
-}
-
 /* What the real library makes of a failed mmap. Measured: every errno, H200, 580.159.04. */
 static CUresult result_of_mmap(int error)
 {
@@ -62,7 +52,7 @@ static CUresult map_managed(CUcontext context, uint64_t size, struct mapping **r
 {
         const struct nv *nv = &library.nv;
         struct memory *memory = NULL;
-        uint64_t base = place_take(size, PLACE_GRANULE);
+        uint64_t base = addresses_reserve(size, ADDRESS_GRANULE);
         void *at;
         uint32_t status;
         CUresult r;
@@ -72,7 +62,7 @@ static CUresult map_managed(CUcontext context, uint64_t size, struct mapping **r
         at = mmap((void *)(uintptr_t)base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, nv->uvm, (off_t)base);
         if (at == MAP_FAILED) {
                 r = result_of_mmap(errno);
-                place_give(base, size);
+                addresses_release(base, size);
                 return r;
         }
         status = nv_uvm_range(nv, VALIDATE_RANGE, base, size);
@@ -90,21 +80,13 @@ static CUresult map_managed(CUcontext context, uint64_t size, struct mapping **r
         return r;
 }
 
-static void unmap_managed(CUcontext context, struct mapping *mapping)
+static void unmap_managed(struct mapping *mapping)
 {
         uint64_t base = mapping->span.base, size = mapping->span.size;
 
-        (void)context;
         (void)mapping_free(mapping);
         (void)munmap((void *)(uintptr_t)base, size);
 }
-
-static CUresult make_chunk(CUcontext context, struct mapping **ret)
-{
-        return map_managed(context, CHUNK_SIZE, ret);
-}
-
-static const struct chunk_maker managed_chunks = { make_chunk, unmap_managed };
 
 /* What the program wished for these pages is taken back, then they go. */
 void managed_end(struct allocation *allocation)
@@ -117,48 +99,29 @@ void managed_end(struct allocation *allocation)
         rm_put64(block, sizeof(block), 16, size);
         (void)nv_uvm(nv, SET_RANGE_GROUP, block, 24);
         (void)nv_uvm_range(nv, DISABLE_READ_DUPLICATION, base, size);
-        (void)range_of(UNSET_ACCESSED_BY, base, size, allocation->context->device->start.uuid);
-        (void)range_of(UNSET_ACCESSED_BY, base, size, host_uuid);
+        (void)nv_uvm_range_of(nv, UNSET_ACCESSED_BY, base, size, allocation->context->device->start.uuid);
+        (void)nv_uvm_range_of(nv, UNSET_ACCESSED_BY, base, size, host_uuid);
         (void)nv_uvm_range(nv, UNSET_PREFERRED_LOCATION, base, size);
-        if (allocation->chunk)
-                chunk_give(allocation->context, allocation->chunk, base, size);
-        else
-                unmap_managed(allocation->context, allocation->mapping);
+        allocation_unmake(allocation, size);
 }
 
 CUresult CUDAAPI cuMemAllocManaged(CUdeviceptr *at, size_t bytes, unsigned int flags)
 {
         LOCKED_LIBRARY;
+        static const struct allocator allocator = { map_managed, unmap_managed };
         struct allocation *allocation;
-        struct mapping *mapping = NULL;
-        struct chunk *chunk = NULL;
         CUcontext context;
-        CUresult r = enter(&context);
-        uint64_t base = 0, size;
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
         if (!at || !bytes || (flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST))
                 return CUDA_ERROR_INVALID_VALUE;
-        size = round_up(bytes, PAGE);
-        if (size <= CHUNK_LARGEST)
-                r = chunk_take(context, &context->managed_chunks, &managed_chunks, size, &chunk, &base);
-        else
-                r = map_managed(context, size, &mapping);
-        if (r != CUDA_SUCCESS)
-                return r;
-        r = allocation_new(context, ALLOCATION_MANAGED, mapping ? mapping->span.base : base, bytes, &allocation);
-        if (r != CUDA_SUCCESS) {
-                if (mapping)
-                        unmap_managed(context, mapping);
-                else
-                        chunk_give(context, chunk, base, size);
-                return r;
-        }
-        allocation->mapping = mapping;
-        allocation->chunk = chunk;
-        *at = allocation->span.base;
-        return CUDA_SUCCESS;
+        r = allocation_make(context, ALLOCATION_MANAGED, &context->managed_chunks, &allocator, round_up(bytes, PAGE),
+                            bytes, &allocation);
+        if (r == CUDA_SUCCESS)
+                *at = allocation->span.base;
+        return r;
 }
 
 static CUresult managed_at(CUdeviceptr at, size_t bytes)
@@ -189,7 +152,7 @@ CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr at, size_t bytes, CUmem_advise advic
         const uint8_t *uuid = uuid_of(location);
         uint8_t block[40] = { 0 };
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r == CUDA_SUCCESS)
                 r = managed_at(at, bytes);
@@ -210,9 +173,11 @@ CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr at, size_t bytes, CUmem_advise advic
         case CU_MEM_ADVISE_UNSET_PREFERRED_LOCATION:
                 return result_of(nv_uvm_range(nv, UNSET_PREFERRED_LOCATION, at, bytes));
         case CU_MEM_ADVISE_SET_ACCESSED_BY:
-                return uuid ? result_of(range_of(SET_ACCESSED_BY, at, bytes, uuid)) : CUDA_ERROR_INVALID_DEVICE;
+                return uuid ? result_of(nv_uvm_range_of(nv, SET_ACCESSED_BY, at, bytes, uuid)) :
+                              CUDA_ERROR_INVALID_DEVICE;
         case CU_MEM_ADVISE_UNSET_ACCESSED_BY:
-                return uuid ? result_of(range_of(UNSET_ACCESSED_BY, at, bytes, uuid)) : CUDA_ERROR_INVALID_DEVICE;
+                return uuid ? result_of(nv_uvm_range_of(nv, UNSET_ACCESSED_BY, at, bytes, uuid)) :
+                              CUDA_ERROR_INVALID_DEVICE;
         }
         return CUDA_ERROR_INVALID_VALUE;
 }

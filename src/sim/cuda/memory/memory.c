@@ -3,7 +3,7 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 #include "sim/client/doorbell.h"
 
 #include <stdlib.h>
@@ -43,14 +43,7 @@ static struct memory *memory_make(struct device *device, enum memory_kind kind, 
 CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struct memory **ret)
 {
         struct nv *nv = &library.nv;
-        struct nv_memory wanted = {
-                .class_number = RM_CLASS_VIDEO_MEMORY,
-                .owner = nv->client,
-                .flags = 0x1c101,
-                .attr = attr,
-                .size = size,
-                .align = PLACE_GRANULE,
-        };
+        struct nv_memory wanted = nv_video_memory(nv, size, attr);
         uint32_t handle = nv_handle_take(nv), status;
 
         if (!handle)
@@ -153,7 +146,7 @@ uint8_t *memory_bytes(struct memory *memory)
 
 /* ---- mappings -------------------------------------------------------------------------------- */
 
-static CUresult map(struct mapping *mapping)
+static CUresult mapping_map(struct mapping *mapping)
 {
         const struct memory *memory = mapping->memory;
         const struct nv *nv = &library.nv;
@@ -170,7 +163,7 @@ static CUresult map(struct mapping *mapping)
         return result_of(status);
 }
 
-static void unmap(const struct mapping *mapping)
+static void mapping_unmap(const struct mapping *mapping)
 {
         uint64_t base = mapping->span.base, size = mapping->span.size;
 
@@ -179,7 +172,7 @@ static void unmap(const struct mapping *mapping)
         if (mapping->is_own)
                 (void)nv_uvm_free(&library.nv, base, size);
         else
-                (void)nv_uvm_unmap(&library.nv, mapping->memory->device->start.uuid, base, size);
+                (void)nv_uvm_range_of(&library.nv, UVM_UNMAP_EXTERNAL, base, size, mapping->memory->device->start.uuid);
         nv_handle_give(&library.nv, mapping->handle);
 }
 
@@ -196,7 +189,7 @@ CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64
                 return CUDA_ERROR_OUT_OF_MEMORY;
         if (memory->handle) {
                 mapping->handle = nv_handle_take(&library.nv);
-                r = map(mapping);
+                r = mapping_map(mapping);
         }
         if (r != CUDA_SUCCESS) {
                 nv_handle_give(&library.nv, mapping->handle);
@@ -213,10 +206,38 @@ struct mapping *mapping_free(struct mapping *mapping)
         if (!mapping)
                 return NULL;
         spans_take(&mappings, &mapping->span);
-        unmap(mapping);
+        mapping_unmap(mapping);
         (void)memory_unref(mapping->memory);
         free(mapping);
         return NULL;
+}
+
+struct mapping *mapping_end(struct mapping *mapping)
+{
+        struct span span;
+
+        if (!mapping)
+                return NULL;
+        span = mapping->span;
+        (void)mapping_free(mapping);
+        addresses_release(span.base, span.size);
+        return NULL;
+}
+
+CUresult mapping_video(struct device *device, uint64_t size, uint32_t attr, struct mapping **ret)
+{
+        struct memory *memory;
+        uint64_t base;
+        CUresult r = memory_video(device, size, attr, &memory);
+
+        if (r != CUDA_SUCCESS)
+                return r;
+        base = addresses_reserve(memory->size, ADDRESS_GRANULE);
+        r = base ? mapping_new(memory, base, memory->size, 0, true, ret) : CUDA_ERROR_OUT_OF_MEMORY;
+        if (r != CUDA_SUCCESS)
+                addresses_release(base, memory->size);
+        (void)memory_unref(memory); /* the mapping has its own reference */
+        return r;
 }
 
 struct mapping *mapping_at(uint64_t address)

@@ -77,6 +77,11 @@ struct mapping {
 CUresult mapping_new(struct memory *memory, uint64_t base, uint64_t size, uint64_t offset, bool is_own,
                      struct mapping **ret);
 struct mapping *mapping_free(struct mapping *mapping); /* NULL */
+struct mapping *mapping_end(struct mapping *mapping);  /* NULL; releases its addresses, too */
+
+/* Video memory of its own, mapped where there is room. */
+CUresult mapping_video(struct device *device, uint64_t size, uint32_t attr, struct mapping **ret);
+
 struct mapping *mapping_at(uint64_t address);
 
 /* The bytes behind an address of the device: at most *have of them in one piece. NULL: not mapped.
@@ -87,11 +92,9 @@ uint8_t *bytes_at(uint64_t address, uint64_t *ret_have);
 bool bytes_are_mapped(uint64_t address, uint64_t size);
 
 enum allocation_kind {
-        ALLOCATION_SMALL, /* a piece of a chunk */
-        ALLOCATION_LARGE,
+        ALLOCATION_DEVICE,
         ALLOCATION_MANAGED,
         ALLOCATION_HOST,
-        ALLOCATION_HOST_SMALL,
         ALLOCATION_REGISTERED,
         ALLOCATION_POOL,
         ALLOCATION_VIRTUAL, /* a cuMemMap */
@@ -103,8 +106,9 @@ struct allocation {
         struct span span; /* first */
         enum allocation_kind kind;
         CUcontext context;
-        struct mapping *mapping; /* of its own; NULL: shared or several */
-        struct chunk *chunk;     /* of a small one */
+        struct mapping *mapping;           /* of its own; NULL: shared or several */
+        struct chunk *chunk;               /* of a small one */
+        const struct allocator *allocator; /* of a large one that allocation_make made */
         struct CUmemPoolHandle_st *pool;
         uint32_t source_client, source_object; /* of an IPC import */
         unsigned int n_opened;
@@ -137,28 +141,29 @@ enum {
         CHUNK_PIECES = CHUNK_SIZE / CHUNK_PIECE,
 };
 
-/* How a chunk comes and goes. */
-struct chunk_maker {
-        CUresult (*make)(CUcontext context, struct mapping **ret);
-        void (*unmake)(CUcontext context, struct mapping *mapping);
+/* How memory of one kind is made, for a chunk or for one large allocation, and how it ends. */
+struct allocator {
+        CUresult (*map)(CUcontext context, uint64_t size, struct mapping **ret);
+        void (*unmap)(struct mapping *mapping);
 };
 
 struct chunk {
         struct chunk *next;
         struct chunks *chunks;
         struct mapping *mapping;
-        const struct chunk_maker *maker;
+        const struct allocator *allocator;
         uint64_t used[CHUNK_PIECES / 64];
         uint32_t n_used;
 };
 
-CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct chunk_maker *maker, uint64_t size,
+CUresult chunk_take(CUcontext context, struct chunks *chunks, const struct allocator *allocator, uint64_t size,
                     struct chunk **ret, uint64_t *ret_base);
-void chunk_give(CUcontext context, struct chunk *chunk, uint64_t base, uint64_t size);
+void chunk_give(struct chunk *chunk, uint64_t base, uint64_t size);
 
-/* Registers device memory for GPUDirect, as libcuda does for what cuMemAlloc gives. */
-uint32_t p2p_register(const struct memory *memory, uint64_t base, uint64_t size);
-void p2p_unregister(const struct memory *memory);
+/* Takes `size` bytes, of a chunk or as memory of their own, of which the program gets `bytes`. */
+CUresult allocation_make(CUcontext context, enum allocation_kind kind, struct chunks *chunks,
+                         const struct allocator *allocator, uint64_t size, uint64_t bytes, struct allocation **ret);
+void allocation_unmake(struct allocation *allocation, uint64_t size); /* gives them back; the record stays */
 
 /* cuMemFree of any kind that it takes; also what pools and IPC end with. */
 CUresult allocation_end(struct allocation *allocation);

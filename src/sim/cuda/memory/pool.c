@@ -3,11 +3,10 @@
 
 #include "base/cleanup.h"
 #include "rm/numbers.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 #include "sim/cuda/memory/pool_share.h"
 
 #include <stdlib.h>
-#include <sys/mman.h>
 
 enum {
         SMALL_ALIGN = 512,
@@ -22,23 +21,9 @@ static CUmemoryPool pools; /* all of them, under the lock */
 static CUresult make_host_memory(struct device *device, uint64_t base)
 {
         struct nv *nv = &library.nv;
-        struct nv_memory memory = {
-                .class_number = RM_CLASS_HOST_MEMORY,
-                .owner = nv->client,
-                .flags = 0xc001,
-                .attr = 0x3a000000,
-                .size = LARGE_ALIGN,
-        };
+        struct nv_memory memory = nv_host_memory(nv->client, LARGE_ALIGN, 0x3a000000);
         uint32_t parent = start_handle(&device->start, NULL, OBJECT_DEVICE), object = nv_handle_take(nv), status;
-        struct nv_mapping mapping = {
-                .parent = parent,
-                .object = object,
-                .flags = 0xc0000,
-                .size = LARGE_ALIGN,
-                .node = "/dev/nvidiactl",
-                .prot = PROT_READ | PROT_WRITE,
-                .at = (void *)(uintptr_t)base,
-        };
+        struct nv_mapping mapping = nv_mapping_at(parent, object, LARGE_ALIGN, base);
         uint64_t linear;
         void *at;
 
@@ -78,10 +63,10 @@ CUresult pool_new(struct device *device, const CUmemPoolProps *properties, CUmem
         pool->slot = calloc(pool->n_slots, sizeof(struct mapping *));
         if (!pool->slot)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        pool->base = place_take_at(0x302000000, pool->size);
+        pool->base = addresses_reserve_at(0x302000000, pool->size);
         status = pool->base ? nv_uvm_create(&library.nv, pool->base, pool->size) : RM_STATUS_NO_MEMORY;
         if (status != RM_STATUS_OK) {
-                place_give(pool->base, pool->size);
+                addresses_release(pool->base, pool->size);
                 free(pool->slot);
                 return result_of(status);
         }
@@ -124,7 +109,7 @@ CUmemoryPool pool_at(uint64_t address)
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
-static void unback(CUmemoryPool pool, size_t i)
+static void slot_unback(CUmemoryPool pool, size_t i)
 {
         pool->slot[i] = mapping_free(pool->slot[i]);
         pool->n_backed--;
@@ -153,7 +138,7 @@ CUresult pool_back(CUmemoryPool pool, size_t first, size_t last)
                 r = share_export(pool, first, n, taken);
         for (size_t i = n; taken && i-- > 0;) { /* recorded: what was taken in vain goes back last first */
                 if (r != CUDA_SUCCESS && taken[i] && pool->slot[first + i])
-                        unback(pool, first + i);
+                        slot_unback(pool, first + i);
                 (void)memory_unref(taken[i]);
         }
         return r;
@@ -216,8 +201,8 @@ static bool is_backed(const struct CUmemPoolHandle_st *pool, uint64_t base, uint
 }
 
 /* The lowest gap of `size`, in memory that is there if `backed`. 0: none. */
-static uint64_t find_room(const struct CUmemPoolHandle_st *pool, const struct CUstream_st *stream, uint64_t size,
-                          bool backed)
+static uint64_t pool_find_gap(const struct CUmemPoolHandle_st *pool, const struct CUstream_st *stream, uint64_t size,
+                              bool backed)
 {
         uint64_t align = size >= LARGE_ALIGN ? LARGE_ALIGN : SMALL_ALIGN, at = pool->base;
 
@@ -273,12 +258,12 @@ static CUresult block_live(CUmemoryPool pool, CUcontext context, struct block *b
 
 static CUresult take_once(CUmemoryPool pool, CUstream stream, uint64_t size, CUdeviceptr *ret)
 {
-        uint64_t at = find_room(pool, stream, size, true);
+        uint64_t at = pool_find_gap(pool, stream, size, true);
         struct block *block;
         CUresult r;
 
         if (!at)
-                at = find_room(pool, stream, size, false);
+                at = pool_find_gap(pool, stream, size, false);
         if (!at)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         r = pool_block_put(pool, at, size, BLOCK_RESERVED, &block);
@@ -384,7 +369,7 @@ void pool_trim(CUmemoryPool pool, uint64_t keep)
                         idle = (b->state == BLOCK_RESERVED && mark_is_reached(b->freed)) ||
                                b->base >= base + POOL_SLOT || b->base + b->size <= base;
                 if (idle)
-                        unback(pool, i);
+                        slot_unback(pool, i);
         }
 }
 
@@ -399,7 +384,7 @@ void pools_release(struct device *device)
 
 CUresult pool_reserve(CUmemoryPool pool, uint64_t bytes, uint64_t *ret)
 {
-        uint64_t size = round_up(bytes, SMALL_ALIGN), at = find_room(pool, NULL, size, false);
+        uint64_t size = round_up(bytes, SMALL_ALIGN), at = pool_find_gap(pool, NULL, size, false);
         struct block *block;
         CUresult r;
 
@@ -462,7 +447,7 @@ CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool)
                 return CUDA_SUCCESS;
         LIST_REMOVE(&pools, pool);
         (void)nv_uvm_free(&library.nv, pool->base, pool->size);
-        place_give(pool->base, pool->size);
+        addresses_release(pool->base, pool->size);
         free(pool->slot);
         free(pool);
         return CUDA_SUCCESS;

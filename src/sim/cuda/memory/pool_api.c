@@ -124,9 +124,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr at, CUstream name)
         if (r != CUDA_SUCCESS)
                 return r;
         allocation = allocation_named(at);
-        if (!at || !allocation ||
-            (allocation->kind != ALLOCATION_POOL && allocation->kind != ALLOCATION_LARGE &&
-             allocation->kind != ALLOCATION_SMALL))
+        if (!at || !allocation || (allocation->kind != ALLOCATION_POOL && allocation->kind != ALLOCATION_DEVICE))
                 return CUDA_ERROR_INVALID_VALUE;
         return stream_submit(stream, &(struct op){ .kind = OP_FREE, .at = at });
 }

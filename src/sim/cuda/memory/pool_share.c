@@ -197,7 +197,7 @@ CUresult CUDAAPI cuMemPoolImportFromShareableHandle(CUmemoryPool *pool, void *sh
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
         struct note note;
         int fd;
 
@@ -250,7 +250,7 @@ CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *at, CUmemoryPool pool, CUme
         struct pointer_note note;
         struct block *block;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
         uint64_t base;
 
         if (r != CUDA_SUCCESS)

@@ -7,7 +7,7 @@
 #include "sim/cuda/memory/virtual.h"
 
 #include "base/cleanup.h"
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 #include "sim/cuda/context/stream.h"
 
 #include <stdlib.h>
@@ -27,17 +27,17 @@ struct generic {
 };
 
 /* A cuMemMap: the allocation, and the handle that it holds. */
-struct placed {
-        struct placed *next;
+struct virtual_mapping {
+        struct virtual_mapping *next;
         struct allocation *allocation;
         struct generic *generic;
         uint64_t offset;
 };
 
 static struct generic *generics;
-static struct placed *placeds;
+static struct virtual_mapping *virtual_mappings;
 static struct spans reservations;
-static uint64_t next_place = 0x302000000;
+static uint64_t next_address = 0x302000000;
 
 static struct generic *generic_find(CUmemGenericAllocationHandle handle)
 {
@@ -100,18 +100,18 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignm
         if (!span)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         if (alignment <= GRANULE)
-                base = place_take_at(hint ? hint : next_place, size);
+                base = addresses_reserve_at(hint ? hint : next_address, size);
         else
-                base = place_take(size, alignment);
+                base = addresses_reserve(size, alignment);
         if (!base)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         *span = (struct span){ base, size };
         if (spans_put(&reservations, span) < 0) {
-                place_give(base, size);
+                addresses_release(base, size);
                 return CUDA_ERROR_OUT_OF_MEMORY;
         }
-        if (base == next_place)
-                next_place += size;
+        if (base == next_address)
+                next_address += size;
         *at = TAKE(span)->base;
         return CUDA_SUCCESS;
 }
@@ -127,14 +127,14 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr at, size_t size)
         span = spans_find(&reservations, at);
         if (!span || span->base != at || span->size != size)
                 return CUDA_ERROR_INVALID_VALUE;
-        for (const struct placed *p = placeds; p; p = p->next)
+        for (const struct virtual_mapping *p = virtual_mappings; p; p = p->next)
                 if (p->allocation->span.base >= at && p->allocation->span.base < at + size)
                         return CUDA_ERROR_INVALID_VALUE; /* something is still mapped there */
         spans_take(&reservations, span);
         free(span);
-        place_give(at, size);
-        if (at < next_place && at >= 0x302000000)
-                next_place = at;
+        addresses_release(at, size);
+        if (at < next_address && at >= 0x302000000)
+                next_address = at;
         return CUDA_SUCCESS;
 }
 
@@ -196,9 +196,9 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemA
 
 /* ---- the two together ------------------------------------------------------------------------ */
 
-static struct placed *placed_at(uint64_t address)
+static struct virtual_mapping *virtual_mapping_at(uint64_t address)
 {
-        for (struct placed *p = placeds; p; p = p->next)
+        for (struct virtual_mapping *p = virtual_mappings; p; p = p->next)
                 if (address >= p->allocation->span.base &&
                     address - p->allocation->span.base < p->allocation->span.size)
                         return p;
@@ -210,7 +210,7 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr at, size_t size, size_t offset, CUmemGener
 {
         LOCKED_LIBRARY;
         struct generic *generic = generic_find(handle);
-        _cleanup_(freep) struct placed *placed = NULL;
+        _cleanup_(freep) struct virtual_mapping *virtual_mapping = NULL;
         const struct span *span;
         CUresult r = library_check();
 
@@ -221,17 +221,17 @@ CUresult CUDAAPI cuMemMap(CUdeviceptr at, size_t size, size_t offset, CUmemGener
             size % GRANULE || offset % GRANULE || offset > generic->memory->size ||
             size > generic->memory->size - offset)
                 return CUDA_ERROR_INVALID_VALUE;
-        placed = calloc(1, sizeof(*placed));
-        if (!placed)
+        virtual_mapping = calloc(1, sizeof(*virtual_mapping));
+        if (!virtual_mapping)
                 return CUDA_ERROR_OUT_OF_MEMORY;
-        r = allocation_new(NULL, ALLOCATION_VIRTUAL, at, size, &placed->allocation);
+        r = allocation_new(NULL, ALLOCATION_VIRTUAL, at, size, &virtual_mapping->allocation);
         if (r != CUDA_SUCCESS)
                 return CUDA_ERROR_INVALID_VALUE; /* mapped already */
         generic->n_refs++;
-        placed->generic = generic;
-        placed->offset = offset;
-        placed->next = placeds;
-        placeds = TAKE(placed);
+        virtual_mapping->generic = generic;
+        virtual_mapping->offset = offset;
+        virtual_mapping->next = virtual_mappings;
+        virtual_mappings = TAKE(virtual_mapping);
         return CUDA_SUCCESS;
 }
 
@@ -244,14 +244,14 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr at, size_t size)
         if (r != CUDA_SUCCESS)
                 return r;
         for (uint64_t where = at; where < end;) {
-                const struct placed *p = placed_at(where);
+                const struct virtual_mapping *p = virtual_mapping_at(where);
 
                 if (!p || p->allocation->span.base != where || p->allocation->span.size > end - where)
                         return CUDA_ERROR_INVALID_VALUE; /* not exactly whole maps */
                 where += p->allocation->span.size;
         }
-        for (struct placed **link = &placeds; *link;) {
-                struct placed *p = *link;
+        for (struct virtual_mapping **link = &virtual_mappings; *link;) {
+                struct virtual_mapping *p = *link;
 
                 if (p->allocation->span.base < at || p->allocation->span.base >= end) {
                         link = &p->next;
@@ -266,7 +266,7 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr at, size_t size)
         return CUDA_SUCCESS;
 }
 
-static CUresult set_access(struct placed *p, CUmemAccess_flags flags)
+static CUresult set_access(struct virtual_mapping *p, CUmemAccess_flags flags)
 {
         struct allocation *a = p->allocation;
         CUresult r = CUDA_SUCCESS;
@@ -292,7 +292,7 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDe
                 if (access[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE || !device_of(access[i].location.id))
                         return CUDA_ERROR_INVALID_DEVICE;
         for (uint64_t where = at; where < end && r == CUDA_SUCCESS;) {
-                struct placed *p = placed_at(where);
+                struct virtual_mapping *p = virtual_mapping_at(where);
 
                 if (!p)
                         return CUDA_ERROR_INVALID_VALUE;
@@ -335,7 +335,7 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ha
         struct generic *generic;
         struct memory *memory;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;

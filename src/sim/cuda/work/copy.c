@@ -25,21 +25,29 @@ static bool is_device_address(uint64_t at)
         return mapping && mapping->memory->kind == MEMORY_VIDEO;
 }
 
-static CUresult array_surface(CUarray array, size_t x, size_t y, size_t z, const CUDA_MEMCPY3D *copy,
-                              struct surface *ret)
+/* One side of a copy, as CUDA_MEMCPY3D has it twice. */
+struct side {
+        CUmemorytype type;
+        uint64_t host, device;
+        CUarray array;
+        size_t x, y, z, pitch, height;
+};
+
+static CUresult array_surface(const struct side *side, const CUDA_MEMCPY3D *copy, struct surface *ret)
 {
+        CUarray array = side->array;
         size_t rows = array && array->shape.Height ? array->shape.Height : 1;
         size_t slices = array && array->shape.Depth ? array->shape.Depth : 1;
         uint8_t *bytes;
 
-        if (!array || x + copy->WidthInBytes > array->shape.Width * array->element || y + copy->Height > rows ||
-            z + copy->Depth > slices)
+        if (!array || side->x + copy->WidthInBytes > array->shape.Width * array->element ||
+            side->y + copy->Height > rows || side->z + copy->Depth > slices)
                 return CUDA_ERROR_INVALID_VALUE;
         bytes = array_bytes(array);
         if (!bytes)
                 return CUDA_ERROR_UNKNOWN;
         *ret = (struct surface){
-                .bytes = bytes + z * array->slice + y * array->pitch + x,
+                .bytes = bytes + side->z * array->slice + side->y * array->pitch + side->x,
                 .pitch = array->pitch,
                 .slice = array->slice,
                 .is_array = true,
@@ -47,11 +55,11 @@ static CUresult array_surface(CUarray array, size_t x, size_t y, size_t z, const
         return CUDA_SUCCESS;
 }
 
-static CUresult linear_surface(uint64_t at, bool is_device, size_t x, size_t y, size_t z, size_t pitch, size_t height,
-                               const CUDA_MEMCPY3D *copy, struct surface *ret)
+static CUresult linear_surface(const struct side *side, uint64_t at, bool is_device, const CUDA_MEMCPY3D *copy,
+                               struct surface *ret)
 {
-        size_t row = pitch ? pitch : copy->WidthInBytes, rows = height ? height : copy->Height;
-        uint64_t first = at + z * rows * row + y * row + x;
+        size_t row = side->pitch ? side->pitch : copy->WidthInBytes, rows = side->height ? side->height : copy->Height;
+        uint64_t first = at + side->z * rows * row + side->y * row + side->x;
         uint64_t length = ((uint64_t)(copy->Depth - 1) * rows + copy->Height - 1) * row + copy->WidthInBytes;
 
         if (row < copy->WidthInBytes && (copy->Height > 1 || copy->Depth > 1))
@@ -68,40 +76,31 @@ static CUresult linear_surface(uint64_t at, bool is_device, size_t x, size_t y, 
         return CUDA_SUCCESS;
 }
 
-static CUresult source(const CUDA_MEMCPY3D *c, struct surface *ret)
+static CUresult side_surface(const struct side *side, const CUDA_MEMCPY3D *copy, struct surface *ret)
 {
-        switch (c->srcMemoryType) {
+        switch (side->type) {
         case CU_MEMORYTYPE_ARRAY:
-                return array_surface(c->srcArray, c->srcXInBytes, c->srcY, c->srcZ, c, ret);
+                return array_surface(side, copy, ret);
         case CU_MEMORYTYPE_HOST:
-                return linear_surface((uintptr_t)c->srcHost, false, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch,
-                                      c->srcHeight, c, ret);
+                return linear_surface(side, side->host, false, copy, ret);
         case CU_MEMORYTYPE_DEVICE:
-                return linear_surface(c->srcDevice, true, c->srcXInBytes, c->srcY, c->srcZ, c->srcPitch, c->srcHeight,
-                                      c, ret);
+                return linear_surface(side, side->device, true, copy, ret);
         case CU_MEMORYTYPE_UNIFIED:
-                return linear_surface(c->srcDevice, is_device_address(c->srcDevice), c->srcXInBytes, c->srcY, c->srcZ,
-                                      c->srcPitch, c->srcHeight, c, ret);
+                return linear_surface(side, side->device, is_device_address(side->device), copy, ret);
         }
         return CUDA_ERROR_INVALID_VALUE;
 }
 
-static CUresult target(const CUDA_MEMCPY3D *c, struct surface *ret)
+static CUresult surfaces_of(const CUDA_MEMCPY3D *c, struct surface *ret_from, struct surface *ret_to)
 {
-        switch (c->dstMemoryType) {
-        case CU_MEMORYTYPE_ARRAY:
-                return array_surface(c->dstArray, c->dstXInBytes, c->dstY, c->dstZ, c, ret);
-        case CU_MEMORYTYPE_HOST:
-                return linear_surface((uintptr_t)c->dstHost, false, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch,
-                                      c->dstHeight, c, ret);
-        case CU_MEMORYTYPE_DEVICE:
-                return linear_surface(c->dstDevice, true, c->dstXInBytes, c->dstY, c->dstZ, c->dstPitch, c->dstHeight,
-                                      c, ret);
-        case CU_MEMORYTYPE_UNIFIED:
-                return linear_surface(c->dstDevice, is_device_address(c->dstDevice), c->dstXInBytes, c->dstY, c->dstZ,
-                                      c->dstPitch, c->dstHeight, c, ret);
-        }
-        return CUDA_ERROR_INVALID_VALUE;
+        struct side from = { c->srcMemoryType, (uintptr_t)c->srcHost, c->srcDevice,
+                             c->srcArray,      c->srcXInBytes,        c->srcY,
+                             c->srcZ,          c->srcPitch,           c->srcHeight };
+        struct side to = { c->dstMemoryType, (uintptr_t)c->dstHost, c->dstDevice, c->dstArray, c->dstXInBytes, c->dstY,
+                           c->dstZ,          c->dstPitch,           c->dstHeight };
+        CUresult r = side_surface(&from, c, ret_from);
+
+        return r == CUDA_SUCCESS ? side_surface(&to, c, ret_to) : r;
 }
 
 static bool is_in_device(const struct surface *surface)
@@ -117,9 +116,7 @@ CUresult copy_check(const CUDA_MEMCPY3D *copy, enum copy_way *ret)
         *ret = COPY_IN_HOST;
         if (!copy->WidthInBytes || !copy->Height || !copy->Depth)
                 return CUDA_SUCCESS;
-        r = source(copy, &from);
-        if (r == CUDA_SUCCESS)
-                r = target(copy, &to);
+        r = surfaces_of(copy, &from, &to);
         if (r != CUDA_SUCCESS)
                 return r;
         if (is_in_device(&to))
@@ -159,10 +156,8 @@ static CUresult copy_row(const struct surface *to, const struct surface *from, u
 CUresult copy_bytes(const CUDA_MEMCPY3D *copy)
 {
         struct surface from, to;
-        CUresult r = source(copy, &from);
+        CUresult r = surfaces_of(copy, &from, &to);
 
-        if (r == CUDA_SUCCESS)
-                r = target(copy, &to);
         for (size_t z = 0; z < copy->Depth && r == CUDA_SUCCESS; z++)
                 for (size_t y = 0; y < copy->Height && r == CUDA_SUCCESS; y++)
                         r = copy_row(&to, &from, z * to.slice + y * to.pitch, z * from.slice + y * from.pitch,
@@ -185,7 +180,7 @@ CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *set)
                                                                                        CUDA_ERROR_INVALID_VALUE;
 }
 
-static void fill(uint8_t *bytes, uint64_t n, unsigned int value, unsigned int element)
+static void words_fill(uint8_t *bytes, uint64_t n, unsigned int value, unsigned int element)
 {
         if (element == 1) {
                 memset(bytes, (int)(value & 0xff), n);
@@ -207,7 +202,7 @@ CUresult set_bytes(const CUDA_MEMSET_NODE_PARAMS *set)
                         if (!bytes)
                                 return CUDA_ERROR_INVALID_VALUE;
                         m = have < n ? have : n;
-                        fill(bytes, m, set->value, set->elementSize);
+                        words_fill(bytes, m, set->value, set->elementSize);
                         at += m;
                         n -= m;
                 }

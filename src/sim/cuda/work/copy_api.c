@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* Waits: what a synchronous call promises, in the order of the NULL stream. */
-static CUresult submit(CUstream name, const struct op *op, bool waits)
+static CUresult op_submit(CUstream name, const struct op *op, bool waits)
 {
         CUstream stream;
         CUresult r = stream_enter(name, &stream);
@@ -31,7 +31,7 @@ static CUresult copy_linear(CUmemorytype to_type, uint64_t to, CUmemorytype from
         op.copy.WidthInBytes = bytes;
         op.copy.Height = 1;
         op.copy.Depth = 1;
-        return submit(stream, &op, waits);
+        return op_submit(stream, &op, waits);
 }
 
 #define HOST CU_MEMORYTYPE_HOST
@@ -87,7 +87,7 @@ static CUresult copy_2d(const CUDA_MEMCPY2D *c, CUstream stream, bool waits)
         op.copy.WidthInBytes = c->WidthInBytes;
         op.copy.Height = c->Height;
         op.copy.Depth = 1;
-        return submit(stream, &op, waits);
+        return op_submit(stream, &op, waits);
 }
 
 CUresult CUDAAPI cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy)
@@ -103,7 +103,7 @@ static CUresult copy_3d(const CUDA_MEMCPY3D *copy, CUstream stream, bool waits)
         if (!copy || copy->reserved0 || copy->reserved1)
                 return CUDA_ERROR_INVALID_VALUE;
         op.copy = *copy;
-        return submit(stream, &op, waits);
+        return op_submit(stream, &op, waits);
 }
 
 CUresult CUDAAPI cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy)
@@ -121,7 +121,7 @@ static CUresult set(CUdeviceptr at, unsigned int value, unsigned int element, si
         op.set.elementSize = element;
         op.set.width = n;
         op.set.height = 1;
-        return submit(stream, &op, false); /* fills of device memory do not wait, also the plain ones */
+        return op_submit(stream, &op, false); /* fills of device memory do not wait, also the plain ones */
 }
 
 CUresult CUDAAPI cuMemsetD8_v2(CUdeviceptr at, unsigned char value, size_t n)

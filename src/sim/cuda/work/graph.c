@@ -68,7 +68,7 @@ CUresult CUDAAPI cuGraphCreate(CUgraph *graph, unsigned int flags)
 {
         LOCKED_LIBRARY;
         CUcontext context;
-        CUresult r = enter(&context);
+        CUresult r = context_enter(&context);
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -100,7 +100,8 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph graph)
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
 /* The common part of every Add: edges may only come from nodes of the same graph. */
-static CUresult add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after, const struct op *op)
+static CUresult node_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
+                         const struct op *op)
 {
         CUresult r = library_check();
 
@@ -138,7 +139,7 @@ CUresult CUDAAPI cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const 
                 r = pool_reserve(pool, params->bytesize, &at);
         if (r != CUDA_SUCCESS)
                 return r;
-        r = add(node, graph, after, n_after, &(struct op){ .kind = OP_ALLOC, .at = at });
+        r = node_add(node, graph, after, n_after, &(struct op){ .kind = OP_ALLOC, .at = at });
         pool_reserved_unref(at); /* the node has its own reference */
         if (r == CUDA_SUCCESS)
                 params->dptr = at;
@@ -150,7 +151,7 @@ CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const C
 {
         LOCKED_LIBRARY;
 
-        return add(node, graph, after, n_after, &(struct op){ .kind = OP_FREE, .at = at });
+        return node_add(node, graph, after, n_after, &(struct op){ .kind = OP_FREE, .at = at });
 }
 
 /* ---- running --------------------------------------------------------------------------------- */

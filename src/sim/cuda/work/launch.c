@@ -69,8 +69,8 @@ CUresult kernel_op(CUfunction function, const uint32_t grid[3], const uint32_t b
         return CUDA_SUCCESS;
 }
 
-static CUresult launch(CUfunction function, const uint32_t grid[3], const uint32_t block[3], CUstream name,
-                       void **params, void **extra)
+static CUresult kernel_launch(CUfunction function, const uint32_t grid[3], const uint32_t block[3], CUstream name,
+                              void **params, void **extra)
 {
         LOCKED_LIBRARY;
         CUstream stream;
@@ -91,6 +91,6 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsign
                                 unsigned int shared_bytes, CUstream stream, void **params, void **extra)
 {
         (void)shared_bytes;
-        return launch(function, (uint32_t[]){ grid_x, grid_y, grid_z }, (uint32_t[]){ block_x, block_y, block_z },
-                      stream, params, extra);
+        return kernel_launch(function, (uint32_t[]){ grid_x, grid_y, grid_z },
+                             (uint32_t[]){ block_x, block_y, block_z }, stream, params, extra);
 }

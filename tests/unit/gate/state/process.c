@@ -175,20 +175,34 @@ static void many_processes_come_and_go(void **state)
         processes_done(&processes);
 }
 
+static int read_piece(pid_t thread, void *to, uint64_t from, size_t size)
+{
+        struct iovec ours = { to, size }, theirs = { (void *)(uintptr_t)from, size };
+
+        return process_read(thread, &ours, &theirs, 1);
+}
+
+static int write_piece(pid_t thread, uint64_t to, void *from, size_t size)
+{
+        struct iovec ours = { from, size }, theirs = { (void *)(uintptr_t)to, size };
+
+        return process_write(thread, &ours, &theirs, 1);
+}
+
 static void memory_is_read_and_written(void **state)
 {
         struct subject subject = subject_new();
         uint8_t bytes[64] = { 0 };
 
         (void)state;
-        assert_int_equal(remote_read(subject.threads[0], bytes, (uintptr_t)subject.page + 100, sizeof(bytes)), 0);
+        assert_int_equal(read_piece(subject.threads[0], bytes, (uintptr_t)subject.page + 100, sizeof(bytes)), 0);
         for (size_t i = 0; i < sizeof(bytes); i++)
                 assert_int_equal(bytes[i], 0x5a);
         assert_int_equal(subject.page[100], 0); /* ours is another */
         memset(bytes, 7, sizeof(bytes));
-        assert_int_equal(remote_write(subject.threads[1], (uintptr_t)subject.page + 200, bytes, sizeof(bytes)), 0);
+        assert_int_equal(write_piece(subject.threads[1], (uintptr_t)subject.page + 200, bytes, sizeof(bytes)), 0);
         memset(bytes, 0, sizeof(bytes));
-        assert_int_equal(remote_read(subject.id, bytes, (uintptr_t)subject.page + 199, 3), 0);
+        assert_int_equal(read_piece(subject.id, bytes, (uintptr_t)subject.page + 199, 3), 0);
         assert_int_equal(bytes[0], 0x5a);
         assert_int_equal(bytes[1], 7);
         subject_end(&subject);
@@ -201,17 +215,17 @@ static void what_is_not_there_cannot_be_copied(void **state)
         uint8_t bytes[64] = { 0 };
 
         (void)state;
-        assert_int_equal(remote_read(subject.id, bytes, 0, 8), -EFAULT);
-        assert_int_equal(remote_read(subject.id, bytes, end, 8), -EFAULT);
-        assert_int_equal(remote_read(subject.id, bytes, end - 8, 16), -EFAULT); /* a part is not enough */
-        assert_int_equal(remote_read(subject.id, bytes, UINT64_MAX - 3, 8), -EFAULT);
-        assert_int_equal(remote_read(subject.id, bytes, (uint64_t)1 << 63, 8), -EFAULT);
-        assert_int_equal(remote_write(subject.id, end - 8, bytes, 16), -EFAULT);
-        assert_int_equal(remote_write(subject.id, 4096, bytes, 16), -EFAULT);
-        assert_int_equal(remote_read(subject.id, bytes, 0, 0), 0); /* nothing, from anywhere */
-        assert_int_equal(remote_write(subject.id, 0, bytes, 0), 0);
+        assert_int_equal(read_piece(subject.id, bytes, 0, 8), -EFAULT);
+        assert_int_equal(read_piece(subject.id, bytes, end, 8), -EFAULT);
+        assert_int_equal(read_piece(subject.id, bytes, end - 8, 16), -EFAULT); /* a part is not enough */
+        assert_int_equal(read_piece(subject.id, bytes, UINT64_MAX - 3, 8), -EFAULT);
+        assert_int_equal(read_piece(subject.id, bytes, (uint64_t)1 << 63, 8), -EFAULT);
+        assert_int_equal(write_piece(subject.id, end - 8, bytes, 16), -EFAULT);
+        assert_int_equal(write_piece(subject.id, 4096, bytes, 16), -EFAULT);
+        assert_int_equal(read_piece(subject.id, bytes, 0, 0), 0); /* nothing, from anywhere */
+        assert_int_equal(write_piece(subject.id, 0, bytes, 0), 0);
         subject_end(&subject);
-        assert_int_equal(remote_read(subject.id, bytes, (uintptr_t)end - PAGE, 8), -ESRCH);
+        assert_int_equal(read_piece(subject.id, bytes, (uintptr_t)end - PAGE, 8), -ESRCH);
 }
 
 static void a_descriptor_is_fetched(void **state)

@@ -81,21 +81,37 @@ static void keys_and_services_are_read(void **state)
 static void a_complaint_says_where_and_what_is_wanted(void **state)
 {
         (void)state;
-        refuses("hold: soon", "x.yaml: hold: a span such as 500ms, 10s or 5m, please");
+        refuses("hold: soon", "x.yaml: hold: expected a duration such as 500ms, 10s or 5m");
         refuses("speed: 1", "x.yaml: speed: there is no such key here ('sublet route --settings')");
         refuses("replicas:\n- {name: a, address: nowhere}",
-                "x.yaml: replica 'a': its address is needed: HOST:PORT or unix:/PATH");
+                "x.yaml: replica 'a': expected an address: HOST:PORT or unix:/PATH");
         refuses("replicas:\n- {name: a, address: h:1}\n- {name: a, address: h:2}",
-                "x.yaml: replica 'a': there are two of this name");
+                "x.yaml: replica 'a': another replica has this name");
         refuses("replicas:\n- {address: h:1}", "x.yaml: replicas, number 1: each replica needs a name");
-        refuses("policy: best", "x.yaml: policy: there is none of this name (docs/router-policy.md)");
-        refuses("certificate: a.pem", "x.yaml: certificate and certificate_key belong together");
-        refuses("keys: [{name: a}]", "x.yaml: keys, number 1: each has a name and a key");
+        refuses("policy: best", "x.yaml: policy: there is no policy of this name (docs/router-policy.md)");
+        refuses("certificate: a.pem", "x.yaml: certificate and certificate_key must be given together");
+        refuses("keys: [{name: a}]", "x.yaml: keys, number 1: each key needs a name and a key");
         refuses("keys: [{name: a, key: sk-12345678}, {name: b, key: sk-12345678}]",
-                "x.yaml: keys, number 2: its name or key stands above already");
-        refuses("zone: 1M", "x.yaml: zone: at least 8M, please");
-        refuses("[]", "x.yaml: settings of the form «key: value» belong here");
-        refuses("replicas: 3", "x.yaml: replicas: a list of at most 64, please");
+                "x.yaml: keys, number 2: an earlier key has this name or value");
+        refuses("zone: 1M", "x.yaml: zone: must be at least 8M");
+        refuses("[]", "x.yaml: expected settings of the form 'key: value'");
+        refuses("replicas: 3", "x.yaml: replicas: expected a list of at most 64");
+}
+
+static void a_key_at_the_top_is_taken_only_by_its_whole_name(void **state)
+{
+        static const char *const bad[] = { "key", "def", "s", "", "replicas keys", "kubernetes " };
+
+        (void)state;
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+                char text[64], complaint[128];
+
+                (void)snprintf(text, sizeof(text), "'%s': []", bad[i]);
+                (void)snprintf(complaint, sizeof(complaint),
+                               "x.yaml: %s: there is no such key here ('sublet route --settings')", bad[i]);
+                refuses(text, complaint);
+        }
+        assert_int_equal(parse("keys: []\nreplicas: []\ndefaults: {}\nkubernetes: []"), 0);
 }
 
 static void no_text_can_end_a_directive_of_nginx(void **state)
@@ -122,6 +138,7 @@ int main(void)
                 cmocka_unit_test(a_replica_has_what_defaults_say_but_for_its_own),
                 cmocka_unit_test(keys_and_services_are_read),
                 cmocka_unit_test(a_complaint_says_where_and_what_is_wanted),
+                cmocka_unit_test(a_key_at_the_top_is_taken_only_by_its_whole_name),
                 cmocka_unit_test(no_text_can_end_a_directive_of_nginx),
         };
 

@@ -155,12 +155,12 @@ static void a_freed_channel_wakes_who_waits(void **state)
 
 /* ---- steering -------------------------------------------------------------------------------- */
 
-static uint32_t disable(const struct rig *rig, uint32_t client, uint32_t channel, bool is_off)
+static uint32_t disable(const struct rig *rig, uint32_t client, uint32_t channel, bool is_disabled)
 {
         static unsigned char params[536];
 
         memset(params, 0, sizeof(params));
-        params[0] = is_off;
+        params[0] = is_disabled;
         rm_put32(params, sizeof(params), 4, 1);
         rm_put32(params, sizeof(params), 24, client);
         rm_put32(params, sizeof(params), 280, channel);

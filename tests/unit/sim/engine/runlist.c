@@ -248,12 +248,12 @@ static void a_channel_switched_off_is_preempted_at_once(void **state)
 
         (void)submit(bench, 0, 10 * MSEC, 0);
         (void)submit(bench, 1, 1 * MSEC, 0);
-        runlist_set_off(&bench->queues[0], true, 500 * USEC);
+        runlist_set_disabled(&bench->queues[0], true, 500 * USEC);
         runlist_advance(&bench->list, 50 * MSEC);
         assert_int_equal(bench->last_done[1], 500 * USEC + COST + 1 * MSEC);
         assert_int_equal(bench->n_done[0], 0);
         assert_int_equal(bench->groups[0].active, 500 * USEC);
-        runlist_set_off(&bench->queues[0], false, 50 * MSEC);
+        runlist_set_disabled(&bench->queues[0], false, 50 * MSEC);
         runlist_advance(&bench->list, 100 * MSEC);
         assert_int_equal(bench->n_done[0], 1);
 }
@@ -264,10 +264,10 @@ static void a_group_stays_while_one_channel_of_it_is_on(void **state)
 
         runlist_add_queue(&bench->groups[0], &bench->second);
         (void)submit(bench, 0, 10 * MSEC, 0);
-        runlist_set_off(&bench->queues[0], true, 1 * MSEC);
+        runlist_set_disabled(&bench->queues[0], true, 1 * MSEC);
         assert_ptr_equal(bench->list.current, &bench->groups[0]);
         assert_int_equal(count(bench, '-', 0), 0);
-        runlist_set_off(&bench->second, true, 2 * MSEC);
+        runlist_set_disabled(&bench->second, true, 2 * MSEC);
         assert_null(bench->list.current);
         assert_int_equal(count(bench, '-', 0), 1);
 }
@@ -375,7 +375,7 @@ static void a_stuck_engine_does_nothing_until_it_is_freed(void **state)
 
         (void)submit(bench, 0, 1 * MSEC, 0);
         bench->list.is_stuck = true;
-        runlist_set_off(&bench->queues[0], true, 500 * USEC);
+        runlist_set_disabled(&bench->queues[0], true, 500 * USEC);
         assert_ptr_equal(bench->list.current, &bench->groups[0]);
         assert_int_equal(runlist_next(&bench->list), RUN_NEVER);
         bench->list.is_stuck = false;

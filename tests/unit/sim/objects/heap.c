@@ -59,60 +59,60 @@ static void a_full_heap_refuses_and_takes_nothing(void **state)
 static void a_lodger_gets_what_is_free_and_no_more(void **state)
 {
         struct heap heap = { .size = 100 };
-        struct heap_lodger lodger = { 0 };
+        struct heap_evictable evictables = { 0 };
 
         (void)state;
         assert_int_equal(heap_take(&heap, 70), HEAP_OK);
-        heap_lodge(&heap, &lodger, 50);
-        assert_int_equal(lodger.held, 30);
+        heap_take_evictable(&heap, &evictables, 50);
+        assert_int_equal(evictables.held, 30);
         assert_int_equal(heap_free(&heap), 0);
-        heap_leave(&heap, &lodger);
+        heap_give_evictable(&heap, &evictables);
         assert_int_equal(heap_free(&heap), 30);
 }
 
 static void memory_pushes_lodgers_out_the_oldest_first(void **state)
 {
         struct heap heap = { .size = 100 };
-        struct heap_lodger old = { 0 }, young = { 0 };
+        struct heap_evictable old = { 0 }, young = { 0 };
 
         (void)state;
-        heap_lodge(&heap, &old, 40);
-        heap_lodge(&heap, &young, 40);
+        heap_take_evictable(&heap, &old, 40);
+        heap_take_evictable(&heap, &young, 40);
         assert_int_equal(heap_take(&heap, 70), HEAP_OK);
         assert_int_equal(old.held, 0);
         assert_int_equal(young.held, 30);
         assert_int_equal(heap_free(&heap), 0);
         assert_int_equal(heap_take(&heap, 31), HEAP_E_FULL);
         assert_int_equal(young.held, 30);
-        heap_leave(&heap, &old);
-        heap_leave(&heap, &young);
+        heap_give_evictable(&heap, &old);
+        heap_give_evictable(&heap, &young);
         assert_int_equal(heap_free(&heap), 30);
 }
 
 static void a_new_lodger_takes_from_the_older_ones_but_not_from_memory(void **state)
 {
         struct heap heap = { .size = 100 };
-        struct heap_lodger old = { 0 }, young = { 0 };
+        struct heap_evictable old = { 0 }, young = { 0 };
 
         (void)state;
         assert_int_equal(heap_take(&heap, 50), HEAP_OK);
-        heap_lodge(&heap, &old, 50);
-        heap_lodge(&heap, &young, 80);
+        heap_take_evictable(&heap, &old, 50);
+        heap_take_evictable(&heap, &young, 80);
         assert_int_equal(young.held, 50);
         assert_int_equal(old.held, 0);
         assert_int_equal(heap.used, 100);
-        heap_leave(&heap, &young);
-        heap_leave(&heap, &old);
+        heap_give_evictable(&heap, &young);
+        heap_give_evictable(&heap, &old);
         assert_int_equal(heap.used, 50);
 }
 
 static void who_is_no_lodger_cannot_leave(void **state)
 {
         struct heap heap = { .size = 100, .used = 10 };
-        struct heap_lodger stranger = { .held = 10 };
+        struct heap_evictable stranger = { .held = 10 };
 
         (void)state;
-        heap_leave(&heap, &stranger);
+        heap_give_evictable(&heap, &stranger);
         assert_int_equal(heap.used, 10);
 }
 

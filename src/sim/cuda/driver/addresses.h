@@ -7,15 +7,15 @@
 
 #include <stdint.h>
 
-#define PLACE_GRANULE (2ull << 20)
+#define ADDRESS_GRANULE (2ull << 20)
 
 /* size is rounded up to a page. 0: no room. */
-uint64_t place_take(uint64_t size, uint64_t align);
-uint64_t place_take_at(uint64_t base, uint64_t size); /* there or, if that is taken, anywhere */
-void place_give(uint64_t base, uint64_t size);
+uint64_t addresses_reserve(uint64_t size, uint64_t align);
+uint64_t addresses_reserve_at(uint64_t base, uint64_t size); /* there or, if that is taken, anywhere */
+void addresses_release(uint64_t base, uint64_t size);
 
 /* A piece of a reserved stretch that something else was mapped over: reserves it again. */
-void place_restore(uint64_t base, uint64_t size);
+void addresses_reserve_again(uint64_t base, uint64_t size);
 
 /* Memory of our own in a piece of a reserved stretch; NULL: none. */
-void *place_fill(uint64_t base, uint64_t size);
+void *addresses_back(uint64_t base, uint64_t size);

@@ -1,4 +1,4 @@
-#include "sim/cuda/driver/place.h"
+#include "sim/cuda/driver/addresses.h"
 
 #include <stddef.h>
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ static void *address(uint64_t base)
         return (void *)(uintptr_t)base;
 }
 
-uint64_t place_take(uint64_t size, uint64_t align)
+uint64_t addresses_reserve(uint64_t size, uint64_t align)
 {
         uint64_t length = round_up(size, PAGE), extra = align > PAGE ? align : 0, begin, base;
         void *at;
@@ -42,7 +42,7 @@ uint64_t place_take(uint64_t size, uint64_t align)
         return base;
 }
 
-uint64_t place_take_at(uint64_t base, uint64_t size)
+uint64_t addresses_reserve_at(uint64_t base, uint64_t size)
 {
         void *at = mmap(address(base), size, PROT_NONE, RESERVED | MAP_FIXED_NOREPLACE, -1, 0);
 
@@ -50,21 +50,21 @@ uint64_t place_take_at(uint64_t base, uint64_t size)
                 return base;
         if (at != MAP_FAILED) /* a kernel that does not know the flag */
                 (void)munmap(at, size);
-        return place_take(size, PLACE_GRANULE);
+        return addresses_reserve(size, ADDRESS_GRANULE);
 }
 
-void place_give(uint64_t base, uint64_t size)
+void addresses_release(uint64_t base, uint64_t size)
 {
         if (base)
                 (void)munmap(address(base), round_up(size, PAGE));
 }
 
-void place_restore(uint64_t base, uint64_t size)
+void addresses_reserve_again(uint64_t base, uint64_t size)
 {
         (void)mmap(address(base), round_up(size, PAGE), PROT_NONE, RESERVED | MAP_FIXED, -1, 0);
 }
 
-void *place_fill(uint64_t base, uint64_t size)
+void *addresses_back(uint64_t base, uint64_t size)
 {
         void *at = mmap(address(base), round_up(size, PAGE), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);

@@ -1,0 +1,44 @@
+/*
+ * What the handlers need of the world beyond their call: the ledger's agreement with the driver and the address spaces
+ * (sweep.c, audit.c), and the tenant's channels (channel_control.c, demand.c).
+ */
+#pragma once
+
+#include "gate/request.h"
+
+/* gate_settle, unless that was done a moment ago. */
+bool settle_lately(struct gate *gate);
+bool has_managed(struct gate *gate);
+
+/* A process ended a moment ago, and what it held may still be in the ledger. */
+bool has_late(struct gate *gate);
+
+/* The ledger and the address spaces agree again. True: a range was charged so lately that it may still come. */
+bool sweep_all_managed(struct gate *gate, bool is_audit);
+
+/* A process has ended; its descriptors were closed before that became visible. True: some of its clients are still
+ * there, because others have their descriptors, or the driver is taking them down. */
+bool sweep_ended(struct gate *gate, pid_t process);
+
+/* So long after an end the driver may be taking down what the process had. */
+#define SWEEP_LATE NSEC_PER_SEC
+
+size_t list_processes(struct gate *gate, pid_t *list, size_t n_room);
+
+/* Compares the ledger with the driver's figure when it is time. */
+void audit_figures(struct gate *gate, nsec now);
+
+/* Before the call: room for one more of this class. RM_STATUS_OK, or the answer. */
+uint32_t channel_control_reserve(struct request *request);
+
+/* After it. begun: with the client's lock held, object NULL: the driver refused; placed: without it. */
+void channel_control_begun(struct request *request, const struct ledger_object *object);
+void channel_control_placed(struct request *request, const struct ledger_object *object);
+
+/* A group may run from now on: if the desired state is "disabled", it is disabled when this returns. */
+void channel_control_follow(struct gate *gate, int device, uint32_t client, uint32_t group);
+
+/* Objects have gone; class_number of what was freed, or RM_CLASS_CLIENT. */
+void channel_control_gone(struct gate *gate, uint32_t class_number, uint32_t client, uint32_t handle);
+
+void demand_done(struct demand *demand, struct probe *probe);

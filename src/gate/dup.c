@@ -1,0 +1,181 @@
+/*
+ * Second handles: of the tenant's own objects, of another tenant's memory (--ipc=host), and of what an MPS server lends.
+ *
+ * The driver (580 to 595) returns with its locks held when the parent does not exist: only live parents reach it. Source of
+ * the defect: rs_server.c serverCopyResource, 580.142, 590.48.01, 595.45.04; read, not run.
+ *
+ * An MPS server's clients make their channels in its group, of which they dup a handle, and talk to it through two pieces of
+ * its memory, 2 MiB each: that and nothing else passes. Memory is charged as it is with ipc_host; a group holds none.
+ * Measured: H200, 580.159.04, what libcuda and nvidia-cuda-mps-server say.
+ */
+#include "gate/act.h"
+#include "gate/perform.h"
+
+#include "base/cleanup.h"
+#include "rm/encode.h"
+#include "rm/numbers.h"
+
+enum {
+        GET_SURFACE_INFO = 0x410110, /* of a memory object: {count@0, list@8}, the list of {index, data} */
+        SURFACE_PHYS_SIZE = 7,       /* data: 4 KiB units */
+        GET_GROUP_INFO = 0xa06c0106, /* the group's number, 4 bytes */
+        MAILBOX_MAX = 2 * MIB,
+};
+
+/* The source must be the tenant's, unless ipc_host or the MPS server's loan allows another's. */
+static uint32_t check_dup(struct request *request, bool is_lent, bool *ret_is_foreign)
+{
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        struct ledger_object object;
+
+        *ret_is_foreign = !ledger_has_client(gate->ledger, call->source_client);
+        if (call->parent != call->client && ledger_get(gate->ledger, call->client, call->parent, &object) != LEDGER_OK)
+                return RM_STATUS_OBJECT_NOT_FOUND;
+        if (*ret_is_foreign)
+                return gate->options.ipc_host || is_lent ? RM_STATUS_OK : RM_STATUS_INSUFFICIENT_PERMISSIONS;
+        if (call->source_object != call->source_client &&
+            ledger_get(gate->ledger, call->source_client, call->source_object, &object) != LEDGER_OK)
+                return RM_STATUS_OBJECT_NOT_FOUND;
+        return RM_STATUS_OK;
+}
+
+static uint32_t ask_object(struct request *request, const struct ledger_object *object, uint32_t cmd, void *params,
+                           uint32_t size)
+{
+        struct rm_control control = { object->client, object->handle, cmd, params, size };
+
+        return gate_driver_control(&request->gate->options.driver, request->fd, &control);
+}
+
+/* Size of a memory object; 0: the driver does not tell. */
+static bytes ask_size(struct request *request, const struct ledger_object *object)
+{
+        uint8_t params[16] = { 0 }, item[8] = { 0 };
+
+        rm_put32(item, sizeof(item), 0, SURFACE_PHYS_SIZE);
+        rm_put32(params, sizeof(params), 0, 1);
+        rm_put64(params, sizeof(params), 8, (uintptr_t)item);
+        if (ask_object(request, object, GET_SURFACE_INFO, params, sizeof(params)) != RM_STATUS_OK)
+                return 0;
+        return (bytes)rm_get32(item, sizeof(item), 4) * 4 * KIB;
+}
+
+/* Only a group has a number. */
+static bool is_group(struct request *request, const struct ledger_object *object)
+{
+        uint32_t number = 0;
+
+        return ask_object(request, object, GET_GROUP_INFO, &number, sizeof(number)) == RM_STATUS_OK;
+}
+
+uint32_t charge_foreign(struct request *request, struct ledger_object *object, struct charge *ret)
+{
+        struct gate *gate = request->gate;
+        struct ledger_object parent;
+        int device = -1;
+
+        {
+                LOCKED(&gate->ledger_lock);
+                if (ledger_get(gate->ledger, object->client, object->parent, &parent) == LEDGER_OK)
+                        device = parent.device;
+        }
+        object->class_number = RM_CLASS_VIDEO_MEMORY;
+        if (device >= 0 && take_memory(request, device, ask_size(request, object), false, ret) == QUOTA_OK)
+                return RM_STATUS_OK;
+        perform_free(request, object->client, object->handle);
+        return RM_STATUS_NO_MEMORY;
+}
+
+/* Whether the source is a client that is not the tenant's and that lends. */
+static bool is_lent(struct request *request)
+{
+        struct gate *gate = request->gate;
+        bool is_ours;
+
+        if (!gate->options.lends)
+                return false;
+        {
+                LOCKED(&gate->ledger_lock);
+                is_ours = ledger_has_client(gate->ledger, request->call.source_client);
+        }
+        return !is_ours && gate->options.lends(gate->options.node_context, request->call.source_client);
+}
+
+static uint32_t take_lent(struct request *request, struct ledger_object *object, struct charge *ret)
+{
+        bytes size = ask_size(request, object);
+
+        if (size && size <= MAILBOX_MAX)
+                return charge_foreign(request, object, ret);
+        if (!size && is_group(request, object)) {
+                object->class_number = RM_CLASS_GROUP;
+                return RM_STATUS_OK;
+        }
+        perform_free(request, object->client, object->handle);
+        gate_tell(request->gate, EVENT_FOREIGN_OBJECT, request->process->id, "an object of the MPS server's, not lent");
+        return RM_STATUS_INSUFFICIENT_PERMISSIONS;
+}
+
+static uint32_t prepare_dup(struct request *request, bool is_from_server, bool *ret_is_foreign,
+                            struct ledger_entry **ret)
+{
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        uint32_t status;
+
+        {
+                LOCKED(&gate->ledger_lock);
+                status = check_dup(request, is_from_server, ret_is_foreign);
+                if (status == RM_STATUS_OK && ledger_entry_new(gate->ledger, ret) < 0)
+                        status = RM_STATUS_INSUFFICIENT_RESOURCES;
+        }
+        if (status == RM_STATUS_INSUFFICIENT_PERMISSIONS)
+                gate_tell(gate, EVENT_FOREIGN_OBJECT, request->process->id, "dup of 0x%x in client 0x%x",
+                          call->source_object, call->source_client);
+        return status;
+}
+
+/* The driver has made the handle. What is another's is charged at the size that the driver tells, or handed back. */
+static uint32_t commit_dup(struct request *request, bool is_from_server, bool is_foreign, struct ledger_entry *entry)
+{
+        struct gate *gate = request->gate;
+        const struct rm_call *call = &request->call;
+        uint32_t handle = rm_get32(request->block, call->block_size, call->object_at), status = RM_STATUS_OK;
+        struct ledger_object to = { call->client, call->parent, handle, 0, -1 };
+        _cleanup_(charge_drop) struct charge charge = { 0 };
+
+        if (is_foreign)
+                status = is_from_server ? take_lent(request, &to, &charge) : charge_foreign(request, &to, &charge);
+
+        LOCKED(&gate->ledger_lock);
+        if (status != RM_STATUS_OK)
+                ledger_entry_free(gate->ledger, entry);
+        else if (is_foreign)
+                ledger_put(gate->ledger, entry, &to, TAKE(charge));
+        else
+                (void)ledger_dup(gate->ledger, entry, &to, call->source_client, call->source_object);
+        return status;
+}
+
+int serve_dup(struct request *request)
+{
+        const struct rm_call *call = &request->call;
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
+        bool is_from_server = is_lent(request), is_foreign;
+        struct ledger_entry *entry;
+        uint32_t status;
+        int r;
+
+        locks = client_locks_take(request->gate, call->client, call->source_client);
+        status = prepare_dup(request, is_from_server, &is_foreign, &entry);
+        if (status != RM_STATUS_OK)
+                return answer(request, status);
+        r = perform(request);
+        if (!request_is_done(request, r)) {
+                entry_drop(request->gate, entry);
+                return reply(request, r);
+        }
+        status = commit_dup(request, is_from_server, is_foreign, entry);
+        return status == RM_STATUS_OK ? reply(request, r) : answer(request, status);
+}

@@ -1,0 +1,38 @@
+/* What a gate tells its owner. */
+#include "gate/inside.h"
+
+#include "base/cleanup.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const char *format, ...)
+{
+        char detail[256];
+        va_list args;
+        LOCKED(&gate->event_lock);
+
+        va_start(args, format);
+        (void)vsnprintf(detail, sizeof(detail), format, args);
+        va_end(args);
+        gate->n_events[event]++;
+        if (gate->options.event)
+                gate->options.event(gate->options.event_context, event, process, detail);
+}
+
+void gate_usage_changed(struct gate *gate)
+{
+        if (gate->options.usage_changed)
+                gate->options.usage_changed(gate->options.node_context);
+}
+
+const char *gate_event_name(enum event_kind event)
+{
+        static const char *const names[] = {
+#define EVENT(name, level, line, meaning) #name,
+#include "sublet/events.def"
+#undef EVENT
+        };
+
+        return (size_t)event < ARRAY_SIZE(names) ? names[event] : "?";
+}

@@ -1,0 +1,30 @@
+/*
+ * What differs between a gate in a supervisor and a gate inside the program (src/preload): how the tenant's memory and
+ * descriptors are reached, and who else waits. gate.c fills one of these, preload/stubs.c the other.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+struct process;
+struct request;
+struct worker;
+
+struct gate_host {
+        /* Copies `n` pieces of the tenant's memory, each as long as ours. 0; -EFAULT: not all of it; -errno. */
+        int (*read)(pid_t thread, const struct iovec *ours, const struct iovec *theirs, size_t n);
+        int (*write)(pid_t thread, const struct iovec *ours, const struct iovec *theirs, size_t n);
+
+        /* A descriptor of the process as one of ours, until it is put back. Or -errno. */
+        int (*fd_get)(const struct process *process, int theirs);
+        void (*fd_put)(int fd);
+
+        /* Whether the tenant still waits for the answer. */
+        bool (*is_awaited)(const struct request *request);
+
+        /* Lets another thread wait for notifications while this one makes a call that may take long (G4). */
+        void (*reader_release)(struct worker *worker);
+};

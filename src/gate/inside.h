@@ -1,0 +1,118 @@
+/* The gate's state, which all its layers share (gate.h names them); internal to the room and to src/preload. */
+#pragma once
+
+#include "base/lock.h"
+#include "gate/gate.h"
+#include "gate/host.h"
+#include "gate/state/channels.h"
+#include "gate/state/files.h"
+#include "gate/state/probe.h"
+#include "gate/state/process.h"
+#include "gate/state/restart_cache.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+/* Bounds. Beyond each the tenant is answered an error, unless it says otherwise. */
+enum {
+        GATE_BLOCK_MAX = 16384,        /* bytes of a block, the driver's own bound: EINVAL */
+        GATE_PARAMS_MAX = 64 * 1024,   /* bytes of parameters: EINVAL; the largest seen are 14408 */
+        GATE_NESTED_MAX = 1024 * 1024, /* bytes behind embedded pointers, the driver's own bound of one: EINVAL */
+        GATE_POINTERS_MAX = 8,         /* embedded pointers of a control; a further one reaches the driver as it is */
+        GATE_LISTENERS_MAX = 64, /* processes put into a container that live at once, and the first: gate_join -EBUSY */
+        GATE_THREADS_MAX = 512,  /* a call then waits until a thread is done with another */
+        GATE_PROCESSES_MAX = 1024, /* that are swept, audited or killed: a further one is left out */
+        GATE_RANGES_MAX = 4096,    /* UVM ranges of an address space that are compared: a further one is not seen */
+
+        GATE_CLIENT_LOCKS = 64,    /* clients that share one wait for each other */
+        GATE_WAKE_SIGNAL = SIGURG, /* ignored by default: interrupts a thread that waits for a notification */
+
+        /* Besides a value or -errno, what serving a notification may answer. */
+        GATE_GO_ON = -65536, /* the kernel makes the call in the tenant; no errno, no address */
+};
+
+/* The thread that waits for the next notification; see listen.c. */
+struct reader {
+        pthread_mutex_t mutex;
+        pthread_cond_t free;
+        bool is_taken;               /* mutex */
+        pthread_t thread;            /* mutex: the reader, while is_taken */
+        unsigned int n_waiting;      /* mutex: threads that want to be the reader */
+        _Atomic uint64_t generation; /* of the present reader; changed under the mutex */
+        _Atomic nsec serving_since;  /* the reader serves a call itself; 0: it waits */
+};
+
+/* A filter whose calls come here: the tenant's first, and those of processes that were put into its container later.
+ * gate_join fills a slot, the watcher clears it. */
+struct notify_listener {
+        struct gate *gate;
+        _Atomic int fd; /* -1: the slot is free */
+        struct reader reader;
+        _Atomic unsigned int n_threads;
+        atomic_bool is_empty; /* it has hung up: no task is left that the filter covers */
+};
+
+/* Mapped pages with the positions of compute channels, of one thread; demand.c. */
+struct demand {
+        struct demand_page {
+                uint32_t client, handle; /* the channel */
+                int device;
+                uint32_t memory;     /* our handle of its USERD; 0: could not be had */
+                const uint8_t *page; /* NULL: could not be mapped */
+                const volatile uint32_t *positions;
+                uint32_t put; /* as last seen */
+        } * items;
+        size_t n, n_room;
+        uint64_t changes; /* of the channels, when they were last compared */
+        struct {
+                uint32_t client, handle, ours; /* USERD memory, and our dup of it */
+                unsigned int n_users;
+        } memories[16];
+};
+
+struct gate {
+        struct gate_options options;
+        const struct gate_host *host;
+        struct lease *lease;
+        struct notify_listener listeners[GATE_LISTENERS_MAX];
+        pthread_mutex_t listeners_mutex; /* which have come, and whether all have gone; a leaf */
+        int over;                        /* eventfd: all have gone */
+        int wake;                        /* eventfd: gate_free, or a pool thread has something for the watcher */
+
+        struct restart_cache restart_cache;
+        struct processes processes;
+        struct files files;
+        struct probe probe;
+        struct channels channels;
+        struct demand demand; /* of the thread that controls the channels */
+
+        struct lock ledger_lock;
+        struct ledger *ledger; /* ledger_lock */
+
+        struct lock client_locks[GATE_CLIENT_LOCKS]; /* by client or space: docs/locking.md */
+
+        struct lock event_lock;
+        uint64_t n_events[EVENT_N]; /* event_lock */
+
+        pthread_t watcher;
+        _Atomic unsigned int n_threads;
+        atomic_bool is_ticking; /* the watcher checks the readers every millisecond */
+        atomic_bool is_ending, is_empty;
+        _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
+        _Atomic nsec busy, last_call, settled_at;
+        _Atomic nsec ended_at;         /* when a process last ended */
+        _Atomic unsigned int n_sweeps; /* being made */
+        nsec forgotten_at;             /* the watcher's: when threads were last forgotten */
+        _Atomic uint64_t n_audits;
+        _Atomic bytes audit_under, audit_over, audit_figure; /* written by the watcher */
+        unsigned int n_mismatches[LEASE_DEVICES_MAX];        /* the watcher's: in a row */
+        nsec audited_at;                                     /* the watcher's */
+        _Atomic nsec audit_at; /* when the watcher is to check for managed ranges that nobody announced */
+};
+
+/* Something an operator should see. */
+void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+
+void gate_usage_changed(struct gate *gate); /* calls options.usage_changed */

@@ -1,0 +1,42 @@
+/* The driver call and its reply. */
+#pragma once
+
+#include "gate/request.h"
+
+/* The call itself. 0 or more, or -errno; then request_status says what the driver answered. */
+int perform(struct request *request);
+uint32_t request_status(const struct request *request);
+
+/* perform, and whether the driver did it. */
+bool request_is_done(const struct request *request, int r);
+
+/* Writes block and parameters back, and yields `value` for the system call; a negative one is yielded as it is. */
+int reply(struct request *request, int value);
+
+/* Answers with a result in the block, without a driver call. */
+int answer(struct request *request, uint32_t status);
+
+/* A call of our own on the tenant's descriptor. */
+void perform_free(struct request *request, uint32_t client, uint32_t handle);
+
+int tenant_read(const struct request *request, void *to, uint64_t from, size_t size); /* 0; -errno */
+
+/* Room in the ledger for what the call makes (L4). -ENOMEM. */
+int entry_take(struct gate *gate, struct ledger_entry **ret);
+void entry_drop(struct gate *gate, struct ledger_entry *entry);
+
+/* A descriptor of the tenant as one of ours: goes back by _cleanup_(tenant_fd_put). fd: -EBADF, -EPERM if it cannot be had. */
+struct tenant_fd {
+        const struct gate_host *host;
+        int fd;
+};
+struct tenant_fd tenant_fd_get(const struct request *request, int theirs);
+void tenant_fd_put(struct tenant_fd *fd);
+
+/* Keep two driver calls that change one tree or one space in the order in which the ledger has them. key2 may equal key1.
+ * Not nested. */
+struct client_lock_pair {
+        struct lock *first, *second;
+};
+struct client_lock_pair client_locks_take(struct gate *gate, uint64_t key1, uint64_t key2);
+void client_locks_drop(struct client_lock_pair *locks);

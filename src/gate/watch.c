@@ -1,0 +1,119 @@
+/* The watcher of a gate: ends of processes and listeners, threads whose call takes long, and what is due by the clock. */
+#include "gate/books.h"
+#include "gate/listen.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+enum {
+        PERIOD_MS = 1000,
+        SOON_MS = 5, /* while something is being torn down */
+        TICK_MS = 1, /* while calls come in */
+        FORGET_MS = 100,
+};
+
+static int timeout_ms(struct gate *gate, bool is_settling)
+{
+        nsec audit = gate->audit_at;
+
+        if (audit) {
+                nsec left = audit - clock_now();
+
+                return left < 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1;
+        }
+        if (gate->is_ticking)
+                return TICK_MS;
+        return is_settling ? SOON_MS : PERIOD_MS;
+}
+
+static void audit_if_due(struct gate *gate)
+{
+        nsec due = gate->audit_at;
+
+        if (!due || clock_now() < due)
+                return;
+        gate->audit_at = 0;
+        (void)sweep_all_managed(gate, true);
+}
+
+/* What ended, and what is left of it. */
+static void reap(struct gate *gate, bool *is_settling)
+{
+        pid_t ended;
+
+        gate->n_sweeps++;
+        while ((ended = processes_reap(&gate->processes))) {
+                gate->ended_at = clock_now();
+                *is_settling |= sweep_ended(gate, ended) || files_count(&gate->files);
+        }
+        gate->n_sweeps--;
+        gate_usage_changed(gate);
+}
+
+/* Often at first; a descriptor that waits in a socket is looked for more patiently. */
+static int settle_ms(const struct gate *gate, bool is_settling, nsec now)
+{
+        if (!is_settling)
+                return PERIOD_MS;
+        return now - gate->ended_at < 10 * SOON_MS * NSEC_PER_MSEC ? SOON_MS : 20 * SOON_MS;
+}
+
+/* Once a second: managed ranges come and go unseen. While something is left of what ended: that. */
+static void tick(struct gate *gate, bool *is_settling, nsec *done)
+{
+        nsec now = clock_now();
+
+        if (now - gate->forgotten_at > FORGET_MS * NSEC_PER_MSEC) {
+                processes_forget_threads(&gate->processes);
+                gate->forgotten_at = now;
+        }
+        audit_figures(gate, now);
+        if (now - *done < settle_ms(gate, *is_settling, now) * NSEC_PER_MSEC)
+                return;
+        if (*is_settling)
+                *is_settling = gate_settle(gate) || files_count(&gate->files);
+        else if (files_count(&gate->files))
+                (void)sweep_all_managed(gate, true);
+        /* Clients that a living process uses are no reason to ask again. */
+        if (*is_settling && now - gate->ended_at > SWEEP_LATE)
+                *is_settling = false;
+        *done = now;
+}
+
+static void watch_readers(struct gate *gate)
+{
+        for (size_t i = 0; i < GATE_LISTENERS_MAX; i++)
+                if (gate->listeners[i].fd >= 0)
+                        (void)reader_watch(&gate->listeners[i]);
+}
+
+void *gate_watch(void *context)
+{
+        struct gate *gate = context;
+        bool is_settling = false, is_clearing = false;
+        nsec done = clock_now();
+        eventfd_t ignored;
+
+        while (!gate->is_ending) {
+                struct pollfd fds[2 + GATE_LISTENERS_MAX] = { { gate->processes.epoll, POLLIN, 0 },
+                                                              { gate->wake, POLLIN, 0 } };
+                size_t n_listeners = notify_listeners_poll(gate, fds + 2);
+                int n = poll(fds, 2 + n_listeners, timeout_ms(gate, is_settling || is_clearing));
+
+                if (n < 0 && errno != EINTR)
+                        break;
+                if (fds[1].revents)
+                        (void)eventfd_read(gate->wake, &ignored);
+                reap(gate, &is_settling);
+                audit_if_due(gate);
+                if (notify_listeners_check(gate, fds + 2, n > 0 ? n_listeners : 0))
+                        is_settling = true;
+                is_clearing = notify_listeners_clear(gate);
+                watch_readers(gate);
+                tick(gate, &is_settling, &done);
+        }
+        return NULL;
+}

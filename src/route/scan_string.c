@@ -1,0 +1,174 @@
+#include "route/scan_inside.h"
+
+#include <string.h>
+
+typedef uint8_t vector __attribute__((vector_size(16), may_alias, aligned(1)));
+
+/* The high bit of each byte that is a quote, a backslash or a control character; above the first such byte, of
+ * others too. */
+static uint64_t special(uint64_t x)
+{
+        const uint64_t ones = 0x0101010101010101u, highs = 0x8080808080808080u;
+        uint64_t quote = x ^ ones * '"', slash = x ^ ones * '\\';
+
+        return (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((x - ones * 0x20) & ~x)) & highs;
+}
+
+static bool has_special(const char *text)
+{
+        const vector x = *(const vector *)text;
+        union {
+                vector bytes;
+                uint64_t words[2];
+        } hit = { .bytes = (vector)((x == '"') | (x == '\\') | (x < 0x20)) };
+
+        return hit.words[0] | hit.words[1];
+}
+
+/* Bytes up to the next quote, backslash or control character; size if there is none. 16 at a time; little endian. */
+static size_t plain_run(const char *text, size_t size)
+{
+        size_t n = 0;
+
+        while (n + sizeof(vector) <= size && !has_special(text + n))
+                n += sizeof(vector);
+        for (; n + 8 <= size; n += 8) {
+                uint64_t x, found;
+
+                memcpy(&x, text + n, 8);
+                found = special(x); /* little endian: the first byte is the lowest */
+                if (found)
+                        return n + (size_t)__builtin_ctzll(found) / 8;
+        }
+        while (n < size && text[n] != '"' && text[n] != '\\' && (unsigned char)text[n] >= 0x20)
+                n++;
+        return n;
+}
+
+/* A code point as UTF-8; a lone half of a pair becomes the replacement character. */
+static int take_point(struct scan *scan, uint32_t c)
+{
+        char text[4];
+        int n_more;
+
+        if (c >= 0xd800 && c < 0xe000)
+                c = 0xfffd;
+        n_more = (c >= 0x80) + (c >= 0x800) + (c >= 0x10000);
+        for (int i = n_more; i > 0; i--, c >>= 6)
+                text[i] = (char)(0x80 | (c & 0x3f));
+        text[0] = (char)(n_more ? (0xff00u >> (n_more + 1) & 0xff) | c : c);
+        return scan_take_text(scan, text, (size_t)n_more + 1);
+}
+
+/* The first half of a pair waits for the second. */
+static int flush_surrogate(struct scan *scan)
+{
+        uint32_t half = scan->surrogate;
+
+        scan->surrogate = 0;
+        return half ? take_point(scan, half) : SCAN_OK;
+}
+
+static int unicode_done(struct scan *scan)
+{
+        uint32_t c = scan->unicode;
+        int r;
+
+        scan->state = STRING;
+        if (scan->surrogate && c >= 0xdc00 && c < 0xe000) {
+                c = 0x10000 + ((scan->surrogate - 0xd800) << 10) + (c - 0xdc00);
+                scan->surrogate = 0;
+                return take_point(scan, c);
+        }
+        r = flush_surrogate(scan);
+        if (r == SCAN_OK && c >= 0xd800 && c < 0xdc00)
+                scan->surrogate = c;
+        else if (r == SCAN_OK)
+                r = take_point(scan, c);
+        return r;
+}
+
+/* The character that \n, \" and their like stand for; 0: another escape. */
+static char short_escape(char c)
+{
+        static const char meant[128] = {
+                ['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
+                ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t',
+        };
+
+        return (unsigned char)c < sizeof(meant) ? meant[(unsigned char)c] : '\0';
+}
+
+/* The byte after a backslash, where it comes in another piece of the body, or begins \u. */
+static int escape(struct scan *scan, char c)
+{
+        char meant = short_escape(c);
+        int r;
+
+        if (c == 'u') {
+                scan->state = UNICODE;
+                scan->unicode = scan->escape = 0;
+                return SCAN_OK;
+        }
+        if (!meant)
+                return scan_fail(scan, SCAN_E_JSON);
+        scan->state = STRING;
+        r = flush_surrogate(scan);
+        return r == SCAN_OK ? scan_take_text(scan, &meant, 1) : r;
+}
+
+static int unicode(struct scan *scan, char c)
+{
+        uint32_t digit = c >= '0' && c <= '9' ? (uint32_t)(c - '0') :
+                         c >= 'a' && c <= 'f' ? (uint32_t)(c - 'a' + 10) :
+                         c >= 'A' && c <= 'F' ? (uint32_t)(c - 'A' + 10) :
+                                                16;
+
+        if (digit == 16)
+                return scan_fail(scan, SCAN_E_JSON);
+        scan->unicode = scan->unicode << 4 | digit;
+        return ++scan->escape == 4 ? unicode_done(scan) : SCAN_OK;
+}
+
+/* How many bytes were used; those of a string at once, with the common escapes in it. */
+static size_t string(struct scan *scan, const char *at, size_t size)
+{
+        size_t n = 0;
+
+        while (n < size && !scan->failed) {
+                size_t run = plain_run(at + n, size - n);
+                char c;
+
+                if (run && flush_surrogate(scan) == SCAN_OK)
+                        (void)scan_take_text(scan, at + n, run);
+                n += run;
+                c = size - n >= 2 && at[n] == '\\' ? short_escape(at[n + 1]) : 0;
+                if (!c)
+                        break;
+                if (flush_surrogate(scan) == SCAN_OK)
+                        (void)scan_take_text(scan, &c, 1);
+                n += 2;
+        }
+        if (n || scan->failed)
+                return n;
+        if (*at == '\\') {
+                scan->state = ESCAPE;
+        } else if (*at == '"') {
+                if (flush_surrogate(scan) == SCAN_OK)
+                        scan_string_done(scan);
+        } else {
+                (void)scan_fail(scan, SCAN_E_JSON);
+        }
+        return 1;
+}
+
+size_t scan_string(struct scan *scan, const char *at, size_t size)
+{
+        if (scan->state == STRING)
+                return string(scan, at, size);
+        if (scan->state == ESCAPE)
+                (void)escape(scan, *at);
+        else
+                (void)unicode(scan, *at);
+        return 1;
+}
