@@ -5,41 +5,35 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Source: nvml.h of driver 450 and later; the layout of the instances is never changed here. */
+#define MIG_CALLS(CALL)                                                                                                \
+        CALL(max, "nvmlDeviceGetMaxMigDeviceCount", nvmlDevice_t, unsigned int *)                                      \
+        CALL(handle, "nvmlDeviceGetMigDeviceHandleByIndex", nvmlDevice_t, unsigned int, nvmlDevice_t *)                \
+        CALL(uuid, "nvmlDeviceGetUUID", nvmlDevice_t, char *, unsigned int)                                            \
+        CALL(gpu, "nvmlDeviceGetGpuInstanceId", nvmlDevice_t, unsigned int *)                                          \
+        CALL(compute, "nvmlDeviceGetComputeInstanceId", nvmlDevice_t, unsigned int *)                                  \
+        CALL(memory, "nvmlDeviceGetMemoryInfo", nvmlDevice_t, nvmlMemory_t *)
+
 struct mig_calls {
-        nvmlReturn_t (*max)(nvmlDevice_t, unsigned int *);
-        nvmlReturn_t (*handle)(nvmlDevice_t, unsigned int, nvmlDevice_t *);
-        nvmlReturn_t (*uuid)(nvmlDevice_t, char *, unsigned int);
-        nvmlReturn_t (*gpu)(nvmlDevice_t, unsigned int *);
-        nvmlReturn_t (*compute)(nvmlDevice_t, unsigned int *);
-        nvmlReturn_t (*memory)(nvmlDevice_t, nvmlMemory_t *);
+#define MEMBER(name, symbol, ...) nvmlReturn_t (*name)(__VA_ARGS__);
+        MIG_CALLS(MEMBER)
+#undef MEMBER
 };
 
 static int find_calls(void *library, struct mig_calls *ret)
 {
-        static const struct {
-                const char *name;
-                size_t at;
-        } calls[] = {
-                { "nvmlDeviceGetMaxMigDeviceCount", offsetof(struct mig_calls, max) },
-                { "nvmlDeviceGetMigDeviceHandleByIndex", offsetof(struct mig_calls, handle) },
-                { "nvmlDeviceGetUUID", offsetof(struct mig_calls, uuid) },
-                { "nvmlDeviceGetGpuInstanceId", offsetof(struct mig_calls, gpu) },
-                { "nvmlDeviceGetComputeInstanceId", offsetof(struct mig_calls, compute) },
-                { "nvmlDeviceGetMemoryInfo", offsetof(struct mig_calls, memory) },
-        };
+        void *address;
 
-        for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-                void *address = dlsym(library, calls[i].name);
-
-                if (!address)
-                        return -ENOTSUP;
-                memcpy((char *)ret + calls[i].at, &address, sizeof(address));
-        }
+#define FIND(name, symbol, ...)                                                                                        \
+        address = dlsym(library, symbol);                                                                              \
+        if (!address)                                                                                                  \
+                return -ENOTSUP;                                                                                       \
+        memcpy(&ret->name, &address, sizeof(address));
+        MIG_CALLS(FIND)
+#undef FIND
         return 0;
 }
 

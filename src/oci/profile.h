@@ -19,6 +19,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 struct err;
 
@@ -38,6 +39,9 @@ struct profile_settings {
  * "sublet/1 580.159.04". `metadata` has PROFILE_METADATA bytes. */
 void profile_sign(const char *release, char *metadata);
 bool profile_is_for(const char *metadata, const char *release);
+
+/* An argument's condition in a rule. The caller's. */
+json_t *profile_condition(unsigned int index, uint64_t value, uint64_t value_two, const char *op);
 
 /* The default, from calls.def. The caller's. NULL: out of memory. */
 json_t *profile_default(void);

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "net/socket.h"
 #include "oci/state.h"
 
 #include <errno.h>
@@ -19,9 +20,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 enum {
         OPTION_DIR = 256,
@@ -131,19 +130,6 @@ static int check_gate(const struct hook *hook, struct err *err)
                 hook->dir);
 }
 
-static int hook_connect(const struct hook *hook, struct err *err)
-{
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        int n = snprintf(address.sun_path, sizeof(address.sun_path), "%s/tenant.sock", hook->dir);
-
-        if (n < 0 || (size_t)n >= sizeof(address.sun_path))
-                return err_say(err, -ENAMETOOLONG, "%s: too long for the directory of a socket", hook->dir);
-        if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-                return err_say(err, -errno, "no daemon answers in %s: start it with 'sublet daemon'", hook->dir);
-        return TAKE_FD(fd);
-}
-
 /* state is dropped. */
 static int hook_ask(const struct hook *hook, json_t *state, struct err *err)
 {
@@ -156,10 +142,12 @@ static int hook_ask(const struct hook *hook, json_t *state, struct err *err)
         if (hook->is_over)
                 (void)json_object_set_new(state, "status", json_string("stopped"));
         (void)json_object_set_new(body, "state", state);
-        socket = hook_connect(hook, err);
+        socket = socket_connect(SOCK_SEQPACKET, "%s/tenant.sock", hook->dir);
         if (socket < 0) {
                 json_decref(body);
-                return socket;
+                if (socket == -ENAMETOOLONG)
+                        return err_say(err, socket, "%s: too long for the directory of a socket", hook->dir);
+                return err_say(err, socket, "no daemon answers in %s: start it with 'sublet daemon'", hook->dir);
         }
         r = message_send(socket, body, NULL, 0);
         if (r != MESSAGE_OK)

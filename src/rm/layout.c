@@ -59,13 +59,3 @@ int rm_layout_for(struct rm_version version, struct rm_layout *ret)
         *ret = layout;
         return RM_OK;
 }
-
-size_t rm_layout_fields(const struct rm_layout *layout, struct rm_field ret[static RM_N_FIELDS])
-{
-        size_t n = 0;
-
-#define FIELD(name_, unit, meaning) ret[n++] = (struct rm_field){ #name_, layout->name_ };
-#include "rm/fields.def"
-#undef FIELD
-        return n;
-}

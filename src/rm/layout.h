@@ -26,21 +26,6 @@ struct rm_layout {
 /* RM_OK; RM_E_VERSION (ret untouched). */
 int rm_layout_for(struct rm_version version, struct rm_layout *ret);
 
-/* One name and value per field, in the order of fields.def; for the golden file and for people. */
-struct rm_field {
-        const char *name;
-        uint32_t value;
-};
-
-enum {
-        RM_N_FIELDS = 0
-#define FIELD(name, unit, meaning) +1
-#include "rm/fields.def"
-#undef FIELD
-};
-
-size_t rm_layout_fields(const struct rm_layout *layout, struct rm_field ret[static RM_N_FIELDS]);
-
 /* Little-endian fields at an offset. Outside the buffer reads 0 and writes nothing. */
 uint32_t rm_get32(const void *buffer, size_t size, size_t offset);
 uint64_t rm_get64(const void *buffer, size_t size, size_t offset);
