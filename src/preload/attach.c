@@ -171,7 +171,7 @@ void attach_begin(const struct lease_descriptor *descriptor, enum lease_descript
 {
         int r;
 
-        if (descriptor->attach_decide == LEASE_DESCRIPTOR_ATTACH_NEVER || is_on)
+        if (descriptor->attach == LEASE_DESCRIPTOR_ATTACH_NEVER || is_on)
                 return;
         is_on = is_below_gate(descriptor->tenancy); /* A1 */
         if (is_on)
@@ -180,6 +180,6 @@ void attach_begin(const struct lease_descriptor *descriptor, enum lease_descript
         if (r == 0 || is_on)
                 return;
         attach_note(source, r);
-        if (descriptor->attach_decide == LEASE_DESCRIPTOR_ATTACH_REQUIRED)
+        if (descriptor->attach == LEASE_DESCRIPTOR_ATTACH_REQUIRED)
                 refusal = "its lease requires the daemon's gate, and it could not be attached ('sublet doctor')";
 }

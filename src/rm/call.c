@@ -108,7 +108,7 @@ static struct frame frame_of(const struct rm_layout *layout, enum rm_kind kind)
         return (struct frame){ .size = RM_ABSENT };
 }
 
-static struct block block_of(enum rm_kind kind)
+static struct block block_of(const struct rm_layout *layout, enum rm_kind kind)
 {
         struct block none;
 
@@ -164,7 +164,7 @@ int rm_decode(const struct rm_layout *layout, enum rm_kind kind, uint32_t reques
               struct rm_call *ret)
 {
         struct frame frame = frame_of(layout, kind);
-        struct block b = block_of(kind);
+        struct block b = block_of(layout, kind);
         struct rm_call call = { .kind = kind, .request = request };
         int r = RM_OK;
 
