@@ -14,8 +14,8 @@ static const struct call {
         unsigned int argument;
         uint64_t value, value_two;
 } calls[] = {
-#define REFUSED(name, because) { .name = #name, .kind = IS_REFUSED },
-#define MISSING(name, because) { .name = #name, .kind = IS_MISSING },
+#define REFUSED(name, because) { #name, IS_REFUSED, NULL, 0, 0, 0 },
+#define MISSING(name, because) { #name, IS_MISSING, NULL, 0, 0, 0 },
 #define ALLOWED_IF(name, argument, op, value, value_two)                                                               \
         { #name, IS_CONDITIONAL, "SCMP_CMP_" #op, argument, value, value_two },
 #include "oci/calls.def"
