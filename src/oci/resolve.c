@@ -7,6 +7,7 @@
  */
 #include "oci/profile.h"
 
+#include "base/cleanup.h"
 #include "base/err.h"
 
 #include <errno.h>
