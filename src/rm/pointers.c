@@ -46,8 +46,7 @@ uint64_t rm_pointer_bytes(const struct rm_pointer *pointer, const void *params, 
         if (rm_get64(params, size, pointer->at) == 0)
                 return 0;
         if (pointer->power == 2) {
-                /* The driver multiplies in 32 bits and checks the product; we need not follow it
-                 * around the corner. */
+                /* The driver multiplies in 32 bits and checks the product; a larger count is simply refused. */
                 if (count > UINT16_MAX)
                         return UINT64_MAX;
                 count *= count;
