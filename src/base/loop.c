@@ -143,6 +143,7 @@ int loop_run(struct loop *loop)
                 serve_round(loop, n);
                 serve_timers(loop);
         }
+        loop->is_stopped = false;
         return 0;
 }
 

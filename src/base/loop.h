@@ -40,6 +40,6 @@ void loop_drop(struct loop *loop, struct loop_source *source); /* fine if it is 
 void loop_timer_set(struct loop *loop, struct loop_timer *timer, nsec delay, nsec period);
 void loop_timer_drop(struct loop *loop, struct loop_timer *timer);
 
-/* Until loop_stop. 0; -errno. */
+/* Until loop_stop; may be run again. 0; -errno. */
 int loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);

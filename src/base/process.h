@@ -1,6 +1,11 @@
 /* What /proc says of a process. */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 pid_t process_parent(pid_t process); /* -1: it has gone */
+
+/* The path of a file that is given relative to the directory of this program. False: it cannot be read. */
+bool process_beside(const char *relative, char *ret, size_t size);

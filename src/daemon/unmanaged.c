@@ -1,18 +1,18 @@
 /*
- * Strangers: who is on a device and no tenant, or of a tenant whose programs keep the quota and without the library.
+ * Processes on a device that belong to no tenant, or to one whose quota is kept inside its programs without the library.
  *
- * The driver lists the processes on a device; tenants under a gate are there as their shims. A thread of its own asks,
- * once a second, and hands the list to the loop through a pipe; the loop judges each process once, and says what it is,
- * or ends it if that is the policy. Whose a process is, is seen from outside of it:
- *      of enforcement mode preload   it has the tenancy's region mapped: then it has a slot and counts itself;
- *                         else it descends from the tenancy's `run`, or has its directory mounted: the library is missing;
- *      a unmanaged process         everything else.
+ * A thread asks the driver for the processes on each device once a second; tenants under a gate appear as their shims. The loop
+ * judges each process once, and reports it, or ends it if the operator asked for that. Whose a process is, is seen from outside:
+ *      of a tenant without a shim  it has the tenancy's usage segment mapped: then it has a slot and counts itself;
+ *                                  else it descends from the tenancy's `run`, or has its directory mounted: the library is missing
+ *      unmanaged                   everything else
  */
 #include "daemon/state/daemon.h"
 
 #include "base/cleanup.h"
-#include "gate/gate.h"
 #include "base/process.h"
+#include "gate/gate.h"
+#include "daemon/background.h"
 #include "daemon/state/events.h"
 #include "daemon/unmanaged.h"
 
@@ -20,18 +20,15 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 enum {
-        LISTED_MAX = 960, /* so that a list is written into a pipe at once */
+        LISTED_MAX = 960, /* so that a list goes through the pipe whole */
         PERIOD_MSEC = 1000,
         STEP_MSEC = 100,
         DEPTH_MAX = 256,
@@ -47,17 +44,12 @@ _Static_assert(sizeof(struct listed) <= PIPE_BUF, "a list is read whole");
 struct unmanaged {
         struct daemon *daemon;
         struct gpu_users *users;
-        struct loop_source source;
-        pthread_t thread;
-        int pipe[2];
-        atomic_bool is_ending;
-        struct listed judged[LEASE_DEVICES_MAX]; /* the loop's: who was there at the last look */
+        struct background background;
+        struct listed judged[LEASE_DEVICES_MAX]; /* the loop's: the lists before */
 };
 
-/* ---- whose a process is -------------------------------------------------------------------------- */
-
 /* Lines of maps: "from-to perms offset MAJOR:MINOR INODE path". */
-static bool maps(pid_t process, const struct stat *file)
+static bool has_mapped(pid_t process, const struct stat *file)
 {
         char path[64], line[512], device[32];
         unsigned long long inode;
@@ -92,8 +84,8 @@ static bool ends_with(const char *text, const char *end)
         return n >= n_end && !strcmp(text + n - n_end, end);
 }
 
-/* By the kernel's own list, "id parent MAJOR:MINOR ROOT POINT ...": a path of its would be looked up through whatever file
- * system it has mounted there, and one of its own could keep us waiting for ever. */
+/* By the kernel's own list, "id parent MAJOR:MINOR ROOT POINT ...". A path in the process's tree could lead through a file
+ * system of its own, which could block us for ever. */
 static bool has_mounted(pid_t process, const char *directory)
 {
         char path[64], line[2048], device[32], root[512], point[512];
@@ -131,8 +123,8 @@ static bool is_ours(const struct daemon *daemon, pid_t process)
         return false;
 }
 
-/* False: it counts itself. *ret_tenant: NULL if it is nobody's. */
-static bool is_strange(const struct daemon *daemon, pid_t process, const struct tenant **ret_tenant)
+/* False: it counts itself. *ret_tenant: NULL if it is no tenant's. */
+static bool is_uncounted(const struct daemon *daemon, pid_t process, const struct tenant **ret_tenant)
 {
         struct stat region;
 
@@ -140,15 +132,13 @@ static bool is_strange(const struct daemon *daemon, pid_t process, const struct 
         for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
                 if (t->lease.enforcement != ENFORCEMENT_PRELOAD || t->segment < 0)
                         continue;
-                if (fstat(t->segment, &region) == 0 && maps(process, &region))
+                if (fstat(t->segment, &region) == 0 && has_mapped(process, &region))
                         return false;
                 if (is_of(t, process))
                         *ret_tenant = t;
         }
         return true;
 }
-
-/* ---- what is said and done ----------------------------------------------------------------------- */
 
 static void name_of(pid_t process, char ret[static 64])
 {
@@ -163,7 +153,7 @@ static void name_of(pid_t process, char ret[static 64])
         ret[strcspn(ret, "\n")] = '\0';
 }
 
-/* A descriptor first: what is ended is what was looked at, also if its number is given to another meanwhile. */
+/* The descriptor comes first: then the process that is ended is the one that was judged, even if its number is used again. */
 static void judge(struct daemon *daemon, unsigned int device, pid_t process)
 {
         _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, process, 0);
@@ -171,7 +161,7 @@ static void judge(struct daemon *daemon, unsigned int device, pid_t process)
         const struct tenant *tenant;
         char name[64];
 
-        if (pidfd < 0 || is_ours(daemon, process) || !is_strange(daemon, process, &tenant))
+        if (pidfd < 0 || is_ours(daemon, process) || !is_uncounted(daemon, process, &tenant))
                 return;
         name_of(process, name);
         if (stops && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) < 0)
@@ -204,9 +194,7 @@ static void on_list(struct loop_source *source, uint32_t events)
         }
 }
 
-/* ---- the thread ---------------------------------------------------------------------------------- */
-
-/* A pipe that is full: the loop has older ones to read. */
+/* A list that a full pipe does not take is dropped: the loop has older ones to read. */
 static void list_all(struct unmanaged *unmanaged)
 {
         for (unsigned int i = 0; i < unmanaged->daemon->n_devices; i++) {
@@ -217,34 +205,20 @@ static void list_all(struct unmanaged *unmanaged)
                                    LISTED_MAX, &n) < 0)
                         continue;
                 listed.n = (unsigned int)n;
-                (void)!write(unmanaged->pipe[1], &listed, sizeof(listed));
+                (void)!write(unmanaged->background.pipe[1], &listed, sizeof(listed));
         }
 }
 
-static void *look(void *context)
+static void *list_periodically(void *context)
 {
         struct unmanaged *unmanaged = context;
 
-        for (unsigned int ms = 0; !unmanaged->is_ending; ms += STEP_MSEC) {
+        for (unsigned int ms = 0; !unmanaged->background.is_ending; ms += STEP_MSEC) {
                 if (ms % PERIOD_MSEC == 0)
                         list_all(unmanaged);
                 (void)poll(NULL, 0, STEP_MSEC);
         }
         return NULL;
-}
-
-static int start_thread(struct unmanaged *unmanaged)
-{
-        sigset_t all, old;
-        int r;
-
-        (void)sigfillset(&all);
-        (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-        r = pthread_create(&unmanaged->thread, NULL, look, unmanaged);
-        (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-        if (r)
-                unmanaged->thread = 0;
-        return -r;
 }
 
 int unmanaged_start(struct daemon *daemon, struct unmanaged **ret)
@@ -255,13 +229,10 @@ int unmanaged_start(struct daemon *daemon, struct unmanaged **ret)
         if (!unmanaged)
                 return -ENOMEM;
         unmanaged->daemon = daemon;
-        unmanaged->pipe[0] = unmanaged->pipe[1] = -1;
         r = gpu_users_open(&unmanaged->users);
-        if (r == 0 && pipe2(unmanaged->pipe, O_CLOEXEC | O_NONBLOCK) < 0)
-                r = -errno;
-        unmanaged->source = (struct loop_source){ .fd = unmanaged->pipe[0], .ready = on_list, .context = unmanaged };
-        if (r < 0 || (r = loop_add(daemon->loop, &unmanaged->source, EPOLLIN)) < 0 ||
-            (r = start_thread(unmanaged)) < 0) {
+        if (r == 0)
+                r = background_start(&unmanaged->background, daemon->loop, list_periodically, on_list, unmanaged);
+        if (r < 0) {
                 (void)unmanaged_stop(unmanaged);
                 return r;
         }
@@ -273,13 +244,8 @@ struct unmanaged *unmanaged_stop(struct unmanaged *unmanaged)
 {
         if (!unmanaged)
                 return NULL;
-        unmanaged->is_ending = true;
-        if (unmanaged->thread)
-                (void)pthread_join(unmanaged->thread, NULL);
-        loop_drop(unmanaged->daemon->loop, &unmanaged->source);
+        background_stop(&unmanaged->background);
         (void)gpu_users_close(unmanaged->users);
-        closep(&unmanaged->pipe[0]);
-        closep(&unmanaged->pipe[1]);
         free(unmanaged);
         return NULL;
 }

@@ -1,3 +1,4 @@
+/* Judges what a tenant needs, and prints the report; see findings.h. */
 #include "doctor/findings.h"
 
 #include "base/cleanup.h"
@@ -9,17 +10,24 @@
 
 static const char *const words[] = { "ok", "limited", "unknown", "missing" };
 
-void findings_put(struct findings *findings, const char *name, enum finding_status status, const char *format, ...)
+static void finding_put(struct findings *findings, const char *name, enum finding_status status, const char *format,
+                        va_list args)
 {
         struct finding *finding = &findings->items[findings->n];
-        va_list args;
 
         if (findings->n == FINDINGS_MAX)
                 return;
         findings->n++;
         *finding = (struct finding){ .name = name, .status = status };
-        va_start(args, format);
         (void)vsnprintf(finding->text, sizeof(finding->text), format, args);
+}
+
+void findings_put(struct findings *findings, const char *name, enum finding_status status, const char *format, ...)
+{
+        va_list args;
+
+        va_start(args, format);
+        finding_put(findings, name, status, format, args);
         va_end(args);
 }
 
@@ -34,6 +42,17 @@ void findings_next(struct findings *findings, const char *format, ...)
         va_start(args, format);
         (void)vsnprintf(finding->next, sizeof(finding->next), format, args);
         va_end(args);
+}
+
+void findings_gap(struct findings *findings, const char *name, enum finding_status status, const char *next,
+                  const char *format, ...)
+{
+        va_list args;
+
+        va_start(args, format);
+        finding_put(findings, name, status, format, args);
+        va_end(args);
+        findings_next(findings, "%s", next);
 }
 
 bool findings_can_run(const struct findings *findings)
@@ -70,25 +89,25 @@ void findings_releases(char *ret, size_t size)
         }
 }
 
-/* Judgements. */
+/* ---- judgements -------------------------------------------------------------------------------- */
 
 void findings_judge_ptrace(struct findings *findings, int yama, bool is_root, bool has_sys_ptrace)
 {
         static const char name[] = "ptrace";
 
         if (is_root && !has_sys_ptrace) {
-                /* Its tenants are root with capabilities that the gate's threads have dropped. */
-                findings_put(findings, name, FINDING_MISSING,
+                /* The tenants are root, too, with capabilities that the gate's threads have dropped. */
+                findings_gap(findings, name, FINDING_MISSING,
+                             "give this container CAP_SYS_PTRACE, or run sublet as a user",
                              "root without CAP_SYS_PTRACE cannot read a tenant that is root");
-                findings_next(findings, "give this container CAP_SYS_PTRACE, or run sublet as a user");
         } else if (yama >= 3) {
-                findings_put(findings, name, FINDING_MISSING,
-                             "kernel.yama.ptrace_scope is %d: nobody may read a tenant", yama);
-                findings_next(findings, "set it to 1 at boot; 3 cannot be lowered on a running system");
+                findings_gap(findings, name, FINDING_MISSING,
+                             "set it to 1 at boot; 3 cannot be lowered on a running system",
+                             "kernel.yama.ptrace_scope is %d: no process may read a tenant", yama);
         } else if (yama == 2 && !has_sys_ptrace) {
-                findings_put(findings, name, FINDING_MISSING,
+                findings_gap(findings, name, FINDING_MISSING,
+                             "run sublet as root, or: sysctl kernel.yama.ptrace_scope=1",
                              "kernel.yama.ptrace_scope is 2: only CAP_SYS_PTRACE may read a tenant");
-                findings_next(findings, "run sublet as root, or: sysctl kernel.yama.ptrace_scope=1");
         } else if (yama < 0) {
                 findings_put(findings, name, FINDING_OK, "this kernel does not restrict it (no Yama)");
         } else {
@@ -100,44 +119,38 @@ void findings_judge_listener(struct findings *findings, int error)
 {
         static const char name[] = "listener";
 
-        if (!error) {
-                findings_put(findings, name, FINDING_OK, "this process is under no other supervisor");
-                return;
-        }
-        if (error == EBUSY) {
-                findings_put(findings, name, FINDING_MISSING,
-                             "this process is under a seccomp listener already; the kernel allows one");
-                findings_next(findings, "run sublet outside of that tenant, container or sandbox");
-                return;
-        }
-        findings_put(findings, name, FINDING_MISSING, "a filter cannot be installed: %s", strerror(error));
-        findings_next(findings, "look for a container runtime or sandbox that forbids seccomp(2)");
+        if (!error)
+                findings_put(findings, name, FINDING_OK, "this process has no other supervisor");
+        else if (error == EBUSY)
+                findings_gap(findings, name, FINDING_MISSING, "run sublet outside of that tenant, container or sandbox",
+                             "this process is already under a seccomp listener; the kernel allows one");
+        else
+                findings_gap(findings, name, FINDING_MISSING,
+                             "check for a container runtime or sandbox that forbids seccomp(2)",
+                             "a filter cannot be installed: %s", strerror(error));
 }
 
 void findings_judge_call(struct findings *findings, const char *name, const char *what, int error)
 {
-        if (!error) {
+        if (!error)
                 findings_put(findings, name, FINDING_OK, "%s", what);
-                return;
-        }
-        findings_put(findings, name, FINDING_MISSING, "%s: %s", what, strerror(error));
-        if (error == ENOSYS)
-                findings_next(findings, "this kernel lacks it: run a newer one");
         else
-                findings_next(findings, "see ptrace, and look for a container runtime that forbids it");
+                findings_gap(findings, name, FINDING_MISSING,
+                             error == ENOSYS ? "this kernel lacks it: run a newer one" :
+                                               "see ptrace, and check for a container runtime that forbids it",
+                             "%s: %s", what, strerror(error));
 }
 
 void findings_judge_wake_up(struct findings *findings, int error, const char *kernel)
 {
         static const char name[] = "wake-up";
 
-        if (!error) {
+        if (!error)
                 findings_put(findings, name, FINDING_OK, "SYNC_WAKE_UP: a call and its answer share a CPU");
-                return;
-        }
-        findings_put(findings, name, FINDING_LIMITED, "no SYNC_WAKE_UP on Linux %s: supervised driver calls are slower",
-                     kernel);
-        findings_next(findings, "run Linux 6.6 or later; launches are not affected either way");
+        else
+                findings_gap(findings, name, FINDING_LIMITED,
+                             "run Linux 6.6 or later; launches are not affected either way",
+                             "no SYNC_WAKE_UP on Linux %s: supervised driver calls are slower", kernel);
 }
 
 void findings_judge_uvm(struct findings *findings, char disable_hmm, char builtin_tests)
@@ -145,14 +158,11 @@ void findings_judge_uvm(struct findings *findings, char disable_hmm, char builti
         static const char name[] = "uvm";
 
         if (builtin_tests && builtin_tests != '0' && builtin_tests != 'N') {
-                findings_put(findings, name, FINDING_LIMITED,
-                             "nvidia_uvm was loaded with its built-in tests: requests that the "
-                             "gate does "
-                             "not see");
-                findings_next(findings, "load nvidia_uvm without uvm_enable_builtin_tests");
+                findings_gap(findings, name, FINDING_LIMITED, "load nvidia_uvm without uvm_enable_builtin_tests",
+                             "nvidia_uvm was loaded with its built-in tests: requests that the gate does not see");
                 return;
         }
-        findings_put(findings, name, FINDING_OK, "%s; a tenant's spaces are begun without HMM",
+        findings_put(findings, name, FINDING_OK, "%s; tenants' address spaces are created without HMM",
                      disable_hmm == 'Y' || disable_hmm == '1' ? "HMM is off on this machine" :
                      disable_hmm                              ? "HMM is on for programs outside tenants" :
                                                                 "whether HMM is on cannot be read");
@@ -162,17 +172,16 @@ void findings_judge_nodes(struct findings *findings, const char *nodes)
 {
         static const char name[] = "other nodes";
 
-        if (!*nodes) {
+        if (!*nodes)
                 findings_put(findings, name, FINDING_OK, "no node that a tenant should not have");
-                return;
-        }
-        findings_put(findings, name, FINDING_LIMITED, "a tenant can open: %s", nodes);
-        findings_next(findings, "CUDA needs nvidiactl, nvidiaN and nvidia-uvm only: run tenants in "
-                                "a container without "
-                                "the others, or take their permissions away");
+        else
+                findings_gap(findings, name, FINDING_LIMITED,
+                             "CUDA needs nvidiactl, nvidiaN and nvidia-uvm only: run tenants in a container "
+                             "without the others, or remove their permissions",
+                             "a tenant can open: %s", nodes);
 }
 
-/* For people and for programs. */
+/* ---- output ------------------------------------------------------------------------------------ */
 
 void findings_text(FILE *to, const struct findings *findings)
 {
@@ -184,9 +193,9 @@ void findings_text(FILE *to, const struct findings *findings)
                         (void)fprintf(to, "%-8s %-12s next: %s\n", "", "", finding->next);
         }
         if (findings_can_run(findings))
-                (void)fprintf(to, "A tenant can be run here: sublet run --mem 8G -- COMMAND\n");
+                (void)fprintf(to, "A tenant can run here: sublet run --mem 8G -- COMMAND\n");
         else
-                (void)fprintf(to, "No tenant can be run here: see what is missing above.\n");
+                (void)fprintf(to, "No tenant can run here: see what is missing above.\n");
 }
 
 int findings_json(FILE *to, const struct findings *findings)

@@ -1,8 +1,7 @@
 /*
- * What `sublet doctor` says: a line per question, a status word, and the next step where something
- * stands in the way.
+ * The report of `sublet doctor`: a line per question, with a status word, and the next step where something is in the way.
  *
- * Pure: what was read comes in, a judgement goes out. Reading the machine is doctor.c's.
+ * Pure: values that were read come in, a judgement goes out. doctor.c, driver.c and kernel.c read the machine.
  */
 #pragma once
 
@@ -14,13 +13,13 @@
 
 enum finding_status {
         FINDING_OK,
-        FINDING_LIMITED, /* tenants can be run; the text says with what limit */
-        FINDING_UNKNOWN, /* cannot be told from here */
-        FINDING_MISSING, /* no tenant can be run without it */
+        FINDING_LIMITED, /* tenants can run; the text names the limit */
+        FINDING_UNKNOWN, /* cannot be determined from here */
+        FINDING_MISSING, /* no tenant can run without it */
 };
 
 enum {
-        FINDINGS_MAX = 96, /* two for each of 32 cards among them; what does not fit is left out */
+        FINDINGS_MAX = 96, /* two for each of 32 devices among them; further ones are dropped */
 };
 
 struct finding {
@@ -35,33 +34,35 @@ struct findings {
         size_t n;
 };
 
-/* name is kept, not copied. The last finding may be given a next step. */
+/* Adds a finding; name is kept, not copied. findings_next sets the next step of the last one; findings_gap does both. */
 void findings_put(struct findings *findings, const char *name, enum finding_status status, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
 void findings_next(struct findings *findings, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void findings_gap(struct findings *findings, const char *name, enum finding_status status, const char *next,
+                  const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* Nothing is missing. */
 bool findings_can_run(const struct findings *findings);
 
-/* "525.53 to 525.147.05, ...": the releases whose ABI is known; cut if the room is short. */
+/* The releases whose ABI is known: "525.53 to 525.147.05, ..."; cut to size. */
 void findings_releases(char *ret, size_t size);
 
-/* Yama's ptrace_scope, or -1: there is no Yama. Supervision is reading the tenant's memory. */
+/* yama: its ptrace_scope; -1: there is no Yama. A supervisor must read the tenant's memory. */
 void findings_judge_ptrace(struct findings *findings, int yama, bool is_root, bool has_sys_ptrace);
 
-/* The listener of a trial child: 0 or the errno of installing it. */
+/* error: of installing a listener in a child; 0 or an errno. */
 void findings_judge_listener(struct findings *findings, int error);
 
-/* What was tried on a child, as the gate does it on a tenant: 0, or an errno. */
+/* error: of a call tried on a child, as the gate makes it on a tenant; 0 or an errno. */
 void findings_judge_call(struct findings *findings, const char *name, const char *what, int error);
 
-/* SYNC_WAKE_UP: 0, or the errno of asking for it. kernel: the release, for people. */
+/* error: of setting SYNC_WAKE_UP; 0 or an errno. kernel: the release, for display. */
 void findings_judge_wake_up(struct findings *findings, int error, const char *kernel);
 
-/* Values of parameters of nvidia_uvm, first character; 0: not readable. */
+/* The first characters of two parameters of nvidia_uvm; 0: not readable. */
 void findings_judge_uvm(struct findings *findings, char disable_hmm, char builtin_tests);
 
-/* Nodes that a tenant could open and should not have; names with blanks between, "" for none. */
+/* nodes: those that a tenant could open and should not have, separated by blanks; "": none. */
 void findings_judge_nodes(struct findings *findings, const char *nodes);
 
 void findings_text(FILE *to, const struct findings *findings);

@@ -1,8 +1,8 @@
 /*
- * What this machine offers beyond a tenant in time: other ways to share, other ways to be supervised, and what
- * containers and requests come by. Nothing here is needed to run a tenant, so nothing of it is ever «missing».
+ * What this machine offers beyond a tenant with a share of time: other ways to share, other ways to supervise, containers and
+ * the router. None of it is needed to run a tenant, so none is ever "missing".
  *
- * What was read comes in as plain values, the judgement goes out: these are pure. Reading is offers_read's.
+ * Pure: values that were read come in, a judgement goes out; offers_read does the reading.
  */
 #pragma once
 
@@ -29,7 +29,7 @@ void offers_judge_green(struct findings *findings, unsigned int branch, bool has
 
 struct offers_daemon {
         char dir[128];
-        int error; /* of looking at the directory: 0, or an errno */
+        int error; /* of stat(2): 0, or an errno */
         mode_t mode;
         uid_t owner;
         bool answers;   /* a daemon listens in it */
@@ -39,14 +39,14 @@ void offers_judge_directory(struct findings *findings, const struct offers_daemo
 void offers_judge_daemon(struct findings *findings, const struct offers_daemon *daemon);
 void offers_judge_containers(struct findings *findings, const struct offers_daemon *daemon);
 
-/* What a child was told when it asked for a filter with a listener: 0, or an errno; filter: of the kernel's abilities. */
+/* listener: of a child that asked for a filter with a listener; filter: of filter_check. 0, or an errno. */
 void offers_judge_attach(struct findings *findings, int filter, int listener, bool has_daemon);
 
-/* CDI specifications there are, and of them those that name our devices. */
+/* n_files: CDI specifications; n_ours: those that name our devices. */
 void offers_judge_cdi(struct findings *findings, size_t n_files, size_t n_ours);
 
 /* The paths of nginx and of the module; "": not found. */
 void offers_judge_router(struct findings *findings, const char *nginx, const char *module);
 
-/* All of it; backend: NULL where no driver was found. listener: as offers_judge_attach has it; -1: could not be tried. */
+/* Reads and judges all of it. backend: NULL without a driver. listener: as for offers_judge_attach; -1: could not be tried. */
 void offers_read(struct findings *findings, const struct gpu_backend *backend, int listener);

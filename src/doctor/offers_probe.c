@@ -1,8 +1,9 @@
-/* Reads what offers.c judges: files, sockets, libraries; nothing is started and nothing changed. */
+/* Reads what offers.c judges: files, sockets, libraries. Starts nothing and changes nothing. */
 #include "doctor/offers.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/process.h"
 #include "gate/policy/filter.h"
 #include "gpu/backend.h"
 #include "gpu/find.h"
@@ -20,21 +21,21 @@
 
 #define MODULE "ngx_http_sublet_module.so"
 
-/* The path of a program in PATH, and where packages put what root runs; "" if there is none. */
-static void find_program(const char *name, char ret[static PATH_MAX])
+/* Searches PATH and the directories of root's programs; "": not found. */
+static void program_find(const char *name, char ret[static PATH_MAX])
 {
-        char places[4096];
+        char list[4096];
 
-        (void)snprintf(places, sizeof(places), "%s:/usr/sbin:/usr/local/sbin", getenv("PATH") ? getenv("PATH") : "");
-        for (char *rest = places, *place; (place = strsep(&rest, ":"));) {
-                (void)snprintf(ret, PATH_MAX, "%s/%s", place, name);
-                if (*place && access(ret, X_OK) == 0)
+        (void)snprintf(list, sizeof(list), "%s:/usr/sbin:/usr/local/sbin", getenv("PATH") ? getenv("PATH") : "");
+        for (char *rest = list, *directory; (directory = strsep(&rest, ":"));) {
+                (void)snprintf(ret, PATH_MAX, "%s/%s", directory, name);
+                if (*directory && access(ret, X_OK) == 0)
                         return;
         }
         ret[0] = '\0';
 }
 
-/* Of the files that match, those that have the word in their first 64 KiB; all of them without a word. */
+/* How many matching files contain the word in their first 64 KiB; without a word, all of them. */
 static size_t count_files(const char *pattern, const char *word)
 {
         static char text[64 << 10];
@@ -54,13 +55,13 @@ static size_t count_files(const char *pattern, const char *word)
 
 /* ---- MPS --------------------------------------------------------------------------------------- */
 
-/* The control daemon and the server share the first fifteen letters, which is what a name holds. */
+/* The control daemon and the server share the first fifteen letters, the most that a name holds. */
 static size_t count_mps(void)
 {
         return count_files("/proc/[0-9]*/comm", "nvidia-cuda-mps");
 }
 
-/* Processes and pipes of a simulated machine are the real one's: not told. */
+/* Processes and pipes belong to the real machine, so they are ignored on a simulated one. */
 static void check_mps(struct findings *findings, const char *dir)
 {
         const char *pipes = getenv("CUDA_MPS_PIPE_DIRECTORY");
@@ -74,7 +75,7 @@ static void check_mps(struct findings *findings, const char *dir)
         mps.has_process = !is_simulated && !mps.is_ours && count_mps();
         (void)snprintf(path, sizeof(path), "%s/control", pipes ? pipes : "/tmp/nvidia-mps");
         mps.has_pipe = !is_simulated && access(path, F_OK) == 0;
-        find_program("nvidia-cuda-mps-control", path);
+        program_find("nvidia-cuda-mps-control", path);
         mps.has_program = path[0];
         offers_judge_mps(findings, &mps);
 }
@@ -88,7 +89,7 @@ static void check_mig(struct findings *findings, const struct gpu_backend *backe
         unsigned int n = 0, n_instances;
 
         if (gpu_find(backend, devices, &n, NULL) < 0)
-                return; /* a finding of its own says that there is no card */
+                return; /* driver.c reports that there is no device */
         for (unsigned int i = 0; i < n; i++) {
                 n_instances = 0;
                 if (devices[i].has_mig)
@@ -120,7 +121,7 @@ static bool is_listened_to(const char *path)
         return connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 || errno == EAGAIN;
 }
 
-static void find_daemon(struct offers_daemon *ret)
+static void daemon_read(struct offers_daemon *ret)
 {
         const char *named = getenv("SUBLET_DIR");
         char path[160];
@@ -140,7 +141,7 @@ static void find_daemon(struct offers_daemon *ret)
         ret->has_agent = stat(path, &is) == 0 && S_ISSOCK(is.st_mode);
 }
 
-/* ---- what comes by other ways ---------------------------------------------------------------------- */
+/* ---- containers and the router ----------------------------------------------------------------- */
 
 static void check_cdi(struct findings *findings)
 {
@@ -149,22 +150,15 @@ static void check_cdi(struct findings *findings)
         offers_judge_cdi(findings, count_files(files, NULL), count_files(files, "sublet.dev/"));
 }
 
-/* The places where the router's agent looks. */
+/* Where the router's agent searches. */
 static void check_router(struct findings *findings)
 {
-        static const char *const beside[] = { "/route/nginx/" MODULE, "/../lib/nginx/modules/" MODULE };
-        char self[PATH_MAX] = "", nginx[PATH_MAX], module[PATH_MAX + 64] = "/usr/lib/nginx/modules/" MODULE;
+        char nginx[PATH_MAX], module[PATH_MAX];
 
-        if (readlink("/proc/self/exe", self, sizeof(self) - 1) > 0 && strrchr(self, '/'))
-                *strrchr(self, '/') = '\0';
-        for (size_t i = ARRAY_SIZE(beside); i-- > 0;) {
-                char path[PATH_MAX + 64];
-
-                (void)snprintf(path, sizeof(path), "%s%s", self, beside[i]);
-                if (access(path, R_OK) == 0)
-                        memcpy(module, path, sizeof(path));
-        }
-        find_program("nginx", nginx);
+        if (!process_beside("route/nginx/" MODULE, module, sizeof(module)) &&
+            !process_beside("../lib/nginx/modules/" MODULE, module, sizeof(module)))
+                (void)snprintf(module, sizeof(module), "/usr/lib/nginx/modules/" MODULE);
+        program_find("nginx", nginx);
         offers_judge_router(findings, nginx, access(module, R_OK) == 0 ? module : "");
 }
 
@@ -173,7 +167,7 @@ void offers_read(struct findings *findings, const struct gpu_backend *backend, i
         struct offers_daemon daemon;
         int filter = filter_check(NULL);
 
-        find_daemon(&daemon);
+        daemon_read(&daemon);
         if (backend) {
                 check_mps(findings, daemon.dir);
                 check_mig(findings, backend);

@@ -157,4 +157,7 @@ int gate_over(const struct gate *gate);
 /* Ends the threads; the tenant's driver calls fail with ENOSYS from here on. NULL is fine. */
 struct gate *gate_free(struct gate *gate);
 
+/* Columns of sublet/events.def. */
 const char *gate_event_name(enum event_kind event);
+const char *gate_event_level(enum event_kind event);
+const char *gate_event_line(enum event_kind event);

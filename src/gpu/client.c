@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define FIRST_HANDLE 0x5ab10000u /* of our objects; any that are unique in the client */
+#define FIRST_HANDLE 0x5ab10000u /* of the objects made here; any numbers that are unique in the client */
 
 enum {
         DEVICE_SIZE = 56, /* NV0080_ALLOC_PARAMETERS: deviceId@0 */
@@ -42,7 +42,7 @@ int client_alloc(struct gpu_client *client, uint32_t parent, uint32_t class_numb
         const struct rm_layout *layout = &client->backend->layout;
         struct rm_alloc alloc = { .client = client->client,
                                   .parent = parent,
-                                  .object = parent ? client->next : 0, /* the driver names clients */
+                                  .object = parent ? client->next : 0, /* the driver chooses a client's handle */
                                   .class_number = class_number,
                                   .params = params,
                                   .params_size = params_size };
@@ -83,8 +83,8 @@ void client_free(struct gpu_client *client, uint32_t object)
         (void)client_ioctl(client, client->ctl, RM_NR_FREE, block, sizeof(block));
 }
 
-/* A mapping goes through a descriptor of its own: the driver keeps one prepared mapping per struct file. hDevice is
- * the client: the memory of an event buffer has no device (fecs, H200, 580.159.04). */
+/* Each mapping needs its own descriptor: the driver keeps one prepared mapping per struct file. hDevice is the client:
+ * the memory of an event buffer has no device (H200, 580.159.04). */
 int client_map(struct gpu_client *client, uint32_t object, size_t size, const void **ret)
 {
         const struct gpu_backend *backend = client->backend;
@@ -155,11 +155,11 @@ static int open_node(struct gpu_client *client, uint32_t minor)
         (void)snprintf(node, sizeof(node), "nvidia%u", minor);
         client->node = backend->open(backend->context, node);
         if (client->node < 0)
-                return client->node == -EIO ? -ENODEV : client->node; /* the driver opens no lost device */
+                return client->node == -EIO ? -ENODEV : client->node; /* a lost device cannot be opened */
         return client_ioctl(client, client->node, RM_NR_REGISTER_FD, &ctl, sizeof(ctl));
 }
 
-/* An open attaches the device; before that the driver has no number for it. */
+/* Opening the node attaches the device; before that the driver has no number for it. */
 int client_attach(struct gpu_client *client, const struct rm_device *info)
 {
         uint8_t params[DEVICE_SIZE] = { 0 };

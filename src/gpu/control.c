@@ -1,10 +1,9 @@
 /*
- * Channels off and on: FIFO_DISABLE_CHANNELS, with lists of handles of whomever.
+ * Disables and enables channels: FIFO_DISABLE_CHANNELS, with lists of any clients' handles.
  *
- * A tenant may end between the list and the call, and the driver then refuses the call at the handle
- * that is gone, with what stood before it done (GSP decides; not readable). So a refused list is
- * halved until the ones that fail stand alone: those that are gone do not matter, others do. To do a
- * channel twice does no harm.
+ * If a tenant ends after the list was made, the driver refuses the call at the missing handle; the channels before it
+ * are done (GSP decides, which cannot be read). So a refused list is halved until the failing channels stand alone:
+ * missing ones are ignored, other failures are reported. Doing a channel twice is harmless.
  */
 #include "gpu/client.h"
 
@@ -34,7 +33,7 @@ static int64_t disable_set(struct gpu_client *client, const struct gpu_channel *
 }
 
 /* Measured, H200, 580.159.04: 0x21, whether the client, the channel or its kind is wrong (tests/gpu/meter.c).
- * The others are what the driver says of handles elsewhere. */
+ * The other statuses are those of wrong handles in other calls. */
 static bool is_gone(int64_t status)
 {
         return status == RM_STATUS_INVALID_CHANNEL || status == RM_STATUS_OBJECT_NOT_FOUND ||

@@ -1,6 +1,6 @@
 /*
- * Names and sizes come from the driver's own client; NVML is asked, by UUID, for what only it says. So a
- * machine without NVML, and the simulator without its libraries, are described all the same.
+ * Names and sizes come from the driver's own client; NVML is asked by UUID for what only it knows. So a machine without
+ * NVML, and the simulator without its libraries, are described too.
  */
 #include "gpu/find.h"
 
@@ -63,7 +63,7 @@ static int ask_driver(const struct gpu_backend *backend, const struct rm_device 
         return r;
 }
 
-/* Cores of a multiprocessor, by compute capability. Source: CUDA C++ programming guide, «Arithmetic instructions». */
+/* Cores of a multiprocessor, by compute capability. Source: CUDA C++ programming guide, "Arithmetic instructions". */
 static unsigned int cores_per_sm(int major, int minor)
 {
         return major == 7 || (major == 8 && minor == 0) ? 64 : 128;

@@ -1,4 +1,4 @@
-/* Existing MIG instances, as NVML tells them. What nvml.def has is needed; these calls came later and may be missing. */
+/* Existing MIG instances, by NVML. The calls of nvml.def are required; these are newer and may be missing. */
 #include "gpu/find.h"
 
 #include "gpu/nvml.h"
@@ -61,7 +61,7 @@ static unsigned int instances_read(const struct nvml_calls *nvml, const struct m
                      nvml->DeviceGetMigMode(device, &mode, &pending) == NVML_SUCCESS && mode == NVML_DEVICE_MIG_ENABLE;
         if (!*ret_is_on || calls->max(device, &most) != NVML_SUCCESS)
                 return 0;
-        for (unsigned int i = 0; i < most && n < GPU_INSTANCES_MAX; i++) /* places may be empty in between */
+        for (unsigned int i = 0; i < most && n < GPU_INSTANCES_MAX; i++) /* indices may be unused in between */
                 if (calls->handle(device, i, &handle) == NVML_SUCCESS && instance_read(calls, handle, &ret[n]))
                         n++;
         return n;

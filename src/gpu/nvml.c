@@ -36,7 +36,7 @@ unusable:
         return -ENOTSUP;
 }
 
-/* The library stays loaded: it does not like to be unloaded while its threads end. */
+/* The library stays loaded: unloading it while its threads end is unsafe. */
 void nvml_close(struct nvml_calls *nvml)
 {
         if (nvml->library)

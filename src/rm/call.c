@@ -1,17 +1,16 @@
 /*
- * Blocks are read by offset, from tables: requests.def says how large a block is and where its
- * result, descriptor and client stand, blocks.def where the rest does.
+ * Blocks are read by offset, from tables: requests.def has a block's size and the offsets of its status, descriptor and
+ * client, blocks.def those of the other fields.
  *
  * I1  The size of a block comes from the request and this release's table, never from the block.
- * I2  A field is read through rm_get, which reads 0 outside the buffer: no table row, right or
- *     wrong, reaches beyond what was copied.
- * I3  What the driver ignores is ignored here: the type byte and the direction bits of a request,
- *     what a tenant claims about the size of an allocation's parameters. A filter that looked at
- *     them would see another call than the driver does.
+ * I2  A field is read through rm_get, which reads 0 outside the buffer: no table row, right or wrong, reaches beyond
+ *     the copy.
+ * I3  What the driver ignores is ignored here: the type byte and the direction bits of a request, and the size that a
+ *     tenant claims for an allocation's parameters. A filter that used them would see another call than the driver.
  * I4  The flags of a control are decoded, since they decide what the rest means: with bit 2
- *     (NVOS54_FLAGS_FINN_SERIALIZED) the driver takes the parameters for a serialized message and
- *     leaves pointers.def's pointers alone (embedded_param_copy.c, rmapi_finn.c); bits 0 and 1 are
- *     the kernel's. No library is known to set any: who performs a control insists on 0.
+ *     (NVOS54_FLAGS_FINN_SERIALIZED) the driver takes the parameters for a serialized message and leaves the pointers
+ *     of pointers.def alone (embedded_param_copy.c, rmapi_finn.c); bits 0 and 1 are the kernel's. No library is known
+ *     to set any, and the code that performs a control insists on 0.
  */
 #include "rm/call.h"
 
@@ -125,9 +124,9 @@ static struct block block_of(const struct rm_layout *layout, enum rm_kind kind)
 }
 
 /*
- * VID_HEAP is many calls; what its union holds depends on the function (NVOS32, the same 525 to
- * 595): ALLOC_DEPTH_WIDTH_HEIGHT 1 (525), ALLOC_SIZE 2, FREE 3, ALLOC_TILED_PITCH_HEIGHT 6,
- * ALLOC_SIZE_RANGE 14, ALLOC_OS_DESCRIPTOR 27. The others name no object that is their own.
+ * VID_HEAP is several calls; its union depends on the function (NVOS32, the same 525 to 595):
+ * ALLOC_DEPTH_WIDTH_HEIGHT 1 (525), ALLOC_SIZE 2, FREE 3, ALLOC_TILED_PITCH_HEIGHT 6, ALLOC_SIZE_RANGE 14,
+ * ALLOC_OS_DESCRIPTOR 27. The others name no object of their own.
  */
 static void heap_adjust(uint32_t function, struct block *b)
 {
@@ -151,8 +150,8 @@ static void heap_adjust(uint32_t function, struct block *b)
         }
 }
 
-/* What is inside must be a request that could have come from outside, but for another XFER: the
- * driver unwraps once (nv.c, 525 to 595) and then finds no such number. */
+/* The inner request must be one that could be made directly, and no other XFER: the driver unwraps once (nv.c, 525 to
+ * 595). */
 static int xfer_check(const struct rm_call *call)
 {
         if (call->class_or_cmd > 0xff || call->class_or_cmd == RM_NR_XFER)
@@ -210,7 +209,7 @@ static uint32_t class_size(const struct rm_layout *layout, uint32_t number)
                 return size;
 #include "rm/classes.def"
 #undef CLASS
-        default: /* a channel class that no row names is a channel all the same */
+        default: /* a channel class without a row is still a channel */
                 return RM_CLASS_IS_CHANNEL(number) ? layout->channel_params_size : 0;
         }
 }

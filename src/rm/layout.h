@@ -1,8 +1,7 @@
 /*
- * Where the fields stand in one release's blocks, as small integers. No C struct of the driver's
- * is ever laid over bytes that a tenant wrote: read and write with rm_get/rm_put after a bounds
- * check. Rows that change between releases are in layouts.def; what never changed in 525 to 595 is
- * a constant beside the code that reads it.
+ * The offsets of one release's blocks, as small integers. No C struct of the driver is ever laid over bytes that a
+ * tenant wrote: fields are read and written by rm_get and rm_put, with bounds checks. Values that change between
+ * releases are in layouts.def; those that never changed from 525 to 595 are constants beside the code that uses them.
  */
 #pragma once
 

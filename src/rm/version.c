@@ -1,7 +1,7 @@
 /*
- * Versions are ordered by their three numbers. Order alone says nothing about the ABI: developer
- * tags lie between releases and have blocks of their own. So a layout is used only for a version
- * in a range of releases.def, and a newer patch level of a known branch is unknown until read.
+ * Versions are ordered by their three numbers. Order alone says nothing about the ABI: between releases there are
+ * developer tags with blocks of their own. So a layout is used only for a version in a range of releases.def; a newer
+ * patch level of a known branch is unknown until its source was read.
  */
 #include "rm/version.h"
 

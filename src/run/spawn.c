@@ -50,50 +50,6 @@ void spawn_bound_capabilities(void)
         (void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 }
 
-static int send_descriptor(int socket, int fd)
-{
-        union {
-                struct cmsghdr header;
-                char space[CMSG_SPACE(sizeof(int))];
-        } control = { 0 };
-        char byte = 0;
-        struct iovec data = { &byte, 1 };
-        struct msghdr message = {
-                .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
-        };
-
-        control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
-                                           .cmsg_type = SCM_RIGHTS,
-                                           .cmsg_len = CMSG_LEN(sizeof(int)) };
-        memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-        return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
-static int receive_descriptor(int socket)
-{
-        union {
-                struct cmsghdr header;
-                char space[CMSG_SPACE(sizeof(int))];
-        } control = { 0 };
-        char byte;
-        struct iovec data = { &byte, 1 };
-        struct msghdr message = {
-                .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
-        };
-        ssize_t n;
-        int fd;
-
-        do
-                n = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-        while (n < 0 && errno == EINTR);
-        if (n < 0)
-                return -errno;
-        if (n == 0 || !CMSG_FIRSTHDR(&message))
-                return -EPIPE;
-        memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
-        return fd;
-}
-
 _Noreturn void spawn_exec(char *const argv[])
 {
         int error;
@@ -109,7 +65,7 @@ _Noreturn void spawn_exec(char *const argv[])
 _Noreturn static void become_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, int socket)
 {
         sigset_t none;
-        int listener, r;
+        int listener;
 
         (void)sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -122,8 +78,7 @@ _Noreturn static void become_tenant(char *const argv[], const struct sock_fprog 
                               listener == -EBUSY ? "this process is already a tenant" : strerror(-listener));
                 _exit(EXIT_CANNOT);
         }
-        r = send_descriptor(socket, listener);
-        if (r < 0)
+        if (message_send(socket, message_new("listener"), &listener, 1) != MESSAGE_OK)
                 _exit(EXIT_CANNOT);
         (void)close(listener);
         (void)close(socket);
@@ -135,10 +90,11 @@ int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_
 {
         _cleanup_(closep) int ours = -1;
         _cleanup_(closep) int theirs = -1;
-        int sockets[2], listener, status;
+        _cleanup_(message_done) struct message message = { 0 };
+        int sockets[2], status, r;
         pid_t child;
 
-        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
                 return err_set(err, -errno, "starting %s", argv[0]);
         ours = sockets[0];
         theirs = sockets[1];
@@ -150,19 +106,19 @@ int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_
         if (child == 0)
                 become_tenant(argv, filter, death_signal, sockets[1]);
         closep(&theirs);
-        listener = receive_descriptor(ours);
-        if (listener == -EPIPE) { /* it has printed why, or was killed */
+        r = message_receive(ours, &message);
+        if (r == MESSAGE_E_CLOSED) { /* it has printed why, or was killed */
                 (void)waitpid(child, &status, 0);
                 *ret_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
                 return SPAWN_E_ENDED;
         }
-        if (listener < 0) {
+        if (r != MESSAGE_OK) {
                 (void)kill(child, SIGKILL);
                 (void)waitpid(child, &status, 0);
-                return err_set(err, listener, "supervising %s", argv[0]);
+                return err_set(err, r < 0 ? r : -EPROTO, "supervising %s", argv[0]);
         }
         *ret_child = child;
-        *ret_listener = listener;
+        *ret_listener = message_take_fd(&message, 0);
         return 0;
 }
 

@@ -45,6 +45,7 @@ struct sched_channels {
 };
 
 struct sched_entity {
+        struct sched_entity *next; /* of sched->removed */
         uint64_t id;
         struct control_block *control;
         struct control_device *device; /* on the control block */
@@ -75,13 +76,6 @@ struct sched_entity {
         nsec billed_at[SCHED_TICKS], entitled_at[SCHED_TICKS]; /* at sched->ticks */
 };
 
-/* Channels of a removed tenant, to be enabled. */
-struct leftovers {
-        struct leftovers *next;
-        size_t n;
-        struct gpu_channel channels[];
-};
-
 struct sched {
         struct lock lock;
         const struct gpu_backend *backend;
@@ -91,8 +85,8 @@ struct sched {
 
         struct sched_entity *tenants[TURNS_TENANTS_MAX];
         size_t n_tenants;
-        struct map contexts; /* context -> tenant */
-        struct leftovers *leftovers;
+        struct map contexts;          /* context -> tenant */
+        struct sched_entity *removed; /* with channels that the thread is to enable */
 
         /* what is on the device, as of metered_until */
         bool is_occupied;
@@ -127,6 +121,7 @@ struct sched {
 /* sched.c */
 void sched_event_put(struct sched *sched, enum sched_event_kind kind, uint64_t tenant, int64_t detail);
 struct sched_entity *sched_entity_find(struct sched *sched, uint64_t id); /* NULL: none */
+struct sched_entity *sched_entity_free(struct sched_entity *entity);      /* NULL is fine */
 void sched_device_lost(struct sched *sched);                              /* by the thread: the device is lost */
 
 /* thread.c */

@@ -154,15 +154,15 @@ static size_t list_tenant(struct sched *sched, size_t n, struct sched_entity *te
 }
 
 /* Tenants that were removed while they were disabled. */
-static size_t list_leftovers(struct sched *sched, size_t n)
+static size_t list_removed(struct sched *sched, size_t n)
 {
-        while (sched->leftovers) {
-                struct leftovers *leftovers = sched->leftovers;
+        while (sched->removed) {
+                struct sched_entity *tenant = sched->removed;
 
-                if (list_add(sched, n, leftovers->channels, leftovers->n))
-                        n += leftovers->n;
-                sched->leftovers = leftovers->next;
-                free(leftovers);
+                if (list_add(sched, n, tenant->channels.compute, tenant->channels.n_compute))
+                        n += tenant->channels.n_compute;
+                sched->removed = tenant->next;
+                (void)sched_entity_free(tenant);
         }
         return n;
 }
@@ -170,7 +170,7 @@ static size_t list_leftovers(struct sched *sched, size_t n)
 static size_t list_tenants(struct sched *sched, bool is_disabled, nsec now)
 {
         LOCKED(&sched->lock);
-        size_t n = is_disabled ? 0 : list_leftovers(sched, 0);
+        size_t n = is_disabled ? 0 : list_removed(sched, 0);
 
         for (size_t i = 0; i < sched->n_tenants; i++) {
                 struct sched_entity *tenant = sched->tenants[i];

@@ -76,7 +76,7 @@ struct sched_entity *sched_entity_find(struct sched *sched, uint64_t id)
         return NULL;
 }
 
-static struct sched_entity *tenant_free(struct sched_entity *tenant)
+struct sched_entity *sched_entity_free(struct sched_entity *tenant)
 {
         if (tenant)
                 free(tenant->channels.compute);
@@ -86,7 +86,7 @@ static struct sched_entity *tenant_free(struct sched_entity *tenant)
 
 static void tenant_freep(struct sched_entity **tenant)
 {
-        (void)tenant_free(*tenant);
+        (void)sched_entity_free(*tenant);
 }
 
 static struct sched_entity *tenant_new(const struct sched *sched, const struct sched_tenant *from)
@@ -131,27 +131,13 @@ int sched_add(struct sched *sched, const struct sched_tenant *from)
         return 0;
 }
 
-/* Channels that are disabled are left to the thread, which enables them. */
-static void tenant_disconnect(struct sched *sched, struct sched_entity *tenant)
+static void tenant_release(struct sched *sched, struct sched_entity *tenant)
 {
-        struct leftovers *leftovers;
-        size_t n;
-
         tenant->device->is_disabled = 0;
         tenant->device->slice = 0;
         tenant->device->watch = 0;
         control_block_notify(tenant->control);
         tally_channels(sched, tenant);
-        n = tenant->channels.n_compute;
-        leftovers = tenant->is_disabled || tenant->is_in_call ?
-                            malloc(sizeof(*leftovers) + n * sizeof(leftovers->channels[0])) :
-                            NULL;
-        if (!leftovers)
-                return;
-        *leftovers = (struct leftovers){ .next = sched->leftovers, .n = n };
-        if (n)
-                memcpy(leftovers->channels, tenant->channels.compute, n * sizeof(leftovers->channels[0]));
-        sched->leftovers = leftovers;
 }
 
 static void tenant_unlink(struct sched *sched, struct sched_entity *tenant)
@@ -170,19 +156,22 @@ static void tenant_unlink(struct sched *sched, struct sched_entity *tenant)
 
 int sched_remove(struct sched *sched, uint64_t id, nsec *ret_used)
 {
-        struct sched_entity *tenant;
+        _cleanup_(tenant_freep) struct sched_entity *tenant = NULL;
 
         {
                 LOCKED(&sched->lock);
                 tenant = sched_entity_find(sched, id);
                 if (!tenant)
                         return -ENOENT;
-                tenant_disconnect(sched, tenant);
+                tenant_release(sched, tenant);
                 tenant_unlink(sched, tenant);
+                if (ret_used)
+                        *ret_used = tenant->billed;
+                if (tenant->is_disabled || tenant->is_in_call) { /* the thread enables its channels */
+                        tenant->next = sched->removed;
+                        sched->removed = TAKE(tenant);
+                }
         }
-        if (ret_used)
-                *ret_used = tenant->billed;
-        (void)tenant_free(tenant);
         sched_wake(sched);
         return 0;
 }
@@ -268,12 +257,12 @@ struct trace *sched_trace(struct sched *sched)
 static struct sched *sched_free(struct sched *sched)
 {
         while (sched->n_tenants)
-                (void)tenant_free(sched->tenants[--sched->n_tenants]);
-        while (sched->leftovers) {
-                struct leftovers *leftovers = sched->leftovers;
+                (void)sched_entity_free(sched->tenants[--sched->n_tenants]);
+        while (sched->removed) {
+                struct sched_entity *tenant = sched->removed;
 
-                sched->leftovers = leftovers->next;
-                free(leftovers);
+                sched->removed = tenant->next;
+                (void)sched_entity_free(tenant);
         }
         (void)meter_close(sched->meter);
         (void)gpu_client_close(sched->client);

@@ -173,17 +173,12 @@ int reconciler_start(struct reconciler *reconciler)
         return -r;
 }
 
-void reconciler_wake(struct reconciler *reconciler)
-{
-        control_block_notify(reconciler->control);
-}
-
 void reconciler_stop(struct reconciler *reconciler)
 {
         if (!reconciler->thread)
                 return;
         reconciler->is_ending = true;
-        reconciler_wake(reconciler);
+        control_block_notify(reconciler->control);
         (void)pthread_join(reconciler->thread, NULL);
         reconciler->thread = 0;
 }

@@ -15,14 +15,6 @@
 
 #define EVENT_PERIOD (100 * NSEC_PER_MSEC)
 
-static const struct {
-        const char *level, *line;
-} event_texts[] = {
-#define EVENT(name, level, line, meaning) { #level, line },
-#include "sublet/events.def"
-#undef EVENT
-};
-
 /* The lock is held. The main thread notices a peer that has hung up. */
 static int peer_send(int socket, json_t *body, const int *fds, size_t n_fds)
 {
@@ -55,8 +47,8 @@ void talk_event(void *context, enum event_kind event, pid_t process, const char 
         if (!body)
                 return;
         (void)json_object_set_new(body, "name", json_string(gate_event_name(event)));
-        (void)json_object_set_new(body, "level", json_string(event_texts[event].level));
-        (void)json_object_set_new(body, "line", json_string(event_texts[event].line));
+        (void)json_object_set_new(body, "level", json_string(gate_event_level(event)));
+        (void)json_object_set_new(body, "line", json_string(gate_event_line(event)));
         (void)json_object_set_new(body, "tenant", json_string(shim->terms.tenant));
         (void)json_object_set_new(body, "process", json_integer(process));
         (void)json_object_set_new(body, "text", json_string(detail));

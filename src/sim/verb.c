@@ -2,7 +2,7 @@
  * sublet sim: a simulated machine for as long as a program runs.
  *
  * A private directory, a server in it, and the program with three variables: SUBLET_SIM (where the
- * machine is), LD_PRELOAD (the kernel's side of the nodes), LD_LIBRARY_PATH (libcuda and
+ * machine is), LD_PRELOAD (the nodes), LD_LIBRARY_PATH (libcuda and
  * libnvidia-ml). The server dies with us whatever happens to us (PR_SET_PDEATHSIG) and takes the
  * directory with it.
  *
@@ -40,27 +40,26 @@ enum {
 struct plan {
         struct machine_options machine;
         char directory[DIRECTORY_MAX];
-        bool is_given; /* --dir: it stays */
+        bool is_given; /* --dir: it is kept */
         const char *faults[FAULTS_MAX + 1];
         size_t n_faults;
-        char **command; /* ends with NULL; empty: order the faults only */
+        char **command; /* ends with NULL; empty: only request the faults */
 };
 
-/* ---- options --------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------- */
 
 static const char usage[] = "usage: sublet sim [OPTION...] [--] COMMAND [ARGUMENT...]\n"
                             "       sublet sim --dir DIR --fault NAME=N...\n"
-                            "Runs COMMAND on a machine with simulated GPUs; or makes something go wrong on a running "
-                            "one.\n"
+                            "Runs COMMAND on a machine with simulated GPUs; or injects faults into a running one.\n"
                             "\n"
-                            "  --gpus N          how many, 1 to 32 (1)\n"
+                            "  --gpus N          number of GPUs, 1 to 32 (1)\n"
                             "  --memory SIZE     video memory of each (143771M)\n"
-                            "  --mig SIZE,...    card 0 is in MIG mode, with an instance of each size\n"
-                            "  --driver VERSION  release of the driver that it plays (" MACHINE_RELEASE ")\n"
-                            "  --dir DIR         make the machine in this directory, and leave it there; it must be "
-                            "short\n"
-                            "  --realistic-time  steering takes as long as on an H200\n"
-                            "  --fault NAME=N    what goes wrong:\n";
+                            "  --mig SIZE,...    device 0 is in MIG mode, with an instance of each size\n"
+                            "  --driver VERSION  release of the simulated driver (" MACHINE_RELEASE ")\n"
+                            "  --dir DIR         make the machine in this directory, and keep it; at most 79 "
+                            "characters\n"
+                            "  --realistic-time  scheduling controls take as long as on an H200\n"
+                            "  --fault NAME=N    a fault, from the start on or on a running machine:\n";
 
 static int parse_instances(struct plan *plan, const char *text, struct err *err)
 {
@@ -145,7 +144,7 @@ static int parse_option(struct plan *plan, int option, const char *text, struct 
         case 'f':
                 return parse_fault(plan, text, err);
         default:
-                return err_say(err, -EINVAL, "'sublet sim --help' says how");
+                return err_say(err, -EINVAL, "see 'sublet sim --help'");
         }
 }
 
@@ -171,11 +170,11 @@ static int options_parse(int argc, char **argv, struct plan *plan, struct err *e
         }
         plan->command = argv + optind;
         if (!*plan->command && (!plan->is_given || !plan->n_faults))
-                return err_say(err, -EINVAL, "what is to be run? 'sublet sim -- COMMAND'");
+                return err_say(err, -EINVAL, "no command to run: 'sublet sim -- COMMAND'");
         return 0;
 }
 
-/* ---- the machine ----------------------------------------------------------------------------- */
+/* ---- the machine --------------------------------------------------------------------------- */
 
 static int directory_make(struct plan *plan, struct err *err)
 {
@@ -194,7 +193,7 @@ static int directory_make(struct plan *plan, struct err *err)
         return 0;
 }
 
-/* The server's process; never returns. What it says goes to the machine's log. */
+/* The server's process; never returns. Its output goes to the machine's log. */
 static void server_process(const struct plan *plan, pid_t parent, int ready)
 {
         int log, null = open("/dev/null", O_RDWR | O_CLOEXEC), r;
@@ -262,7 +261,7 @@ static void machine_end(const struct plan *plan, pid_t server)
                 machine_files_remove(plan->directory);
 }
 
-/* ---- the program ----------------------------------------------------------------------------- */
+/* ---- the program --------------------------------------------------------------------------- */
 
 /* Adds to the front of a list with colons. */
 static int environment_prepend(const char *name, const char *what)
@@ -294,8 +293,7 @@ static int library_find(const char *name, char *ret_directory, size_t size)
         return -ENOENT;
 }
 
-/* A sanitized build's libraries want its runtime to be loaded first, also by programs without one.
- */
+/* A sanitized library needs the sanitizer's runtime to be loaded first, also in programs without one. */
 static int sanitizer_prepend(void)
 {
         void *symbol = dlsym(RTLD_DEFAULT, "__asan_init");
@@ -386,9 +384,9 @@ static int command_run(struct plan *plan, struct err *err)
         return r;
 }
 
-/* ---- faults on a running machine ------------------------------------------------------------- */
+/* ---- faults on a running machine ----------------------------------------------------------- */
 
-static int fault_order(const char *directory, const char *fault, struct err *err)
+static int fault_request(const char *directory, const char *fault, struct err *err)
 {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -398,16 +396,16 @@ static int fault_order(const char *directory, const char *fault, struct err *err
         if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
                 return err_set(err, -errno, "reaching the machine in %s", directory);
         if (send(fd, fault, strlen(fault), MSG_NOSIGNAL) < 0 || recv(fd, answer, sizeof(answer) - 1, 0) < 0)
-                return err_set(err, -errno, "ordering %s", fault);
+                return err_set(err, -errno, "requesting %s", fault);
         return *answer ? err_say(err, -EINVAL, "%s: %s", fault, answer) : 0;
 }
 
-static int faults_order(const struct plan *plan, struct err *err)
+static int faults_request(const struct plan *plan, struct err *err)
 {
         int r = 0;
 
         for (size_t i = 0; i < plan->n_faults && !r; i++)
-                r = fault_order(plan->directory, plan->faults[i], err);
+                r = fault_request(plan->directory, plan->faults[i], err);
         return r;
 }
 
@@ -426,7 +424,7 @@ int sim_main(int argc, char **argv)
                 (void)fprintf(stderr, "sublet sim: %s\n", err.text);
                 return EXIT_USE;
         }
-        r = *plan.command ? command_run(&plan, &err) : faults_order(&plan, &err);
+        r = *plan.command ? command_run(&plan, &err) : faults_request(&plan, &err);
         if (r < 0) {
                 (void)fprintf(stderr, "sublet sim: %s\n", err.text);
                 return EXIT_FAILURE;

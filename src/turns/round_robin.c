@@ -21,26 +21,25 @@ static bool is_ready(const struct entity *entity)
         return entity->is_time_sliced && !entity->is_blocked;
 }
 
-int round_robin_after(const struct turns *turns, int entity)
+static int round_robin_find(const struct turns *turns, int entity, bool has_turn)
 {
         for (size_t k = 1; k <= turns->n; k++) {
                 size_t i = ((size_t)(entity + (int)turns->n) + k) % turns->n;
 
-                if (is_ready(&turns->entities[i]) && turns->entities[i].has_turn)
+                if (is_ready(&turns->entities[i]) && (has_turn ? turns->entities[i].has_turn : (int)i != entity))
                         return (int)i;
         }
         return NOBODY;
 }
 
+int round_robin_after(const struct turns *turns, int entity)
+{
+        return round_robin_find(turns, entity, true);
+}
+
 int round_robin_other(const struct turns *turns, int entity)
 {
-        for (size_t k = 1; k < turns->n; k++) {
-                size_t i = ((size_t)(entity + (int)turns->n) + k) % turns->n;
-
-                if (is_ready(&turns->entities[i]) && (int)i != entity)
-                        return (int)i;
-        }
-        return NOBODY;
+        return round_robin_find(turns, entity, false);
 }
 
 /* What is owed sums to zero, so that a round is as long as a period. */

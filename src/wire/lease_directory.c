@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/process.h"
 #include "preload/usage_segment.h"
 
 #include <errno.h>
@@ -19,16 +20,10 @@ static const char *const names[] = { "page", "region", "libsublet.so", "ld.so.pr
 
 int lease_directory_library(char ret[static PATH_MAX], struct err *err)
 {
-        static const char *const places[] = { "preload", "../lib/sublet" };
-        char self[PATH_MAX];
-        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-        self[n < 0 ? 0 : n] = '\0';
-        *strrchr(n > 0 ? self : strcpy(self, "/"), '/') = '\0';
-        for (size_t i = 0; i < ARRAY_SIZE(places); i++)
-                if (snprintf(ret, PATH_MAX, "%s/%s/libsublet.so", self, places[i]) < PATH_MAX && access(ret, R_OK) == 0)
-                        return 0;
-        return err_say(err, -ENOENT, "libsublet.so is not beside %s, where it was installed", self);
+        if (process_beside("preload/libsublet.so", ret, PATH_MAX) ||
+            process_beside("../lib/sublet/libsublet.so", ret, PATH_MAX))
+                return 0;
+        return err_say(err, -ENOENT, "libsublet.so is not beside this program, where it was installed");
 }
 
 void lease_directory_describe(const struct gpu_backend *backend, const struct lease *lease,

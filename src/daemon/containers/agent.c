@@ -1,10 +1,10 @@
 /*
- * seccomp.sock: where a container runtime sends a container's notify descriptor. One connection is one container: one
- * JSON object, a containerProcessState, and one descriptor beside it. Runtimes say nothing else and await no answer, so
- * what is wrong is told as an event, and the descriptor is closed: the container runs without a GPU.
+ * seccomp.sock: where a container runtime sends a container's notify descriptor. One connection is one container: one JSON
+ * object, a containerProcessState, and one descriptor. Runtimes send nothing else and read no answer, so an error becomes an
+ * event, and the descriptor is closed: the container runs without a GPU.
  *
- * The socket is for root and the daemon's own user (mode 0600, SO_PEERCRED). Even so a caller costs little and has
- * little time: CALLERS_MAX at once, OCI_STATE_MAX bytes each, CALL_SEC seconds, and the loop never waits for one.
+ * Root and the daemon's own user may connect (mode 0600, SO_PEERCRED). Even so callers are bounded: CALLERS_MAX at once,
+ * OCI_STATE_MAX bytes each, CALL_SEC seconds, and the loop never waits for one.
  */
 #include "daemon/containers/pending.h"
 
@@ -25,22 +25,22 @@ enum {
         CALLERS_MAX = 64,
         CALL_SEC = 5,
         PIECE = 16 * 1024,
-        FDS_MAX = 4, /* beyond them the kernel closes what comes */
+        FDS_MAX = 4, /* the kernel closes what comes beyond these */
 };
 
 struct caller {
         struct caller *next;
         struct daemon *daemon;
         struct loop_source source; /* owns its descriptor */
-        struct ucred who;
+        struct ucred peer;
         char *text;
         size_t size;
-        int listener;       /* -1: none has come */
-        unsigned int n_fds; /* that came in all */
+        int listener;       /* -1: not received */
+        unsigned int n_fds; /* received in all */
         nsec since;
 };
 
-static void hang_up(struct caller *caller)
+static void caller_drop(struct caller *caller)
 {
         struct daemon *daemon = caller->daemon;
         struct caller **at = &daemon->callers;
@@ -56,11 +56,11 @@ static void hang_up(struct caller *caller)
         free(caller);
 }
 
-static void refuse(struct caller *caller, const char *why)
+static void caller_refuse(struct caller *caller, const char *why)
 {
-        event_emit(caller->daemon, EVENT_LEASE_REFUSED, NULL, -1, "process %d at seccomp.sock: %s", caller->who.pid,
+        event_emit(caller->daemon, EVENT_LEASE_REFUSED, NULL, -1, "process %d at seccomp.sock: %s", caller->peer.pid,
                    why);
-        hang_up(caller);
+        caller_drop(caller);
 }
 
 static void take_fds(struct caller *caller, struct msghdr *packet)
@@ -84,7 +84,7 @@ static void take_fds(struct caller *caller, struct msghdr *packet)
                 caller->n_fds += FDS_MAX;
 }
 
-/* Bytes that came; 0: the other end has said all; -EAGAIN: there is no more now; -errno. */
+/* How many bytes came; 0: the end; -EAGAIN: no more for now; -errno. */
 static ssize_t receive(struct caller *caller)
 {
         char control[CMSG_SPACE(sizeof(int) * FDS_MAX)] __attribute__((aligned(8)));
@@ -101,7 +101,7 @@ static ssize_t receive(struct caller *caller)
         return n;
 }
 
-/* The loop comes back for what is left. */
+/* One piece; the loop calls again for the rest. */
 static ssize_t read_piece(struct caller *caller)
 {
         char *text = caller->size <= OCI_STATE_MAX ? realloc(caller->text, caller->size + PIECE) : NULL;
@@ -116,7 +116,7 @@ static ssize_t read_piece(struct caller *caller)
         return n;
 }
 
-static void take_in(struct caller *caller, const struct oci_container *container)
+static void caller_finish(struct caller *caller, const struct oci_container *container)
 {
         const char *wrong = NULL;
 
@@ -127,14 +127,14 @@ static void take_in(struct caller *caller, const struct oci_container *container
         else if (!shim_is_listener(caller->listener))
                 wrong = "what came with the state is no notify descriptor of seccomp";
         if (wrong) {
-                refuse(caller, wrong);
+                caller_refuse(caller, wrong);
                 return;
         }
-        pending_listener(caller->daemon, container, caller->who.uid, TAKE_FD(caller->listener));
-        hang_up(caller);
+        pending_listener(caller->daemon, container, caller->peer.uid, TAKE_FD(caller->listener));
+        caller_drop(caller);
 }
 
-/* Only what could be whole is parsed, so that a slow caller costs no more than a quick one. */
+/* Only a text that may be whole is parsed, so that a slow caller costs no more than a quick one. */
 static bool may_be_whole(const struct caller *caller)
 {
         size_t n = caller->size;
@@ -144,7 +144,7 @@ static bool may_be_whole(const struct caller *caller)
         return n && caller->text[n - 1] == '}';
 }
 
-static void look(struct caller *caller, bool is_all)
+static void parse_state(struct caller *caller, bool is_all)
 {
         static struct oci_container container; /* large; the loop's */
         const char *wrong = "";
@@ -157,14 +157,13 @@ static void look(struct caller *caller, bool is_all)
         if (r == OCI_E_NOT_WHOLE && !is_all)
                 return;
         if (r == 0) {
-                if (!caller->who
-                             .pid) /* the runtime is in a namespace that is none of ours: its numbers are not, either */
+                if (!caller->peer.pid) /* the runtime is in a foreign PID namespace: its numbers mean nothing here */
                         container.pid = container.process = 0;
-                take_in(caller, &container);
+                caller_finish(caller, &container);
                 return;
         }
         (void)snprintf(text, sizeof(text), "what came is no state of a container (%s)", wrong);
-        refuse(caller, text);
+        caller_refuse(caller, text);
 }
 
 static void on_piece(struct loop_source *source, uint32_t events)
@@ -176,14 +175,14 @@ static void on_piece(struct loop_source *source, uint32_t events)
         if (n == -EAGAIN)
                 return;
         if (n == -EMSGSIZE)
-                refuse(caller, "the state is larger than 256 KiB");
+                caller_refuse(caller, "the state is larger than 256 KiB");
         else if (n < 0)
-                hang_up(caller);
+                caller_drop(caller);
         else
-                look(caller, n == 0);
+                parse_state(caller, n == 0);
 }
 
-void agent_accept(struct daemon *daemon, int fd, const struct ucred *who)
+void agent_accept(struct daemon *daemon, int fd, const struct ucred *peer)
 {
         struct caller *caller = daemon->n_callers < CALLERS_MAX ? calloc(1, sizeof(*caller)) : NULL;
 
@@ -194,13 +193,13 @@ void agent_accept(struct daemon *daemon, int fd, const struct ucred *who)
         *caller = (struct caller){ .next = daemon->callers,
                                    .daemon = daemon,
                                    .source = { .fd = fd, .ready = on_piece, .context = caller },
-                                   .who = *who,
+                                   .peer = *peer,
                                    .listener = -1,
                                    .since = clock_now() };
         daemon->callers = caller;
         daemon->n_callers++;
         if (loop_add(daemon->loop, &caller->source, EPOLLIN) < 0)
-                hang_up(caller);
+                caller_drop(caller);
 }
 
 void agent_tick(struct daemon *daemon)
@@ -210,12 +209,12 @@ void agent_tick(struct daemon *daemon)
         for (struct caller *c = daemon->callers, *next; c; c = next) {
                 next = c->next;
                 if (now - c->since > CALL_SEC * NSEC_PER_SEC)
-                        refuse(c, "the state did not come within 5 s");
+                        caller_refuse(c, "the state did not come within 5 s");
         }
 }
 
 void agent_close(struct daemon *daemon)
 {
         while (daemon->callers)
-                hang_up(daemon->callers);
+                caller_drop(daemon->callers);
 }

@@ -1,9 +1,9 @@
-/* The socket to which container runtimes send notify descriptors. Thread: the loop. */
+/* Container runtimes send notify descriptors to seccomp.sock. Thread: the loop. */
 #pragma once
 
 #include "daemon/state/daemon.h"
 
 struct ucred;
-void agent_accept(struct daemon *daemon, int fd, const struct ucred *who); /* at seccomp.sock; fd is taken over */
+void agent_accept(struct daemon *daemon, int fd, const struct ucred *peer); /* a connection; takes fd over */
 void agent_tick(struct daemon *daemon);
 void agent_close(struct daemon *daemon);

@@ -17,7 +17,7 @@ static int parse_percent(const char *text, const char *what, permille otherwise,
         return 0;
 }
 
-static int take_terms(const struct oci_request *asked, struct message_request *to, struct err *err)
+static int read_terms(const struct oci_request *asked, struct message_request *to, struct err *err)
 {
         int r;
 
@@ -34,10 +34,8 @@ static int take_terms(const struct oci_request *asked, struct message_request *t
         return 0;
 }
 
-/*
- * Short enough for a number behind it, and still telling. What is cut ends in '_', which no name of Kubernetes' has, so a
- * pod whose own name is another's namespace and pod is never called as that one.
- */
+/* Leaves room for a number behind it. A name that was cut ends in '_', which Kubernetes names cannot contain: so no pod can
+ * be named to look like another namespace's. */
 static void name_tenant(const struct oci_container *container, struct message_request *to)
 {
         enum { ROOM = 57, SPACE = 24 };
@@ -54,8 +52,8 @@ static void name_tenant(const struct oci_container *container, struct message_re
         (void)snprintf(to->command, sizeof(to->command), "%.63s", container->pod[0] ? container->container : text);
 }
 
-/* A device without a lease, or a word that is none of ours, is a mistake of whoever started it, and said. */
-static int container_request_asked(const struct oci_request *asked, struct message_request *to, struct err *err)
+/* A device without a lease, or an unknown annotation, is a mistake that the user should hear of. */
+static int request_of_annotations(const struct oci_request *asked, struct message_request *to, struct err *err)
 {
         if (asked->unknown[0])
                 return err_say(err, -EINVAL,
@@ -73,8 +71,8 @@ static int container_request_asked(const struct oci_request *asked, struct messa
                        "(docs/containers.md)");
 }
 
-/* One size, for each device. What lists sizes by device was written for `sublet run`, and says nothing of these. */
-static int lower(bytes *memory, bytes whole, const char *mem, struct err *err)
+/* One size, for each device. A list of sizes by device was written for `sublet run`, where devices have other numbers. */
+static int lower_to(bytes *memory, bytes whole, const char *mem, struct err *err)
 {
         bytes size;
 
@@ -99,12 +97,12 @@ static int add_device(struct message_request *to, unsigned int device, bytes mem
         return 0;
 }
 
-static int container_request_allocated(const struct tenants *tenants, const struct allocation *allocation,
-                                       const struct oci_request *asked, struct message_request *to, struct err *err)
+static int request_of_allocation(const struct tenants *tenants, const struct allocation *allocation,
+                                 const struct oci_request *asked, struct message_request *to, struct err *err)
 {
         for (unsigned int i = 0; i < LEASE_DEVICES_MAX; i++) {
                 bytes memory = allocation->memory[i];
-                int r = memory ? lower(&memory, tenants->totals[i], asked->mem, err) : 0;
+                int r = memory ? lower_to(&memory, tenants->totals[i], asked->mem, err) : 0;
 
                 if (r < 0 || (memory && (r = add_device(to, i, memory, err)) < 0))
                         return r;
@@ -114,9 +112,9 @@ static int container_request_allocated(const struct tenants *tenants, const stru
         return 0;
 }
 
-static int container_request_of_pod(const struct tenants *tenants, const struct allocations *allocations,
-                                    const struct oci_container *container, const struct oci_request *asked,
-                                    struct message_request *to, struct err *err)
+static int request_of_pod(const struct tenants *tenants, const struct allocations *allocations,
+                          const struct oci_container *container, const struct oci_request *asked,
+                          struct message_request *to, struct err *err)
 {
         const struct allocation *allocation = allocations_find(allocations, container->pod, container->container);
         const struct tenant *has = tenants_find_container(tenants, container->pod, container->container);
@@ -126,14 +124,14 @@ static int container_request_of_pod(const struct tenants *tenants, const struct 
         if (!allocation)
                 return err_say(
                         err, CONTAINER_REQUEST_E_LATER,
-                        "nothing is allocated to it: the device plugin has told of %zu containers, and not of this "
+                        "nothing is allocated to it: the device plugin has reported %zu containers, and not this "
                         "one ('kubectl describe pod', 'sublet device-plugin')",
                         allocations->n);
         if (has)
                 return err_say(err, CONTAINER_REQUEST_E_LATER,
                                "what is allocated to it has tenant '%s', container %.12s", has->lease.tenant,
                                has->lease.container.id);
-        return container_request_allocated(tenants, allocation, asked, to, err);
+        return request_of_allocation(tenants, allocation, asked, to, err);
 }
 
 int container_request_fill(const struct tenants *tenants, const struct allocations *allocations,
@@ -146,11 +144,11 @@ int container_request_fill(const struct tenants *tenants, const struct allocatio
         if (container->is_sandbox)
                 return CONTAINER_REQUEST_E_NONE;
         name_tenant(container, &request);
-        r = take_terms(asked, &request, err);
+        r = read_terms(asked, &request, err);
         if (r < 0)
                 return r;
-        r = container->pod[0] ? container_request_of_pod(tenants, allocations, container, asked, &request, err) :
-                                container_request_asked(asked, &request, err);
+        r = container->pod[0] ? request_of_pod(tenants, allocations, container, asked, &request, err) :
+                                request_of_annotations(asked, &request, err);
         if (r == 0)
                 *ret = request;
         return r;

@@ -1,10 +1,10 @@
 /*
- * From a container to what it may be leased, and by whose word:
+ * What a container may be leased, and who decides that:
  *
- *      a pod's container       what kubelet allocated to it (allocations.h), and nothing else. What its annotations and
- *                              environment ask for can only make that less, and choose cap and class
- *      any other               its sublet.dev/ annotations, else SUBLET_... of its environment: who may start containers
- *                              here is root, and could `sublet run` as much
+ *      a pod's container       gets what kubelet allocated to it (allocations.h). Its annotations and environment can only lower
+ *                              that, and choose cap and class
+ *      any other               gets what its sublet.dev/ annotations ask for, else SUBLET_... of its environment: only root
+ *                              starts containers here, and could `sublet run` as much
  *
  * Pure.
  */
@@ -17,13 +17,14 @@
 
 enum {
         CONTAINER_REQUEST_E_NONE = 1, /* it asks for nothing and nothing is allocated to it */
-        CONTAINER_REQUEST_E_LATER, /* not yet: the allocation is not told, or its last container is not gone; err says which */
+        CONTAINER_REQUEST_E_LATER,    /* no allocation yet, or its last container is not gone; err says which */
 };
 
-/* What to ask admit for. 0; CONTAINER_REQUEST_E_NONE; CONTAINER_REQUEST_E_LATER; -EINVAL: what it asks for is not understood, or not offered. */
+/* The request for admit. 0; CONTAINER_REQUEST_E_NONE; CONTAINER_REQUEST_E_LATER; -EINVAL: it asks for something that is
+ * not understood or not offered. */
 int container_request_fill(const struct tenants *tenants, const struct allocations *allocations,
                            const struct oci_container *container, const struct oci_request *asked,
                            struct message_request *ret, struct err *err);
 
-/* Who it is, as its lease keeps it. */
+/* The identity that its lease keeps. */
 void container_request_identity(const struct oci_container *container, struct message_container *ret);

@@ -25,17 +25,17 @@ enum {
 struct pending_container {
         struct pending_container *next;
         struct daemon *daemon;
-        struct oci_container who;
+        struct oci_container container;
         struct oci_request asked;
         uid_t uid;
-        nsec since;              /* it came, or was granted its lease */
-        struct tenant *tenant;   /* admitted, not started; NULL: it waits */
-        struct loop_source life; /* owns the listener, or the pidfd of the first process; fd -1: neither is there */
+        nsec since;              /* when it came, then when it was admitted; clock_now */
+        struct tenant *tenant;   /* admitted, not started; NULL: not yet */
+        struct loop_source life; /* owns the listener, or the pidfd of the first process; fd -1: neither */
         bool has_listener;
-        struct pending_asker *asker; /* waits for an answer; or NULL */
+        struct pending_asker *asker; /* NULL: nobody waits for an answer */
 };
 
-static void drop(struct pending_container *pending)
+static void pending_free(struct pending_container *pending)
 {
         struct daemon *daemon = pending->daemon;
         struct pending_container **at = &daemon->pending_containers;
@@ -51,24 +51,22 @@ static void drop(struct pending_container *pending)
         free(pending);
 }
 
-/* Exec: it is not the first process of its container. runc 1.1.5 names both; crun 1.8.1 none, of a container that runs. */
-static bool is_put_in(const struct oci_container *who)
+/* Not the first process of its container. runc 1.1.5 names both processes; crun 1.8.1 none, for a container that runs. */
+static bool is_exec(const struct oci_container *container)
 {
-        if (!who->process && !who->pid)
-                return !strcmp(who->status, "running");
-        return who->process && who->pid && who->process != who->pid;
+        if (!container->process && !container->pid)
+                return !strcmp(container->status, "running");
+        return container->process && container->pid && container->process != container->pid;
 }
 
-static struct pending_container *find(const struct daemon *daemon, const char *id)
+static struct pending_container *pending_find(const struct daemon *daemon, const char *id)
 {
         struct pending_container *pending = daemon->pending_containers;
 
-        while (pending && (strcmp(pending->who.id, id) || is_put_in(&pending->who)))
+        while (pending && (strcmp(pending->container.id, id) || is_exec(&pending->container)))
                 pending = pending->next;
         return pending;
 }
-
-/* ---- what it asks for ---------------------------------------------------------------------------- */
 
 static int read_file(const char *path, char **ret_text, size_t *ret_size)
 {
@@ -92,7 +90,7 @@ static int read_file(const char *path, char **ret_text, size_t *ret_size)
         return 0;
 }
 
-/* A pod's container is not leased what it asks for, so that it cannot be read changes little: it may want one. */
+/* What a pod's container asks for does not decide its lease: an unreadable config means that it may want one. */
 static int read_asked(const struct oci_container *container, struct oci_request *ret, struct err *err)
 {
         _cleanup_(freep) char *text = NULL;
@@ -110,35 +108,35 @@ static int read_asked(const struct oci_container *container, struct oci_request 
         return r < 0 ? err_say(err, -EINVAL, "%.200s: its %s is too long or not understood", path, wrong) : 0;
 }
 
-/* ---- to a lease ---------------------------------------------------------------------------------- */
-
-static void tell_refused(struct daemon *daemon, const struct oci_container *who, const char *why)
+static void emit_refused(struct daemon *daemon, const struct oci_container *container, const char *why)
 {
         char name[512];
 
-        event_emit(daemon, EVENT_LEASE_REFUSED, NULL, -1, "container %s: %s", oci_container_format(who, name), why);
+        event_emit(daemon, EVENT_LEASE_REFUSED, NULL, -1, "container %s: %s", oci_container_format(container, name),
+                   why);
 }
 
-/* 0: its listener is the tenant's shim's. */
-static int join(struct pending_container *pending, struct err *err)
+/* 0: the tenant's shim has its listener. */
+static int join_tenant(struct pending_container *pending, struct err *err)
 {
-        struct tenant *tenant = tenants_find_runtime(&pending->daemon->tenants, pending->who.id);
+        struct tenant *tenant = tenants_find_runtime(&pending->daemon->tenants, pending->container.id);
         int r;
 
         if (!tenant)
                 return PENDING_E_NONE;
         r = shims_join(tenant, pending->life.fd);
         if (r < 0)
-                return err_set(err, r, "process %d of it: joining tenant '%s'", pending->who.process,
+                return err_set(err, r, "process %d of it: joining tenant '%s'", pending->container.process,
                                tenant->lease.tenant);
         if (r == SHIMS_E_LATER)
-                (void)err_say(err, r, "process %d of it: the shim of tenant '%s' does not answer", pending->who.process,
-                              tenant->lease.tenant);
+                (void)err_say(err, r, "process %d of it: the shim of tenant '%s' does not answer",
+                              pending->container.process, tenant->lease.tenant);
         return r == SHIMS_E_LATER ? PENDING_E_LATER : 0;
 }
 
-/* 0: pending container->tenant is there, or it has joined one. What is full may have an ended container's shim in it still, which pods are not to notice. */
-static int try(struct pending_container *pending, struct err *err)
+/* 0: pending->tenant is admitted, or an exec has joined a tenant. A pod waits where a device is full: an ended container's shim
+ * may still hold its memory for a moment. */
+static int try_lease(struct pending_container *pending, struct err *err)
 {
         struct daemon *daemon = pending->daemon;
         struct message_request request;
@@ -146,21 +144,21 @@ static int try(struct pending_container *pending, struct err *err)
 
         if (pending->tenant)
                 return 0;
-        if (is_put_in(&pending->who))
-                return join(pending, err);
-        r = container_request_fill(&daemon->tenants, &daemon->allocations, &pending->who, &pending->asked, &request,
-                                   err);
+        if (is_exec(&pending->container))
+                return join_tenant(pending, err);
+        r = container_request_fill(&daemon->tenants, &daemon->allocations, &pending->container, &pending->asked,
+                                   &request, err);
         if (r == CONTAINER_REQUEST_E_NONE)
                 return PENDING_E_NONE;
         if (r == CONTAINER_REQUEST_E_LATER)
                 return PENDING_E_LATER;
         if (r == 0)
                 r = admit(daemon, &request, pending->uid, &pending->tenant, err);
-        if (r == -ENOSPC && pending->who.pod[0])
+        if (r == -ENOSPC && pending->container.pod[0])
                 return PENDING_E_LATER;
         if (r < 0)
                 return r;
-        container_request_identity(&pending->who, &pending->tenant->lease.container);
+        container_request_identity(&pending->container, &pending->tenant->lease.container);
         pending->since = clock_now();
         daemon_divide(daemon);
         return 0;
@@ -168,35 +166,35 @@ static int try(struct pending_container *pending, struct err *err)
 
 static void start_shim(struct pending_container *pending)
 {
-        pid_t first = pending->who.pid ? pending->who.pid : pending->who.process;
+        pid_t first = pending->container.pid ? pending->container.pid : pending->container.process;
         _cleanup_(closep) int init = first ? (int)syscall(SYS_pidfd_open, first, 0) : -1;
         struct daemon *daemon = pending->daemon;
         struct err err = { 0 };
         int r = shims_start(daemon, pending->tenant, pending->life.fd, -1, init, &err);
 
         if (r < 0)
-                tell_refused(daemon, &pending->who, err.text);
+                emit_refused(daemon, &pending->container, err.text);
         else
-                pending->tenant = NULL; /* its shim's, and the table's */
+                pending->tenant = NULL; /* the shim serves it */
 }
 
-/* With its lease and its listener there, or having joined a tenant. */
-static void start(struct pending_container *pending)
+/* Its lease and its listener are there, or it has joined a tenant. */
+static void pending_start(struct pending_container *pending)
 {
         if (pending->tenant)
                 start_shim(pending);
-        drop(pending);
+        pending_free(pending);
 }
 
-static void refuse(struct pending_container *pending, int r, const char *why)
+static void pending_refuse(struct pending_container *pending, int r, const char *why)
 {
-        tell_refused(pending->daemon, &pending->who, why);
+        emit_refused(pending->daemon, &pending->container, why);
         if (pending->asker)
                 pending->asker->answer(pending->asker, r, NULL, why);
-        drop(pending);
+        pending_free(pending);
 }
 
-static void tick(struct pending_container *pending)
+static void pending_retry(struct pending_container *pending)
 {
         nsec waited = clock_now() - pending->since;
         struct err err = { 0 };
@@ -204,10 +202,10 @@ static void tick(struct pending_container *pending)
 
         if (pending->tenant) {
                 if (waited > KEPT_SEC * NSEC_PER_SEC)
-                        drop(pending);
+                        pending_free(pending);
                 return;
         }
-        r = try(pending, &err);
+        r = try_lease(pending, &err);
         if (r == PENDING_E_LATER && waited > pending->daemon->settings.patience)
                 r = -EPERM;
         if (r == 0 && pending->asker) {
@@ -215,24 +213,22 @@ static void tick(struct pending_container *pending)
                 pending->asker = NULL;
         }
         if (r == 0 && pending->has_listener)
-                start(pending);
+                pending_start(pending);
         else if (r < 0)
-                refuse(pending, r, err.text);
+                pending_refuse(pending, r, err.text);
         else if (r == PENDING_E_NONE)
-                refuse(pending, -ENOENT, "what was allocated to it has been taken back");
+                pending_refuse(pending, -ENOENT, "what was allocated to it has been taken back");
 }
 
 void pending_tick(struct daemon *daemon)
 {
         for (struct pending_container *a = daemon->pending_containers, *next; a; a = next) {
                 next = a->next;
-                tick(a);
+                pending_retry(a);
         }
 }
 
-/* ---- who comes ----------------------------------------------------------------------------------- */
-
-/* The first process, or all that the filter covers, is gone. */
+/* The first process, or every process under the filter, is gone. */
 static void on_end(struct loop_source *source, uint32_t events)
 {
         struct pending_container *pending = source->context;
@@ -240,10 +236,10 @@ static void on_end(struct loop_source *source, uint32_t events)
         (void)events;
         if (pending->asker)
                 pending->asker->answer(pending->asker, -ESRCH, NULL, "the container has ended");
-        drop(pending);
+        pending_free(pending);
 }
 
-/* Its end is watched: by a pidfd, which is then readable, or by a listener, which hangs up (and is not to be read). */
+/* Watches for its end: a pidfd becomes readable, a listener hangs up (and must not be read). Takes fd over. */
 static int watch_life(struct pending_container *pending, int fd, uint32_t events)
 {
         int r;
@@ -255,7 +251,7 @@ static int watch_life(struct pending_container *pending, int fd, uint32_t events
         return r;
 }
 
-static struct pending_container *add(struct daemon *daemon, const struct oci_container *container, uid_t uid)
+static struct pending_container *pending_add(struct daemon *daemon, const struct oci_container *container, uid_t uid)
 {
         struct pending_container *pending = daemon->n_pending < PENDING_MAX ? calloc(1, sizeof(*pending)) : NULL;
 
@@ -263,7 +259,7 @@ static struct pending_container *add(struct daemon *daemon, const struct oci_con
                 return NULL;
         *pending = (struct pending_container){ .next = daemon->pending_containers,
                                                .daemon = daemon,
-                                               .who = *container,
+                                               .container = *container,
                                                .uid = uid,
                                                .since = clock_now(),
                                                .life = { .fd = -1 } };
@@ -272,17 +268,17 @@ static struct pending_container *add(struct daemon *daemon, const struct oci_con
         return pending;
 }
 
-static int add_asked(struct daemon *daemon, const struct oci_container *container, uid_t uid,
-                     struct pending_container **ret, struct err *err)
+static int pending_add_asked(struct daemon *daemon, const struct oci_container *container, uid_t uid,
+                             struct pending_container **ret, struct err *err)
 {
-        struct pending_container *pending = add(daemon, container, uid);
+        struct pending_container *pending = pending_add(daemon, container, uid);
         int r;
 
         if (!pending)
                 return err_say(err, -EBUSY, "%u containers are starting already", daemon->n_pending);
-        r = is_put_in(container) ? 0 : read_asked(container, &pending->asked, err);
+        r = is_exec(container) ? 0 : read_asked(container, &pending->asked, err);
         if (r < 0)
-                drop(pending);
+                pending_free(pending);
         else
                 *ret = pending;
         return r;
@@ -291,31 +287,31 @@ static int add_asked(struct daemon *daemon, const struct oci_container *containe
 int pending_ask(struct daemon *daemon, const struct oci_container *container, uid_t uid, struct pending_asker *asker,
                 const struct tenant **ret_tenant, struct err *err)
 {
-        struct pending_container *pending = find(daemon, container->id);
+        struct pending_container *pending = pending_find(daemon, container->id);
         int r;
 
         if (!pending) {
-                r = add_asked(daemon, container, uid, &pending, err);
+                r = pending_add_asked(daemon, container, uid, &pending, err);
                 if (r < 0) {
-                        tell_refused(daemon, container, err->text);
+                        emit_refused(daemon, container, err->text);
                         return r;
                 }
-                if (container->pid > 0) /* without, KEPT_SEC are its only bound */
+                if (container->pid > 0) /* else KEPT_SEC is its only limit */
                         (void)watch_life(pending, (int)syscall(SYS_pidfd_open, container->pid, 0), EPOLLIN);
         }
-        r = try(pending, err);
+        r = try_lease(pending, err);
         if (r == PENDING_E_NONE && pending->asked.wants_gpu)
                 r = err_say(err, -EPERM,
                             "it is given a GPU and asks for no lease: name one, as with the annotation "
                             "sublet.dev/mem=8G (docs/containers.md)");
         if (r < 0)
-                tell_refused(daemon, container, err->text);
+                emit_refused(daemon, container, err->text);
         if (r == PENDING_E_LATER)
                 pending->asker = asker;
         else if (r == 0)
                 *ret_tenant = pending->tenant;
         else
-                drop(pending);
+                pending_free(pending);
         return r;
 }
 
@@ -328,20 +324,20 @@ void pending_forget(struct daemon *daemon, const struct pending_asker *asker)
 
 void pending_drop(struct daemon *daemon, const char *id)
 {
-        struct pending_container *pending = find(daemon, id);
+        struct pending_container *pending = pending_find(daemon, id);
 
         if (pending && !pending->asker)
-                drop(pending);
+                pending_free(pending);
 }
 
 void pending_listener(struct daemon *daemon, const struct oci_container *container, uid_t uid, int listener)
 {
-        struct pending_container *pending = is_put_in(container) ? NULL : find(daemon, container->id);
+        struct pending_container *pending = is_exec(container) ? NULL : pending_find(daemon, container->id);
         struct err err = { 0 };
         int r = 0;
 
         if (pending && pending->has_listener) {
-                tell_refused(daemon, container, "a second listener of it came while the first one waits");
+                emit_refused(daemon, container, "a second listener of it came while the first one waits");
                 (void)close(listener);
                 return;
         }
@@ -351,28 +347,28 @@ void pending_listener(struct daemon *daemon, const struct oci_container *contain
                             "profile' or 'sublet oci spec'",
                             container->metadata, daemon->backend.release);
         else if (!pending)
-                r = add_asked(daemon, container, uid, &pending, &err);
+                r = pending_add_asked(daemon, container, uid, &pending, &err);
         if (r < 0) {
-                tell_refused(daemon, container, err.text);
+                emit_refused(daemon, container, err.text);
                 (void)close(listener);
                 return;
         }
-        r = watch_life(pending, listener, 0); /* takes it over */
+        r = watch_life(pending, listener, 0);
         if (r < 0)
                 (void)err_set(&err, r, "watching it");
         pending->has_listener = true;
         if (r == 0)
-                r = try(pending, &err);
+                r = try_lease(pending, &err);
         if (r == 0)
-                start(pending);
+                pending_start(pending);
         else if (r < 0)
-                refuse(pending, r, err.text);
+                pending_refuse(pending, r, err.text);
         else if (r == PENDING_E_NONE)
-                drop(pending);
+                pending_free(pending);
 }
 
 void pending_close(struct daemon *daemon)
 {
         while (daemon->pending_containers)
-                drop(daemon->pending_containers);
+                pending_free(daemon->pending_containers);
 }

@@ -1,18 +1,18 @@
 /*
- * Containers on their way to a lease. A container comes by its hook, by its listener, or by both, the hook first:
+ * Containers on their way to a lease. A container is announced by its hook, by its listener, or by both, the hook first:
  *
- *      hook       asks; it is granted a lease, which is kept for the container until its listener comes, its first process
- *                 is gone, or KEPT_SEC have passed; or it is refused, and the runtime does not start the container
- *      listener   starts the tenant's shim, with the lease that is kept or with a new one
+ *      hook       asks for a lease. A granted lease is kept for the container until its listener comes, its first process is
+ *                 gone, or KEPT_SEC have passed. If it is refused, the runtime does not start the container
+ *      listener   starts the tenant's shim, with the kept lease or with a new one
  *
- * A process that the runtime puts into a running container (exec) comes with a listener of its own, and joins the
- * container's tenant; where that has none, it has no GPU either.
+ * A process that the runtime adds to a running container (exec) has a listener of its own and joins the container's tenant;
+ * without a tenant it gets no GPU.
  *
- * What is allocated to a pod's container may be told, or be free again, a moment later than the container comes: it waits,
- * PATIENCE_SEC at most, and its driver calls with it. A listener that is refused is closed: the container has no GPU,
- * for good (the kernel answers ENOSYS).
+ * The allocation of a pod's container may be reported, or become free again, a moment after the container comes. Then the
+ * container waits for settings.patience at most, and its driver calls wait with it. A refused listener is closed: the container
+ * has no GPU, for good (the kernel answers ENOSYS).
  *
- * Thread: the loop.
+ * This room may admit tenants and start their shims; daemon/ hands it its connections. Thread: the loop.
  */
 #pragma once
 
@@ -21,7 +21,7 @@
 
 struct pending_container;
 
-/* Who asked for a container, and is answered later; embedded in what the caller has for it. */
+/* A hook that is answered later; embedded in the caller's connection. */
 struct pending_asker {
         void (*answer)(struct pending_asker *asker, int r, const struct tenant *tenant, const char *why);
 };
@@ -31,19 +31,18 @@ enum {
         PENDING_E_LATER,    /* asker->answer will be called */
 };
 
-/* A hook asks. 0: granted, to *ret_tenant; PENDING_E_NONE; PENDING_E_LATER; -errno with a line for the one who started
- * the container. */
+/* A hook asks. 0: granted, to *ret_tenant; PENDING_E_NONE; PENDING_E_LATER; -errno with a line for the user. */
 int pending_ask(struct daemon *daemon, const struct oci_container *container, uid_t uid, struct pending_asker *asker,
                 const struct tenant **ret_tenant, struct err *err);
 
-/* The asker has gone, and is told nothing any more. Its lease is kept. */
+/* The asker has gone and gets no answer any more. Its lease is kept. */
 void pending_forget(struct daemon *daemon, const struct pending_asker *asker);
 
-/* The runtime gave the container up: what was kept for it returns. */
+/* The runtime gave the container up: its lease returns. */
 void pending_drop(struct daemon *daemon, const char *id);
 
-/* A listener came; it is taken over. Whatever becomes of it is told as an event. */
+/* A listener came; it is taken over. Its refusal is an event. */
 void pending_listener(struct daemon *daemon, const struct oci_container *container, uid_t uid, int listener);
 
-void pending_tick(struct daemon *daemon); /* those who wait */
+void pending_tick(struct daemon *daemon); /* containers that wait are tried again; ten times a second */
 void pending_close(struct daemon *daemon);

@@ -1,4 +1,3 @@
-/* From what `sublet run` asks to a lease in the table, or a refusal with the next step. */
 #include "daemon/state/daemon.h"
 
 #include "base/cleanup.h"
@@ -35,8 +34,8 @@ static const char *or_null(const char *text)
         return *text ? text : NULL;
 }
 
-/* Who names no size gets what nobody has leased: alone, that is the whole card. */
-static int give_the_rest(const struct daemon *daemon, const char *mode, struct lease *lease, struct err *err)
+/* A request without a size gets what nobody has leased: without other tenants, the whole device. */
+static int give_rest(const struct daemon *daemon, const char *mode, struct lease *lease, struct err *err)
 {
         for (unsigned int i = 0; i < lease->n_devices; i++) {
                 bytes free = tenants_free(&daemon->tenants, i, mode, NULL);
@@ -53,8 +52,8 @@ static int give_the_rest(const struct daemon *daemon, const char *mode, struct l
         return 0;
 }
 
-static int fill(struct daemon *daemon, const struct message_request *request, struct message_lease *ret,
-                struct err *err)
+static int fill_lease(struct daemon *daemon, const struct message_request *request, struct message_lease *ret,
+                      struct err *err)
 {
         struct grant grant = { or_null(request->mem), or_null(request->gpus), or_null(request->host),
                                or_null(request->managed) };
@@ -71,7 +70,7 @@ static int fill(struct daemon *daemon, const struct message_request *request, st
         if (!message_lease_is_mig(ret) &&
             (r = mig_avoid(daemon, lease, request->gpus[0] || strchr(request->mem, '='), err)) < 0)
                 return r;
-        if (!request->mem[0] && !message_lease_is_mig(ret) && (r = give_the_rest(daemon, ret->mode, lease, err)) < 0)
+        if (!request->mem[0] && !message_lease_is_mig(ret) && (r = give_rest(daemon, ret->mode, lease, err)) < 0)
                 return r;
         message_lease_fill(lease, ret);
         return 0;
@@ -103,7 +102,7 @@ static int check_sms(const struct daemon *daemon, const struct message_request *
         return 0;
 }
 
-/* What is kept inside programs is the quota; the rest is a gate's. */
+/* A library inside programs can keep a quota; everything else needs a gate. */
 static int check_enforcement(const struct daemon *daemon, const struct message_request *request, uid_t owner,
                              struct err *err)
 {
@@ -114,16 +113,16 @@ static int check_enforcement(const struct daemon *daemon, const struct message_r
         if ((request->share || request->cap < TURNS_WHOLE) && strcmp(request->attach, "required") != 0)
                 return err_say(err, -EINVAL,
                                "--share and --cap need a gate: leave --preload out, or say --attach=required");
-        if (request->directory[0] && owner != 0 && owner != daemon->uid)
+        if (request->directory[0] && !daemon_is_master(daemon, owner))
                 return err_say(err, -EPERM, "a lease that lasts as long as a directory: root only");
         return 0;
 }
 
-/* What gives a tenant more than its lease, or looks at it less often, is the operator's to say. */
+/* What lets a tenant exceed its lease, or audits it less often, only the operator may allow. */
 static int check_powers(const struct daemon *daemon, const struct message_request *request, uid_t owner,
                         struct err *err)
 {
-        if (owner == 0 || owner == daemon->uid)
+        if (daemon_is_master(daemon, owner))
                 return 0;
         if (request->ipc_host)
                 return err_say(err, -EPERM, "--ipc=host opens a tenant to others: root only");
@@ -170,7 +169,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
         (void)snprintf(lease.sms, sizeof(lease.sms), "%s", request->sms);
         if (request->mode[0])
                 (void)snprintf(lease.mode, sizeof(lease.mode), "%s", request->mode);
-        if ((r = fill(daemon, request, &lease, err)) < 0)
+        if ((r = fill_lease(daemon, request, &lease, err)) < 0)
                 return r;
         if (message_lease_is_spatial(&lease) && (r = mps_check(daemon, &lease, err)) < 0)
                 return r;

@@ -1,12 +1,12 @@
-/* From a request to a lease, or a refusal. */
+/* From a request to a lease, or a refusal. Thread: the loop. */
 #pragma once
 
 #include "daemon/state/daemon.h"
 
-/* A lease for a request by `owner`, taken into the table. 0; -errno for the peer: ENOSPC, EEXIST, EINVAL, ENODEV, EPERM,
- * with a line that says the next step. */
+/* Leases what `owner` asks for and adds the tenant to the table. 0; -ENOSPC, -EEXIST, -EINVAL, -ENODEV, -EPERM, -ENOMEM, with a
+ * line that names the next step. */
 int admit(struct daemon *daemon, const struct message_request *request, uid_t owner, struct tenant **ret,
           struct err *err);
 
-/* The lease of one whose command never ran returns. */
+/* Withdraws the lease of a tenant that never started. */
 void admit_undo(struct daemon *daemon, struct tenant *tenant);

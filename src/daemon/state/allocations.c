@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What Kubernetes lets into the names of its objects; they go into lines and labels as they are. */
+/* What Kubernetes allows in names. They go into log lines and labels unescaped. */
 static bool is_name(const char *text, size_t room)
 {
         size_t n = strlen(text);
@@ -58,7 +58,7 @@ static int read_number(const json_t *row, const char *key, int64_t least, int64_
         return 0;
 }
 
-static struct allocation *find(const struct allocations *allocations, const char *pod, const char *container)
+static struct allocation *allocation_find(const struct allocations *allocations, const char *pod, const char *container)
 {
         for (size_t i = 0; i < allocations->n; i++)
                 if (!strcmp(allocations->rows[i].pod, pod) && !strcmp(allocations->rows[i].container, container))
@@ -68,13 +68,14 @@ static struct allocation *find(const struct allocations *allocations, const char
 
 const struct allocation *allocations_find(const struct allocations *allocations, const char *pod, const char *container)
 {
-        return find(allocations, pod, container);
+        return allocation_find(allocations, pod, container);
 }
 
-/* L2. Of two shares the smaller one: a lease has one for all its devices. */
-static int take(struct allocations *allocations, const struct allocation *row, unsigned int device, struct err *err)
+/* L2. A lease has one share for all its devices: the smallest. */
+static int allocation_add(struct allocations *allocations, const struct allocation *row, unsigned int device,
+                          struct err *err)
 {
-        struct allocation *there = find(allocations, row->pod, row->container);
+        struct allocation *there = allocation_find(allocations, row->pod, row->container);
 
         if (!there) {
                 allocations->rows[allocations->n++] = *row;
@@ -109,7 +110,7 @@ static int read_row(const json_t *json, const struct allocation_devices *devices
                 return r;
         row.memory[device] = (bytes)memory;
         row.share = (permille)share;
-        return take(allocations, &row, device, err);
+        return allocation_add(allocations, &row, device, err);
 }
 
 int allocations_read(const json_t *body, const struct allocation_devices *devices, struct allocations *ret,

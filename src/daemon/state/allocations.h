@@ -1,12 +1,12 @@
 /*
  * What Kubernetes has allocated on this node: which container of which pod has how much of which device.
  *
- * The device plugin tells it (PUT /v1/allocations), from what kubelet granted; nobody else may. A container of a pod
- * gets a lease by its row here and by nothing that it says itself:
- *      L1  the whole table is replaced, or nothing of it: there is no row that nobody allocates any more;
- *      L2  rows of one container, each another device, are one allocation;
- *      L3  an allocation is claimed by one living tenant at a time. Whose it is stands in the tenants' leases, not
- *          here: so a daemon that begins anew knows it, too.
+ * Only the device plugin reports it (PUT /v1/allocations), from what kubelet granted. A pod's container gets a lease by its row
+ * here, not by what it asks for:
+ *      L1  the table is replaced as a whole, or not at all: no row outlives its allocation;
+ *      L2  rows of one container, each for another device, are one allocation;
+ *      L3  one living tenant at a time has an allocation. Which one is in the tenants' leases, not here: so a new daemon knows
+ *          it, too.
  *
  * Pure. Thread: the loop.
  */
@@ -27,10 +27,10 @@ enum {
 
 struct allocation {
         char pod[ALLOCATION_LABEL];                              /* its UID */
-        char namespace[ALLOCATION_LABEL], name[ALLOCATION_NAME]; /* for people; "": not told */
+        char namespace[ALLOCATION_LABEL], name[ALLOCATION_NAME]; /* for people; "": not given */
         char container[ALLOCATION_LABEL];
         bytes memory[LEASE_DEVICES_MAX]; /* 0: not on that device */
-        permille share;                  /* 0: an equal part of what nobody was promised */
+        permille share;                  /* 0: an equal part of the rest */
 };
 
 struct allocations {
@@ -39,14 +39,13 @@ struct allocations {
         nsec received_at; /* clock_now; 0: never */
 };
 
-/* What a device is called beside its number. */
+/* By which a row may name a device, beside its number. */
 struct allocation_devices {
         unsigned int n;
         const char *uuids[LEASE_DEVICES_MAX];
 };
 
-/* The body of a PUT. On success *ret is the caller's; a row that is wrong is named in err, and nothing is read. 0; -EINVAL;
- * -ENOMEM. */
+/* Parses the body of a PUT. *ret is the caller's on success. 0; -EINVAL: err names the wrong row; -ENOMEM. */
 int allocations_read(const json_t *body, const struct allocation_devices *devices, struct allocations *ret,
                      struct err *err);
 void allocations_done(struct allocations *allocations); /* also for _cleanup_ */

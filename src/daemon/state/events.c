@@ -1,4 +1,3 @@
-/* What an operator may see happen: one row of events.def, a tenant or a device, and a line of detail. */
 #include "daemon/state/daemon.h"
 
 #include "base/cleanup.h"
@@ -15,7 +14,6 @@ static const struct {
 } kinds[] = {
 #define EVENT(name, level, line, meaning) { #name, #level, line },
 #include "sublet/events.def"
-#include "daemon/state/events.h"
 #undef EVENT
 };
 
@@ -27,7 +25,6 @@ int event_find(const char *name)
         return -1;
 }
 
-/* Into the log of the service: what somebody should look at, and the few things that happen rarely. */
 static void log_event(const struct event *event)
 {
         (void)fprintf(stderr, "sublet: %s%s%s: %s%s%s\n", event->name, event->tenant[0] ? ": " : "", event->tenant,
@@ -44,8 +41,8 @@ void daemon_store_result(struct daemon *daemon, int r)
                            daemon->store ? store_error(daemon->store) : "no store");
 }
 
-/* Text of a tenant's gets here: it must not forge lines of the log, and JSON wants UTF-8. */
-static void clean(char *text)
+/* The detail may contain a tenant's text: it must not forge lines of the log, and JSON needs UTF-8. */
+static void clean_text(char *text)
 {
         json_t *string = json_string(text);
 
@@ -55,7 +52,7 @@ static void clean(char *text)
         json_decref(string);
 }
 
-/* Anybody may cause events of level INFO as fast as they can ask; the disk is not theirs. */
+/* Any user can cause events of level INFO without end, and must not fill the disk. */
 static bool may_store(struct daemon *daemon, const struct event *event)
 {
         unsigned int n_dropped = daemon->n_dropped;
@@ -72,7 +69,7 @@ static bool may_store(struct daemon *daemon, const struct event *event)
         return false;
 }
 
-static void keep(struct daemon *daemon, struct event *event)
+static void event_keep(struct daemon *daemon, struct event *event)
 {
         bool is_stored = may_store(daemon, event) && daemon->store;
         struct store_event row = { .id = daemon->event_id + 1,
@@ -107,14 +104,14 @@ void event_emit(struct daemon *daemon, int kind, const struct tenant *tenant, in
         va_start(args, format);
         (void)vsnprintf(event.detail, sizeof(event.detail), format, args);
         va_end(args);
-        clean(event.detail);
+        clean_text(event.detail);
         if (!daemon->is_silent)
                 log_event(&event);
-        keep(daemon, &event);
+        event_keep(daemon, &event);
         daemon_changed(daemon);
 }
 
-/* Ids may have gaps, so the ring is searched from the place behind `id` on. */
+/* Ids may have gaps, so the ring is searched. */
 const struct event *event_after(const struct daemon *daemon, uint64_t id)
 {
         uint64_t oldest = daemon->event_id >= EVENTS_KEPT ? daemon->event_id - EVENTS_KEPT + 1 : 1;

@@ -1,19 +1,19 @@
-/* What an operator may see happen. Thread: the loop. */
+/* Events for the operator, include/sublet/events.def. Thread: the loop. */
 #pragma once
 
 #include "daemon/state/daemon.h"
 
 #include <stdarg.h>
 
-/* tenant and device may be missing (NULL, -1). Written to the log, the store, and those who follow. */
+/* Goes to the log, the store and followers. tenant NULL, device -1: none. */
 void event_emit(struct daemon *daemon, int event, const struct tenant *tenant, int device, const char *format, ...)
         __attribute__((format(printf, 5, 6)));
 
-/* The number of an event by its name; -1: there is none. */
+/* The EVENT_x of a name; -1: unknown. */
 int event_find(const char *name);
 
-/* The next event behind `id` that is still in memory; NULL: none. */
+/* The next event after `id` that is still in memory; NULL: none. */
 const struct event *event_after(const struct daemon *daemon, uint64_t id);
 
-/* Must be told when a write to the store failed or worked: says so once. */
+/* To be called with the result of each use of the store: the first failure is an event. */
 void daemon_store_result(struct daemon *daemon, int r);

@@ -49,7 +49,7 @@ static bool is_taken(const struct daemon *daemon, unsigned int device, const str
         return false;
 }
 
-/* "10 GiB on device 0, ..." of those that nobody has; how many instances there are. */
+/* "10 GiB on device 0, ...": the free ones. Returns how many instances there are. */
 static unsigned int list_free(const struct daemon *daemon, const struct message_lease *lease, char *ret, size_t size)
 {
         unsigned int n = 0;
@@ -71,7 +71,7 @@ static unsigned int list_free(const struct daemon *daemon, const struct message_
         return n;
 }
 
-static int refuse(const struct daemon *daemon, const struct message_lease *lease, struct err *err)
+static int mig_refuse(const struct daemon *daemon, const struct message_lease *lease, struct err *err)
 {
         char free[200];
 
@@ -84,7 +84,8 @@ static int refuse(const struct daemon *daemon, const struct message_lease *lease
         return err_say(err, -ENOSPC, "no free MIG instance is that large; free are: %s; ask for less --mem", free);
 }
 
-static void take(struct message_lease *lease, unsigned int device, const struct gpu_instance *instance, bool has_size)
+static void take_instance(struct message_lease *lease, unsigned int device, const struct gpu_instance *instance,
+                          bool has_size)
 {
         bytes quota = has_size ? lease->devices[device].quota : instance->memory;
 
@@ -120,8 +121,8 @@ int mig_choose(const struct daemon *daemon, struct message_lease *lease, bool ha
                 }
         }
         if (!best)
-                return refuse(daemon, lease, err);
-        take(lease, where, best, has_size);
+                return mig_refuse(daemon, lease, err);
+        take_instance(lease, where, best, has_size);
         return 0;
 }
 

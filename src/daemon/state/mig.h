@@ -1,11 +1,11 @@
 /*
- * Mode «mig»: a tenant on a MIG instance that the operator has made; docs/modes.md. The layout is never changed here.
+ * Mode mig: a tenant on a MIG instance that the operator has made; docs/modes.md. The layout is never changed here.
  *
  *      G1  a GPU instance has one tenant: its compute instances share its memory;
- *      G2  the lease names the instance (store, shim's hello), so a new daemon knows that it is taken;
+ *      G2  the lease names the instance (store, shim's hello), so a new daemon knows that it is in use;
  *      G3  the gate lets the tenant subscribe to that one and no other (gate/policy/instance.c).
  *
- * An instance has multiprocessors of its own: such tenants take no turns, and the scheduler leaves them alone.
+ * An instance has multiprocessors of its own, so its tenant is not scheduled.
  */
 #pragma once
 
@@ -17,16 +17,19 @@ struct err;
 struct lease;
 struct message_lease;
 
-/* What NVML says now of the instances of all devices; without NVML nothing changes. Blocks, as gpu_instances does. */
+/*
+ * Reads the instances of all devices from NVML; without NVML nothing changes. This is a driver call on the loop, made when a
+ * lease is asked for and a device supports MIG: it blocks the loop for as long as NVML takes.
+ */
 void mig_scan(struct daemon *daemon);
 
-/* For a lease that is not on MIG, after mig_scan: a device in MIG mode is left out if the request named none, else it is
- * refused, -EINVAL; so is a request of which nothing is left. */
+/* For a lease of another mode, after mig_scan: leaves out devices in MIG mode. 0; -EINVAL: the request named such a device, or
+ * no device is left. */
 int mig_avoid(const struct daemon *daemon, struct lease *lease, bool is_named, struct err *err);
 
-/* Narrows a lease to the smallest free instance among its devices: of at least their quota if the size was asked for,
- * else of any size, and then the quota is its memory. 0; -EINVAL; -ENOSPC, with what is free. */
+/* Narrows a lease to the smallest free instance among its devices. has_size: of at least the quota; else the quota becomes the
+ * instance's memory. 0; -EINVAL; -ENOSPC, with what is free. */
 int mig_choose(const struct daemon *daemon, struct message_lease *lease, bool has_size, struct err *err);
 
-/* Variables that the command of such a tenant must have. */
+/* Adds the variables that the tenant's command needs. */
 void mig_environment(const struct message_lease *lease, json_t *env);

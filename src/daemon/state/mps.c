@@ -1,4 +1,3 @@
-/* The daemon's side of mode «spatial»: a control daemon per device, started, looked after, ended; see mps.h. */
 #include "daemon/state/mps.h"
 
 #include "base/cleanup.h"
@@ -64,8 +63,8 @@ bool mps_is_ready(const struct daemon *daemon, unsigned int device)
         return mps->control && !mps->ending_since && access(path, F_OK) == 0;
 }
 
-/* A bound, which a share is and a cap is: none is set where the tenant has neither. */
-static permille part_of(const struct message_lease *lease)
+/* The cap, else the share, limits a client; a tenant without either has no limit. */
+static permille thread_limit(const struct message_lease *lease)
 {
         if (lease->cap < TURNS_WHOLE)
                 return lease->cap;
@@ -74,7 +73,7 @@ static permille part_of(const struct message_lease *lease)
 
 void mps_environment(const struct daemon *daemon, const struct message_lease *lease, json_t *env)
 {
-        permille part = part_of(lease);
+        permille part = thread_limit(lease);
         char text[PATH];
 
         for (unsigned int i = 0; i < daemon->n_devices; i++)
@@ -86,9 +85,7 @@ void mps_environment(const struct daemon *daemon, const struct message_lease *le
         (void)json_object_set_new(env, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", json_string(text));
 }
 
-/* ---- its life ------------------------------------------------------------------------------------ */
-
-static void tell_tenants(struct daemon *daemon, unsigned int device, const char *what)
+static void emit_fault(struct daemon *daemon, unsigned int device, const char *what)
 {
         event_emit(daemon, EVENT_MPS_FAULT, NULL, (int)device, "%s", what);
         for (struct tenant *t = daemon->tenants.first; t; t = t->next) {
@@ -99,19 +96,19 @@ static void tell_tenants(struct daemon *daemon, unsigned int device, const char 
         }
 }
 
-/* What a control daemon before it has left would be taken for it. */
-static int make_places(const struct daemon *daemon, unsigned int device, struct err *err)
+/* Files of an earlier control daemon would be taken for this one's. */
+static int make_directories(const struct daemon *daemon, unsigned int device, struct err *err)
 {
         static const char *const stale[] = {
                 "/control",           "/pipe/control", "/pipe/control_privileged",
                 "/pipe/control_lock", "/pipe/log",     "/pipe/nvidia-cuda-mps-control.pid"
         };
-        static const char *const places[] = { "/..", "", "/pipe", "/log" };
+        static const char *const directories[] = { "/..", "", "/pipe", "/log" };
         char path[PATH];
 
-        for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+        for (size_t i = 0; i < ARRAY_SIZE(directories); i++) {
                 if (i)
-                        path_of(daemon, device, places[i], path);
+                        path_of(daemon, device, directories[i], path);
                 else
                         (void)snprintf(path, sizeof(path), "%s/mps", daemon->settings.dir);
                 if (mkdir(path, 0755) < 0 && errno != EEXIST)
@@ -129,8 +126,8 @@ static bool is_ours(const char *variable)
         return !strncmp(variable, "CUDA_MPS_", 9) || !strncmp(variable, "CUDA_VISIBLE_DEVICES=", 21);
 }
 
-/* The daemon's own environment, and what makes it this device's. *ret is free()d; the texts are borrowed. */
-static int environment(char *const added[], size_t n_added, char ***ret)
+/* The daemon's environment with the device's variables. *ret is the caller's to free; the texts are borrowed. */
+static int make_environment(char *const added[], size_t n_added, char ***ret)
 {
         size_t n = 0, to = 0;
         char **all;
@@ -148,8 +145,8 @@ static int environment(char *const added[], size_t n_added, char ***ret)
         return 0;
 }
 
-/* 0, or an errno. input: what it reads; -1: nothing. */
-static int spawn(const struct daemon *daemon, unsigned int device, char *const argv[], int input, pid_t *ret)
+/* 0; an errno. input: its standard input; -1: none. */
+static int mps_spawn(const struct daemon *daemon, unsigned int device, char *const argv[], int input, pid_t *ret)
 {
         char pipe[PATH + 32], log[PATH + 32], visible[96], out[PATH], path[PATH];
         char *added[] = { pipe, log, visible };
@@ -165,7 +162,7 @@ static int spawn(const struct daemon *daemon, unsigned int device, char *const a
         (void)snprintf(log, sizeof(log), "CUDA_MPS_LOG_DIRECTORY=%s", path);
         (void)snprintf(visible, sizeof(visible), "CUDA_VISIBLE_DEVICES=%s", daemon->devices[device].info.uuid);
         path_of(daemon, device, "/log/control.out", out);
-        if (environment(added, daemon->devices[device].info.uuid[0] ? 3 : 2, &all) < 0)
+        if (make_environment(added, daemon->devices[device].info.uuid[0] ? 3 : 2, &all) < 0)
                 return ENOMEM;
 
         (void)sigemptyset(&none);
@@ -191,7 +188,7 @@ static int spawn(const struct daemon *daemon, unsigned int device, char *const a
         return r;
 }
 
-static void write_down(const struct daemon *daemon, unsigned int device, const struct mps *mps)
+static void write_control_file(const struct daemon *daemon, unsigned int device, const struct mps *mps)
 {
         char path[PATH], text[64];
         _cleanup_(closep) int fd = -1;
@@ -204,7 +201,7 @@ static void write_down(const struct daemon *daemon, unsigned int device, const s
                            strerror(errno));
 }
 
-static void fail(struct daemon *daemon, unsigned int device, const char *why)
+static void mps_fail(struct daemon *daemon, unsigned int device, const char *why)
 {
         struct mps *mps = &daemon->devices[device].mps;
 
@@ -214,8 +211,8 @@ static void fail(struct daemon *daemon, unsigned int device, const char *why)
                 mps->n_failures++;
 }
 
-/* One server for the users of all tenants: without that another user's waits for the first one's clients to end. */
-static void start(struct daemon *daemon, unsigned int device)
+/* One server for all users: else a second user's clients would wait until the first user's have ended. */
+static void mps_start(struct daemon *daemon, unsigned int device)
 {
         struct mps *mps = &daemon->devices[device].mps;
         char foreground[] = "-f", multi[] = "-multiuser-server";
@@ -224,32 +221,32 @@ static void start(struct daemon *daemon, unsigned int device)
         char why[128];
         int r;
 
-        if (make_places(daemon, device, &err) < 0) {
-                fail(daemon, device, err.text);
+        if (make_directories(daemon, device, &err) < 0) {
+                mps_fail(daemon, device, err.text);
                 return;
         }
-        r = spawn(daemon, device, argv, -1, &mps->control);
+        r = mps_spawn(daemon, device, argv, -1, &mps->control);
         if (r) {
                 mps->control = 0;
                 (void)snprintf(why, sizeof(why), "%s: %s (it comes with the driver; is it in the daemon's PATH?)",
                                program, strerror(r));
-                fail(daemon, device, why);
+                mps_fail(daemon, device, why);
                 return;
         }
         mps->begun = mps_begun(mps->control);
         mps->server = 0;
         mps->failure[0] = '\0';
-        write_down(daemon, device, mps);
+        write_control_file(daemon, device, mps);
 }
 
-static void forget(struct daemon *daemon, unsigned int device)
+static void mps_forget(struct daemon *daemon, unsigned int device)
 {
         struct mps *mps = &daemon->devices[device].mps;
         char path[PATH];
 
         path_of(daemon, device, "/control", path);
         (void)unlink(path);
-        /* One that is late would end the next control daemon. */
+        /* A late one would end the next control daemon. */
         if (mps->quitter_begun && mps_begun(mps->quitter) == mps->quitter_begun)
                 (void)kill(mps->quitter, SIGKILL);
         mps->control = mps->server = mps->quitter = 0;
@@ -257,7 +254,7 @@ static void forget(struct daemon *daemon, unsigned int device)
         mps->ending_since = 0;
 }
 
-static void quit(struct daemon *daemon, unsigned int device)
+static void mps_quit(struct daemon *daemon, unsigned int device)
 {
         struct mps *mps = &daemon->devices[device].mps;
         static const char word[] = "quit -t 1\n";
@@ -266,11 +263,11 @@ static void quit(struct daemon *daemon, unsigned int device)
 
         mps->ending_since = clock_now();
         if (input >= 0 && write(input, word, sizeof(word) - 1) > 0 && lseek(input, 0, SEEK_SET) == 0 &&
-            spawn(daemon, device, argv, input, &mps->quitter) == 0) /* reaped with the others */
+            mps_spawn(daemon, device, argv, input, &mps->quitter) == 0) /* reaped with the others */
                 mps->quitter_begun = mps_begun(mps->quitter);
 }
 
-static void end_hard(struct daemon *daemon, unsigned int device)
+static void mps_kill(struct daemon *daemon, unsigned int device)
 {
         struct mps *mps = &daemon->devices[device].mps;
         pid_t server = mps_server(mps->control);
@@ -278,11 +275,11 @@ static void end_hard(struct daemon *daemon, unsigned int device)
         (void)kill(mps->control, SIGKILL);
         if (server > 0)
                 (void)kill(server, SIGKILL);
-        forget(daemon, device);
+        mps_forget(daemon, device);
 }
 
-/* A server that is not the one it was has taken its clients with it. */
-static void look_at_server(struct daemon *daemon, unsigned int device)
+/* A server that was replaced has taken its clients with it. */
+static void mps_check_server(struct daemon *daemon, unsigned int device)
 {
         struct mps *mps = &daemon->devices[device].mps;
         nsec now = clock_now();
@@ -295,14 +292,14 @@ static void look_at_server(struct daemon *daemon, unsigned int device)
         server = mps_server(mps->control);
         if (mps->server) {
                 (void)snprintf(what, sizeof(what), "the server (process %d) is gone", mps->server);
-                tell_tenants(daemon, device, what);
+                emit_fault(daemon, device, what);
         }
         mps->server = server;
         if (server)
                 mps->n_failures = 0;
 }
 
-static void look_after(struct daemon *daemon, unsigned int device, bool wanted)
+static void mps_advance(struct daemon *daemon, unsigned int device, bool wanted)
 {
         struct mps *mps = &daemon->devices[device].mps;
         bool is_alive = mps->control && mps_begun(mps->control) == mps->begun;
@@ -310,19 +307,19 @@ static void look_after(struct daemon *daemon, unsigned int device, bool wanted)
         if (!is_alive && mps->control) {
                 bool was_ending = mps->ending_since;
 
-                forget(daemon, device);
+                mps_forget(daemon, device);
                 if (wanted && !was_ending) {
-                        tell_tenants(daemon, device, "the control daemon is gone; it is started anew");
-                        fail(daemon, device, "nvidia-cuda-mps-control ended at once; its log is in DIR/mps");
+                        emit_fault(daemon, device, "the control daemon is gone; it is started again");
+                        mps_fail(daemon, device, "nvidia-cuda-mps-control ended at once; its log is in DIR/mps");
                 }
         } else if (mps->ending_since && clock_now() - mps->ending_since > QUIT_TIME) {
-                end_hard(daemon, device);
+                mps_kill(daemon, device);
         } else if (is_alive && !wanted && !mps->ending_since) {
-                quit(daemon, device);
+                mps_quit(daemon, device);
         } else if (is_alive && !mps->ending_since) {
-                look_at_server(daemon, device);
+                mps_check_server(daemon, device);
         } else if (!mps->control && wanted && clock_now() >= mps->retry_at) {
-                start(daemon, device);
+                mps_start(daemon, device);
         }
 }
 
@@ -333,7 +330,7 @@ void mps_tick(struct daemon *daemon)
                 bool wanted = is_wanted(daemon, i);
 
                 if (wanted || mps->control)
-                        look_after(daemon, i, wanted);
+                        mps_advance(daemon, i, wanted);
                 else
                         mps->n_failures = 0, mps->retry_at = 0, mps->failure[0] = '\0';
         }
@@ -353,5 +350,5 @@ void mps_leave(struct daemon *daemon)
 {
         for (unsigned int i = 0; i < daemon->n_devices; i++)
                 if (daemon->devices[i].mps.control && !is_wanted(daemon, i))
-                        end_hard(daemon, i);
+                        mps_kill(daemon, i);
 }

@@ -23,7 +23,7 @@ bool tenant_has(const struct tenant *tenant, unsigned int device)
         return tenant->lease.devices[device].is_granted;
 }
 
-/* An older lease says nothing. */
+/* A lease of an older version has none. */
 static const char *mode_name(const char *mode)
 {
         return *mode ? mode : "time";
@@ -71,7 +71,7 @@ bytes tenants_free(const struct tenants *tenants, unsigned int device, const cha
         bytes taken = tenants_leased(tenants, device, but), total = tenants->totals[device];
 
         if (!strcmp(mode, "spatial") && strcmp(tenants_mode(tenants, device, but), "spatial"))
-                taken += MPS_RESERVE; /* the first: its server is to come */
+                taken += MPS_RESERVE; /* for the server, which starts with the first such tenant */
         return taken < total ? total - taken : 0;
 }
 
@@ -111,7 +111,7 @@ static int fit_share(const struct tenants *tenants, unsigned int device, permill
                        permille_format(share, wanted), device, permille_format(free, left));
 }
 
-/* The groups of tenants that take turns are switched; those of an MPS server's clients are one group. */
+/* Channel groups of time-sliced tenants are switched; the clients of an MPS server share one group. */
 static int fit_mode(const struct tenants *tenants, unsigned int device, const char *mode, const struct tenant *but,
                     struct err *err)
 {
@@ -169,7 +169,7 @@ bool tenants_name_is_good(const char *name)
         return n >= 1 && n <= 63 && isalnum((unsigned char)name[0]);
 }
 
-/* What a name cannot have becomes '_'; room is left for a number. */
+/* Other characters become '_'; room is left for a number. */
 static void name_from(const char *text, char ret[static 64])
 {
         (void)snprintf(ret, 64, "%.56s", *text ? text : "tenant");
@@ -213,7 +213,7 @@ int tenants_put(struct tenants *tenants, const struct message_lease *lease, stru
                 return -ENOMEM;
         tenant->lease = *lease;
         tenant->source.fd = tenant->segment = -1;
-        while (*at) /* in the order in which they came */
+        while (*at) /* in the order of arrival */
                 at = &(*at)->next;
         *at = tenant;
         tenants->n++;

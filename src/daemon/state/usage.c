@@ -1,9 +1,8 @@
 /*
  * What tenants use, from their control blocks into the store, in one transaction a second.
  *
- * A control block's `used` only grows while its shim lives; so does what has been counted of it, which is written
- * with it (S1 of store.h). The difference is what is added. Memory counts as held from one look to the next,
- * also over the time without a daemon, as it was held when that began.
+ * A control block's `used` only grows while its shim lives. Up to where it has been counted is stored with the usage (S1 of
+ * store.h), and the difference is added. Memory counts as held until the next reading, also while there is no daemon.
  */
 #include "daemon/state/daemon.h"
 
@@ -46,8 +45,8 @@ void usage_restart(struct daemon *daemon, struct tenant *tenant)
                         (struct tenant_counted){ .held = tenant->counted[i].held, .peak = tenant->counted[i].peak };
 }
 
-/* Never backward: a control block that was begun anew (it is not) must not take anything away. */
-static struct store_usage look(const struct tenant *tenant, const struct device *device, nsec now)
+/* Never negative, even if a control block should start again from 0. */
+static struct store_usage read_usage(const struct tenant *tenant, const struct device *device, nsec now)
 {
         const struct control_device *control = &tenant->control->devices[device->index];
         const struct tenant_counted *counted = &tenant->counted[device->index];
@@ -77,8 +76,8 @@ static bool is_news(const struct store_usage *usage, const struct tenant_counted
                usage->held != counted->held;
 }
 
-/* The figures are taken over only when they have been written: `after` waits for the commit. */
-static int count(struct daemon *daemon, struct tenant *tenant, nsec now, struct tenant_counted *after)
+/* The figures count as stored only after the commit: until then they are in `after`. */
+static int count_tenant(struct daemon *daemon, struct tenant *tenant, nsec now, struct tenant_counted *after)
 {
         int r = 0;
 
@@ -88,7 +87,7 @@ static int count(struct daemon *daemon, struct tenant *tenant, nsec now, struct 
 
                 if (!tenant_has(tenant, i))
                         continue;
-                usage = look(tenant, &daemon->devices[i], now);
+                usage = read_usage(tenant, &daemon->devices[i], now);
                 if (!is_news(&usage, &tenant->counted[i]))
                         continue;
                 r = store_usage_add(daemon->store, &usage);
@@ -97,10 +96,10 @@ static int count(struct daemon *daemon, struct tenant *tenant, nsec now, struct 
         return r;
 }
 
-static void settle(struct tenant *tenant, nsec now, const struct tenant_counted *after)
+static void mark_counted(struct tenant *tenant, nsec now, const struct tenant_counted *after)
 {
         memcpy(tenant->counted, after, sizeof(tenant->counted));
-        /* What is below a millisecond waits for the next look. */
+        /* Less than a millisecond is left for the next time. */
         tenant->counted_at += (now - tenant->counted_at) / NSEC_PER_MSEC * NSEC_PER_MSEC;
 }
 
@@ -114,7 +113,7 @@ static int count_all(struct daemon *daemon, struct tenant *only)
 
         for (struct tenant *t = daemon->tenants.first; t && r == 0; t = t->next)
                 if (is_counted(daemon, t) && (!only || t == only))
-                        r = count(daemon, t, now, after[n++]);
+                        r = count_tenant(daemon, t, now, after[n++]);
         if (after && r == 0)
                 r = store_commit(daemon->store);
         else if (after)
@@ -122,7 +121,7 @@ static int count_all(struct daemon *daemon, struct tenant *only)
         n = 0;
         for (struct tenant *t = daemon->tenants.first; t && r == 0; t = t->next)
                 if (is_counted(daemon, t) && (!only || t == only))
-                        settle(t, now, after[n++]);
+                        mark_counted(t, now, after[n++]);
         free(after);
         return r;
 }

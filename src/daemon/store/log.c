@@ -1,15 +1,12 @@
-/*
- * Carries the write-ahead log over into the file, which is what waits for the disk: on a thread and a
- * connection of its own, so that the loop never does (S2).
- */
+/* Copies the write-ahead log into the file, which waits for the disk: on a thread and a connection of its own, so that the
+ * loop never does (S2). */
 #include "daemon/store/inside.h"
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 
 enum {
@@ -22,7 +19,7 @@ struct store_log {
         int wake;
 };
 
-static void *carry(void *context)
+static void *copy_log(void *context)
 {
         struct store_log *log = context;
         struct pollfd wake = { log->wake, POLLIN, 0 };
@@ -31,19 +28,6 @@ static void *carry(void *context)
                 (void)sqlite3_wal_checkpoint_v2(log->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
         (void)sqlite3_wal_checkpoint_v2(log->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
         return NULL;
-}
-
-/* Signals are the loop's. */
-static int start(struct store_log *log)
-{
-        sigset_t all, old;
-        int r;
-
-        (void)sigfillset(&all);
-        (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-        r = pthread_create(&log->thread, NULL, carry, log);
-        (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-        return -r;
 }
 
 int store_log_start(const char *path, struct store_log **ret)
@@ -56,7 +40,7 @@ int store_log_start(const char *path, struct store_log **ret)
         log->wake = eventfd(0, EFD_CLOEXEC);
         if (log->wake >= 0 &&
             sqlite3_open_v2(path, &log->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK)
-                r = start(log);
+                r = thread_start(&log->thread, copy_log, log);
         if (r < 0) {
                 (void)sqlite3_close(log->db);
                 closep(&log->wake);

@@ -1,6 +1,6 @@
 /*
- * The transport. An address says which node a descriptor is: the peer of a connection is the
- * listening socket <directory>/dev/<node>, and only the server listens there.
+ * The transport. The peer address of a connection names the node: it is the listening socket
+ * <directory>/dev/<node>, and only the server listens there.
  */
 #include "sim/client/client.h"
 
@@ -34,7 +34,7 @@ const char *sim_directory(void)
         return directory && *directory ? directory : NULL;
 }
 
-/* ---- which node ------------------------------------------------------------------------------ */
+/* ---- which node ---------------------------------------------------------------------------- */
 
 /* "nvidia7" -> RM_NODE_DEVICE, 7. */
 static enum rm_node node_of_name(const char *name, uint32_t *ret_minor)
@@ -75,7 +75,7 @@ static enum rm_node node_of_peer(const char *directory, int fd, uint32_t *ret_mi
         return node_of_name(name + 1, ret_minor);
 }
 
-/* The server's process, as the directory says. 0: unknown. */
+/* The server's process, from the file `pid` of the directory. 0: unknown. */
 static pid_t pid_of(const char *directory)
 {
         _cleanup_(closep) int fd = -1;
@@ -90,8 +90,8 @@ static pid_t pid_of(const char *directory)
         return pid;
 }
 
-/* A path can be imitated in another mount namespace, the listener's process cannot. A pid that this
- * thread has found right once is asked again only when a peer has another. */
+/* A path can be imitated in another mount namespace, the listener's process cannot. The file is read
+ * again only if a peer's pid differs from the one that this thread has verified before. */
 static bool is_server(const char *directory, int fd)
 {
         static _Thread_local struct {
@@ -125,7 +125,7 @@ enum rm_node sim_node(const char *directory, int fd, uint32_t *ret_minor)
         return node;
 }
 
-/* ---- one message and its answer -------------------------------------------------------------- */
+/* ---- one message and its answer ------------------------------------------------------------ */
 
 struct message {
         struct sim_request header;
@@ -203,7 +203,7 @@ static int fd_of(struct msghdr *header)
         return fd;
 }
 
-/* The header is looked at first: it says what is written where. */
+/* The header is read first: it gives the sizes of the parts that follow. */
 static int answer_receive(int from, const struct sim_buffer *buffers, size_t n_buffers, struct sim_answer *ret,
                           int *ret_fd)
 {
@@ -276,7 +276,7 @@ int sim_transact(int fd, const struct sim_request *request, const struct sim_buf
         return answer_receive(mine, buffers, n_buffers, ret_answer, ret_fd);
 }
 
-/* ---- open, mmap, munmap ---------------------------------------------------------------------- */
+/* ---- open, mmap, munmap -------------------------------------------------------------------- */
 
 static int node_connect(const char *directory, const char *node, int flags)
 {
@@ -356,7 +356,7 @@ int sim_munmap(int fd, void *address, size_t length)
         return r < 0 ? r : answer.result;
 }
 
-/* ---- the release ----------------------------------------------------------------------------- */
+/* ---- the release --------------------------------------------------------------------------- */
 
 int sim_layout(const char *directory, struct rm_layout *ret)
 {

@@ -17,12 +17,12 @@
 const char *sim_directory(void);
 
 /* Opens a node: "nvidiactl", "nvidia0", "nvidia-uvm". O_CLOEXEC and O_NONBLOCK count. A descriptor,
- * or -errno: -ENOENT: no such node; -ENODEV: the machine is gone. */
+ * or -errno: -ENOENT: no such node; -ENODEV: the machine has ended. */
 int sim_open(const char *directory, const char *node, int flags);
 
 /* Which simulated node is behind fd, by its peer's address; RM_NODE_OTHER if none or if the peer is
  * not the server of `directory`. *ret_minor of a device node; may be NULL. directory NULL: of any
- * machine, and the address is believed: for a process that looks at its own descriptors. */
+ * machine, without checking the peer's process: for a process that inspects its own descriptors. */
 enum rm_node sim_node(const char *directory, int fd, uint32_t *ret_minor);
 
 /* As ioctl(2) on the node: follows the pointers in the block in *our* memory, as the driver would.
@@ -36,10 +36,10 @@ int sim_munmap(int fd, void *address, size_t length);
 
 /*
  * One message and its answer; for the above and for doorbells. buffers: block, then segments; they
- * are sent, and written where the answer has them. named: a descriptor that the call names, or -1.
- * ret_answer NULL: one-way, returns when the message is queued. ret_fd: the descriptor beside the
- * answer, or -1; may be NULL. Waits for as long as the server has the request; a server that dies
- * ends the wait. 0 (see ret_answer->result); -EPIPE: the machine is gone; -EFAULT; -EMSGSIZE.
+ * are sent, and overwritten by what the answer holds. named: a descriptor that the call names, or -1.
+ * ret_answer NULL: one-way, returns when the message is queued. ret_fd: the descriptor that came with
+ * the answer, or -1; may be NULL. Blocks until the server answers or ends.
+ * 0 (see ret_answer->result); -EPIPE: the machine has ended; -EFAULT; -EMSGSIZE.
  */
 struct sim_buffer {
         void *data;
@@ -50,5 +50,5 @@ struct sim_answer;
 int sim_transact(int fd, const struct sim_request *request, const struct sim_buffer *buffers, size_t n_buffers,
                  int named, struct sim_answer *ret_answer, int *ret_fd);
 
-/* The layout of the release that the directory plays. 0; -errno; RM_E_VERSION. */
+/* The layout of the release that the machine simulates. 0; -errno; RM_E_VERSION. */
 int sim_layout(const char *directory, struct rm_layout *ret);

@@ -1,11 +1,11 @@
 /*
- * What the real driver gets by doorbell and by mapped memory, as SIM_OP_GPU messages on a nvidiactl
- * connection. The block is one struct sim_gpu; there are no segments.
+ * What a program gives the real device by doorbell and mapped memory, as SIM_OP_GPU messages on an
+ * nvidiactl connection. The block is one struct sim_gpu; there are no segments.
  *
  * Work. A channel is a queue: its launches run in the order in which they were sent, one after the
  * other; its group shares the device with other groups by timeslices. A launch is one-way, as a
- * doorbell is: no answer, no round trip. What went wrong (no such channel, lost device) is sticky
- * on the channel and is what its next FENCE answers.
+ * doorbell is: no answer, no round trip. An error (no such channel, lost device) sticks to the channel,
+ * and its next FENCE returns it.
  *
  *      sim_gpu_send(ctl, &(struct sim_gpu){ .op = SIM_GPU_LAUNCH, .client = c, .object = channel,
  *                                           .duration = 770000, .value = ++last,
@@ -13,15 +13,15 @@
  *      sim_gpu_wait(ctl, c, channel, last, SIM_FOREVER, NULL);
  *
  * Fences. `value` grows along a channel; the channel has reached v when every launch with a value
- * up to v is done. A semaphore is a place of 16 bytes in memory of the same client (class 0x3e or
+ * up to v is done. A semaphore is 16 bytes in memory of the same client (class 0x3e or
  * 0x40): when the launch is done the device writes { u64 value, u64 nanoseconds of CLOCK_MONOTONIC
  * } there, so that polling and event times are plain reads of mapped memory, as on the real device.
  * A launch of duration 0 is a fence, an event record or a marker: it takes no time on the device
  * but waits for its turn.
  *
  * Memory. The bytes of a memory object are a sparse memfd that lives as long as the memory: every
- * holder (dups, imports, other processes) gets the same one. After the last holder is gone its
- * pages are given back even where it is still mapped, and read as zeros.
+ * holder (dups, imports, other processes) gets the same one. When the last reference goes, its pages
+ * are freed even where they are still mapped, and read as zeros.
  */
 #pragma once
 
@@ -30,8 +30,7 @@
 
 enum sim_gpu_op {
         SIM_GPU_LAUNCH = 1, /* object: a channel, or a group (its first channel). One-way */
-        SIM_GPU_FENCE,      /* object: a channel. Answered when `value` is reached or `timeout` is over
-                          */
+        SIM_GPU_FENCE,      /* object: a channel. Answered when `value` is reached or `timeout` is over */
         SIM_GPU_BACKING,    /* object: memory. Answered with its memfd; argument[1]: its size */
 };
 
@@ -54,7 +53,7 @@ struct sim_gpu {
 /*
  * The client's side (doorbell.c).
  *
- * sim_gpu_send: a launch. 0; -EPIPE: the machine is gone.
+ * sim_gpu_send: a launch. 0; -EPIPE: the machine has ended.
  * sim_gpu_wait: ret_reached: the highest value that the channel has reached, may be NULL.
  *      0; -ETIMEDOUT: not yet; -ENOENT: no such channel; -EIO: the channel was stopped by an error
  *      (an Xid); -ENODEV: the device is lost; -EPIPE.

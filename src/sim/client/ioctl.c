@@ -18,13 +18,13 @@
 
 enum {
         BLOCK_MAX = 16384,  /* _IOC_SIZE has 14 bits */
-        POINTERS_END = 256, /* no pointer or count stands beyond in the parameters of a control */
+        POINTERS_END = 256, /* pointers and counts in the parameters of a control end before */
         EVENT_SIZE = 16,    /* NvUnixEvent */
 };
 
 #define NO_OFFSET UINT32_MAX
 
-/* Controls whose parameters name a descriptor; of blocks rm_decode says it. The number in an event
+/* Controls whose parameters name a descriptor; rm_decode finds those in blocks. The number in an event
  * (class 0x79, 0x90cd) is only a key. Source: docs/rm-abi.md 1.5. */
 static const struct named {
         uint32_t control;
@@ -33,7 +33,7 @@ static const struct named {
         { 0x3d05, 16 }, { 0x3d06, 0 }, { 0x3d08, 0 }, { 0x3d0b, 0 }, { 0x3d0c, 0 },
 };
 
-/* What a call carries, and where it goes back to. */
+/* The buffers of a call: sent with it, overwritten by its answer. */
 struct parcel {
         struct rm_call call;
         struct sim_buffer buffers[1 + SIM_SEGMENTS_MAX];
@@ -90,7 +90,7 @@ static int parcel_add_pointers(struct parcel *parcel, const struct rm_layout *la
         for (size_t i = 0; i < n && !r; i++) {
                 uint64_t address = rm_get64(params, size, pointers[i].at);
 
-                /* What nobody has described no method here reads. */
+                /* No method here reads what rm/pointers.def does not describe. */
                 r = parcel_add(parcel, address, pointers[i].element ? rm_pointer_bytes(&pointers[i], params, size) : 0);
         }
         return r;
@@ -100,7 +100,7 @@ static int file_named(const struct parcel *parcel, enum rm_node node, const unsi
 {
         int fd = -1;
 
-        /* UVM looks up no descriptor but this one (uvm.c, 525 to 595). */
+        /* UVM_MM_INITIALIZE is the only UVM call that uses a descriptor (uvm.c, 525 to 595). */
         if (parcel->call.fd_at != NO_OFFSET && (node != RM_NODE_UVM || parcel->call.kind == RM_UVM_MM_INITIALIZE))
                 fd = (int)rm_get32(block, size, parcel->call.fd_at);
         for (size_t i = 0; i < ARRAY_SIZE(names) && parcel->call.params; i++)

@@ -1,15 +1,15 @@
 /*
  * libsublet-sim.so: the kernel's side of the simulated nodes, inside a program (LD_PRELOAD).
  *
- * The kernel knows no simulated driver, so somebody must do in the program what it would do behind
- * the system calls: open a node, carry ioctl and mmap to the driver. Nothing else is done here:
- *      S1  a system call is made first, always, so that a supervisor (seccomp) sees what it would
- * see with the real driver, and may answer it. Only if it fails as it does on a socket (ENOTTY,
- *          ENODEV) nobody has answered, and the call goes to the server;
- *      S2  a descriptor is ours if its peer is the server's socket: dup, fork, exec, SCM_RIGHTS and
+ * The kernel has no simulated driver, so this library does what a driver would do behind the system
+ * calls: it opens nodes, and carries ioctl and mmap to the server. Rules:
+ *      S1  the system call is always made first, so that a supervisor (seccomp) sees what it would see
+ *          with the real driver, and may answer it. Only if the call fails as it does on a socket
+ *          (ENOTTY, ENODEV) was it not answered, and goes to the server;
+ *      S2  a descriptor is a node if its peer is the server's socket: dup, fork, exec, SCM_RIGHTS and
  *          pidfd_getfd need no bookkeeping;
- *      S3  what is not ours is handed on to the next library, unchanged;
- *      S4  no output, no allocation, no lock, errno as the kernel would leave it.
+ *      S3  calls on anything else are passed to the next library, unchanged;
+ *      S4  no output, no allocation, no lock; errno as the kernel would leave it.
  * Without SUBLET_SIM it does nothing.
  */
 #undef _FILE_OFFSET_BITS /* it would rename what is defined here: each by its own name */
@@ -43,12 +43,12 @@ enum {
         CTL_MINOR = 255,
 };
 
-/* ---- the machine ----------------------------------------------------------------------------- */
+/* ---- the machine --------------------------------------------------------------------------- */
 
 static char machine[96]; /* its directory; empty: none. Written once, before main */
 static struct rm_layout layout;
 
-/* An unknown release has the layout that the server plays it with (machine.h). */
+/* The server gives an unknown release this layout, too (MACHINE_RELEASE). */
 static void layout_find(void)
 {
         static const struct rm_version fallback = { 580, 159, 4 };
@@ -67,10 +67,9 @@ __attribute__((constructor)) static void machine_find(void)
         layout_find();
 }
 
-/* ---- what would have been called ------------------------------------------------------------- */
+/* ---- what would have been called ----------------------------------------------------------- */
 
-/* The next library's function, or NULL. Looked up again each time it is not there: it never is not.
- */
+/* The next library's function, or NULL; looked up once. */
 #define NEXT(type, name, ...)                                                                                          \
         static type (*_Atomic next)(__VA_ARGS__);                                                                      \
         if (!next)                                                                                                     \
@@ -105,7 +104,7 @@ static int result_or_errno(int r)
         return -1;
 }
 
-/* ---- open ------------------------------------------------------------------------------------ */
+/* ---- open ---------------------------------------------------------------------------------- */
 
 enum {
         PATH_SIZE = 512,
@@ -167,7 +166,7 @@ HOOK int openat64(int directory, const char *path, int flags, ...)
         return open_any(directory, path, flags, mode);
 }
 
-/* What -D_FORTIFY_SOURCE makes of them. */
+/* _FORTIFY_SOURCE calls these instead. */
 int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int directory, const char *path, int flags);
@@ -217,7 +216,7 @@ HOOK DIR *opendir(const char *path)
         return next(path_redirect(path, buffer, sizeof(buffer)));
 }
 
-/* ---- access, stat ---------------------------------------------------------------------------- */
+/* ---- access, stat -------------------------------------------------------------------------- */
 
 HOOK int access(const char *path, int mode)
 {
@@ -311,7 +310,7 @@ HOOK int statx(int directory, const char *path, int flags, unsigned int mask, st
         return r;
 }
 
-/* ls -l asks. */
+/* `ls -l` calls these. */
 HOOK ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
 {
         char buffer[PATH_SIZE];
@@ -326,7 +325,7 @@ HOOK ssize_t lgetxattr(const char *path, const char *name, void *value, size_t s
         return syscall(SYS_lgetxattr, path_redirect(path, buffer, sizeof(buffer)), name, value, size);
 }
 
-/* For libsublet.so, which has to know a node when it sees one and knows no simulator: enum rm_node. */
+/* For libsublet.so, which cannot see the simulator's headers: the node behind a descriptor, an enum rm_node. */
 int sublet_sim_node(int fd, uint32_t *ret_minor);
 
 HOOK int sublet_sim_node(int fd, uint32_t *ret_minor)
@@ -334,7 +333,7 @@ HOOK int sublet_sim_node(int fd, uint32_t *ret_minor)
         return machine[0] ? (int)sim_node(NULL, fd, ret_minor) : (int)RM_NODE_OTHER;
 }
 
-/* ---- ioctl ----------------------------------------------------------------------------------- */
+/* ---- ioctl --------------------------------------------------------------------------------- */
 
 HOOK int ioctl(int fd, unsigned long request, ...)
 {
@@ -353,9 +352,9 @@ HOOK int ioctl(int fd, unsigned long request, ...)
         return result_or_errno(sim_ioctl(fd, &layout, (uint32_t)request, argument));
 }
 
-/* ---- mmap, munmap ---------------------------------------------------------------------------- */
+/* ---- mmap, munmap -------------------------------------------------------------------------- */
 
-/* UVM ranges of this process, whose munmap the driver must hear of. */
+/* UVM ranges of this process: their munmap is reported to the server. */
 static struct range {
         _Atomic uintptr_t base; /* 0: free; 1: being written */
         size_t length;
@@ -364,7 +363,7 @@ static struct range {
 } ranges[RANGES_MAX];
 static atomic_uint n_ranges;
 
-/* One that finds no room is not told of: its memory comes back when the space ends. */
+/* A range beyond RANGES_MAX is not recorded; its memory is freed when the VA space ends. */
 static void range_put(uintptr_t base, size_t length, int fd)
 {
         for (size_t i = 0; i < RANGES_MAX; i++) {

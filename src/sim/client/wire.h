@@ -1,24 +1,24 @@
 /*
- * How a process speaks to the simulated driver.
+ * The protocol between a process and the simulated driver.
  *
  * A simulated machine is a directory:
  *      dev/nvidiactl, dev/nvidia0, ..., dev/nvidia-uvm    listening SOCK_SEQPACKET sockets
- *      sys/module/nvidia/version                          the release that it plays
- *      proc/driver/nvidia/...                             what doctor reads
- *      control                                            a socket that takes faults
- * (sim/faults.def) log                                                what the driver would say in
- * the kernel's log pid                                                the server SUBLET_SIM names
- * the directory, by the path that it has for the server too. An "open" is a connect and a
- * SIM_OP_OPEN, so a struct file of the driver is one connection: dup, fork, SCM_RIGHTS and
+ *      sys/module/nvidia/version                          the release that it simulates
+ *      proc/driver/nvidia/...                             the files that `sublet doctor` reads
+ *      control                                            a socket that takes faults (faults.def)
+ *      log                                                the driver's lines of the kernel's log
+ *      pid                                                the server's process
+ * SUBLET_SIM names the directory, by a path that is valid for the server, too. An "open" is a connect
+ * and a SIM_OP_OPEN, so a struct file of the driver is one connection: dup, fork, SCM_RIGHTS and
  * pidfd_getfd share it, and the last close is a hang-up, exactly as with the real nodes.
  *
  * A request is one message on that connection, with descriptors beside it:
- *      [0]  the end of a socketpair on which the answer comes (several processes share a
- * connection, so the answer cannot come there). None: one-way, nothing is answered. [1]  the file
- * that the block or its parameters name by descriptor number, if they do; of an open the connection
- * itself. The server knows files by their SO_COOKIE. The kernel tells the server who asks
- * (SCM_CREDENTIALS). The server never follows a pointer: what the driver would copy from user
- * memory travels as segments of the message.
+ *      [0]  the end of a socketpair for the answer (several processes share a connection, so the
+ *           answer cannot come there). None: one-way, there is no answer.
+ *      [1]  the file that the block or its parameters name by descriptor number, if they do; of an
+ *           open the connection itself. The server identifies files by their SO_COOKIE.
+ * The kernel adds the sender's credentials (SCM_CREDENTIALS). The server never follows a pointer: what
+ * the driver would copy from user memory travels as segments of the message.
  *
  *      message = struct sim_request, block, segments[0], segments[1], ...
  *      answer  = struct sim_answer, block, segments...   perhaps with one descriptor
@@ -44,10 +44,8 @@ enum {
 enum sim_op {
         SIM_OP_IOCTL = 1,
         SIM_OP_MMAP,   /* answered with a memfd to map in place of the node */
-        SIM_OP_MUNMAP, /* base and length in argument[0..1]; sent by libsublet-sim.so for UVM ranges
-                        */
-        SIM_OP_GPU,    /* what the real driver gets by doorbell: launches, copies; see sim/doorbell.h
-                      */
+        SIM_OP_MUNMAP, /* base and length in argument[0..1]; sent by libsublet-sim.so for UVM ranges */
+        SIM_OP_GPU,    /* what the real driver gets by doorbell: launches, copies; see sim/doorbell.h */
         SIM_OP_OPEN,   /* the first message of a connection */
 };
 
@@ -72,5 +70,5 @@ struct sim_answer {
 
 /* argument[1] of an answered mmap. */
 enum sim_map {
-        SIM_MAP_UVM = 1, /* a UVM range: of this process only, and its munmap must be told */
+        SIM_MAP_UVM = 1, /* a UVM range: of this process only; its munmap is to be reported */
 };

@@ -1,4 +1,4 @@
-/* What a program may ask of a device without a context. */
+/* Calls about devices that need no context. */
 #include "sim/cuda/state.h"
 
 #include <stdio.h>
@@ -59,7 +59,7 @@ CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
         return CUDA_SUCCESS;
 }
 
-/* As cuInit learned it: the real library does not ask again. */
+/* As of cuInit: the real library does not query it again. */
 CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
         LOCKED_LIBRARY;
@@ -100,7 +100,7 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, 
                 return CUDA_SUCCESS;
 #include "sim/cuda/attributes.def"
 #undef ATTRIBUTE
-        default: /* what we do not know of, the device does not have */
+        default: /* an attribute without a row is 0 */
                 *value = 0;
                 return (int)attribute > 0 && (int)attribute < 200 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
         }

@@ -1,8 +1,8 @@
 /*
- * cuInit, the lock, and who may call.
+ * cuInit, the lock, and the checks that every call begins with.
  *
- * A process that was forked after cuInit has our memory but not our right to the driver: everything
- * says CUDA_ERROR_NOT_INITIALIZED there, as the real library does.
+ * A process forked after cuInit has the library's memory but no access to its client: every call there
+ * returns CUDA_ERROR_NOT_INITIALIZED, as in the real library.
  */
 #include "rm/numbers.h"
 #include "sim/cuda/state.h"
@@ -67,7 +67,7 @@ CUresult device_enter(CUdevice ordinal, struct device **ret)
         return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* ---- which devices --------------------------------------------------------------------------- */
+/* ---- which devices ------------------------------------------------------------------------- */
 
 static int by_pci_address(const void *a, const void *b)
 {
@@ -78,7 +78,7 @@ static int by_pci_address(const void *a, const void *b)
         return (p > q) - (p < q);
 }
 
-/* "MIG-...": one instance at most is seen, on the card that has them (sublet sim --mig). */
+/* "MIG-...": the process sees one instance, of the device that has them (sublet sim --mig). */
 static bool is_instance(const char *uuid)
 {
         FILE *file = fopen("/proc/driver/nvidia/gpus/0000:01:00.0/instances", "re");
@@ -128,7 +128,7 @@ static bool is_probed(const struct start_process *process, uint32_t gpu_id)
         return false;
 }
 
-/* What the gate refuses here looks like a machine without a device, as on the real library. */
+/* If the gate refuses a call here, the machine seems to have no device, as with the real library. */
 static CUresult devices_start(struct start_process *process)
 {
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");

@@ -1,7 +1,7 @@
 /*
- * cuGetProcAddress: the newest entry point of a name that the asked version of CUDA had already.
- * Streams per thread have no entry points of their own here: the plain ones are answered, which for
- * a program that names its streams is the same.
+ * cuGetProcAddress: the newest entry point of a name in the requested version of CUDA. Per-thread
+ * default streams have no entry points of their own here: the plain ones are returned, which is the
+ * same for a program that names its streams.
  */
 #include "sim/cuda/state.h"
 
@@ -13,7 +13,7 @@ struct call {
         CUresult (*address)(void); /* of whatever type */
 };
 
-/* The table names functions of many types: each is a CUresult (*)(void) until somebody calls it. */
+/* The table holds functions of many types, cast to one. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wcast-function-type"
 /* The names are tokens that the header renames: they must not be expanded before # sees them. */

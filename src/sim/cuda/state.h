@@ -1,8 +1,8 @@
 /*
  * What the library holds for its process: the driver's client, devices, contexts, and one lock.
  *
- * The lock is taken by every entry point and dropped while one waits for the device. It is a leaf
- * of the process that we are a guest in: no callback of the program runs under it.
+ * Every entry point takes the lock, and drops it while it waits for the device. It is a leaf in the
+ * program's order of locks: no callback of the program runs under it.
  */
 #pragma once
 
@@ -41,8 +41,7 @@ void library_wait(pthread_cond_t *condition);
 
 #define LOCKED_LIBRARY __attribute__((cleanup(library_unlock), unused)) int locked_ = library_lock()
 
-/* Is there a library to speak of? CUDA_ERROR_NOT_INITIALIZED also in a child that was forked after
- * cuInit. */
+/* CUDA_SUCCESS; CUDA_ERROR_NOT_INITIALIZED: before cuInit, or in a child forked after it. */
 CUresult library_check(void);
 
 /* library_check, and the thread's context, which must be alive and without a sticky error. */
@@ -54,5 +53,5 @@ struct device *device_of(CUdevice ordinal);
 /* library_check, and the device. */
 CUresult device_enter(CUdevice ordinal, struct device **ret);
 
-/* What CUDA says when the driver says `status`. */
+/* The result of a CUDA call that failed with a status of the driver. */
 CUresult result_of(uint32_t status);

@@ -1,4 +1,4 @@
-/* What breaks a card, or its pace: faults.def says which. */
+/* Faults of a device, and of its timing: see faults.def. */
 #include "sim/server/machine.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@ enum {
         XID_LOST = 79,
 };
 
-/* Work that was queued stays unfinished for ever. */
+/* Queued work is never finished. */
 static void group_stop(struct group *group, int error)
 {
         nsec now = group->gpu->machine->now;
@@ -54,7 +54,7 @@ void gpu_lose(struct gpu *gpu)
         events_fire(gpu, XID_LOST);
 }
 
-/* The group on the card is the one that did it. */
+/* The resident group is the one at fault. */
 void gpu_xid(struct gpu *gpu, unsigned int number)
 {
         struct run_group *current = gpu->engines[0].current;

@@ -1,5 +1,5 @@
 /*
- * Cards: channel groups, channels, launches and fences, on the run lists of runlist.h.
+ * Devices: channel groups, channels, launches and fences, on the run lists of runlist.h.
  */
 #include "sim/server/machine.h"
 
@@ -27,7 +27,7 @@ enum {
         SEMAPHORE_SIZE = 16,
 };
 
-/* ---- what the run list asks and tells -------------------------------------------------------- */
+/* ---- the run list's callbacks -------------------------------------------------------------- */
 
 static bool is_ready(void *context, const struct run_work *run)
 {
@@ -115,7 +115,7 @@ static const struct run_ops run_ops = {
         .is_ready = is_ready, .taken = run_taken, .done = run_done, .on = run_on, .off = run_off
 };
 
-/* ---- the card -------------------------------------------------------------------------------- */
+/* ---- the device ---------------------------------------------------------------------------- */
 
 void gpu_uuid(unsigned int index, unsigned char uuid[static 16])
 {
@@ -170,7 +170,7 @@ nsec gpu_advance(struct gpu *gpu)
         return next;
 }
 
-/* ---- groups and channels --------------------------------------------------------------------- */
+/* ---- groups and channels ------------------------------------------------------------------- */
 
 static bool is_graphics(uint32_t engine)
 {
@@ -291,7 +291,7 @@ void channel_unref(struct channel *channel)
         free(channel);
 }
 
-/* ---- doorbells ------------------------------------------------------------------------------- */
+/* ---- doorbells ----------------------------------------------------------------------------- */
 
 static struct channel *channel_of(const struct object *object)
 {

@@ -1,12 +1,12 @@
 /*
- * Context-switch records: what the card reports of who was on it, in event buffers (docs/rm-abi.md 6).
+ * Context-switch records: what the device reports of the contexts that it ran, in event buffers (docs/rm-abi.md 6).
  *
- * A buffer has two memories of its client's, which the client maps read-only: a header with the
+ * A buffer has two memories of its client, which the client maps read-only: a header with the
  * positions, and a ring of records of 32 bytes.
  *
- * The card keeps switches until the driver fetches them: every 33 ms (550 and later) or every second (before), or
- * on FLUSH. What the card had no room for leaves a gap in the running numbers; releases before 535 number only what
- * they deliver, so nobody sees it there. Before 550 the position moves before the record is written.
+ * The device keeps switches until the driver fetches them: every 33 ms (550 and later) or every second (before), or
+ * on FLUSH. Records that the device had no room for leave a gap in the sequence numbers; releases before 535 number
+ * only what they deliver, so there the gap does not show. Before 550 the position moves before the record is written.
  */
 #include "sim/methods/methods.h"
 
@@ -34,7 +34,7 @@ enum {
 #define DELIVERY (33 * NSEC_PER_MSEC)
 #define DELIVERY_OLD NSEC_PER_SEC
 
-/* A switch that the card has recorded. */
+/* A switch that the device has recorded. */
 struct switches {
         struct switches *next;
         uint64_t n_dropped; /* before this one */
@@ -46,7 +46,7 @@ struct switches {
 };
 
 struct buffer {
-        struct buffer *next; /* bound to the same card */
+        struct buffer *next; /* bound to the same device */
         struct gpu *gpu;     /* NULL: not bound */
         struct memory *header, *records;
         uint32_t n_records, get, put;
@@ -101,8 +101,8 @@ void buffer_free(struct buffer *buffer)
         free(buffer);
 }
 
-/* On a subdevice; hEventBuffer@0 recordSize@4 LOD@8 filter@12 bAllUsers@16, v2: reason@20. Who is
- * root sees everybody's records as they are. */
+/* On a subdevice; hEventBuffer@0 recordSize@4 LOD@8 filter@12 bAllUsers@16, v2: reason@20. Root sees
+ * the records of all users unredacted. */
 static uint32_t buffer_bind(struct method_call *call, bool is_v2)
 {
         struct object *subdevice = handles_get(call->request->client, call->request->call.object);
@@ -156,7 +156,7 @@ uint32_t method_records(struct method_call *call)
         switch (call->request->call.class_or_cmd) {
         case ENABLE:
                 if (buffer->gpu)
-                        records_deliver(buffer->gpu); /* what was before does not concern this one */
+                        records_deliver(buffer->gpu); /* not for this one: it was not enabled */
                 buffer->is_on = call->params->size && call->params->data[0];
                 buffer->keeps_newest = params_get(call, 4) == KEEP_NEWEST;
                 break;
@@ -252,7 +252,7 @@ void records_done(struct gpu *gpu)
         gpu->switches = NULL;
 }
 
-/* The driver fetches at fixed times, whenever the first switch was. */
+/* The driver fetches at fixed times, independent of the first switch. */
 static void expect_delivery(struct gpu *gpu)
 {
         nsec every = gpu->machine->layout.version.branch < BRANCH_ORDERED ? DELIVERY_OLD : DELIVERY;

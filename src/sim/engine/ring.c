@@ -1,7 +1,7 @@
 /*
- * Rings: a channel's positions stand in memory of the program's own (USERD), where it and the card read them.
- * Nvc36fControl: what the program has written and the card has fetched. Measured, H200, 580.159.04 (docs/time.md): put
- * moves with each launch, also while the channel is off; get follows as work starts.
+ * Rings: a channel's positions are in the program's own memory (USERD, Nvc36fControl): put, the entries that it has
+ * written, and get, those that the device has fetched. Measured, H200, 580.159.04 (docs/time.md): put moves with each
+ * launch, also while the channel is disabled; get follows as work starts.
  */
 #include "sim/server/machine.h"
 
@@ -21,7 +21,7 @@ static void position_write(const struct channel *channel, size_t at, uint32_t va
                 (void)!pwrite(fd, &value, sizeof(value), (off_t)(channel->userd_at + at));
 }
 
-/* gpFifoEntries@16 hUserdMemory[0]@32 userdOffset[0]@64, where the engine stands at 128 */
+/* gpFifoEntries@16 hUserdMemory[0]@32 userdOffset[0]@64, if the engine is at 128 */
 void ring_find(struct channel *channel, const struct request *request, const struct part *params)
 {
         size_t moved = request->file->machine->layout.channel_engine_at - 128;

@@ -7,7 +7,7 @@ void runlist_init(struct runlist *list, const struct run_ops *ops, void *context
         *list = (struct runlist){ .ops = ops, .context = context, .switch_cost = switch_cost, .now = now };
 }
 
-/* ---- who could run --------------------------------------------------------------------------- */
+/* ---- what could run ------------------------------------------------------------------------ */
 
 static bool can_be_on(const struct run_group *group)
 {
@@ -52,7 +52,7 @@ static struct run_group *group_next(const struct runlist *list)
         return NULL;
 }
 
-/* ---- time passes ----------------------------------------------------------------------------- */
+/* ---- time passes --------------------------------------------------------------------------- */
 
 static void switch_off(struct runlist *list)
 {
@@ -63,7 +63,7 @@ static void switch_off(struct runlist *list)
                 list->ops->off(list->context, group, list->now);
 }
 
-/* An engine that nobody has used yet has nothing to save. */
+/* The first switch of an unused engine has nothing to save. */
 static void switch_begin(struct runlist *list, struct run_group *group)
 {
         list->switch_until = list->now + (list->last ? list->switch_cost : 0);
@@ -174,7 +174,7 @@ nsec runlist_next(const struct runlist *list)
         return is_contended ? earlier(list->slice_end, list->now + queue->head->left) : list->now + queue->head->left;
 }
 
-/* ---- what callers change --------------------------------------------------------------------- */
+/* ---- what callers change ------------------------------------------------------------------- */
 
 void runlist_add_group(struct runlist *list, struct run_group *group, nsec slice)
 {

@@ -1,17 +1,17 @@
 /*
- * The time model: who runs on one engine of a card, and until when.
+ * The time model: which group runs on one engine of a device, and until when.
  *
  * Channels (run_queue) belong to channel groups. Groups with work take turns: each keeps the engine
  * for its timeslice, then the next one is switched in, which costs `switch_cost`; work is preempted
- * in the middle and goes on later. A group that runs dry gives the rest of its slice away. Within a
+ * in the middle and continues later. A group without work gives up the rest of its slice. Within a
  * group work runs in the order of submission, one piece after the other; within a channel always.
  *
  * What was measured on an H200 (docs/gpu.md 3, 4) and is kept here:
  *      R1  a group alone on the engine stays resident without events, idle or not; its slice is
- *          renewed, so who comes later waits for the rest of one;
+ *          renewed, so a group that comes later waits for the rest of one;
  *      R2  a new timeslice counts at once, also downward; slice 0 is "off";
- *      R3  a channel switched off is preempted at once; a group of which all channels are off
- *          leaves the engine;
+ *      R3  a disabled channel is preempted at once; a group with all channels disabled leaves the
+ *          engine;
  *      R4  a group that was never scheduled does not run;
  *      R5  work that comes onto the engine needs `ramp` longer, each time: a switch costs more than the gap that its
  *          records show (0.215 ms in all, of which 0.085 are the gap; docs/time.md).
@@ -67,9 +67,9 @@ struct runlist {
         nsec switch_cost, ramp;
         nsec now;
         struct run_group *groups;
-        struct run_group *current;  /* resident; NULL: nobody, or a switch is under way */
+        struct run_group *current;  /* resident; NULL: none, or a switch is under way */
         struct run_group *incoming; /* resident from switch_until on */
-        struct run_group *last;     /* who had the latest turn; NULL or in the list */
+        struct run_group *last;     /* had the latest turn; NULL or in the list */
         nsec switch_until, slice_end;
         uint64_t n_submitted;
         uint64_t n_switches;
@@ -93,5 +93,5 @@ void runlist_preempt(struct run_group *group, nsec now); /* its slice is over, i
 
 void runlist_advance(struct runlist *list, nsec now);
 
-/* When something will happen if nobody calls: at or after list->now, or RUN_NEVER. */
+/* When something will happen without another call: at or after list->now, or RUN_NEVER. */
 nsec runlist_next(const struct runlist *list);

@@ -2,7 +2,7 @@
  * Methods of objects: which there are, and what the driver checks before it calls one.
  *
  * In the driver's order: the object exists; its class has the method (else 0x56); the size of the
- * parameters is the method's (else 0x3a); the card is there. Parameters go back only with status 0.
+ * parameters is the method's (else 0x3a); the device is not lost. Parameters go back only with status 0.
  */
 #include "sim/methods/methods.h"
 
@@ -42,8 +42,7 @@ static struct method method_find(const struct rm_layout *layout, uint32_t number
         }
 }
 
-/* The upper half of a number is the class that defines the method; classes of one family share it.
- */
+/* The upper half of a number is the class that defines the method; classes of one family share it. */
 static bool has_method(const struct object *object, uint32_t number)
 {
         uint32_t class_number = number >> 16;

@@ -1,6 +1,6 @@
 /*
- * Methods that describe the machine and its cards. What a card says of itself is an H200's; figures
- * that nobody here reads are zero. Layouts: open-gpu-kernel-modules ctrl/, 580.142, seen with
+ * Methods that describe the machine and its devices. The figures are an H200's; those that nothing here
+ * reads are zero. Layouts: open-gpu-kernel-modules ctrl/, 580.142, seen with
  * 580.159.04.
  */
 #include "sim/methods/methods.h"
@@ -22,7 +22,7 @@ static struct gpu *gpu_by_id(struct machine *machine, uint32_t id)
         return NULL;
 }
 
-/* ---- the machine ----------------------------------------------------------------------------- */
+/* ---- the machine --------------------------------------------------------------------------- */
 
 uint32_t method_build_version(struct method_call *call)
 {
@@ -112,7 +112,7 @@ uint32_t method_pci_info(struct method_call *call)
         return RM_STATUS_OK;
 }
 
-/* ---- a card ---------------------------------------------------------------------------------- */
+/* ---- a device ------------------------------------------------------------------------------ */
 
 uint32_t method_n_subdevices(struct method_call *call)
 {
@@ -259,7 +259,7 @@ uint32_t method_pci_ids(struct method_call *call)
         return RM_STATUS_OK;
 }
 
-/* ---- memory info: docs/rm-abi.md 5.1; KiB ------------------------------------------------------------ */
+/* ---- memory info: docs/rm-abi.md 5.1; KiB -------------------------------------------------- */
 
 static uint32_t memory_datum(const struct gpu *gpu, uint32_t index)
 {

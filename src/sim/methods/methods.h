@@ -1,5 +1,4 @@
-/* The handlers of methods.def. Each reads and writes params (perhaps empty) and answers a status.
- */
+/* The handlers of methods.def. Each reads and writes params (perhaps empty) and answers a status. */
 #pragma once
 
 #include "sim/server/machine.h"

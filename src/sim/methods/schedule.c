@@ -1,6 +1,7 @@
 /*
- * Methods about who may have what: scheduling, accounting by process, sharing, context-switch
- * records.
+ * Methods about scheduling, sharing and accounting: timeslices, preemption and the disabling of channels
+ * (run lists, engine/runlist.h); share policies and descriptions of memory; memory by process; the clocks
+ * of context-switch records.
  */
 #include "sim/methods/methods.h"
 
@@ -8,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* ---- sharing and memory ---------------------------------------------------------------------- */
+/* ---- sharing and memory -------------------------------------------------------------------- */
 
 /* hObject@0 mapFlags@4 addrSpaceType@8: 1 host, 2 video. */
 uint32_t method_address_space(struct method_call *call)
@@ -33,8 +34,7 @@ uint32_t method_share(struct method_call *call)
         return object ? share_put(object, call->params->data + 4, call->params->size - 4) : RM_STATUS_OBJECT_NOT_FOUND;
 }
 
-/* n@0 and a list of { index, datum }: 2 and 3 the size in bytes, 7 in 4 KiB units, 9 where it is.
- */
+/* n@0 and a list of { index, datum }: 2 and 3 the size in bytes, 7 in 4 KiB units, 9 where it is. */
 uint32_t method_surface_info(struct method_call *call)
 {
         const struct memory *memory = call->object->memory;
@@ -55,7 +55,7 @@ uint32_t method_surface_info(struct method_call *call)
         return RM_STATUS_OK;
 }
 
-/* ---- accounting by process: docs/rm-abi.md 2.5, 5.2 -------------------------------------------------- */
+/* ---- accounting by process: docs/rm-abi.md 2.5, 5.2 ---------------------------------------- */
 
 static bool has_class(const struct client *client, const struct gpu *gpu, uint32_t class_number)
 {
@@ -142,7 +142,7 @@ uint32_t method_pid_info(struct method_call *call)
         return RM_STATUS_OK;
 }
 
-/* ---- scheduling: docs/rm-abi.md 4 -------------------------------------------------------------------- */
+/* ---- scheduling: docs/rm-abi.md 4 ---------------------------------------------------------- */
 
 /* enable@0. On GSP bEnable=0 answers OK and does nothing (measured, H200, 580.159.04). */
 uint32_t method_schedule(struct method_call *call)
@@ -156,7 +156,7 @@ uint32_t method_schedule(struct method_call *call)
         return RM_STATUS_OK;
 }
 
-/* What steering takes on an H200, 580.159.04, and when it takes effect after its call began (docs/time.md). */
+/* Duration of these controls on an H200, 580.159.04, and when they take effect after the call began (docs/time.md). */
 #define COST_SLICE (170 * NSEC_PER_USEC)
 #define COST_DISABLE (600 * NSEC_PER_USEC)
 #define COST_ENABLE (300 * NSEC_PER_USEC)
@@ -166,7 +166,7 @@ uint32_t method_schedule(struct method_call *call)
 #define AFTER_ENABLE (300 * NSEC_PER_USEC)
 
 enum {
-        SLICE_UNIT = 1024, /* nanoseconds: 5000 «microseconds» are 5.12 ms (measured) */
+        SLICE_UNIT = 1024, /* nanoseconds: 5000 "microseconds" are 5.12 ms (measured) */
         CHANNELS_OF_ONE = 8,
 };
 
@@ -206,7 +206,7 @@ uint32_t method_channel_property(struct method_call *call)
         return slice_set(object->channel->group, rm_get64(call->params->data, call->params->size, 8));
 }
 
-/* ---- channels off and on ---------------------------------------------------------------------- */
+/* ---- disabling and enabling channels ------------------------------------------------------- */
 
 static uint32_t channel_switch_apply(struct machine *machine, const struct channel_switch *channel_switch, nsec at)
 {
@@ -236,7 +236,7 @@ static bool all_are_there(const struct machine *machine, const struct channel_sw
         return true;
 }
 
-/* False: no memory; it takes effect at once. */
+/* False: no memory; the caller applies it at once. */
 static bool channel_switch_later(struct machine *machine, const struct channel_switch *channel_switch)
 {
         struct channel_switch *late = malloc(sizeof(*late)), **at = &machine->channel_switches;
@@ -355,7 +355,7 @@ uint32_t method_channel_list(struct method_call *call)
         return RM_STATUS_OK;
 }
 
-/* The card's clock, which records have. */
+/* The device's clock, as in its records. */
 uint32_t method_time(struct method_call *call)
 {
         rm_put64(call->params->data, call->params->size, 0,
@@ -363,7 +363,7 @@ uint32_t method_time(struct method_call *call)
         return RM_STATUS_OK;
 }
 
-/* cpuClkId@0 sampleCount@1, then pairs of 64 bits from 8: the time of day, and the card's. */
+/* cpuClkId@0 sampleCount@1, then pairs of 64 bits from 8: the time of day, and the device's. */
 uint32_t method_times(struct method_call *call)
 {
         enum {

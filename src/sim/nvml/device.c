@@ -1,4 +1,4 @@
-/* What NVML says of the machine and its devices. */
+/* NVML's facts of the machine and its devices. */
 #include "sim/nvml/state.h"
 
 #include "base/cleanup.h"
@@ -68,7 +68,7 @@ const char *nvmlErrorString(nvmlReturn_t result)
         return "Unknown Error";
 }
 
-/* ---- the machine ----------------------------------------------------------------------------- */
+/* ---- the machine --------------------------------------------------------------------------- */
 
 nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length)
 {
@@ -116,7 +116,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
         return NVML_SUCCESS;
 }
 
-/* ---- which device ---------------------------------------------------------------------------- */
+/* ---- which device -------------------------------------------------------------------------- */
 
 static nvmlReturn_t device_handle(unsigned int index, nvmlDevice_t *ret)
 {
@@ -178,7 +178,7 @@ nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *
         return NVML_ERROR_NOT_FOUND;
 }
 
-/* ---- its facts ------------------------------------------------------------------------------- */
+/* ---- its facts ----------------------------------------------------------------------------- */
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *name, unsigned int length)
 {
@@ -317,7 +317,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
         nvmlMemory_v2_t figures;
         nvmlReturn_t r = NVML_SUCCESS;
 
-        if (instance) /* who holds what of it is not told apart */
+        if (instance) /* what is used of an instance is not known */
                 figures = (nvmlMemory_v2_t){ .total = instance->memory, .free = instance->memory };
         else
                 r = memory_figures(device, &figures);

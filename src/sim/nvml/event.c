@@ -1,6 +1,6 @@
 /*
- * Events: an Xid wakes who waits for one. The driver makes a node of ours readable (ALLOC_OS_EVENT), and EVENT_DATA
- * takes the event off it.
+ * Events: an Xid wakes the waiting program. The driver makes a node readable (ALLOC_OS_EVENT), and EVENT_DATA fetches
+ * the event.
  */
 #include "sim/nvml/state.h"
 
@@ -86,7 +86,7 @@ nvmlReturn_t nvmlEventSetWait_v2(nvmlEventSet_t set, nvmlEventData_t *data, unsi
                 return NVML_ERROR_TIMEOUT;
         for (size_t i = 0; i < NV_DEVICES; i++) {
                 if (polls[i].revents & POLLHUP)
-                        return NVML_ERROR_UNKNOWN; /* the machine is gone */
+                        return NVML_ERROR_UNKNOWN; /* the machine has ended */
                 if (!polls[i].revents || !take_event(polls[i].fd, &info))
                         continue;
                 *data = (nvmlEventData_t){ .device = &nvml.device[i],

@@ -50,14 +50,14 @@ nvmlReturn_t nvml_result(uint32_t status)
         }
 }
 
-/* ---- the driver ------------------------------------------------------------------------------ */
+/* ---- the driver ---------------------------------------------------------------------------- */
 
 static uint32_t control(uint32_t object, uint32_t cmd, void *params, uint32_t size)
 {
         return nv_control(&nvml.nv, object, cmd, params, size);
 }
 
-/* The driver says whether library and driver are of one release. */
+/* The driver checks that library and driver are of one release. */
 static uint32_t version_check(void)
 {
         uint8_t block[72] = { 0 };
@@ -81,7 +81,7 @@ static uint32_t ids_probed(uint32_t *ids, uint32_t *ret_n)
         return status;
 }
 
-/* Three questions about a card before it is attached, and a look at its node. */
+/* Three controls about a device before it is attached; and its node is opened. */
 static uint32_t device_probe(struct nvmlDevice_st *device)
 {
         static const struct {
@@ -105,7 +105,7 @@ static uint32_t device_probe(struct nvmlDevice_st *device)
         return status;
 }
 
-/* Partitions are seen and steered through capabilities, where the machine has them. */
+/* MIG instances are monitored and configured through capabilities, where the machine has them. */
 static void take_capability(const char *path, uint32_t class_number)
 {
         _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -198,7 +198,7 @@ nvmlReturn_t nvmlInit_v2(void)
         return nvmlInitWithFlags(0);
 }
 
-/* ---- devices --------------------------------------------------------------------------------- */
+/* ---- devices ------------------------------------------------------------------------------- */
 
 static uint32_t ask_id(uint32_t gpu_id, uint32_t cmd, uint32_t size, uint32_t *ret_instance)
 {

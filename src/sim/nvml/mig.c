@@ -1,4 +1,4 @@
-/* MIG instances of the simulated machine: of card 0, as `sublet sim --mig` made them (sim/files.c). */
+/* MIG instances of the simulated machine: of device 0, as `sublet sim --mig` made them (server/files.c). */
 #include "sim/nvml/state.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
  * Processes on a device: GET_PIDS for the compute class, GET_PID_INFO for what they hold. Recorded
- * of nvidia-smi --query-compute-apps, which asks nothing more when nobody is there.
+ * of nvidia-smi --query-compute-apps, which makes no further call if there is no process.
  */
 #include "sim/nvml/state.h"
 
@@ -116,7 +116,7 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsign
         return processes_list(device, count, processes);
 }
 
-/* Nobody draws on these devices. */
+/* There is no graphics. */
 nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned int *count,
                                                       nvmlProcessInfo_t *processes)
 {

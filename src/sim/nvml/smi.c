@@ -1,9 +1,8 @@
 /*
- * sublet-sim-smi: the few lines of nvidia-smi that scenes look at, by way of the simulated NVML.
+ * sublet-sim-smi: the queries of nvidia-smi that integration tests use, answered by the simulated NVML.
  *
- *      sublet-sim-smi --query-gpu=name,memory.total,memory.used,memory.free
- * --format=csv[,noheader][,nounits] sublet-sim-smi --query-compute-apps=pid,used_memory
- * --format=csv[,noheader][,nounits]
+ *      sublet-sim-smi --query-gpu=name,memory.total,memory.used --format=csv[,noheader][,nounits]
+ *      sublet-sim-smi --query-compute-apps=pid,used_memory      --format=csv[,noheader][,nounits]
  *
  * Fields of a device: index name uuid pci.bus_id memory.total memory.reserved memory.used
  * memory.free driver_version mig.mode.current; of a process: pid process_name used_memory.

@@ -15,7 +15,7 @@ struct nvmlDevice_st {
         unsigned int index;
         uint32_t gpu_id, instance;
         uint32_t device, subdevice; /* handles */
-        int node[3];                /* looked at in init, opened for the device, for the subdevice */
+        int node[3];                /* opened in init, for the device, for the subdevice */
         bool is_attached;
         uint8_t uuid[16];
 };
@@ -24,9 +24,9 @@ enum {
         NVML_INSTANCES = 7,
 };
 
-/* A handle, too: programs pass its address where a device goes. */
+/* Programs pass its address as a device. */
 struct nvml_instance {
-        struct nvmlDevice_st handle; /* first; its device is the card */
+        struct nvmlDevice_st handle; /* first; its info is that of the device */
         unsigned int gpu, compute;
         unsigned long long memory;
         char uuid[64];

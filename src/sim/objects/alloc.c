@@ -1,8 +1,8 @@
 /*
  * Objects: what an allocation of each class makes, and how handles are freed, duplicated, shared.
  *
- * The order is the driver's: class, parent, handle, then what the class itself wants; an allocation
- * that fails leaves nothing behind. Source: docs/rm-abi.md 1.3, 1.5, 2.1, 2.5, 7.
+ * Checks are in the driver's order: class, parent, handle, then those of the class. An allocation that
+ * fails leaves nothing behind. Source: docs/rm-abi.md 1.3, 1.5, 2.1, 2.5, 7.
  */
 #include "sim/server/machine.h"
 
@@ -38,7 +38,7 @@ uint32_t alloc_status(int r)
         }
 }
 
-/* ---- what a class makes ---------------------------------------------------------------------- */
+/* ---- what a class makes -------------------------------------------------------------------- */
 
 static uint32_t device_alloc(struct machine *machine, struct object *object, const struct part *params)
 {
@@ -59,7 +59,7 @@ static uint32_t subdevice_alloc(const struct object *object, const struct part *
         return rm_get32(params->data, params->size, 0) ? RM_STATUS_INVALID_ARGUMENT : RM_STATUS_OK;
 }
 
-/* Host memory that stands for registers: libcuda maps it. */
+/* Host memory in place of registers: libcuda maps it. */
 static uint32_t doorbell_alloc(struct object *object)
 {
         if (mem_new(NULL, DOORBELL_SIZE, 0, 0, &object->memory) != HEAP_OK)
@@ -77,7 +77,7 @@ static uint32_t context_share_alloc(struct object *object, struct part *params)
         return RM_STATUS_OK;
 }
 
-/* An event is heard on the file that was prepared for it under this number (ALLOC_OS_EVENT). */
+/* An event is reported on the file that ALLOC_OS_EVENT registered under this number. */
 static uint32_t event_alloc(struct machine *machine, struct object *object, const struct part *params)
 {
         uint32_t key = rm_get32(params->data, params->size, 16);
@@ -92,7 +92,7 @@ static uint32_t event_alloc(struct machine *machine, struct object *object, cons
         return SIM_STATUS_INVALID_EVENT;
 }
 
-/* A subscription to a MIG instance, which the parameters name; its capability (a descriptor at 0) is not looked at.
+/* A subscription to a MIG instance, which the parameters name; its capability (a descriptor at 0) is not checked.
  * Source: clc637.h, clc638.h. */
 static uint32_t instance_alloc(const struct machine *machine, const struct object *object, const struct part *params)
 {
@@ -150,7 +150,7 @@ static uint32_t object_make(struct machine *machine, struct request *request, st
         case CLASS_COMPUTE_INSTANCE:
                 return instance_alloc(machine, object, params);
         case CLASS_DISPLAY:
-                return RM_STATUS_NOT_SUPPORTED; /* a card without one */
+                return RM_STATUS_NOT_SUPPORTED; /* a device without one */
         default:
                 return RM_STATUS_OK;
         }
@@ -169,7 +169,7 @@ void object_gone(void *context, struct object *object)
         group_unref(object->group);
 }
 
-/* ---- allocation ------------------------------------------------------------------------------ */
+/* ---- allocation ---------------------------------------------------------------------------- */
 
 static uint32_t client_alloc(struct machine *machine, struct request *request)
 {
@@ -211,8 +211,7 @@ uint32_t alloc_object(struct machine *machine, struct request *request)
         return RM_STATUS_OK;
 }
 
-/* Request 0x27: host memory, the caller's own pages, and a dummy for the whole device (docs/rm-abi.md 2.1).
- */
+/* Request 0x27: host memory, the caller's own pages, and a dummy for the whole device (docs/rm-abi.md 2.1). */
 uint32_t alloc_old_memory(struct machine *machine, struct request *request)
 {
         uint64_t limit = rm_get64(request->block.data, request->block.size, 32);
@@ -260,7 +259,7 @@ uint32_t alloc_free(struct machine *machine, struct request *request)
         return RM_STATUS_OK;
 }
 
-/* ---- a second handle ------------------------------------------------------------------------- */
+/* ---- a second handle ----------------------------------------------------------------------- */
 
 bool alloc_may_dup(const struct object *object, pid_t pid, uid_t uid)
 {

@@ -27,7 +27,7 @@ void handles_done(struct handles *handles)
         map_done(&handles->clients);
 }
 
-/* ---- clients --------------------------------------------------------------------------------- */
+/* ---- clients ------------------------------------------------------------------------------- */
 
 int handles_client_new(struct handles *handles, pid_t pid, uid_t uid, struct client **ret)
 {
@@ -63,7 +63,7 @@ void handles_client_free(struct handles *handles, struct client *client)
         free(client);
 }
 
-/* ---- objects --------------------------------------------------------------------------------- */
+/* ---- objects ------------------------------------------------------------------------------- */
 
 struct object *handles_get(struct client *client, uint32_t handle)
 {

@@ -4,10 +4,11 @@
  * A client is a root: it belongs to the file that it was made through and is named by a system-wide
  * handle that the driver picks, ever larger. An object belongs to one client, is named there by a
  * handle, and hangs on a parent. Freeing an object frees its descendants and the objects that
- * depend on it first. Invariants: T1  an object's parent is an object of the same client, the
- * client itself at the top; T2  what is freed is out of all maps before `gone` is called for it,
- * leaves first; T3  handles given out for hNew 0 are never one that is in use. Pure but for
- * allocation. Source: docs/rm-abi.md 2.4; the numbers: open-gpu-kernel-modules
+ * depend on it first. Invariants:
+ *      T1  an object's parent is an object of the same client, the client itself at the top;
+ *      T2  what is freed is out of all maps before `gone` is called for it, leaves first;
+ *      T3  a handle picked for hNew 0 is never one that is in use.
+ * Pure but for allocation. Source: docs/rm-abi.md 2.4; the numbers: open-gpu-kernel-modules
  * src/nvidia/inc/libraries/resserv, 525.147.05 to 595.45.04.
  */
 #pragma once
@@ -37,7 +38,7 @@ struct object {
         struct object *parent; /* NULL: the client itself */
         struct object *children, *next;
         uint32_t handle, class_number;
-        uint32_t depends[2]; /* handles of the same client that it goes with; 0: none */
+        uint32_t depends[2]; /* handles of the same client: freed with any of them; 0: none */
         unsigned int n_dependants, depth;
 
         /* What it is; at most one of the last three. */
@@ -45,7 +46,7 @@ struct object {
         struct memory *memory;
         struct group *group;
         struct channel *channel;
-        uint64_t event;        /* cookie of the file where an event is heard; 0: none */
+        uint64_t event;        /* cookie of the file where an event is reported; 0: none */
         struct buffer *buffer; /* of context-switch records */
         bool is_dup;
         uint8_t policy; /* who may dup it: bits of enum share; 0: as the client's top says */
@@ -56,7 +57,7 @@ struct client {
         struct map objects; /* handle -> struct object *; without top */
         struct file *file;
         struct client *next; /* of the same file */
-        pid_t pid;           /* of who made it */
+        pid_t pid;           /* of its maker */
         uid_t uid;
 };
 
@@ -87,8 +88,7 @@ int handles_put(struct client *client, uint32_t parent, uint32_t handle, uint32_
 /* An object or, by its own handle, the client's top. NULL: none. */
 struct object *handles_get(struct client *client, uint32_t handle);
 
-/* `object` goes when the object `on` of its client does. Nothing if there is none, or with a third.
- */
+/* `object` is freed with the object `on` of its client. Does nothing if there is none, or for a third. */
 void handles_depend(struct object *object, uint32_t on);
 
 /* With its descendants and dependants. Not the top: handles_client_free. */

@@ -61,7 +61,7 @@ static bytes evictable_bytes(const struct heap *heap)
         return sum;
 }
 
-/* Takes from the oldest first, that is from the end of the list. */
+/* Takes from the oldest first: from the end of the list. */
 static bytes evict(struct heap *heap, struct heap_evictable *evictables, bytes wanted)
 {
         bytes got = 0, more;

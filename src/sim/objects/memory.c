@@ -1,9 +1,9 @@
 /*
- * Memory objects: an amount of a heap and, when somebody looks, bytes.
+ * Memory objects: an amount of a heap and, once accessed, bytes.
  *
- * A memory is referred to by handles, by UVM mappings and by exports, and gives its amount back
- * with the last of them. Its bytes are a sparse memfd, made when first wanted; when the memory goes
- * its pages go, whoever still has them mapped.
+ * Handles, UVM mappings and exports refer to a memory; the last reference gives the amount back. Its
+ * bytes are a sparse memfd, made on first access; its pages are freed with the memory, even where they
+ * are still mapped.
  */
 #include "sim/server/machine.h"
 
@@ -28,7 +28,7 @@ enum {
 #define ATTR2_READ_ONLY (1u << 22)
 #define HOST_PAGE (4 * KIB)
 
-/* ---- life ------------------------------------------------------------------------------------ */
+/* ---- life ---------------------------------------------------------------------------------- */
 
 int mem_new(struct gpu *gpu, bytes size, uint32_t attr, uint32_t attr2, struct memory **ret)
 {
@@ -76,7 +76,7 @@ void mem_unref(struct memory *memory)
         free(memory);
 }
 
-/* ---- the page of live figures ---------------------------------------------------------------- */
+/* ---- the page of live figures -------------------------------------------------------------- */
 
 /* NV00DE_SHARED_DATA: BAR1 and, from 560.28.03 on, what is free. Source: cl00de.h. */
 static void page_write(const struct memory *memory)
@@ -135,8 +135,7 @@ uint32_t mem_page_alloc(struct object *object)
         return RM_STATUS_OK;
 }
 
-/* What the driver tells of the pages that it took: attr and attr2 as seen with release 580.159.04.
- */
+/* The driver reports the pages that it chose: attr and attr2 as seen with release 580.159.04. */
 static void attributes_report(struct memory *memory)
 {
         enum {
@@ -156,7 +155,7 @@ static void attributes_report(struct memory *memory)
                 memory->attr2 |= (uint32_t)HUGE_2M;
 }
 
-/* ---- allocation: NV_MEMORY_ALLOCATION_PARAMS ------------------------------------------------- */
+/* ---- allocation: NV_MEMORY_ALLOCATION_PARAMS ----------------------------------------------- */
 
 struct desired {
         uint32_t owner, flags, attr, attr2, internal;
@@ -226,7 +225,7 @@ uint32_t mem_alloc(struct object *object, struct part *params)
         return RM_STATUS_OK;
 }
 
-/* ---- the heap's own calls: NVOS32 ------------------------------------------------------------ */
+/* ---- the heap's own calls: NVOS32 ---------------------------------------------------------- */
 
 static uint32_t heap_alloc(struct machine *machine, struct request *request)
 {
@@ -293,7 +292,7 @@ uint32_t mem_heap(struct machine *machine, struct request *request)
         }
 }
 
-/* ---- mappings -------------------------------------------------------------------------------- */
+/* ---- mappings ------------------------------------------------------------------------------ */
 
 /* RM lets only the process that made the client map (rm_create_mmap_context compares ProcID); the
  * file named carries what is mapped until its mmap. */

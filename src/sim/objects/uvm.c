@@ -1,12 +1,12 @@
 /*
  * UVM: a VA space per open of the node, and ranges of addresses in it.
  *
- *      external   made by CREATE_EXTERNAL; MAP_EXTERNAL puts RM memory in, and holds it: freeing
- * the RM object does not return the memory until UNMAP_EXTERNAL, FREE or the space's end pool made
- * by SEMAPHORE_POOL, in host memory; the program maps it plain      made by
- * MAP_DYNAMIC_PARALLELISM: addresses only managed    made by mmap of the node, offset == address;
- * takes the heap of a card as a lodger, 2 MiB at a time, whole and at once (the real one does when
- * it is touched)
+ *      external   made by CREATE_EXTERNAL; MAP_EXTERNAL maps RM memory there, and holds it: freeing the
+ *                 RM object does not return the memory until UNMAP_EXTERNAL, FREE or the space's end
+ *      pool       made by SEMAPHORE_POOL, in host memory; the program maps it
+ *      plain      made by MAP_DYNAMIC_PARALLELISM: addresses only
+ *      managed    made by mmap of the node, offset == address; takes evictable memory of a device's
+ *                 heap, 2 MiB at a time, all at once (the real one does so when it is touched)
  *
  * Ranges of a space do not overlap. Source: docs/rm-abi.md 2.5, 8.3; kernel-open/nvidia-uvm/uvm.c, 580.142.
  */
@@ -48,17 +48,17 @@ struct range {
         uint64_t base, length;
         struct mapping *mappings;        /* external */
         struct heap_evictable evictable; /* managed */
-        struct gpu *gpu;                 /* where the lodger is; NULL: nowhere */
+        struct gpu *gpu;                 /* that holds the evictable part; NULL: none */
         int fd;                          /* bytes of a pool or managed range; -1: not mapped yet */
 };
 
 struct space {
         struct range *ranges;
-        struct gpu *gpu; /* the first that was registered: where managed memory goes */
+        struct gpu *gpu; /* the first that was registered: managed memory goes there */
         pid_t pid;       /* the only process that may map; 0: any */
 };
 
-/* ---- ranges ---------------------------------------------------------------------------------- */
+/* ---- ranges -------------------------------------------------------------------------------- */
 
 static bool is_inside(uint64_t base, uint64_t length, uint64_t outer, uint64_t outer_length)
 {
@@ -151,7 +151,7 @@ struct space *space_free(struct space *space)
         return NULL;
 }
 
-/* ---- calls: each returns a status ------------------------------------------------------------ */
+/* ---- calls: each returns a status ---------------------------------------------------------- */
 
 static uint32_t space_initialize(struct request *request)
 {
@@ -181,9 +181,8 @@ static uint32_t register_gpu(struct machine *machine, struct request *request, s
         return RM_STATUS_OK;
 }
 
-/* UVM does not look at the descriptor that the call names; the dup that it makes for itself is
- * allowed to the process that made the client, if its policy says no more (rs_server.c,
- * client_resource.c, 525 to 595). */
+/* UVM ignores the descriptor that the call names. It dups the memory for itself, which the default policy allows only
+ * for the process that made the client (rs_server.c, client_resource.c, 525 to 595). */
 static uint32_t memory_named(struct machine *machine, const struct request *request, struct memory **ret)
 {
         struct client *client = handles_client(&machine->handles, request->call.source_client);
@@ -245,7 +244,7 @@ static uint32_t free_range(const struct request *request, struct space *space)
         return RM_STATUS_OK;
 }
 
-/* Managed memory goes where it is told to; the CPU is no card, so then it leaves. */
+/* Moves managed memory; to the CPU, which is no device here, means that it leaves the heap. */
 static uint32_t ranges_move(struct machine *machine, const struct request *request, struct space *space)
 {
         struct gpu *gpu = gpu_by_uuid(machine, request->block.data + 16);
@@ -320,7 +319,7 @@ int uvm_ioctl(struct machine *machine, struct request *request)
         return 0;
 }
 
-/* ---- mmap, munmap ---------------------------------------------------------------------------- */
+/* ---- mmap, munmap -------------------------------------------------------------------------- */
 
 static int range_fd(struct range *range)
 {
@@ -368,8 +367,7 @@ int uvm_mmap(struct machine *machine, struct request *request)
         return 0;
 }
 
-/* What is left of a managed range after [base, base + length) is gone; a hole inside is not seen.
- */
+/* What is left of a managed range after [base, base + length) is unmapped; a hole inside is ignored. */
 static void range_shrink(struct space *space, struct range *range, uint64_t base, uint64_t length)
 {
         uint64_t end = range->base + range->length;

@@ -1,7 +1,6 @@
 /*
- * Answers, each on the descriptor that came with its question: at once, later because a fault holds
- * it back (struct late), or whenever a fence is reached (gpu.c). Nobody waits for an answer that
- * cannot be sent.
+ * Answers, each on the descriptor that came with its request: at once, later because the call takes time
+ * (struct late_answer), or when a fence is reached (gpu.c). An answer that cannot be sent is dropped.
  */
 #include "sim/server/machine.h"
 

@@ -1,4 +1,4 @@
-/* Faults by request: faults.def says which; what each does stands where it happens. */
+/* Faults by request: faults.def lists them; server/machine.c and the code that they concern carry them out. */
 #pragma once
 
 #include <stdint.h>

@@ -1,8 +1,9 @@
 /*
- * The simulated machine: everything that the server knows, and who may touch it.
+ * The simulated machine: all of the server's state, and which file changes it.
  *
  *      server/server.c     sockets and time; gives whole messages to the machine
- *      server/machine.c    messages and files: open, hang-up, ioctl by kind, mmap
+ *      server/machine.c    files, the machine as a whole, its faults
+ *      server/requests.c   messages: open, ioctl by kind, mmap
  *      server/answer.c     answers: at once, late, or when a fence is reached
  *      server/files.c      the directory of a machine
  *      objects/alloc.c     what an allocation of each class makes; free, dup, share
@@ -16,8 +17,8 @@
  *      engine/records.c    context-switch records
  * over the pure parts: objects/handles.h, objects/heap.h, engine/runlist.h.
  *
- * One thread. The time is a member: the server sets it before each message. All that a message
- * holds is a tenant's: sizes are checked with rm_get and rm_put, handles by lookup.
+ * One thread. The time is a member: the server sets it before each message. The contents of a message
+ * are not trusted: sizes are checked with rm_get and rm_put, handles by lookup.
  */
 #pragma once
 
@@ -37,7 +38,7 @@
 
 enum {
         GPUS_MAX = 32,
-        ENGINES = 2, /* run lists of a card: graphics and compute; all copy engines together */
+        ENGINES = 2, /* run lists of a device: graphics and compute; all copy engines together */
         INSTANCES_MAX = 7,
 };
 
@@ -53,10 +54,9 @@ enum {
         SIM_STATUS_INVALID_STATE = 0x40,
 };
 
-/* ---- things ---------------------------------------------------------------------------------- */
+/* ---- things -------------------------------------------------------------------------------- */
 
-/* One physical allocation. Lives as long as somebody refers to it: handles, UVM mappings, exports.
- */
+/* One physical allocation. Handles, UVM mappings and exports hold references. */
 struct memory {
         unsigned int refs;
         unsigned int n_handles; /* user objects among them; more than one: shared */
@@ -65,7 +65,7 @@ struct memory {
         int fd; /* its bytes, made when first wanted; -1 */
         uint32_t attr, attr2;
         bool is_page;             /* the page of live figures, class 0xde; takes nothing */
-        struct memory *next_page; /* of the same card */
+        struct memory *next_page; /* of the same device */
 };
 
 /* A struct file of the driver: one connection. */
@@ -95,14 +95,14 @@ struct gpu {
         struct heap heap;
         struct runlist engines[ENGINES];
         uint32_t n_channels;       /* ever made; the next one's cid */
-        uint32_t n_waiters;        /* fences that somebody waits for, on all its channels */
+        uint32_t n_waiters;        /* on all its channels */
         struct buffer *buffers;    /* of context-switch records */
         struct switches *switches; /* that have not been delivered, the oldest first */
         struct switches **switches_end;
         uint64_t n_switches, n_switches_lost; /* there; since the latest of them */
         nsec deliver_at;                      /* the next delivery, if there are any */
         struct memory *pages;
-        bytes shown; /* what the pages say is free */
+        bytes shown; /* the free memory that the pages show */
         bool is_lost;
 };
 
@@ -114,8 +114,8 @@ struct group {
         pid_t pid;       /* of its client */
         uid_t uid;
         uint32_t context;    /* what records call it: the cid of its first channel */
-        uint64_t slice_usec; /* as set: what GET_TIMESLICE says */
-        bytes taken;         /* for context buffers, which no handle stands for */
+        uint64_t slice_usec; /* as set, for GET_TIMESLICE */
+        bytes taken;         /* for context buffers, which have no handle */
 };
 
 struct channel {
@@ -125,7 +125,7 @@ struct channel {
         uint32_t cid;
         uint64_t reached;
         int error;            /* sticky; 0: none */
-        struct memory *userd; /* where the positions of its ring stand; NULL: nowhere */
+        struct memory *userd; /* holds the positions of its ring; NULL: none */
         uint64_t userd_at;
         uint32_t n_entries, put, get; /* of the ring */
         struct waiter *waiters;
@@ -141,7 +141,7 @@ struct work {
         uint64_t after_value;
 };
 
-/* A fence that somebody waits for. */
+/* A request that waits for a fence. */
 struct waiter {
         struct waiter *next;
         uint64_t value;
@@ -149,7 +149,7 @@ struct waiter {
         int reply;
 };
 
-/* An answer that a fault holds back. */
+/* An answer that is held back. */
 struct late_answer {
         struct late_answer *next;
         nsec due;
@@ -158,7 +158,7 @@ struct late_answer {
         unsigned char data[];
 };
 
-/* A switching of channels that takes effect later: --realistic-time. */
+/* Disables or enables channels, later: --realistic-time. */
 struct channel_switch {
         struct channel_switch *next;
         nsec due;
@@ -169,12 +169,12 @@ struct channel_switch {
 
 struct machine_options {
         unsigned int n_gpus;
-        bytes memory;          /* of each card */
+        bytes memory;          /* of each device */
         bytes reserved;        /* of that, what the driver keeps and no heap has */
         char release[32];      /* "580.159.04"; of an unknown one the ABI is MACHINE_RELEASE's */
         const char *directory; /* NULL: no log, no files */
         bytes instances
-                [INSTANCES_MAX];  /* MIG instances of card 0, by their memory; number i has GPU instance id i + 1 */
+                [INSTANCES_MAX];  /* MIG instances of device 0, by their memory; number i has GPU instance id i + 1 */
         unsigned int n_instances; /* 0: MIG mode is off */
 };
 
@@ -194,7 +194,7 @@ struct machine {
         struct channel_switch *channel_switches; /* the soonest first */
 };
 
-/* ---- one request ----------------------------------------------------------------------------- */
+/* ---- one request --------------------------------------------------------------------------- */
 
 struct part {
         unsigned char *data;
@@ -205,14 +205,14 @@ struct part {
 /* Buffers are the server's; handlers write into them what goes back. */
 struct request {
         struct file *file;
-        struct file *named; /* the file that the request names by number; NULL: none, or not ours */
+        struct file *named; /* the file that the request names by number; NULL: none, or no node */
         uint64_t cookie;    /* of an open: its own */
         struct ucred sender;
         struct sim_request header;
         struct part block, segments[SIM_SEGMENTS_MAX];
         struct rm_call call;   /* of an ioctl */
         struct client *client; /* of a call that names one, validated */
-        int reply;             /* where the answer goes; -1: one-way */
+        int reply;             /* for the answer; -1: one-way */
 
         int32_t result;
         int fd; /* to send beside the answer, borrowed; -1: none */
@@ -221,7 +221,7 @@ struct request {
         nsec cost;    /* time that the call takes: its answer is that late, others are not held up */
 };
 
-/* ---- files.c: the directory of a machine, wire.h --------------------------------------------- */
+/* ---- files.c: the directory of a machine, wire.h ------------------------------------------- */
 
 /* By the process that serves. 0; -errno. */
 int machine_files_make(const struct machine_options *options);
@@ -233,13 +233,13 @@ enum {
 };
 void gpu_uuid_format(unsigned int index, char text[static UUID_TEXT]);
 
-/* ---- server.c -------------------------------------------------------------------------------- */
+/* ---- server.c ------------------------------------------------------------------------------ */
 
 /* Serves until SIGTERM or an error. faults: texts, the last NULL. ready: a byte is written when the
  * nodes can be opened. 0; -errno. */
 int server_run(const struct machine_options *options, const char *const *faults, int ready);
 
-/* ---- machine.c ------------------------------------------------------------------------------- */
+/* ---- machine.c ----------------------------------------------------------------------------- */
 
 int machine_init(struct machine *machine, const struct machine_options *options, nsec now);
 void machine_done(struct machine *machine);
@@ -256,7 +256,7 @@ void machine_hang_up(struct file *file);
 void machine_message(struct file *file, unsigned char *data, size_t size, struct ucred sender, uint64_t named,
                      int reply);
 
-/* Lets time pass until machine->now; then when it wants to be called again, or RUN_NEVER. */
+/* Lets time pass until machine->now. Returns when it is to be called next, or RUN_NEVER. */
 nsec machine_advance(struct machine *machine);
 
 /* "lost-gpu=0"; 0, or -EINVAL. */
@@ -270,13 +270,13 @@ void file_event(struct file *file, uint32_t info); /* something to read: poll wa
 
 /* ---- answer.c ------------------------------------------------------------------------------ */
 
-void answer_send(struct request *request); /* unless somebody has kept ask->reply */
+void answer_send(struct request *request); /* unless request->reply was kept */
 nsec answer_late(struct machine *machine); /* sends what is due; when the next is, or RUN_NEVER */
 
 /* Sends an answer without a block; closes reply. */
 void reply_send(int reply, int32_t result, uint64_t argument0, uint64_t argument1, int fd);
 
-/* ---- alloc.c: each returns a status ---------------------------------------------------------- */
+/* ---- alloc.c: each returns a status -------------------------------------------------------- */
 
 uint32_t alloc_object(struct machine *machine, struct request *request);
 uint32_t alloc_old_memory(struct machine *machine, struct request *request); /* request 0x27 */
@@ -292,7 +292,7 @@ void object_gone(void *context, struct object *object);
 /* HANDLES_* and errnos as statuses. */
 uint32_t alloc_status(int r);
 
-/* ---- memory.c -------------------------------------------------------------------------------- */
+/* ---- memory.c ------------------------------------------------------------------------------ */
 
 /* HEAP_OK; HEAP_E_FULL; -ENOMEM. gpu NULL: host memory. */
 int mem_new(struct gpu *gpu, bytes size, uint32_t attr, uint32_t attr2, struct memory **ret);
@@ -307,27 +307,27 @@ uint32_t mem_map(struct request *request);
 uint32_t mem_page_alloc(struct object *object);
 void mem_pages_update(struct gpu *gpu); /* if what is free has changed */
 
-/* ---- exports.c ------------------------------------------------------------------------------- */
+/* ---- exports.c ----------------------------------------------------------------------------- */
 
 void exports_free(struct exports *exports);
 
-/* ---- controls.c ------------------------------------------------------------------------------ */
+/* ---- controls.c ---------------------------------------------------------------------------- */
 
 uint32_t control_call(struct machine *machine, struct request *request);
 
-/* ---- methods/schedule.c ----------------------------------------------------------------------------- */
+/* ---- methods/schedule.c -------------------------------------------------------------------- */
 
 nsec channel_switches_advance(struct machine *machine); /* what is due takes effect; when the next does, or RUN_NEVER */
 void channel_switches_done(struct machine *machine);
 
-/* ---- uvm.c ----------------------------------------------------------------------------------- */
+/* ---- uvm.c --------------------------------------------------------------------------------- */
 
 int uvm_ioctl(struct machine *machine, struct request *request); /* the system call's result */
 int uvm_mmap(struct machine *machine, struct request *request);
 int uvm_munmap(struct machine *machine, struct request *request);
 struct space *space_free(struct space *space);
 
-/* ---- gpu.c ----------------------------------------------------------------------------------- */
+/* ---- gpu.c --------------------------------------------------------------------------------- */
 
 void gpu_uuid(unsigned int index, unsigned char uuid[static 16]);
 void gpu_init(struct gpu *gpu, struct machine *machine, unsigned int index);
@@ -339,22 +339,22 @@ uint32_t channel_alloc(struct request *request, struct object *object, struct pa
 void group_unref(struct group *group);
 void channel_unref(struct channel *channel);
 nsec gpu_advance(struct gpu *gpu);
-void waiters_wake(struct channel *channel, nsec now); /* those whose value is reached, or who have waited enough */
+void waiters_wake(struct channel *channel, nsec now); /* those whose value is reached, or whose time is over */
 
-/* ---- ring.c ---------------------------------------------------------------------------------- */
+/* ---- ring.c -------------------------------------------------------------------------------- */
 
 void ring_find(struct channel *channel, const struct request *request, const struct part *params);
 void ring_put(struct channel *channel);   /* a launch */
-void ring_taken(struct channel *channel); /* the card begins with one */
+void ring_taken(struct channel *channel); /* the device begins with one */
 
-/* ---- breakage.c ------------------------------------------------------------------------------ */
+/* ---- breakage.c ---------------------------------------------------------------------------- */
 
 void gpu_switch_cost(struct gpu *gpu, nsec cost);
 void gpu_ramp(struct gpu *gpu, nsec ramp);
 void gpu_lose(struct gpu *gpu);
 void gpu_xid(struct gpu *gpu, unsigned int number);
 
-/* ---- records.c ------------------------------------------------------------------------------- */
+/* ---- records.c ----------------------------------------------------------------------------- */
 
 uint32_t buffer_alloc(struct request *request, struct object *object, struct part *params);
 void buffer_free(struct buffer *buffer);

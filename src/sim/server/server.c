@@ -1,7 +1,7 @@
 /*
- * Sockets and time. One thread, one epoll: listening sockets for the nodes, a connection for each
- * open of a node, a timer for what the machine wants to do next, a control socket for faults, and
- * the signal that ends it all.
+ * Sockets and time. One thread, one epoll: listening sockets for the nodes, a connection for each open
+ * of a node, a timer for the machine's next action, a control socket for faults, and the signal that
+ * ends the server.
  */
 #include "sim/server/machine.h"
 
@@ -19,9 +19,9 @@
 #include <sys/un.h>
 
 enum source_kind {
-        SOURCE_NODE,       /* somebody opens a node */
-        SOURCE_CONNECTION, /* somebody asks, or closes */
-        SOURCE_CONTROL,    /* a fault is ordered */
+        SOURCE_NODE,       /* a node is opened */
+        SOURCE_CONNECTION, /* a request, or a close */
+        SOURCE_CONTROL,    /* a fault is requested */
         SOURCE_TIMER,
         SOURCE_SIGNAL,
 };
@@ -44,7 +44,7 @@ struct server {
         unsigned char buffer[SIM_MESSAGE_MAX + 1];
 };
 
-/* ---- sources --------------------------------------------------------------------------------- */
+/* ---- sources ------------------------------------------------------------------------------- */
 
 static int source_add(struct server *server, const struct source *what)
 {
@@ -112,9 +112,9 @@ static int listen_all(struct server *server)
         return r;
 }
 
-/* ---- messages -------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------ */
 
-/* What came beside a message. */
+/* What came with a message. */
 struct ancillary {
         struct ucred sender;
         int fds[2];
@@ -136,7 +136,7 @@ static void ancillary_read(struct msghdr *message, struct ancillary *ret)
         }
 }
 
-/* A message's length, with what came beside it; 0: a hang-up. -EAGAIN; -errno. */
+/* A message's length, and what came with it; 0: a hang-up. -EAGAIN; -errno. */
 static ssize_t message_receive(struct server *server, int fd, struct ancillary *ret)
 {
         union {
@@ -193,7 +193,7 @@ static void on_open(struct server *server, const struct source *source)
                 machine_hang_up(connection.file);
 }
 
-/* One fault, as text; answered with what went wrong, or nothing. */
+/* One fault, as text; the answer is an error message, or empty. */
 static void on_control(struct server *server, const struct source *source)
 {
         _cleanup_(closep) int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC);
@@ -238,10 +238,10 @@ static void on_event(struct server *server, struct source *source)
         }
 }
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- time ---------------------------------------------------------------------------------- */
 
-/* The difference of two clocks that are read one after the other trembles: it is kept until
- * somebody has set one of them. */
+/* The difference of two clocks that are read one after the other jitters: the old one is kept until a
+ * clock has been set. */
 static void time_update(struct server *server)
 {
         nsec since = clock_realtime(), now = clock_now();
@@ -267,7 +267,7 @@ static void timer_arm(struct server *server, nsec when)
         (void)timerfd_settime(server->timer, TFD_TIMER_ABSTIME, &spec, NULL);
 }
 
-/* ---- the loop -------------------------------------------------------------------------------- */
+/* ---- the loop ------------------------------------------------------------------------------ */
 
 static int server_start(struct server *server, const struct machine_options *options, const char *const *faults)
 {
@@ -275,7 +275,7 @@ static int server_start(struct server *server, const struct machine_options *opt
         sigset_t term;
         int fd, r;
 
-        (void)setrlimit(RLIMIT_NOFILE, &files); /* memory that somebody looks at has a descriptor */
+        (void)setrlimit(RLIMIT_NOFILE, &files); /* each memory that is accessed has a descriptor */
         server->armed = RUN_NEVER;
         server->epoll = epoll_create1(EPOLL_CLOEXEC);
         server->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

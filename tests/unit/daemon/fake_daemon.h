@@ -79,3 +79,38 @@ static inline void fake_daemon_free(struct daemon *daemon)
         (void)store_close(daemon->store);
         free(daemon);
 }
+
+/* ---- with a loop, for the files that own sockets */
+
+static inline void fake_daemon_stop(struct loop_timer *timer)
+{
+        loop_stop(timer->context);
+}
+
+/* Lets the loop, made at first, handle what has happened. */
+static inline void fake_daemon_turn(struct daemon *daemon)
+{
+        struct loop_timer timer = { .due = fake_daemon_stop };
+
+        if (!daemon->loop && loop_new(&daemon->loop) < 0)
+                abort();
+        timer.context = daemon->loop;
+        loop_timer_set(daemon->loop, &timer, 2 * NSEC_PER_MSEC, 0);
+        if (loop_run(daemon->loop) < 0)
+                abort();
+}
+
+/* How many events of that name there were. */
+static inline unsigned int fake_events(const struct daemon *daemon, const char *name)
+{
+        unsigned int n = 0;
+
+        for (size_t i = 0; i < EVENTS_KEPT; i++)
+                n += daemon->events[i].id && !strcmp(daemon->events[i].name, name);
+        return n;
+}
+
+static inline const char *fake_latest_detail(const struct daemon *daemon)
+{
+        return daemon->events[daemon->event_id % EVENTS_KEPT].detail;
+}

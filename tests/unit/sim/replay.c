@@ -1,7 +1,7 @@
 /*
  * What a real driver answered to real programs, asked again of the simulated one: the same calls in
  * the same order, and each must return the same and leave the same status. Handles of clients,
- * which the driver picks, card ids and descriptors are translated; addresses are ours.
+ * which the driver picks, device ids and descriptors are translated; addresses are ours.
  *
  * Not comparable, and left out: traces of a second process (*-child.txt), whose objects of the
  * first are not there, and the traces of tests/gpu/raw.c, which began before the recorder.
@@ -86,7 +86,7 @@ static void params_translate(struct replay *replay, const struct rm_call *call, 
         case 0x215:
         case 0x21b:
         case 0x279:
-                rm_put32(replay->params, size, 0, 0x100); /* our first card */
+                rm_put32(replay->params, size, 0, 0x100); /* our first device */
                 break;
         case 0x3d05:
                 fd_translate(replay, replay->params, size, 16);

@@ -83,7 +83,7 @@ static void bad_use_is_said_in_one_line(void **state)
         said = RUN("--fault", "rain=1", "--", "true");
         assert_one_line(&said, 2, "'rain=1'");
         said = RUN("--gpus", "2");
-        assert_one_line(&said, 2, "what is to be run?");
+        assert_one_line(&said, 2, "no command to run");
         said = RUN("--dir", "/nowhere/at/all", "--", "true");
         assert_one_line(&said, 2, "making /nowhere/at/all");
 }

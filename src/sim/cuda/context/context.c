@@ -1,7 +1,7 @@
 /*
- * Contexts: what the driver has for one, the thread's stack of current ones, and their ends.
+ * Contexts: how one is made and ended, and each thread's stack of current ones.
  *
- * A context that ended keeps its few bytes: programs hold on to dead contexts and must be told.
+ * The record of a destroyed context is never freed: a program may still name it, and gets an error.
  */
 #include "sim/cuda/context/stream.h"
 
@@ -48,7 +48,7 @@ CUgreenCtx green_current(void)
         return context && !context->is_ended ? context->green : NULL;
 }
 
-/* ---- making and ending ----------------------------------------------------------------------- */
+/* ---- making and ending --------------------------------------------------------------------- */
 
 CUresult context_new(struct device *device, CUcontext *ret)
 {
@@ -107,7 +107,7 @@ void context_end(CUcontext context)
                 context->device->primary = NULL;
 }
 
-/* Everything that every stream was given. */
+/* Waits for all work of all streams. */
 CUresult context_wait(CUcontext context)
 {
         CUresult r = CUDA_SUCCESS;
@@ -128,7 +128,7 @@ CUresult context_wait(CUcontext context)
         return r;
 }
 
-/* ---- the primary context --------------------------------------------------------------------- */
+/* ---- the primary context ------------------------------------------------------------------- */
 
 CUresult primary_retain(struct device *device, CUcontext *ret)
 {
@@ -174,8 +174,8 @@ CUresult CUDAAPI cuDevicePrimaryCtxRelease_v2(CUdevice ordinal)
         return r == CUDA_SUCCESS ? primary_release(device) : r;
 }
 
-/* Ends it however often it is retained; who retains it next gets a new one. Not under a green context (measured, H200,
- * 580.159.04). */
+/* Ends it, whatever its count of references; the next retain makes a new one. Refused while it has green contexts
+ * (measured, H200, 580.159.04). */
 CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
 {
         LOCKED_LIBRARY;
@@ -192,7 +192,7 @@ CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice ordinal)
         return CUDA_SUCCESS;
 }
 
-/* ---- contexts of the program ----------------------------------------------------------------- */
+/* ---- contexts of the program --------------------------------------------------------------- */
 
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice ordinal)
 {
@@ -212,7 +212,7 @@ CUresult CUDAAPI cuCtxCreate_v2(CUcontext *context, unsigned int flags, CUdevice
         return r;
 }
 
-/* Execution affinity is for MPS, which has its own way (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE). */
+/* Execution affinity is MPS's, and MPS is not simulated. */
 CUresult CUDAAPI cuCtxCreate_v3(CUcontext *context, CUexecAffinityParam *params, int n_params, unsigned int flags,
                                 CUdevice ordinal)
 {

@@ -21,7 +21,7 @@ CUresult CUDAAPI cuEventCreate(CUevent *event, unsigned int flags)
         if (!event || (flags & ~(unsigned int)FLAGS))
                 return CUDA_ERROR_INVALID_VALUE;
         if (flags & CU_EVENT_INTERPROCESS)
-                return CUDA_ERROR_NOT_SUPPORTED; /* and the device attribute says so */
+                return CUDA_ERROR_NOT_SUPPORTED; /* as CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED says */
         made = calloc(1, sizeof(*made));
         if (!made)
                 return CUDA_ERROR_OUT_OF_MEMORY;

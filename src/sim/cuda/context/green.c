@@ -1,9 +1,9 @@
 /*
  * Green contexts: some of a device's multiprocessors.
  *
- * Of the driver a green context wants memory only, 6 MiB; which multiprocessors it has, the driver is never told
- * (recorded on an H200, 580.159.04: tests/gpu/calls/green.txt). Sizes are an H200's: eights that can hold clusters, or
- * twos that cannot. Since 550; before that libcuda has no such calls, ours says NOT_SUPPORTED.
+ * A green context takes nothing of the driver but 6 MiB of memory; the driver never learns which multiprocessors it has
+ * (recorded on an H200, 580.159.04: tests/gpu/calls/green.txt). Sizes are an H200's: groups of eight, or of two without
+ * thread block clusters. libcuda has these calls since 550; for older releases this one returns NOT_SUPPORTED.
  */
 #include "sim/cuda/context/stream.h"
 
@@ -123,7 +123,7 @@ CUresult CUDAAPI cuDevResourceGenerateDesc(CUdevResourceDesc *ret, CUdevResource
         return CUDA_SUCCESS;
 }
 
-/* ---- its life ------------------------------------------------------------------------------------ */
+/* ---- making and ending --------------------------------------------------------------------- */
 
 /* Two groups of streams, three pieces of memory, in the order that was recorded. */
 static CUresult take_all(CUgreenCtx green)
@@ -199,7 +199,7 @@ CUresult CUDAAPI cuGreenCtxCreate(CUgreenCtx *ret, CUdevResourceDesc desc, CUdev
         return CUDA_SUCCESS;
 }
 
-/* Its streams stay, with what they have; its few bytes, too, for who still names it. */
+/* Its streams stay, with their queues; its record stays, too: the program may still name it. */
 CUresult CUDAAPI cuGreenCtxDestroy(CUgreenCtx green)
 {
         LOCKED_LIBRARY;

@@ -55,13 +55,13 @@ void slot_give(CUcontext context, uint32_t slot)
                 context->slots[slot / 64] &= ~(1ull << slot % 64);
 }
 
-/* What a wait that ended badly means; such an error stays with the context. */
+/* The error of a failed wait; it sticks to the context. */
 static CUresult context_fail(CUcontext context, int error)
 {
         if (error == -EIO)
                 context->error = CUDA_ERROR_LAUNCH_FAILED;
         else
-                context->error = CUDA_ERROR_UNKNOWN; /* the device or the simulator is gone */
+                context->error = CUDA_ERROR_UNKNOWN; /* the device is lost, or the simulator has ended */
         return context->error;
 }
 
@@ -137,8 +137,7 @@ CUresult stream_depend(CUstream stream, struct mark mark)
 
         if (mark_is_reached(mark))
                 return CUDA_SUCCESS;
-        /* Both must be waited for: the stream's own past, if it is in another queue, and the mark.
-         */
+        /* Both must be waited for: the stream's own past, if it is in another queue, and the mark. */
         if (stream->last.queue && stream->last.queue != stream->queue && !mark_is_reached(stream->last)) {
                 r = queue_send(stream->queue, 0, stream->last, 0);
                 if (r != CUDA_SUCCESS)

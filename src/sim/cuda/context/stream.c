@@ -33,7 +33,7 @@ CUstream stream_legacy_of(CUstream stream)
         return stream->green ? &stream->green->stream : &stream->context->legacy;
 }
 
-/* ---- the backlog ----------------------------------------------------------------------------- */
+/* ---- the backlog --------------------------------------------------------------------------- */
 
 CUresult op_list_append(struct op_list *list, const struct op *op)
 {
@@ -96,7 +96,7 @@ static void run_backlog_entry(CUstream stream, const struct op *op)
                 op->event->n_backlog--;
                 break;
         default:
-                (void)op_run(stream, op); /* what fails is sticky on the context */
+                (void)op_run(stream, op); /* an error sticks to the context */
                 break;
         }
 }
@@ -171,7 +171,7 @@ bool stream_is_done(CUstream stream)
         return !stream->has_worker && mark_is_reached(stream->last);
 }
 
-/* ---- entry points ---------------------------------------------------------------------------- */
+/* ---- entry points -------------------------------------------------------------------------- */
 
 CUresult stream_new(CUcontext context, CUgreenCtx green, unsigned int flags, int priority, CUstream *stream)
 {
@@ -218,7 +218,7 @@ CUresult CUDAAPI cuStreamCreate(CUstream *stream, unsigned int flags)
         return cuStreamCreateWithPriority(stream, flags, 0);
 }
 
-/* Work that was submitted still runs; so the record goes when it is done. */
+/* Submitted work still runs: the record is freed when it is done. */
 CUresult CUDAAPI cuStreamDestroy_v2(CUstream stream)
 {
         LOCKED_LIBRARY;
@@ -322,7 +322,7 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream name, CUcontext *context)
         return CUDA_SUCCESS;
 }
 
-/* ---- capture: one stream, its ops in a row --------------------------------------------------- */
+/* ---- capture: one stream, its ops in a row ------------------------------------------------- */
 
 CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream name, CUstreamCaptureMode mode)
 {

@@ -1,14 +1,13 @@
 /*
  * Work and its order.
  *
- * A queue is a channel of the context: work sent to it runs in order, one after the other, for as
- * long as the simulator's device says. A stream is an order of ops over queues. Bytes are touched
- * when an op is submitted, time passes on the device: a program that waits before it looks, as it
- * must, cannot tell.
+ * A queue is a channel of the context: its work runs in order, one after the other, in the simulated
+ * device's time. A stream is an order of ops over queues. The bytes of an op change when it is
+ * submitted, its time passes on the device: a program that waits before it reads, as it must, sees no
+ * difference.
  *
- * What can not be submitted yet stays in the stream's backlog: everything behind a function of the
- * host, and everything behind an event that is itself in a backlog. A worker thread per such stream
- * drains it.
+ * Ops that cannot be submitted yet stay in the stream's backlog: those behind a function of the host,
+ * and those behind an event that is itself in a backlog. A worker thread per such stream drains it.
  */
 #pragma once
 

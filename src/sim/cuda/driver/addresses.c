@@ -34,7 +34,7 @@ uint64_t addresses_reserve(uint64_t size, uint64_t align)
                 return 0;
 
         begin = (uintptr_t)at;
-        base = extra ? (begin + extra) / align * align : begin; /* the kernel places downward: keep high */
+        base = extra ? (begin + extra) / align * align : begin; /* the kernel allocates downward: keep the upper part */
         if (base > begin)
                 (void)munmap(at, base - begin);
         if (begin + length + extra > base + length)
@@ -48,7 +48,7 @@ uint64_t addresses_reserve_at(uint64_t base, uint64_t size)
 
         if (at == address(base))
                 return base;
-        if (at != MAP_FAILED) /* a kernel that does not know the flag */
+        if (at != MAP_FAILED) /* a kernel older than the flag */
                 (void)munmap(at, size);
         return addresses_reserve(size, ADDRESS_GRANULE);
 }

@@ -1,7 +1,7 @@
 /*
  * Addresses of the device, which are addresses of the process: reserved with mmap(PROT_NONE), so
- * that nobody else gets them and a program that follows a device pointer faults as on the real
- * library. Threads: any.
+ * that nothing else is mapped there, and a program that dereferences a device pointer faults as with
+ * the real library. Threads: any.
  */
 #pragma once
 

@@ -2,11 +2,10 @@
  * The driver's calls as libcuda makes them: a block, an ioctl on libc's ioctl, a status.
  *
  * One struct nv is one client of the driver on one nvidiactl descriptor, with the UVM descriptors
- * of the process. Every status is the driver's (0 is success); NV_LOST stands for a system call
- * that failed itself. Sizes and offsets are those of the release that runs. Nothing here knows of
- * CUDA.
+ * of the process. Every status is the driver's (0 is success); NV_LOST: the system call itself failed.
+ * Sizes and offsets are those of the running release. Independent of CUDA.
  *
- * Handles are chosen by us, lowest free number first, as libcuda 580 does.
+ * Handles are chosen here, the lowest free number first, as libcuda 580 does.
  * Threads: the caller serialises calls on one struct nv.
  */
 #pragma once
@@ -45,9 +44,10 @@ void nv_handle_give(struct nv *nv, uint32_t handle);
 
 /* A request of the control or a device node whose block has its status at `status_at` (UINT32_MAX:
  * none). */
+int nv_ioctl_again(int fd, unsigned long request, void *block); /* ioctl(2), repeated after EINTR and EAGAIN */
 uint32_t nv_ioctl(int fd, uint32_t nr, void *block, uint32_t size, uint32_t status_at);
 
-/* CARD_INFO: the cards of the machine, whoever may use them. */
+/* SYS_PARAMS and CARD_INFO: all devices of the machine, also those that this process may not use. */
 struct nv_device_info {
         uint32_t gpu_id, minor, domain;
         uint8_t bus, slot;
@@ -65,10 +65,10 @@ uint32_t nv_free(const struct nv *nv, uint32_t parent, uint32_t object);
 uint32_t nv_control(const struct nv *nv, uint32_t object, uint32_t cmd, void *params, uint32_t size);
 uint32_t nv_dup(const struct nv *nv, uint32_t parent, uint32_t object, uint32_t source_client, uint32_t source_object);
 
-/* SHARE with everybody who knows the handle: what an exported IPC handle needs. */
+/* SHARE with every client, as for an exported IPC handle. */
 uint32_t nv_share(const struct nv *nv, uint32_t object);
 
-/* Memory of class 0x40 or 0x3e. *size: asked for; what it became. */
+/* Memory of class 0x40 or 0x3e. size: in, requested; out, as granted. */
 struct nv_memory {
         uint32_t class_number, owner, type, flags, attr, attr2;
         uint64_t size, align;
@@ -83,7 +83,8 @@ uint32_t nv_memory_pin(const struct nv *nv, int node, uint32_t parent, uint32_t 
 
 /*
  * MAP_MEMORY and the mmap that it prepares. at: MAP_FIXED there, or NULL. node: the path of the
- * node that the mapping goes through. *ret_linear: what UNMAP_MEMORY wants to hear.
+ * node that the mapping goes through. *ret_linear: the address that UNMAP_MEMORY
+ * takes.
  */
 struct nv_mapping {
         uint32_t parent, object, flags;

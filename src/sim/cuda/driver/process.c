@@ -1,5 +1,4 @@
-/* The start of the process: what libcuda says before it looks at a device. Recorded, as the rest.
- */
+/* The start of the process: calls of libcuda before it opens a device; recorded. */
 #include "sim/cuda/driver/start.h"
 
 #include "base/cleanup.h"
@@ -37,7 +36,8 @@ static uint32_t make_client(struct nv *nv, struct start_process *ret)
         if (status == RM_STATUS_OK)
                 status = nv_alloc(nv, -1, 0, 0, RM_CLASS_ROOT, NULL);
         for (size_t i = 0; i < ARRAY_SIZE(policies) && status == RM_STATUS_OK; i++) {
-                rm_put32(params, sizeof(params), 0, nv->client); /* who may dup what we make */
+                rm_put32(params, sizeof(params), 0,
+                         nv->client); /* the default policy for dups of this client's objects */
                 rm_put32(params, sizeof(params), 4, policies[i][0]);
                 rm_put32(params, sizeof(params), 8, policies[i][1]);
                 status = nv_control(nv, nv->client, 0xd04, params, sizeof(params));
@@ -67,7 +67,7 @@ static uint32_t devices_probe(struct nv *nv, struct start_process *ret)
         return nv_control(nv, nv->client, 0x215, params, 132); /* attach */
 }
 
-/* A look whether the device nodes are there for us; the descriptor stays open. */
+/* libcuda opens the first device's node to see whether it may; the descriptor stays open. */
 static void node_open_check(const struct start_process *process)
 {
         char path[32];

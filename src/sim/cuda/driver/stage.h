@@ -17,7 +17,7 @@
 #define INSTANCE 0x0400000000000000ull
 #define ROOT 0u
 
-/* Places: which stretch, and where in it. */
+/* Addresses: a stretch, and an offset in it. */
 #define STRETCH 0xf000000000000000ull
 #define LOW(offset) (0x1000000000000000ull | (offset))
 #define FAR(offset) (0x2000000000000000ull | (offset))
@@ -26,7 +26,7 @@
 
 enum {
         VIEW_NODE = 1, /* through the device node, write only */
-        VIEW_TOLD,     /* the same, and the driver is told where it is */
+        VIEW_TOLD,     /* the same, and the driver learns the address */
         VIEW_DATA,     /* through the control node, read only */
 
         RING_BASE = 0x600000,       /* in LOW: the queues of the channels */

@@ -1,9 +1,8 @@
 /*
- * The start of a device and of a context: the tables, played; and their ends.
+ * The start and the end of a device and of a context: the tables are played step by step.
  *
- * Steps that make something fill in a struct piece, so that a start which the driver refuses half
- * way (a quota that has no room for a context) gives back what it took, and so that the end of a
- * context knows what to undo.
+ * A step that makes something fills in a struct piece. So a start that the driver refuses half way (a
+ * quota without room for a context) gives back what it took, and the end of a context undoes the rest.
  */
 #include "sim/cuda/driver/stage.h"
 
@@ -26,7 +25,7 @@ uint32_t start_handle(const struct start_device *device, const struct start_cont
         return nv->prefix + (context->first + n - START_CONTEXT) * nv->stride;
 }
 
-/* ---- the tables ------------------------------------------------------------------------------ */
+/* ---- the tables ---------------------------------------------------------------------------- */
 
 /* clang-format off */
 #define WORDS(...) .words = { __VA_ARGS__ }

@@ -1,6 +1,6 @@
 /*
- * How libcuda starts: what it says to the driver for the process, for a device and for a context,
- * in the recorded order (start_device.def, start_context.def, end_context.def).
+ * How libcuda starts: its calls to the driver for the process, for a device and for a context, in the
+ * recorded order (start_device.def, start_context.def, end_context.def).
  *
  * The tables name objects by the number that their handle had in the recording. The first device
  * and the first context of a process get exactly these handles; further ones the next free stretch.
@@ -21,7 +21,7 @@ enum {
 };
 
 enum start_node {
-        NODE_MAIN, /* what ALLOC_MEMORY goes through */
+        NODE_MAIN, /* for ALLOC_MEMORY */
         NODE_SUBDEVICE,
         NODE_EVENT,
         N_NODES,
@@ -34,7 +34,7 @@ struct piece {
         int fd, copy; /* of an event; 0: none */
         uint64_t base, size;
         uint64_t linear; /* of our mapping; 0: none */
-        uint8_t view;    /* the object that our mapping was asked on */
+        uint8_t view;    /* the parent object of our mapping */
         void *at;
 };
 
@@ -74,9 +74,9 @@ struct start_context {
         void (*on_end)(struct start_context *context, enum start_end what); /* may be NULL */
 };
 
-/* What the driver says of the machine. */
+/* The devices of the machine. */
 struct start_process {
-        struct nv_device_info devices[NV_DEVICES]; /* all cards */
+        struct nv_device_info devices[NV_DEVICES]; /* all of them */
         uint32_t n_devices;
         uint32_t probed[NV_DEVICES]; /* ids of those that we may use */
         uint32_t n_probed;
@@ -102,7 +102,7 @@ enum {
         OBJECT_VASPACE = 0x09,
         OBJECT_P2P = 0x0d,
         OBJECT_GROUP = 0x15,
-        OBJECT_SEMAPHORES = 0x1f, /* host memory: where the device says what is done */
+        OBJECT_SEMAPHORES = 0x1f, /* host memory: the device writes there what is done */
         LOW_SIZE = 0x8000000,
         LOW_POOLS = 0x5400000, /* in the stretch LOW: the host memory of the first pool */
 };

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-/* ---- helpers --------------------------------------------------------------------------------- */
+/* ---- helpers ------------------------------------------------------------------------------- */
 
 uint32_t stage_handle(const struct stage *stage, uint32_t n)
 {
@@ -80,7 +80,7 @@ void stage_note_made(const struct stage *stage, uint32_t n, uint32_t parent)
         *stage_piece(stage, n) = (struct piece){ .is_made = true, .parent = (uint8_t)parent };
 }
 
-/* ---- steps ----------------------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------------------------- */
 
 uint32_t play_control(const struct stage *stage, const struct step *step)
 {
@@ -91,7 +91,7 @@ uint32_t play_control(const struct stage *stage, const struct step *step)
         return nv_control(stage->nv, stage_handle(stage, step->n), step->number, params, size);
 }
 
-/* A control whose answer is of use. */
+/* A control whose answer is kept. */
 uint32_t play_learn(const struct stage *stage, const struct step *step)
 {
         struct start_device *device = stage->device;
@@ -130,7 +130,7 @@ uint32_t play_learn(const struct stage *stage, const struct step *step)
         return status;
 }
 
-/* The first context of a device says it when it begins, the last one when it ends. */
+/* Sent by the first context of a device when it begins, by the last one when it ends. */
 uint32_t play_once(const struct stage *stage, const struct step *step)
 {
         return stage->device->n_contexts == 1 ? play_control(stage, step) : RM_STATUS_OK;
@@ -149,7 +149,7 @@ uint32_t play_object(const struct stage *stage, const struct step *step)
         return status;
 }
 
-/* Frees a handle that is not there yet: libcuda does, and the driver says that this is fine. */
+/* Frees a handle that does not exist yet: libcuda does so, and the driver returns success. */
 uint32_t play_forget(const struct stage *stage, const struct step *step)
 {
         return nv_free(stage->nv, stage->nv->client, stage_handle(stage, step->n));
@@ -212,7 +212,7 @@ uint32_t play_view(const struct stage *stage, const struct step *step)
                        status;
 }
 
-/* The page in which a channel tells its error. */
+/* The page to which a channel's errors are written. */
 static uint32_t make_error_page(const struct stage *stage, uint32_t n, uint32_t index)
 {
         struct piece *p = stage_piece(stage, n);
@@ -231,7 +231,7 @@ static uint32_t make_error_page(const struct stage *stage, uint32_t n, uint32_t 
         return nv_map(stage->nv, &mapping, &p->at, &p->linear);
 }
 
-/* An engine object on a channel, and the question which engine that is. */
+/* An engine object on a channel, and the query for its engine. */
 static uint32_t make_engine(const struct stage *stage, uint32_t channel, uint32_t n, uint32_t class_number,
                             uint32_t engine)
 {

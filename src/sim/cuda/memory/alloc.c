@@ -1,7 +1,7 @@
 /*
  * cuMemAlloc and its kin. Recorded: class 0x40 of the size, GPUDirect registration (503c0104), UVM
- * 73, UVM 33; freeing is 503c0105, UVM 34, FREE. What the driver refuses for want of memory is
- * asked for a second time. Less than 2 MiB is a piece of a chunk that came so.
+ * 73, UVM 33; freeing is 503c0105, UVM 34, FREE. An allocation that fails for lack of memory is tried a
+ * second time. Less than 2 MiB is a piece of a chunk, which is allocated in the same way.
  */
 #include "sim/cuda/context/stream.h"
 

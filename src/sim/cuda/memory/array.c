@@ -3,8 +3,8 @@
  * memory for all its levels, rounded to 64 KiB by the library and to 2 MiB by the driver; a small
  * array gets a chunk of 2 MiB.
  *
- * Rows take multiples of 64 bytes and there are multiples of 8 of them: that reproduces the
- * recorded sizes. The order of bytes inside is ours.
+ * Rows are padded to 64 bytes and their number to a multiple of 8, which reproduces the recorded
+ * sizes. The order of bytes inside is the simulator's own.
  */
 #include "sim/cuda/memory/array.h"
 

@@ -1,7 +1,7 @@
 /*
  * Memory of another process. Recorded: getting a handle is SHARE (0x35) of the memory with
  * everybody, opening is DUP (0x34) from the exporter's client, UVM 73 and UVM 33, at the exporter's
- * address; closing is UVM 34, FREE. What the 64 bytes say is ours.
+ * address; closing is UVM 34, FREE. The contents of the 64 bytes are the simulator's own.
  */
 #include "sim/cuda/memory/memory.h"
 
@@ -79,7 +79,7 @@ static CUresult open_memory(struct device *device, const struct ticket *ticket, 
         return status == RM_STATUS_NO_MEMORY ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* An import that is open already; libcuda gives the same address again. */
+/* An import that is open already: libcuda returns the same address again. */
 static struct allocation *find_open(const struct ticket *ticket)
 {
         struct allocation *allocation = allocation_named(ticket->base);

@@ -31,7 +31,7 @@ enum {
 static const uint8_t host_uuid[16] = { 0xa6, 0x5e, 0x0f, 0x4e, 0xd7, 0xd4, 0x7b, 0xa2,
                                        0x50, 0x47, 0x41, 0x2c, 0x14, 0x2a, 0x77, 0x73 };
 
-/* What the real library makes of a failed mmap. Measured: every errno, H200, 580.159.04. */
+/* The real library's result for a failed mmap. Measured for every errno, H200, 580.159.04. */
 static CUresult result_of_mmap(int error)
 {
         switch (error) {
@@ -47,7 +47,7 @@ static CUresult result_of_mmap(int error)
         }
 }
 
-/* A range of UVM's, at an address of our choice. */
+/* A range of UVM, at an address that the library chooses. */
 static CUresult map_managed(CUcontext context, uint64_t size, struct mapping **ret)
 {
         const struct nv *nv = &library.nv;
@@ -88,7 +88,7 @@ static void unmap_managed(struct mapping *mapping)
         (void)munmap((void *)(uintptr_t)base, size);
 }
 
-/* What the program wished for these pages is taken back, then they go. */
+/* Resets all advice about the pages, then frees them. */
 void managed_end(struct allocation *allocation)
 {
         const struct nv *nv = &library.nv;

@@ -9,6 +9,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+enum {
+        POOLS_SIZE = 2 << 20,
+};
+
 static struct spans mappings;
 
 uint64_t round_up(uint64_t size, uint64_t to)
@@ -16,7 +20,7 @@ uint64_t round_up(uint64_t size, uint64_t to)
         return size > UINT64_MAX - to ? UINT64_MAX / to * to : (size + to - 1) / to * to;
 }
 
-/* ---- objects --------------------------------------------------------------------------------- */
+/* ---- objects ------------------------------------------------------------------------------- */
 
 static uint32_t device_handle(const struct device *device)
 {
@@ -106,6 +110,36 @@ CUresult memory_managed(struct device *device, void *bytes, uint64_t size, struc
         return CUDA_SUCCESS;
 }
 
+/* Host memory of the stream-ordered allocator; recorded, once per process and device. */
+CUresult memory_of_pools(struct device *device, uint64_t base)
+{
+        struct nv *nv = &library.nv;
+        struct nv_memory memory = nv_host_memory(nv->client, POOLS_SIZE, 0x3a000000);
+        uint32_t parent = start_handle(&device->start, NULL, OBJECT_DEVICE), object = nv_handle_take(nv), status;
+        struct nv_mapping mapping = nv_mapping_at(parent, object, POOLS_SIZE, base);
+        uint64_t linear;
+        void *at;
+
+        status = nv_memory_alloc(nv, parent, object, &memory);
+        if (status != RM_STATUS_OK) {
+                nv_handle_give(nv, object);
+                return result_of(status);
+        }
+        status = nv_map(nv, &mapping, &at, &linear);
+        if (status == RM_STATUS_OK)
+                status = nv_uvm_create(nv, base, POOLS_SIZE);
+        if (status == RM_STATUS_OK)
+                status = nv_uvm_map(nv, device->start.uuid, base, POOLS_SIZE, 0, object);
+        if (status != RM_STATUS_OK) {
+                (void)nv_free(nv, parent, object);
+                nv_handle_give(nv, object);
+                return result_of(status);
+        }
+        (void)nv_handle_take(nv); /* what a mapping costs */
+        device->start.has_pool_memory = true;
+        return CUDA_SUCCESS;
+}
+
 struct memory *memory_ref(struct memory *memory)
 {
         memory->n_refs++;
@@ -144,7 +178,7 @@ uint8_t *memory_bytes(struct memory *memory)
         return at;
 }
 
-/* ---- mappings -------------------------------------------------------------------------------- */
+/* ---- mappings ------------------------------------------------------------------------------ */
 
 static CUresult mapping_map(struct mapping *mapping)
 {

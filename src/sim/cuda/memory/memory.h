@@ -32,7 +32,7 @@ struct memory {
         unsigned int n_refs;
 };
 
-/* How the driver tells kinds of video memory apart (docs/rm-abi.md 2.2); recorded. */
+/* How the driver distinguishes kinds of video memory (docs/rm-abi.md 2.2); recorded. */
 enum {
         ATTR_LINEAR = 0x18000000,  /* cuMemAlloc */
         ATTR_ARRAY = 0x18020004,   /* arrays */
@@ -43,11 +43,12 @@ CUresult memory_video(struct device *device, uint64_t size, uint32_t attr, struc
 CUresult memory_pinned(struct device *device, void *pages, uint64_t size, uint32_t flags, struct memory **ret);
 CUresult memory_adopt(struct device *device, uint32_t handle, uint32_t parent, uint64_t size, struct memory **ret);
 CUresult memory_managed(struct device *device, void *bytes, uint64_t size, struct memory **ret);
+CUresult memory_of_pools(struct device *device, uint64_t base); /* of the stream-ordered allocator */
 struct memory *memory_ref(struct memory *memory);
 struct memory *memory_unref(struct memory *memory); /* NULL; the last one frees the object */
-uint8_t *memory_bytes(struct memory *memory);       /* NULL: the simulator is gone */
+uint8_t *memory_bytes(struct memory *memory);       /* NULL: the simulator has ended */
 
-/* ---- stretches of addresses ------------------------------------------------------------------ */
+/* ---- stretches of addresses ---------------------------------------------------------------- */
 
 struct span {
         uint64_t base, size;
@@ -69,8 +70,7 @@ struct mapping {
         struct memory *memory;
         uint64_t offset;
         uint32_t handle; /* the number that libcuda spends on a mapping; 0: none */
-        bool is_own;     /* the UVM range is this mapping's: UVM_FREE ends it; else UVM_UNMAP_EXTERNAL
-                      */
+        bool is_own;     /* the UVM range is this mapping's: UVM_FREE ends it; else UVM_UNMAP_EXTERNAL */
 };
 
 /* Maps `size` bytes of memory at base, in the device's address space; takes a reference. */
@@ -84,8 +84,7 @@ CUresult mapping_video(struct device *device, uint64_t size, uint32_t attr, stru
 
 struct mapping *mapping_at(uint64_t address);
 
-/* The bytes behind an address of the device: at most *have of them in one piece. NULL: not mapped.
- */
+/* The bytes behind an address of the device: at most *have of them in one piece. NULL: not mapped. */
 uint8_t *bytes_at(uint64_t address, uint64_t *ret_have);
 
 /* Are all of them mapped? */
@@ -123,7 +122,7 @@ struct allocation *allocation_named(uint64_t base);                /* that begin
 /* What is left when a context ends, but for what lives with the device. */
 void allocations_end(CUcontext context);
 
-/* ---- the allocators -------------------------------------------------------------------------- */
+/* ---- the allocators ------------------------------------------------------------------------ */
 
 /*
  * Small allocations: pieces of 512 bytes of a chunk of 2 MiB, so that they cost no call into the

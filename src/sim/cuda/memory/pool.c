@@ -1,4 +1,4 @@
-/* Pools: finding room, backing it, letting go. See pool.h. */
+/* Pools: finding room, backing it with memory, releasing it. See pool.h. */
 #include "sim/cuda/memory/pool.h"
 
 #include "base/cleanup.h"
@@ -15,37 +15,7 @@ enum {
 
 static CUmemoryPool pools; /* all of them, under the lock */
 
-/* ---- making ---------------------------------------------------------------------------------- */
-
-/* Host memory of the stream-ordered allocator; recorded, once per process and device. */
-static CUresult make_host_memory(struct device *device, uint64_t base)
-{
-        struct nv *nv = &library.nv;
-        struct nv_memory memory = nv_host_memory(nv->client, LARGE_ALIGN, 0x3a000000);
-        uint32_t parent = start_handle(&device->start, NULL, OBJECT_DEVICE), object = nv_handle_take(nv), status;
-        struct nv_mapping mapping = nv_mapping_at(parent, object, LARGE_ALIGN, base);
-        uint64_t linear;
-        void *at;
-
-        status = nv_memory_alloc(nv, parent, object, &memory);
-        if (status != RM_STATUS_OK) {
-                nv_handle_give(nv, object);
-                return result_of(status);
-        }
-        status = nv_map(nv, &mapping, &at, &linear);
-        if (status == RM_STATUS_OK)
-                status = nv_uvm_create(nv, base, LARGE_ALIGN);
-        if (status == RM_STATUS_OK)
-                status = nv_uvm_map(nv, device->start.uuid, base, LARGE_ALIGN, 0, object);
-        if (status != RM_STATUS_OK) {
-                (void)nv_free(nv, parent, object);
-                nv_handle_give(nv, object);
-                return result_of(status);
-        }
-        (void)nv_handle_take(nv); /* what a mapping costs */
-        device->start.has_pool_memory = true;
-        return CUDA_SUCCESS;
-}
+/* ---- making -------------------------------------------------------------------------------- */
 
 CUresult pool_new(struct device *device, const CUmemPoolProps *properties, CUmemoryPool *ret)
 {
@@ -107,7 +77,7 @@ CUmemoryPool pool_at(uint64_t address)
         return NULL;
 }
 
-/* ---- slots ----------------------------------------------------------------------------------- */
+/* ---- slots --------------------------------------------------------------------------------- */
 
 static void slot_unback(CUmemoryPool pool, size_t i)
 {
@@ -136,7 +106,7 @@ CUresult pool_back(CUmemoryPool pool, size_t first, size_t last)
         }
         if (r == CUDA_SUCCESS && pool->fd >= 0 && !pool->is_imported)
                 r = share_export(pool, first, n, taken);
-        for (size_t i = n; taken && i-- > 0;) { /* recorded: what was taken in vain goes back last first */
+        for (size_t i = n; taken && i-- > 0;) { /* recorded: after a failure, slots are freed in reverse order */
                 if (r != CUDA_SUCCESS && taken[i] && pool->slot[first + i])
                         slot_unback(pool, first + i);
                 (void)memory_unref(taken[i]);
@@ -150,7 +120,7 @@ static void slots_of(const struct CUmemPoolHandle_st *pool, uint64_t base, uint6
         *last = (base + size - 1 - pool->base) / POOL_SLOT;
 }
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------------------------- */
 
 struct block *pool_block(const struct CUmemPoolHandle_st *pool, uint64_t base)
 {
@@ -181,7 +151,7 @@ static void block_take(CUmemoryPool pool, struct block *block)
         free(block);
 }
 
-/* May somebody else's bytes be there now? stream: who asks, NULL: nobody in particular. */
+/* May the block be reused, by work in `stream`? NULL: by any work. */
 static bool is_gone(const struct block *block, const struct CUstream_st *stream)
 {
         if (block->state != BLOCK_FREED)
@@ -200,7 +170,7 @@ static bool is_backed(const struct CUmemPoolHandle_st *pool, uint64_t base, uint
         return true;
 }
 
-/* The lowest gap of `size`, in memory that is there if `backed`. 0: none. */
+/* The lowest gap of `size`; backed: only where there is memory. 0: none. */
 static uint64_t pool_find_gap(const struct CUmemPoolHandle_st *pool, const struct CUstream_st *stream, uint64_t size,
                               bool backed)
 {
@@ -222,7 +192,7 @@ static uint64_t pool_find_gap(const struct CUmemPoolHandle_st *pool, const struc
         }
 }
 
-/* What was freed, and is overwritten by base .. size. */
+/* Drops the freed blocks that overlap [base, base + size). */
 static void forget_freed(CUmemoryPool pool, uint64_t base, uint64_t size)
 {
         for (struct block *b = pool->blocks, *next; b; b = next) {
@@ -232,9 +202,9 @@ static void forget_freed(CUmemoryPool pool, uint64_t base, uint64_t size)
         }
 }
 
-/* ---- taking and giving ----------------------------------------------------------------------- */
+/* ---- taking and giving --------------------------------------------------------------------- */
 
-/* Makes a block the program's: memory, the record. */
+/* Gives a block to the program: its memory, and its record. */
 static CUresult block_live(CUmemoryPool pool, CUcontext context, struct block *block)
 {
         struct allocation *allocation;
@@ -242,7 +212,7 @@ static CUresult block_live(CUmemoryPool pool, CUcontext context, struct block *b
         CUresult r = CUDA_SUCCESS;
 
         if (!pool->device->start.has_pool_memory)
-                r = make_host_memory(pool->device, context->start.low + LOW_POOLS);
+                r = memory_of_pools(pool->device, context->start.low + LOW_POOLS);
         slots_of(pool, block->base, block->size, &first, &last);
         if (r == CUDA_SUCCESS)
                 r = pool_back(pool, first, last);
@@ -300,7 +270,7 @@ static CUresult wait_for_freed(CUmemoryPool pool)
         return CUDA_SUCCESS;
 }
 
-/* What is freed soon is waited for before a program hears that there is no memory. */
+/* Before it fails for lack of memory, it waits for blocks that are being freed. */
 CUresult pool_take(CUmemoryPool pool, CUstream stream, uint64_t bytes, CUdeviceptr *ret)
 {
         uint64_t size = round_up(bytes, SMALL_ALIGN);
@@ -351,7 +321,7 @@ void pool_give_in(struct allocation *allocation, CUstream stream)
         pool_give(allocation, stream->last);
 }
 
-/* Lets go of idle slots, the highest first, while more than `keep` is held. */
+/* Frees idle slots, the highest first, while the pool holds more than `keep` bytes. */
 void pool_trim(CUmemoryPool pool, uint64_t keep)
 {
         for (struct block *b = pool->blocks, *next; b; b = next) {
@@ -380,7 +350,7 @@ void pools_release(struct device *device)
                         pool_trim(pool, 0);
 }
 
-/* ---- addresses of graphs --------------------------------------------------------------------- */
+/* ---- addresses of graphs ------------------------------------------------------------------- */
 
 CUresult pool_reserve(CUmemoryPool pool, uint64_t bytes, uint64_t *ret)
 {
@@ -429,7 +399,7 @@ CUresult pool_commit(uint64_t base, CUstream stream)
         return block_live(pool, stream->context, block);
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
+/* ---- ends ---------------------------------------------------------------------------------- */
 
 CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool)
 {

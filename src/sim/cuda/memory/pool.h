@@ -21,7 +21,7 @@ enum block_state {
         BLOCK_RESERVED, /* a graph's: addresses without memory */
 };
 
-/* A piece of the stretch that somebody has. */
+/* A piece of the stretch that is in use, was freed, or is reserved. */
 struct block {
         struct block *next; /* in order of addresses */
         uint64_t base, size;

@@ -4,12 +4,12 @@
  * Recorded for pools: the descriptor is an nvidiactl of its own, tied to the device by ioctl 0xd4;
  * EXPORT_OBJECTS_TO_FD (3d0b) names it, first with how many objects it may hold and 64 bytes about
  * the pool, then with the memory of each slot that gets some, at the slot's index. The importer
- * asks GET_EXPORT_OBJECT_INFO (3d08), reserves a stretch like the owner's, and takes the objects of
+ * sends GET_EXPORT_OBJECT_INFO (3d08), reserves a stretch like the owner's, and takes the objects of
  * an allocation by their index (3d0c). What it imported is freed with the client as parent.
  *
  * Memory of cuMemCreate is exported in the same way, recorded too: as the one object of a
- * descriptor that the program gets; the importer asks 3d08 twice, imports with the device as
- * parent, and asks the memory what it is (410110). Here our 64 bytes say how large it is.
+ * descriptor that the program gets; the importer sends 3d08 twice, imports with the device as parent,
+ * and queries the surface (410110). The simulator's 64 bytes hold the size of the memory.
  */
 #include "sim/cuda/memory/pool_share.h"
 
@@ -33,7 +33,7 @@ enum {
         MAGIC = 0x53424c54,
 };
 
-/* What our 64 bytes about a pool, or about a memory, say. */
+/* The contents of the 64 bytes about a pool or a memory. */
 struct note {
         uint32_t magic, reserved;
         uint64_t size;
@@ -103,7 +103,7 @@ static CUresult read_note(int fd, struct note *ret)
         return ret->magic == MAGIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* ---- pools ----------------------------------------------------------------------------------- */
+/* ---- pools --------------------------------------------------------------------------------- */
 
 CUresult share_export(CUmemoryPool pool, size_t first, size_t n, struct memory *const *memory)
 {
@@ -283,7 +283,7 @@ CUresult CUDAAPI cuMemPoolImportPointer(CUdeviceptr *at, CUmemoryPool pool, CUme
         return CUDA_SUCCESS;
 }
 
-/* ---- memory of cuMemCreate ------------------------------------------------------------------- */
+/* ---- memory of cuMemCreate ----------------------------------------------------------------- */
 
 CUresult share_memory(struct memory *memory, int *ret)
 {

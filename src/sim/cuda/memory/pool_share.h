@@ -6,6 +6,5 @@
 /* Puts the memory of n slots into the exported descriptor. */
 CUresult share_export(CUmemoryPool pool, size_t first, size_t n, struct memory *const *memory);
 
-/* Takes the memory of those of n slots that have none out of the imported descriptor, into `ret`.
- */
+/* Takes the memory of those of n slots that have none out of the imported descriptor, into `ret`. */
 CUresult share_import(CUmemoryPool pool, size_t first, size_t n, struct memory **ret);

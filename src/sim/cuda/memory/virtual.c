@@ -1,7 +1,7 @@
 /*
  * Virtual memory management: memory without an address, addresses without memory, and the two put
  * together. Recorded: cuMemCreate is a class 0x40; mapping and access are one UVM 73 and UVM 33 at
- * the address, sent by cuMemSetAccess; reserving and mapping say nothing; unmapping is one UVM 34,
+ * the address, sent by cuMemSetAccess; reserving and mapping make no call; unmapping is one UVM 34,
  * releasing the last handle FREE.
  */
 #include "sim/cuda/memory/virtual.h"
@@ -82,7 +82,7 @@ static CUresult check_property(const CUmemAllocationProp *property, struct devic
         return *ret ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* ---- addresses ------------------------------------------------------------------------------- */
+/* ---- addresses ----------------------------------------------------------------------------- */
 
 CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *at, size_t size, size_t alignment, CUdeviceptr hint,
                                      unsigned long long flags)
@@ -138,7 +138,7 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr at, size_t size)
         return CUDA_SUCCESS;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------- */
 
 CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *property,
                              unsigned long long flags)
@@ -194,7 +194,7 @@ CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemA
         return CUDA_SUCCESS;
 }
 
-/* ---- the two together ------------------------------------------------------------------------ */
+/* ---- the two together ---------------------------------------------------------------------- */
 
 static struct virtual_mapping *virtual_mapping_at(uint64_t address)
 {
@@ -302,7 +302,7 @@ CUresult CUDAAPI cuMemSetAccess(CUdeviceptr at, size_t size, const CUmemAccessDe
         return r;
 }
 
-/* ---- between processes ----------------------------------------------------------------------- */
+/* ---- between processes --------------------------------------------------------------------- */
 
 CUresult CUDAAPI cuMemExportToShareableHandle(void *shareable, CUmemGenericAllocationHandle handle,
                                               CUmemAllocationHandleType type, unsigned long long flags)

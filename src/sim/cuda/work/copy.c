@@ -165,7 +165,7 @@ CUresult copy_bytes(const CUDA_MEMCPY3D *copy)
         return r;
 }
 
-/* ---- fills ----------------------------------------------------------------------------------- */
+/* ---- fills --------------------------------------------------------------------------------- */
 
 CUresult set_check(const CUDA_MEMSET_NODE_PARAMS *set)
 {

@@ -1,6 +1,6 @@
 /*
- * Graphs, minimal: nodes run one after the other in the order in which they were added; a node can
- * only name nodes that exist, so that order is right, though it overlaps nothing.
+ * Graphs, minimal: nodes run one after the other in the order in which they were added. A node can
+ * only depend on nodes that exist, so this order is valid, though nothing overlaps.
  */
 #include "sim/cuda/work/graph.h"
 
@@ -97,7 +97,7 @@ CUresult CUDAAPI cuGraphDestroy(CUgraph graph)
         return CUDA_SUCCESS;
 }
 
-/* ---- nodes ----------------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------------------------- */
 
 /* The common part of every Add: edges may only come from nodes of the same graph. */
 static CUresult node_add(CUgraphNode *node, CUgraph graph, const CUgraphNode *after, size_t n_after,
@@ -154,7 +154,7 @@ CUresult CUDAAPI cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const C
         return node_add(node, graph, after, n_after, &(struct op){ .kind = OP_FREE, .at = at });
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------------------------- */
 
 CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
@@ -182,7 +182,7 @@ CUresult CUDAAPI cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, u
         return CUDA_SUCCESS;
 }
 
-/* What the last launch left allocated, if the program asked for that. */
+/* Frees what the last launch left allocated (AUTO_FREE_ON_LAUNCH). */
 static void free_last(CUgraphExec exec, CUstream stream)
 {
         for (const struct op_entry *e = exec->ops.first; e; e = e->next) {

@@ -1,13 +1,13 @@
 /*
  * What launches cost, and what a few of them do.
  *
- * burn is the load generator of the measurements (probes/burn.c): each thread does n rounds of four
+ * burn is the load generator of the measurements (tests/gpu/burn.h): each thread does n rounds of four
  * multiply-adds. An H200 has 132 multiprocessors of 128 lanes; at 1.665 GHz, the clock under this
  * load, 1056 blocks of 256 threads and n = 20000 take 0.77 ms, as measured. A multiprocessor takes
  * 8 such blocks at a time, so what is not a multiple of 1056 blocks rounds up; and one round cannot
  * be shorter than its chain of dependent instructions, 11 ns.
  *
- * In a green context it has fewer multiprocessors; what a setting says is for all of them.
+ * In a green context it has fewer multiprocessors; a setting is for all of them.
  *
  * Kernels that only move memory cost their bytes at 3 TB/s. SUBLET_SIM_KERNEL_NS="name=ns,other=ns"
  * sets the cost of entries by name; a bare number is for all that are not named.
@@ -39,7 +39,7 @@ static uint64_t param(const struct op *op, size_t i)
         return value;
 }
 
-/* ---- costs ----------------------------------------------------------------------------------- */
+/* ---- costs --------------------------------------------------------------------------------- */
 
 static uint64_t cost_nop(const struct op *op, uint64_t multiprocessors)
 {
@@ -81,7 +81,7 @@ static uint64_t cost_burn(const struct op *op, uint64_t multiprocessors)
         return LAUNCH_NS + (uint64_t)((double)(waves * rounds) * round);
 }
 
-/* ---- work ------------------------------------------------------------------------------------ */
+/* ---- work ---------------------------------------------------------------------------------- */
 
 /* Calls each(words, n, index of the first, argument) for every piece of u32 p[n]. */
 static CUresult each_piece(uint64_t at, uint64_t n, void (*each)(uint32_t *, uint64_t, uint64_t, void *),
@@ -161,7 +161,7 @@ static CUresult work_check(const struct op *op)
         return CUDA_SUCCESS;
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------------- */
 
 static const struct kernel kernels[] = {
 #define KERNEL(name, cost, work) { #name, cost, work },
@@ -179,7 +179,7 @@ const struct kernel *kernel_named(const char *name)
         return &unknown;
 }
 
-/* "a=5000,b=70,1000": what it says of name; 0: nothing. */
+/* "a=5000,b=70,1000": the cost of a name; 0: none is set. */
 static uint64_t cost_by_setting(const char *text, const char *name)
 {
         uint64_t others = 0;

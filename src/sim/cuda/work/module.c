@@ -25,8 +25,7 @@ static CUmodule module_free(CUmodule module)
         return NULL;
 }
 
-/* Machine code and packed code are for real devices: they hold nothing that the simulator can read.
- */
+/* Machine code and packed code are for real devices: they hold nothing that the simulator can read. */
 static CUresult module_new(const void *image, CUmodule *ret)
 {
         static const char elf[] = "\177ELF", packed[] = "\x50\xed\x55\xba";
@@ -99,6 +98,6 @@ CUresult CUDAAPI cuModuleGetFunction(CUfunction *function, CUmodule module, cons
         return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
-/* ---- libraries: modules that need no context ------------------------------------------------- */
+/* ---- libraries: modules that need no context ----------------------------------------------- */
 
-/* ---- functions ------------------------------------------------------------------------------- */
+/* ---- functions ----------------------------------------------------------------------------- */

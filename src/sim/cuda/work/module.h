@@ -28,7 +28,7 @@ struct CUmod_st {
 struct kernel {
         const char *name;
         uint64_t (*cost)(const struct op *op, uint64_t multiprocessors); /* ns on a device of its own */
-        CUresult (*work)(const struct op *op);                           /* NULL: nothing that anybody sees */
+        CUresult (*work)(const struct op *op);                           /* NULL: no visible effect */
 };
 
 const struct kernel *kernel_named(const char *name);                 /* never NULL: unknown ones do nothing */

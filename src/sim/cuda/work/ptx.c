@@ -1,11 +1,11 @@
 /*
- * What a module's text says: entries, their parameters, and directives to the simulator.
+ * The reader of a module's text: entries, their parameters, and directives to the simulator.
  *
  *      // sublet.sim: duration_ns=5000000
  *      .visible .entry slow(.param .u64 p) { ... }
  *
- * A directive stands before its entry or in its body, and says how long a launch takes on a device
- * of its own. Real PTX compilers see a comment.
+ * A directive precedes its entry or is in its body, and gives the duration of a launch on an otherwise
+ * idle device. Real PTX compilers see a comment.
  */
 #include "sim/cuda/work/module.h"
 
@@ -88,8 +88,7 @@ static const char *read_param(CUfunction function, const char **at, size_t *leng
 
                         t = token(at, length);
                         value = t ? (uint32_t)strtoul(t, NULL, 10) : 0;
-                        if (!size) /* of the parameter; later it is about what a pointer points to
-                                    */
+                        if (!size) /* of the parameter; later it is about what a pointer points to */
                                 align = value;
                 } else if (is(t, *length, "[")) {
                         t = token(at, length);
@@ -172,7 +171,7 @@ static CUresult read_entry(CUmodule module, const char *begin, const char **at)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         function->module = module;
         function->next = module->functions;
-        module->functions = function; /* the module frees it, however this ends */
+        module->functions = function; /* the module frees it, also on failure */
         name = token(at, &length);
         if (!name || !is_word(*name))
                 return CUDA_ERROR_INVALID_PTX;

@@ -49,7 +49,7 @@ static CUresult run_kernel(CUstream stream, const struct op *op)
 
         if (r != CUDA_SUCCESS || !kernel->work)
                 return r;
-        /* What a kernel does wrong is heard of later, by whoever waits. */
+        /* An error of the kernel is reported later, by the next wait. */
         r = kernel->work(op);
         if (r != CUDA_SUCCESS)
                 stream->context->error = r;

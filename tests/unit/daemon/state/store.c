@@ -61,7 +61,8 @@ static double sum_of(struct daemon *daemon, const char *field, const char *tenan
         size_t i;
 
         assert_int_equal(store_usage_list(daemon->store, 0, tenant, owner, array), 0);
-        json_array_foreach(array, i, row) sum += json_number_value(json_object_get(row, field));
+        json_array_foreach (array, i, row)
+                sum += json_number_value(json_object_get(row, field));
         json_decref(array);
         return sum;
 }

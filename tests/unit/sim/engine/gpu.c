@@ -294,7 +294,7 @@ static void a_channel_goes_with_its_context_share(void **state)
         assert_int_equal(sim_gpu_wait(rig->ctl, rig->client, CHANNEL, 1, 0, NULL), -ENOENT);
 }
 
-/* As on the card: put moves with a launch, get when the work begins. */
+/* As on the device: put moves with a launch, get when the work begins. */
 static void positions_of_a_ring_are_read_in_mapped_memory(void **state)
 {
         struct rig *rig = *state;

@@ -212,7 +212,7 @@ static void what_the_card_had_no_room_for_leaves_a_gap(void **state)
         (void)rig_channel(rig, GROUP + 1, CHANNEL + 1);
         rig_order(rig, "records-ring=1");
         rig_order(rig, "switch-cost=0");
-        for (int i = 0; i < 20 && !has_gap; i++) { /* on a slow machine the card delivers in between */
+        for (int i = 0; i < 20 && !has_gap; i++) { /* on a slow machine the device delivers in between */
                 struct reader reader = reader_open(rig, 2);
 
                 run_once(rig, CHANNEL);

@@ -180,7 +180,7 @@ static void bogus_sources_of_a_dup_have_their_own_answers(void **state)
                          RM_STATUS_INVALID_CLIENT);
 }
 
-/* The source client need not be the caller's; who made it decides. */
+/* The source client need not be the caller's; the process that made it decides. */
 static void only_the_same_process_may_dup_by_default(void **state)
 {
         struct rig *rig = *state;
@@ -275,7 +275,7 @@ static void the_old_request_makes_host_memory_only(void **state)
         assert_int_equal(rig_free(rig, MEMORY), RM_STATUS_OK);
         assert_int_equal(old_memory(rig, rig->node, 0x3f, &limit), RM_STATUS_INVALID_CLASS);
         assert_int_equal(old_memory(rig, rig->node, RM_CLASS_VIDEO_MEMORY, &limit), RM_STATUS_OK);
-        assert_int_equal(limit, GIB - 1); /* the whole card's: a leak, not an allocation */
+        assert_int_equal(limit, GIB - 1); /* the whole device's: a leak, not an allocation */
         assert_int_equal(rig_heap_free(rig), GIB);
 }
 

@@ -1,6 +1,6 @@
 #include "sim/rig.h"
 
-/* A VA space of its own, with card 0 registered. */
+/* A VA space of its own, with device 0 registered. */
 struct space {
         struct rig *rig;
         int fd;

@@ -1,0 +1,7 @@
+/* Threads beside a loop. */
+#pragma once
+
+#include <pthread.h>
+
+/* Starts a thread with all signals blocked: they are the loop's. 0; -errno. */
+int thread_start(pthread_t *ret, void *(*run)(void *context), void *context);
