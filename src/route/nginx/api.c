@@ -1,6 +1,6 @@
 /*
- * What the agent says and asks; docs/router-api.md. One change at a time: the zone's slab lock, which the
- * master frees if its holder dies.
+ * The agent's API (docs/router-api.md). Changes are made one at a time, under the zone's slab lock; the master frees
+ * it if its holder dies.
  */
 #include "route/nginx/module.h"
 
@@ -15,7 +15,7 @@ static const char *const STATES[] = {
         [PICK_UP] = "up", [PICK_ASLEEP] = "asleep", [PICK_DRAINING] = "draining", [PICK_DOWN] = "down"
 };
 
-/* Who waits for the state to change. */
+/* A call that waits for the state to change. */
 typedef struct {
         ngx_queue_t queue;
         ngx_http_request_t *request;
@@ -67,7 +67,7 @@ static json_t *replica_json(const struct pool *pool, int i)
 
         if (!pool_read(pool, i, &config))
                 return NULL;
-        is_tripped = config.state == PICK_UP && r->tripped; /* also while one is let through to try */
+        is_tripped = config.state == PICK_UP && r->tripped; /* also while one request tries it */
         return json_pack(
                 "{ss ss so ss sI si si si si si sb sI sI sf sf sI sI sI sI si ss}", "name", config.name, "address",
                 config.address, "models", models_json(&config), "state", is_tripped ? "down" : STATES[config.state],
@@ -109,7 +109,7 @@ static json_t *state_json(const struct pool *pool)
                          "replicas", replicas);
 }
 
-/* ---- what a replica is ------------------------------------------------------------------------------ */
+/* ---- replicas ------------------------------------------------------------------------------ */
 
 static const char *set_number(json_t *body, const char *name, uint32_t *ret)
 {
@@ -290,7 +290,7 @@ void sublet_api_init(void)
         ngx_queue_init(&waiters);
 }
 
-/* Answering may free any request: from the beginning each time. */
+/* Answering may free any request, so the walk begins anew after each answer. */
 void sublet_api_poll(void)
 {
         ngx_queue_t *q = ngx_queue_head(&waiters);

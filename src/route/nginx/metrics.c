@@ -1,4 +1,4 @@
-/* What Prometheus asks. Names are ours: an engine's are never reused. */
+/* GET /metrics. All names begin with sublet_route_: names of the engines are never reused. */
 #include "route/nginx/module.h"
 
 #include "net/metrics.h"
