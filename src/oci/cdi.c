@@ -15,7 +15,7 @@ static json_t *node(const char *format, unsigned int minor)
         return json_pack("{s:s}", "path", path);
 }
 
-/* The nodes of one device, or of all. A simulated machine's are in its directory, which is mounted. */
+/* The nodes of devices `first` to `end` - 1. A simulated machine's nodes are in its directory, which is mounted. */
 static json_t *edits_of(const struct machine *machine, size_t first, size_t end)
 {
         json_t *nodes = json_array();
@@ -50,7 +50,7 @@ static json_t *variable(const char *name, const char *value)
         return json_sprintf("%s=%s", name, value);
 }
 
-/* What every device needs. No nvidia-uvm-tools and no nvidia-caps: a tenant is refused whatever it asks there. */
+/* What every device needs. A tenant has no use for nvidia-uvm-tools and nvidia-caps, where every call is refused. */
 static json_t *common(const struct machine *machine)
 {
         json_t *edits = json_object(), *mounts = json_array(), *nodes = json_array(), *variables = json_array();
