@@ -89,8 +89,7 @@ static void copy_members(json_t *to, const json_t *from, const char *const *keys
                         (void)json_object_set(to, keys[i], value);
 }
 
-/* Without conditions, comments and the names of error numbers, which a runtime does not read. "name" is an older
- * form. */
+/* Drops conditions, comments and names of error numbers, which runtimes do not read. "name" is an older form. */
 static json_t *plain(const json_t *rule)
 {
         static const char *const kept[] = { "names", "action", "args", "errnoRet" };

@@ -1,12 +1,13 @@
 /*
- * What a container runtime says of a container: the state that it gives to hooks and, with the notify descriptor, to the
- * seccomp listener; and those parts of the bundle's config.json that request a lease.
+ * What a container runtime says of a container: the state that it gives to hooks and, with the notify descriptor, to
+ * the seccomp listener; and those parts of the bundle's config.json that request a lease.
  *
  * Runtimes run as root and are trusted. What the container's author could write is not: names that Kubernetes would not
  * accept are refused, and a container's request is only a request (daemon/containers/agent.h).
  *
- * Pure: bytes in, values out. Source: runtime-spec 1.0.2, runtime.md (State) and config-linux.md (containerProcessState);
- * written by runc 1.1.5, crun 1.8.1 (over several lines, and with ociVersion 0.2.0) and containerd 1.6.20.
+ * Pure: bytes in, values out. Source: runtime-spec 1.0.2, runtime.md (State) and config-linux.md
+ * (containerProcessState); written by runc 1.1.5, crun 1.8.1 (over several lines, with ociVersion 0.2.0) and
+ * containerd 1.6.20.
  */
 #pragma once
 

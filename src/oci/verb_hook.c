@@ -1,7 +1,8 @@
 /*
- * `sublet hook`: a hook of the runtime specification (createRuntime or prestart, and poststop). It reads the container's
- * state on stdin and asks the daemon for its lease before the container's program starts. If the daemon refuses, the
- * container is not started, and the runtime shows the hook's one line. At poststop an unused lease is given back.
+ * `sublet hook`: a hook of the runtime specification (createRuntime or prestart, and poststop). It reads the
+ * container's state on stdin and asks the daemon for its lease before the container's program starts. If the daemon
+ * refuses, the container is not started, and the runtime shows the hook's one line. At poststop an unused lease is
+ * given back.
  *
  * The hook holds nothing: the lease is the daemon's, and the runtime sends the listener later.
  */
