@@ -73,29 +73,29 @@ char *spec_containerd(const struct spec_paths *paths)
 {
         char *text = NULL;
 
-        return asprintf(&text,
-                        "# Into /etc/containerd/config.toml (version = 2), then: systemctl restart containerd\n"
-                        "[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.%s]\n"
-                        "  runtime_type = \"io.containerd.runc.v2\"\n"
-                        "  base_runtime_spec = \"%s\"\n"
-                        "  pod_annotations = [\"sublet.dev/*\"]\n"
-                        "  container_annotations = [\"sublet.dev/*\"]\n",
-                        paths->name, paths->file) < 0 ?
-                       NULL :
-                       text;
+        if (asprintf(&text,
+                     "# Into /etc/containerd/config.toml (version = 2), then: systemctl restart containerd\n"
+                     "[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.%s]\n"
+                     "  runtime_type = \"io.containerd.runc.v2\"\n"
+                     "  base_runtime_spec = \"%s\"\n"
+                     "  pod_annotations = [\"sublet.dev/*\"]\n"
+                     "  container_annotations = [\"sublet.dev/*\"]\n",
+                     paths->name, paths->file) < 0)
+                return NULL;
+        return text;
 }
 
 char *spec_class(const struct spec_paths *paths)
 {
         char *text = NULL;
 
-        return asprintf(&text,
-                        "apiVersion: node.k8s.io/v1\n"
-                        "kind: RuntimeClass\n"
-                        "metadata:\n"
-                        "  name: %s\n"
-                        "handler: %s\n",
-                        paths->name, paths->name) < 0 ?
-                       NULL :
-                       text;
+        if (asprintf(&text,
+                     "apiVersion: node.k8s.io/v1\n"
+                     "kind: RuntimeClass\n"
+                     "metadata:\n"
+                     "  name: %s\n"
+                     "handler: %s\n",
+                     paths->name, paths->name) < 0)
+                return NULL;
+        return text;
 }
