@@ -15,7 +15,7 @@ static json_t *node(const char *format, unsigned int minor)
         return json_pack("{s:s}", "path", path);
 }
 
-/* The nodes of one device, or of all. A simulated machine's are in its directory, which is mounted. */
+/* The nodes of devices `first` to `end` - 1. A simulated machine's nodes are in its directory, which is mounted. */
 static json_t *edits_of(const struct machine *machine, size_t first, size_t end)
 {
         json_t *nodes = json_array();
@@ -50,29 +50,23 @@ static json_t *variable(const char *name, const char *value)
         return json_sprintf("%s=%s", name, value);
 }
 
-/* What every device needs. No nvidia-uvm-tools and no nvidia-caps: a tenant is refused whatever it asks there. */
+/* What every device needs. A tenant has no use for nvidia-uvm-tools and nvidia-caps, where every call is refused. */
 static json_t *common(const struct machine *machine)
 {
-        json_t *edits = json_object(), *mounts = json_array(), *nodes = json_array(), *variables = json_array();
+        json_t *mounts = json_array(), *edits = json_pack("{s:o}", "mounts", mounts);
 
         for (size_t i = 0; i < machine->n_mounts; i++)
                 list_append(mounts, json_pack("{s:s, s:s, s:[s, s, s, s]}", "hostPath", machine->mounts[i].host,
                                               "containerPath", machine->mounts[i].container, "options", "ro", "nosuid",
                                               "nodev", "rbind"));
-        if (machine->sim[0]) {
-                list_append(variables, variable("SUBLET_SIM", machine->sim));
-                list_append(variables, variable("LD_PRELOAD", machine->preload));
-                list_append(variables, variable("LD_LIBRARY_PATH", machine->libraries));
-                (void)json_object_set(edits, "env", variables);
-        } else {
-                list_append(nodes, node("/dev/nvidiactl", 0));
-                list_append(nodes, node("/dev/nvidia-uvm", 0));
-                (void)json_object_set(edits, "deviceNodes", nodes);
-        }
-        (void)json_object_set(edits, "mounts", mounts);
-        json_decref(variables);
-        json_decref(nodes);
-        json_decref(mounts);
+        if (machine->sim[0])
+                (void)json_object_set_new(edits, "env",
+                                          json_pack("[o, o, o]", variable("SUBLET_SIM", machine->sim),
+                                                    variable("LD_PRELOAD", machine->preload),
+                                                    variable("LD_LIBRARY_PATH", machine->libraries)));
+        else
+                (void)json_object_set_new(edits, "deviceNodes",
+                                          json_pack("[o, o]", node("/dev/nvidiactl", 0), node("/dev/nvidia-uvm", 0)));
         return edits;
 }
 

@@ -1,6 +1,6 @@
 /*
- * P4: the profile's program is asked what it does with requests, and the rules of the gate what it should do. Which ones:
- * every number with every size that any rule names and those beside it, under several types, directions and upper halves
+ * P4: runs the profile's program on requests and compares its decisions with the gate's rules. The requests: every
+ * number with every size that a rule names and the neighbouring sizes, under several types, directions and upper halves
  * of the register; every number without a size; and mappings around the borders.
  */
 #include "oci/profile.h"
@@ -19,7 +19,7 @@ struct check {
         struct sock_fprog program;
         struct caught caught[CAUGHT_MAX];
         size_t n;
-        uint64_t wrong; /* the first request that is taken otherwise */
+        uint64_t wrong; /* the first request with another decision */
 };
 
 static void program_donep(struct sock_fprog *program)
@@ -101,7 +101,7 @@ static bool mappings_are_right(const struct check *check)
         return true;
 }
 
-/* What no profile may do to a process that computes: neither call is refused altogether. */
+/* A process that computes needs both calls: neither may be refused altogether. */
 static bool is_usable(const struct check *check)
 {
         return check_run(check, SYS_ioctl, 0x5401, 0, 0) == SECCOMP_RET_ALLOW &&

@@ -1,6 +1,6 @@
 /*
- * A base and our rules. Of the base's own rules only the plain ones of ioctl and mmap change: ours stand in their place,
- * together with what they leave over.
+ * Joins a base profile and the gate's rules. Of the base's rules only the plain ones for ioctl and mmap change: the
+ * gate's rules replace them, with rules for the requests that those leave.
  */
 #include "oci/profile.h"
 
@@ -17,7 +17,7 @@ static const char *text_of(const json_t *object, const char *key)
         return text ? text : "";
 }
 
-/* Appends a rule of ours; takes the references to the conditions. `second` may be NULL. */
+/* Appends a rule; takes the references to its conditions. `second` may be NULL. */
 static void put_rule(json_t *rules, const char *call, const char *action, json_t *first, json_t *second)
 {
         json_t *rule = json_pack("{s:[s], s:s, s:[o]}", "names", call, "action", action, "args", first);
@@ -62,10 +62,10 @@ static void put_mmap(json_t *rules, bool is_allowed)
 
 struct join {
         json_t *rules;
-        bool has_ioctl, has_mmap; /* the base lets them through */
+        bool has_ioctl, has_mmap; /* the base allows them */
 };
 
-/* A rule of the base without ioctl and mmap; nothing if no name is left. */
+/* Appends a rule of the base without ioctl and mmap, unless no name is left. */
 static int put_rest(struct join *join, const json_t *of, struct err *err)
 {
         const char *action = text_of(of, "action"), *name;

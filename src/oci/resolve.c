@@ -1,9 +1,9 @@
 /*
- * A base profile of somebody's, as a runtime takes it.
+ * Reads a base profile as an engine would.
  *
- * Docker and containers/common ship theirs with conditions: a rule counts if the container has these capabilities, or not,
- * on these architectures, from this kernel on. An engine resolves them for each container; here it is done once, for what
- * a tenant's container is.
+ * Docker and containers/common ship theirs with conditions: a rule counts only with or without certain capabilities, on
+ * certain architectures, or from a kernel on. An engine resolves them for each container; here it is done once, for a
+ * tenant's container.
  */
 #include "oci/profile.h"
 
@@ -29,7 +29,7 @@ static bool has(const char *const *words, const char *word)
         return false;
 }
 
-/* Of a list of names: one of them, or all of them, among the words. */
+/* Whether one name of the list, or each of them, is among the words. */
 static bool meets(const json_t *list, const char *const *words, bool all)
 {
         const json_t *element;
@@ -49,7 +49,7 @@ static bool is_this_machine(const json_t *arches)
         return !arches || meets(arches, names, false);
 }
 
-/* "4.8": at most this kernel? */
+/* Whether this kernel is at least the given one: "4.8". */
 static bool is_old_enough(const json_t *kernel)
 {
         unsigned int major, minor, our_major = 0, our_minor = 0;
@@ -63,7 +63,7 @@ static bool is_old_enough(const json_t *kernel)
         return our_major > major || (our_major == major && our_minor >= minor);
 }
 
-/* What includes: all capabilities, one architecture, the kernel. What excludes: any. */
+/* "includes" wants all capabilities, one architecture and the kernel; "excludes" applies if any matches. */
 static bool counts(const json_t *rule, const char *const *capabilities)
 {
         const json_t *in = json_object_get(rule, "includes"), *out = json_object_get(rule, "excludes"), *caps;
@@ -89,7 +89,7 @@ static void copy_members(json_t *to, const json_t *from, const char *const *keys
                         (void)json_object_set(to, keys[i], value);
 }
 
-/* Without conditions, comments and the names of error numbers, which a runtime does not read. "name" is an older form. */
+/* Drops conditions, comments and names of error numbers, which runtimes do not read. "name" is an older form. */
 static json_t *plain(const json_t *rule)
 {
         static const char *const kept[] = { "names", "action", "args", "errnoRet" };

@@ -17,7 +17,7 @@ json_t *spec_hook(const struct spec_paths *paths, const char *name)
         return hook;
 }
 
-/* Whether it is one that we wrote: by what it is called with, wherever the program was then. */
+/* Whether `sublet oci spec` wrote it: by its arguments, whatever the program's path was. */
 static bool is_ours(const json_t *hook)
 {
         const char *verb = json_string_value(json_array_get(json_object_get(hook, "args"), 1)),

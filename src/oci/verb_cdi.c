@@ -27,9 +27,8 @@ static const char usage[] =
         "  --json              the list as JSON\n"
         "  -h, --help          this text\n"
         "\n"
-        "A description cannot carry a seccomp profile: give the container one of 'sublet oci profile' as well. The "
-        "hook\n"
-        "refuses to start a container without.\n";
+        "A description cannot carry a seccomp profile: give the container one of 'sublet oci profile' as well.\n"
+        "The hook refuses to start a container without it.\n";
 
 struct cdi {
         struct oci_options options;
@@ -48,7 +47,7 @@ static int write_whole(const char *path, const json_t *value, struct err *err)
         fd = mkostemp(next, O_CLOEXEC);
         if (fd < 0)
                 return err_set(err, -errno, "writing %s", path);
-        text[size] = '\n'; /* in place of its end */
+        text[size] = '\n'; /* instead of the NUL */
         if (write(fd, text, size + 1) != (ssize_t)size + 1 || fchmod(fd, 0644) < 0 || rename(next, path) < 0) {
                 int r = errno ? -errno : -EIO;
 

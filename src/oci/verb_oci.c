@@ -1,4 +1,4 @@
-/* `sublet oci`: what container runtimes are given so that their containers are tenants. */
+/* `sublet oci`: the files by which container runtimes make their containers tenants. */
 #include "oci/verbs.h"
 
 #include "ask/flags.h"

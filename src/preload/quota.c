@@ -1,4 +1,4 @@
-/* lease/quota.h inside a program: the same words, but what is spent is the tenant's, on the usage segment (region.h). */
+/* lease/quota.h inside a program: the charges are the tenant's, in the shared usage segment (usage_segment.h). */
 #include "preload/inside.h"
 
 #include <errno.h>

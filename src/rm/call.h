@@ -2,8 +2,8 @@
  * One driver call, decoded from a private copy of its block.
  *
  * The tenant's block is copied once (rm_request_find gives its size), rm_decode reads the copy, and from then on only
- * the copy counts. The parameters of an allocation or a control are a second copy, of rm_params_size bytes. Nothing here
- * follows a pointer.
+ * the copy counts. The parameters of an allocation or a control are a second copy, of rm_params_size bytes. Nothing
+ * here follows a pointer.
  */
 #pragma once
 
@@ -81,12 +81,12 @@ uint32_t rm_params_size(const struct rm_layout *layout, const struct rm_call *ca
 
 /* A pointer inside a control's parameters that the driver follows (pointers.def). */
 struct rm_pointer {
-        uint32_t cmd;
-        uint32_t at;       /* offset of the u64 pointer; 0 there: the driver skips it */
-        uint32_t count_at; /* offset of the u32 count of elements */
-        uint32_t power;    /* there are as many elements as the count, or (2) as its square */
-        uint32_t element;  /* bytes of one element; 0: not described, do not perform the control */
-        bool in, out;      /* the driver reads it, writes it */
+        uint32_t cmd, since; /* since: the first branch with it */
+        uint32_t at;         /* offset of the u64 pointer; 0 there: the driver skips it */
+        uint32_t count_at;   /* offset of the u32 count of elements */
+        uint32_t power;      /* there are as many elements as the count, or (2) as its square */
+        uint32_t element;    /* bytes of one element; 0: not described, do not perform the control */
+        bool in, out;        /* the driver reads it, writes it */
 };
 
 /* The pointers inside a control's parameters. Returns their number; *ret is static. */
