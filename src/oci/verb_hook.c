@@ -143,7 +143,7 @@ static int hook_ask(const struct hook *hook, json_t *state, struct err *err)
         if (hook->is_over)
                 (void)json_object_set_new(state, "status", json_string("stopped"));
         (void)json_object_set_new(body, "state", state);
-        socket = socket_connect(SOCK_SEQPACKET, "%s/tenant.sock", hook->dir);
+        socket = socket_connect(SOCK_SEQPACKET, 0, "%s/tenant.sock", hook->dir);
         if (socket < 0) {
                 json_decref(body);
                 if (socket == -ENAMETOOLONG)
