@@ -2,7 +2,7 @@
 # The enforcement modes side by side: the same programs natively, under the gate, self-attached, and with the quota kept
 # inside only. Results and quotas must be the same; the cost of a launch is measured. Runs on the machine's device, or on the
 # simulator. A real device needs gcc and the CUDA headers, and PyTorch for its part. TAP on stdout, raw output in
-# ${OUT:-/tmp/sublet-planes}/planes.log; the last line is the verdict.
+# ${OUT:-/tmp/sublet-enforcement}/enforcement.log; the last line is the verdict.
 #
 #       tests/gpu/enforcement.sh [BUILD]             about 3 minutes; MIB=N ROUNDS=12
 set -u
@@ -14,10 +14,10 @@ is_real=y
 if [ $is_real ] && [ ! -e /sys/module/nvidia/version ]; then
         exec "$sublet" sim --memory 24G -- "$0" "$@"
 fi
-out=${OUT:-/tmp/sublet-planes}
+out=${OUT:-/tmp/sublet-enforcement}
 work=$(mktemp -d)
 mkdir -p "$out" "$work/node"
-log=$out/planes.log
+log=$out/enforcement.log
 : > "$log"
 mib=${MIB:-$([ $is_real ] && echo 8192 || echo 1536)}
 step=$([ $is_real ] && echo 16 || echo 32)

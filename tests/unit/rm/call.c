@@ -139,7 +139,7 @@ static void both_sizes_of_an_allocation_are_found_in_their_release(void **state)
         assert_int_equal(request_find(&old, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 48)), RM_E_SIZE);
 }
 
-static void a_list_of_cards_is_a_multiple_of_72_bytes_and_of_at_most_32_cards(void **state)
+static void a_device_list_is_a_multiple_of_72_bytes_for_at_most_32_devices(void **state)
 {
         struct rm_layout l = layout();
 
@@ -625,7 +625,7 @@ int main(void)
                 cmocka_unit_test(a_wrong_size_is_told_from_a_wrong_number),
                 cmocka_unit_test(a_request_that_the_release_does_not_have_is_not_found),
                 cmocka_unit_test(both_sizes_of_an_allocation_are_found_in_their_release),
-                cmocka_unit_test(a_list_of_cards_is_a_multiple_of_72_bytes_and_of_at_most_32_cards),
+                cmocka_unit_test(a_device_list_is_a_multiple_of_72_bytes_for_at_most_32_devices),
                 cmocka_unit_test(a_uvm_number_is_all_32_bits_and_has_no_size),
                 cmocka_unit_test(a_number_of_one_node_means_nothing_on_another),
                 cmocka_unit_test(what_is_found_has_the_size_that_was_asked_for),
