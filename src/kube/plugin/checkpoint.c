@@ -26,7 +26,9 @@ static void take_list(struct checkpoint_row *row, const json_t *list)
         const json_t *id;
         size_t i;
 
-        json_array_foreach(list, i, id) if (json_is_string(id)) row->ids[row->n_ids++] = json_string_value(id);
+        json_array_foreach (list, i, id)
+                if (json_is_string(id))
+                        row->ids[row->n_ids++] = json_string_value(id);
 }
 
 static void take_ids(struct checkpoint_row *row, const json_t *ids)
@@ -55,14 +57,14 @@ static int read_rows(const json_t *entries, struct checkpoint *checkpoint)
 
         if (json_array_size(entries) > CHECKPOINT_ROWS)
                 return -EFBIG;
-        json_array_foreach(entries, i, entry) n_ids += count_ids(json_object_get(entry, "DeviceIDs"));
+        json_array_foreach (entries, i, entry)
+                n_ids += count_ids(json_object_get(entry, "DeviceIDs"));
         checkpoint->rows = calloc(json_array_size(entries) + 1, sizeof(*checkpoint->rows));
         checkpoint->ids = calloc(n_ids + 1, sizeof(*checkpoint->ids));
         if (!checkpoint->rows || !checkpoint->ids)
                 return -ENOMEM;
         n_ids = 0;
-        json_array_foreach(entries, i, entry)
-        {
+        json_array_foreach (entries, i, entry) {
                 struct checkpoint_row *row = &checkpoint->rows[checkpoint->n_rows];
 
                 *row = (struct checkpoint_row){ name_at(entry, "PodUID"), name_at(entry, "ContainerName"),

@@ -204,8 +204,7 @@ static int read_mounts(const char *text, struct plugin_mount ret[static PLUGIN_M
         size_t i, n = json_array_size(list);
         int r = n && n <= PLUGIN_MOUNTS ? (int)n : -EPROTO;
 
-        json_array_foreach(list, i, entry)
-        {
+        json_array_foreach (list, i, entry) {
                 const char *source = json_string_value(json_object_get(entry, "source"));
                 const char *target = json_string_value(json_object_get(entry, "target"));
 
