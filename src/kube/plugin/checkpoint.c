@@ -10,13 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* NULL: not there, or too long to be one. */
+/* NULL: absent, empty, or too long. */
 static const char *name_at(const json_t *entry, const char *key)
 {
         const json_t *json = json_object_get(entry, key);
         const char *text = json_string_value(json);
 
-        /* A NUL inside would make two names of one. */
+        /* A NUL inside would cut the name short. */
         return text && *text && json_string_length(json) == strlen(text) && strlen(text) < CHECKPOINT_NAME ? text :
                                                                                                              NULL;
 }
@@ -39,7 +39,7 @@ static void take_ids(struct checkpoint_row *row, const json_t *ids)
                 take_list(row, json_object_iter_value(at));
 }
 
-/* How many ids there may be, at most. */
+/* An upper bound of the ids. */
 static size_t count_ids(const json_t *ids)
 {
         size_t n = json_array_size(ids);
@@ -118,7 +118,7 @@ static int read_file(const char *folder, char **ret, size_t *ret_size)
         text = malloc((size_t)st.st_size + 1);
         if (!text)
                 return -ENOMEM;
-        n = read(fd, text, (size_t)st.st_size); /* replaced by rename: what is open does not change */
+        n = read(fd, text, (size_t)st.st_size); /* replaced by rename: the open file does not change */
         if (n < 0)
                 return -errno;
         *ret = TAKE(text);

@@ -149,7 +149,8 @@ static void help_and_environment_come_from_the_rows(void **state)
                 { "all", 0, FLAG_IS, &is_all, NULL, "all of them", NULL },
                 { "old", 0, FLAG_IS, &is_all, NULL, NULL, NULL },
         };
-        char *help[] = { "verb", "--help", NULL }, *none[] = { "verb", NULL }, *given[] = { "verb", "-s2M", NULL };
+        char verb[] = "verb", is_help[] = "--help", is_size[] = "-s2M";
+        char *help[] = { verb, is_help, NULL }, *none[] = { verb, NULL }, *given[] = { verb, is_size, NULL };
         char text[512];
         struct said out;
         int code, operand;
