@@ -19,20 +19,12 @@ enum {
         GID_SIZE = 268,
 };
 
-static void ask_name(struct gpu_client *client, struct gpu_device *device)
-{
-        uint8_t params[NAME_SIZE] = { 0 };
-
-        if (client_control(client, client->subdevice, GET_NAME, params, sizeof(params)) == RM_STATUS_OK)
-                (void)snprintf(device->name, sizeof(device->name), "%.63s", (const char *)params + 4);
-}
-
-static void ask_uuid(struct gpu_client *client, struct gpu_device *device)
+static void ask_text(struct gpu_client *client, uint32_t control, uint32_t size, size_t text_at, char ret[static 64])
 {
         uint8_t params[GID_SIZE] = { 0 };
 
-        if (client_control(client, client->subdevice, GET_GID, params, sizeof(params)) == RM_STATUS_OK)
-                (void)snprintf(device->uuid, sizeof(device->uuid), "%.63s", (const char *)params + 12);
+        if (client_control(client, client->subdevice, control, params, size) == RM_STATUS_OK)
+                (void)snprintf(ret, 64, "%.63s", (const char *)params + text_at);
 }
 
 static void ask_memory(struct gpu_client *client, struct gpu_device *device)
@@ -55,8 +47,8 @@ static int ask_driver(const struct gpu_backend *backend, const struct rm_device 
                 return r;
         r = client_attach(&client, info);
         if (!r) {
-                ask_name(&client, device);
-                ask_uuid(&client, device);
+                ask_text(&client, GET_NAME, NAME_SIZE, 4, device->name);
+                ask_text(&client, GET_GID, GID_SIZE, 12, device->uuid);
                 ask_memory(&client, device);
         }
         client_done(&client);
