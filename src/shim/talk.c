@@ -5,13 +5,12 @@
 #include "shim/inside.h"
 
 #include "base/cleanup.h"
+#include "net/socket.h"
 #include "shim/report.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #define EVENT_PERIOD (100 * NSEC_PER_MSEC)
 
@@ -87,21 +86,9 @@ bool talk_hello(struct shim *shim)
         return hello_send(shim, shim->daemon);
 }
 
-static int reach(const char *dir)
-{
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        int n = snprintf(address.sun_path, sizeof(address.sun_path), "%s/keeper.sock", dir);
-
-        if (fd < 0 || n < 0 || (size_t)n >= sizeof(address.sun_path) ||
-            connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-                return -ENOENT;
-        return TAKE_FD(fd);
-}
-
 bool talk_reconnect(struct shim *shim)
 {
-        int fd = reach(shim->dir);
+        int fd = socket_connect(SOCK_SEQPACKET | SOCK_NONBLOCK, 0, "%s/keeper.sock", shim->dir);
         LOCKED(&shim->talk_lock);
 
         if (fd >= 0 && !hello_send(shim, fd))

@@ -41,7 +41,7 @@ void lease_directory_describe(const struct gpu_backend *backend, const struct le
 
 /* ---- the directory ------------------------------------------------------------------------------- */
 
-/* A new file in it; whoever has put one there before us is refused. Or -errno. */
+/* A new file in it, or -errno: a file that is there already is an error. */
 static int create(int dir, const char *name, mode_t mode)
 {
         _cleanup_(closep) int fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -76,7 +76,7 @@ static int copy_library(int dir, struct err *err)
         return n < 0 ? err_set(err, -errno, "copying %s", path) : 0;
 }
 
-/* The page comes last: a directory that has one is whole. */
+/* The lease descriptor is written last: a directory that has one is complete. */
 static int fill(int dir, struct lease_descriptor *descriptor, struct err *err)
 {
         static const char preload[] = LEASE_DESCRIPTOR_MOUNT_DIR "/libsublet.so\n";
@@ -94,7 +94,7 @@ static int fill(int dir, struct lease_descriptor *descriptor, struct err *err)
         return r < 0 ? err_set(err, r, "writing the lease") : 0;
 }
 
-/* The region is memory that processes share, at every allocation: a disk would write it back again and again. */
+/* Processes write the usage segment at every allocation: a disk would write it back again and again. */
 static int check_is_memory(int dir, const char *path, struct err *err)
 {
         struct statfs fs;

@@ -2,19 +2,17 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 
 enum {
@@ -244,58 +242,17 @@ static int start_on_duplicate(struct server *server, struct err *err)
         return r;
 }
 
-static int listen_unix(const char *path, struct err *err)
+/* The permissions of a Unix socket are as the umask leaves them. */
+static int listen_on(const char *where, unsigned int *ret_port, struct err *err)
 {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        char host[SOCKET_HOST];
+        int fd;
 
-        if (strlen(path) >= sizeof(address.sun_path))
-                return err_say(err, -ENAMETOOLONG, "--listen unix:%s: too long", path);
-        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-        (void)unlink(path);
-        if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, SOMAXCONN) < 0)
-                return err_set(err, -errno, "listening on %s", path);
-        return TAKE_FD(fd);
-}
-
-static int open_address(const struct addrinfo *at, unsigned int *ret_port)
-{
-        union {
-                struct sockaddr any;
-                struct sockaddr_storage room;
-        } own = { 0 };
-        socklen_t size = sizeof(own);
-        char port[8] = "0";
-        int one = 1;
-        _cleanup_(closep) int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
-            bind(fd, at->ai_addr, at->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0 ||
-            getsockname(fd, &own.any, &size) < 0)
-                return -errno;
-        (void)getnameinfo(&own.any, size, NULL, 0, port, sizeof(port), NI_NUMERICSERV);
-        *ret_port = (unsigned int)strtoul(port, NULL, 10);
-        return TAKE_FD(fd);
-}
-
-static int listen_tcp(const char *where, unsigned int *ret_port, struct err *err)
-{
-        const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
-        const char *colon = strrchr(where, ':');
-        bool is_bracketed = where[0] == '[';
-        struct addrinfo *found = NULL;
-        char host[256];
-        int r;
-
-        if (!colon || !colon[1])
-                return err_say(err, -EINVAL, "--listen %s: an address and a port, such as 0.0.0.0:12345", where);
-        (void)snprintf(host, sizeof(host), "%.*s", (int)(colon - where) - 2 * is_bracketed, where + is_bracketed);
-        r = getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &found);
-        if (r)
-                return err_say(err, -EINVAL, "--listen %s: %s", where, gai_strerror(r));
-        r = open_address(found, ret_port);
-        freeaddrinfo(found);
-        return r < 0 ? err_set(err, r, "--listen %s", where) : r;
+        *ret_port = 0;
+        if (strncmp(where, "unix:", UNIX_PREFIX))
+                return socket_listen_tcp(where, host, ret_port, err);
+        fd = socket_listen(SOCK_STREAM | SOCK_NONBLOCK, 0, "%s", where + UNIX_PREFIX);
+        return fd < 0 ? err_set(err, fd, "listening on %s", where + UNIX_PREFIX) : fd;
 }
 
 static int load(struct server *server, struct err *err)
@@ -316,12 +273,9 @@ int server_new(const struct server_settings *settings, struct server **ret, unsi
         if (!server)
                 return err_set(err, -ENOMEM, "the HTTP server");
         *server = (struct server){ .settings = *settings, .fd = -1 };
-        *ret_port = 0;
         r = load(server, err);
-        if (r == 0 && !strncmp(settings->listen, "unix:", UNIX_PREFIX))
-                r = server->fd = listen_unix(settings->listen + UNIX_PREFIX, err);
-        else if (r == 0)
-                r = server->fd = listen_tcp(settings->listen, ret_port, err);
+        if (r == 0)
+                r = server->fd = listen_on(settings->listen, ret_port, err);
         if (r >= 0)
                 r = start_on_duplicate(server, err);
         if (r < 0) {

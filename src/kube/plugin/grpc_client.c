@@ -3,13 +3,12 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 struct grpc_ask {
         struct channel channel; /* first: nghttp2's user data is the channel */
@@ -91,16 +90,9 @@ static void on_late(struct loop_timer *timer)
 
 static int connect_to(const char *path, struct err *err)
 {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        int fd = socket_connect(SOCK_STREAM | SOCK_NONBLOCK, 0, "%s", path);
 
-        if (fd < 0)
-                return err_set(err, -errno, "a socket");
-        if ((size_t)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path) >= sizeof(address.sun_path))
-                return err_say(err, -ENAMETOOLONG, "%s: too long for a socket", path);
-        if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
-                return err_set(err, -errno, "%s", path);
-        return TAKE_FD(fd);
+        return fd < 0 ? err_set(err, fd, "%s", path) : fd;
 }
 
 static int session_new(void *user, nghttp2_session **ret)

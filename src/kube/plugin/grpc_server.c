@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +14,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 enum {
         HEADER_MAX = 128,
@@ -45,7 +45,7 @@ struct connection {
 struct grpc_server {
         struct loop *loop;
         struct loop_source listener;
-        struct sockaddr_un address;
+        char path[SOCKET_PATH];
         const struct grpc_method *methods;
         size_t n_methods;
         void *context;
@@ -405,24 +405,16 @@ static void on_connect(struct loop_source *source, uint32_t events)
 
 static int listen_at(struct grpc_server *server, const char *path, struct err *err)
 {
-        struct sockaddr_un *address = &server->address;
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        int fd = socket_listen(SOCK_STREAM | SOCK_NONBLOCK, 0600, "%s", path), r;
 
         if (fd < 0)
-                return err_set(err, -errno, "a socket");
-        address->sun_family = AF_UNIX;
-        if ((size_t)snprintf(address->sun_path, sizeof(address->sun_path), "%s", path) >= sizeof(address->sun_path))
-                return err_say(err, -ENAMETOOLONG, "%s: too long for a socket", path);
-        if (unlink(path) < 0 && errno != ENOENT)
-                return err_set(err, -errno, "%s", path);
-        if (fchmod(fd, 0600) < 0 || bind(fd, (struct sockaddr *)address, sizeof(*address)) < 0 ||
-            listen(fd, BACKLOG) < 0)
-                return err_set(err, -errno, "listening at %s", path);
+                return err_set(err, fd, "listening at %s", path);
+        (void)snprintf(server->path, sizeof(server->path), "%s", path);
         server->listener = (struct loop_source){ .fd = fd, .ready = on_connect, .context = server };
-        if (loop_add(server->loop, &server->listener, EPOLLIN) < 0)
-                return err_set(err, -errno, "listening at %s", path);
-        (void)TAKE_FD(fd);
-        return 0;
+        r = loop_add(server->loop, &server->listener, EPOLLIN);
+        if (r < 0)
+                (void)close(fd);
+        return r < 0 ? err_set(err, r, "listening at %s", path) : 0;
 }
 
 int grpc_server_new(struct loop *loop, const char *path, const struct grpc_method *methods, size_t n_methods,
@@ -452,7 +444,7 @@ struct grpc_server *grpc_server_free(struct grpc_server *server)
                 connection_free(server->connections);
         loop_drop(server->loop, &server->listener);
         (void)close(server->listener.fd);
-        (void)unlink(server->address.sun_path);
+        (void)unlink(server->path);
         free(server);
         return NULL;
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
-# What is promised in milliseconds, or in processor time, of the program as it is used: measured by itself, and of
-# several measurements the best or the middle, for others may have the machine in between.
-# variants: plain, because what a sanitizer takes is not ours
-# alone: because what runs beside it is measured too
+# Promises in milliseconds or processor time, measured on the program as it is used. Each test takes the best or the
+# median of several measurements, because other processes may use the machine meanwhile.
+# variants: plain, because a sanitizer's time does not count
+# alone: because tests beside it would be measured, too
 bats_require_minimum_version 1.5.0
 # shellcheck disable=SC2154 # what machine.bash, daemon.bash and lessor.bash set
 load ../machine
@@ -26,7 +26,7 @@ teardown() {
 
 now() { date +%s%N; }
 
-# Microseconds in which somebody waited for a processor (the kernel's pressure figures); 0 where there are none
+# Microseconds in which some process waited for a processor (the kernel's pressure figures); 0 without such figures
 stalled() { sed -n 's/^some.* total=//p' /proc/pressure/cpu 2> /dev/null | grep . || echo 0; }
 
 # holds VALUE BOUND UNIT: fails above it; says loudly that nothing is known if others kept the processors all the time

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Whoever dies, at whatever moment: no memory stays taken, and nobody gets an unguarded GPU.
+# Whichever process dies, and when: no memory stays allocated, and no tenant gets an unsupervised GPU.
 bats_require_minimum_version 1.5.0
 load ../machine
 
@@ -24,7 +24,7 @@ child_of() { # PROCESS NAME
         done
 }
 
-# all_back: the card has what it had
+# all_back: all memory of the device is free again
 all_back() {
         [ "$(free_mib)" -eq "$before" ]
 }

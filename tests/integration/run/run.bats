@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `sublet run` is a transparent wrapper, and says what is wrong with an order in one line.
+# `sublet run` is a transparent wrapper, and reports bad usage in one line.
 bats_require_minimum_version 1.5.0
 load ../machine
 

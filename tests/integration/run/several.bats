@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# On a machine with several cards a tenant has those that it rented, and no others exist for it.
+# On a machine with several devices, a tenant sees those that it rents and no others.
 bats_require_minimum_version 1.5.0
 load ../machine
 

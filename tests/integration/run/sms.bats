@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Part of the multiprocessors: whatever a program makes current, it computes on its part only.
+# --sms: whichever context a program makes current, it computes on its part of the multiprocessors only.
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon
@@ -13,17 +13,17 @@ teardown() {
         machine_end
 }
 
-# part SMS [OPTION...] -- COMMAND...: a tenant with a part of the card
+# part SMS [OPTION...] -- COMMAND...: a tenant with a part of the device
 part() {
         local size=$1
         shift
         on "$plain/src/sublet" run --preload --sms "$size" --json --report "$report" "$@"
 }
 
-# rates TEXT: of all ways, one a line
+# rates TEXT: one line for each kind of context
 rates() { sed -n 's/.* rate=\([0-9.]*\).*/\1/p' <<< "$1"; }
 
-# all_are TEXT RATE PERCENT: every way had that rate, give or take
+# all_are TEXT RATE PERCENT: every rate is RATE, within PERCENT
 all_are() {
         rates "$1" | awk -v want="$2" -v off="$3" '{ n++; if ($1 > want * (1 + off / 100) || $1 < want * (1 - off / 100)) bad = 1 } END { exit bad || !n }'
 }
