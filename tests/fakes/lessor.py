@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Stands for `sublet daemon` where a scene wants to hold the board in its hand: it grants what is asked, starts the
 keeper, and then obeys lines on its stdin, answering each with one line of JSON on stdout.
 
