@@ -98,7 +98,7 @@ static void become(char **argv, const struct sock_fprog *filter, const int socke
         _exit(127);
 }
 
-static int start(char **argv, pid_t *ret_child, int *ret_socket)
+static int command_start(char **argv, pid_t *ret_child, int *ret_socket)
 {
         struct gpu_backend backend = { 0 };
         struct sock_fprog filter;
@@ -135,7 +135,7 @@ static char *fill_in(const char *state, pid_t child)
         return text;
 }
 
-static int tell(const char *path, const char *text, int fd)
+static int descriptor_send(const char *path, const char *text, int fd)
 {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         int socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r = 0;
@@ -198,14 +198,14 @@ int main(int argc, char **argv)
                 (void)fprintf(stderr, "usage: runtime [OPTION...] SOCKET STATE [COMMAND...]\n");
                 return 2;
         }
-        if (argc - optind > 2 && (listener = start(argv + optind + 2, &child, &socket)) < 0)
+        if (argc - optind > 2 && (listener = command_start(argv + optind + 2, &child, &socket)) < 0)
                 return 125;
         if (options.is_other) {
                 closep(&listener);
                 listener = open("/dev/null", O_RDONLY | O_CLOEXEC);
         }
         text = fill_in(argv[optind + 1], child);
-        r = tell(argv[optind], text, listener);
+        r = descriptor_send(argv[optind], text, listener);
         free(text);
         closep(&listener);
         if (!child)
