@@ -1,14 +1,14 @@
 /*
- * Stands for runc where a scene wants the order of things, and what is wrong with them, in its own hand: puts a command
- * under the filter, sends SOCKET what a runtime sends (the state, and the notify descriptor beside it), and waits for it.
+ * Replaces runc in tests that choose the order of steps and their errors: puts a command under the filter, sends
+ * SOCKET what a runtime sends (the state, with the notify descriptor), and waits for the command.
  *
  *      runtime [OPTION...] SOCKET STATE [COMMAND [ARGUMENT...]]
  *
  * STATE: JSON; @PID@ in it is the command's process. Without a COMMAND there is none, and nothing to send a listener of.
- *      --fds N         so many descriptors (default: 1)
+ *      --fds N         number of descriptors (default: 1)
  *      --not-listener  they are of /dev/null
- *      --slow MS       in pieces of 40 bytes, with that time between them
- *      --stay MS       keeps the connection open so long
+ *      --slow MS       sends pieces of 40 bytes with that pause between them
+ *      --stay MS       keeps the connection open that long
  *      --cut           stops in the middle of the state
  *      --signals       the filter lets signals interrupt a call that is being decided, as runc 1.1 installs it
  *      --first         the descriptor alone first, the state behind it

@@ -1,5 +1,5 @@
-# What a scene needs where tests/fakes/lessor.py has the place of the daemon, besides machine.bash.
-# shellcheck shell=bash disable=SC2034,SC2154  # what the scenes read, what bats and machine.bash set
+# Helpers of integration tests in which tests/fakes/lessor.py replaces the daemon, besides machine.bash.
+# shellcheck shell=bash disable=SC2034,SC2154  # read by tests, set by bats and machine.bash set
 
 # lessor_start [OPTION...]
 lessor_start() {
@@ -13,14 +13,14 @@ lessor_start() {
         [ "$answer" = ready ]
 }
 
-# tell WORDS...: one line to the lessor; $answer is what it says
+# tell WORDS...: one line to the lessor; $answer is its reply
 tell() {
         printf '%s\n' "$*" >&7
         read -r -t 20 -u 8 answer
 }
 
-# heard PATTERN: keepers have said so since the scene began. The lessor tells each word once, and what belongs together
-# may come in two answers.
+# heard PATTERN: shims have sent this since the test began. The lessor reports each message once, and one event may
+# arrive in two answers.
 heard() {
         tell words
         heard_so_far+=$answer
@@ -29,7 +29,7 @@ heard() {
 }
 heard_so_far=''
 
-# number NAME: of the last answer, the first of that name
+# number NAME: the first number of that name in the last answer
 number() {
         printf '%s\n' "$answer" | grep -o "\"$1\": [0-9]*" | head -1 | grep -o '[0-9]*$'
 }
@@ -42,7 +42,7 @@ has_channels() {
         tell board && [ "$(number n_compute)" -ge 1 ]
 }
 
-# runner_start [OPTION...] -- COMMAND...: sublet run in the background, $runner; what it says is in $said
+# runner_start [OPTION...] -- COMMAND...: sublet run in the background, as $runner; its output is in $said
 runner_start() {
         said=$BATS_TEST_TMPDIR/said
         SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \

@@ -1,9 +1,9 @@
 /*
- * A reply of the driver that is anything at all, and what a tenant is shown of it.
+ * Any reply of the driver, and the part of it that a tenant sees.
  *
- *      view (1) cards of the lease (1) their ids (4 each) quota in MiB (2) used part in 1/255 (1) reply (the rest)
+ *      view (1) devices of the lease (1) their ids (4 each) quota in MiB (2) used part in 1/255 (1) reply (the rest)
  *
- * Nothing is touched beside the reply, and no card, process or size but the tenant's is in it afterwards.
+ * Nothing beside the reply is written, and afterwards it has only devices, processes and sizes of the tenant.
  */
 #include "gate/policy/views.h"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # The daemon as a seccomp agent: which container gets which lease by whose word, and what becomes of everything else that
-# comes to seccomp.sock. The runtime is a stand-in whose every step is chosen; scenes oci-* have the real ones.
+# comes to seccomp.sock. The runtime is a stand-in whose every step the test chooses; the oci-* tests use the real ones.
 bats_require_minimum_version 1.5.0
 # shellcheck disable=SC2154 # what machine.bash and daemon.bash set
 load ../machine
