@@ -1,11 +1,10 @@
 /*
- * What a tenant is given that has libsublet.so inside: the lease descriptor, the usage segment, and the library. On descriptors for
- * `sublet run --preload`; as a directory that a container mounts for `sublet lease` (preload/lease_descriptor.h says where it looks).
+ * The directory that `sublet lease` makes and a container mounts: what a tenant with libsublet.so needs. (`sublet run --preload`
+ * passes the first two as descriptors; preload/lease_descriptor.h.)
  *
- * The directory, LEASE_DIRECTORY_FILES:
- *      page            read-only to the tenant by its mount
- *      region          the one file that is mounted writable, over itself
- *      libsublet.so    of this build, whose page this is: an upgrade of the node does not part the two
+ *      page            the lease descriptor, read-only to the tenant by its mount
+ *      region          the usage segment, the only file that is mounted writable, over itself
+ *      libsublet.so    of this build: an upgrade of the node does not separate it from its descriptor
  *      attach.sock     the daemon's, where there is one (preload/attach.h)
  *      ld.so.preload   names the library where the mount has it; to be mounted at /etc/ld.so.preload
  */
@@ -21,14 +20,14 @@ struct err;
 /* Where libsublet.so lies beside this program. 0; -ENOENT. */
 int lease_directory_library(char ret[static PATH_MAX], struct err *err);
 
-/* A lease on this driver, not sealed yet. */
+/* Describes a lease on this driver; not sealed yet. */
 void lease_directory_describe(const struct gpu_backend *backend, const struct lease *lease,
                               struct lease_descriptor *ret);
 
-/* Whether lease_directory_make could make it; nothing is made. 0, or as there. */
+/* Whether lease_directory_make would succeed; makes nothing. 0, or as there. */
 int lease_directory_check(const char *dir, struct err *err);
 
-/* Makes the directory: all of it, or nothing. The page is sealed. -EEXIST: there is something; -EXDEV: not a tmpfs. */
+/* Makes all of the directory or nothing, and seals the descriptor. 0; -EEXIST: the path exists; -EXDEV: not a tmpfs; -errno. */
 int lease_directory_make(const char *dir, struct lease_descriptor *descriptor, struct err *err);
 
 /* Removes what lease_directory_make made, and nothing else. 0; -errno. */

@@ -1,17 +1,17 @@
 /*
- * What `sublet run`, the shims and the daemon say to each other: one JSON object per packet of a
- * SOCK_SEQPACKET socket, at most MESSAGE_MAX bytes, with "v":1 and "type"; descriptors ride along.
+ * The messages between `sublet run`, the shims and the daemon: one JSON object per packet of a SOCK_SEQPACKET socket, at most
+ * MESSAGE_MAX bytes, with "v":1 and "type", and up to MESSAGE_FDS descriptors.
  *
  *      run -> daemon       lease, then listener + [listener]; return + [page, region]
  *      daemon -> run       granted, or refused; returned
  *      shim -> run       event, report, end             (the daemon's end of that socket moves to the shim)
- *      daemon -> shim    set, end, join + [listener], event                  (event: name, level, text; for the tenant's run to print)
- *      shim -> daemon    hello + [board], event, changed, ended
+ *      daemon -> shim    set, end, join + [listener], event             (event: for run to print)
+ *      shim -> daemon    hello + [control block], event, changed, ended
  *
- * Unknown fields are ignored, missing ones keep their defaults; a newer "v" is read as far as it is
- * understood. Fields: docs/messages.md.
+ * Unknown fields are ignored, missing ones keep their defaults; a newer "v" is read as far as it is understood. Fields:
+ * docs/messages.md. This room is what two processes must agree on: it knows no process of its own.
  *
- * Threads: none; a socket has one reader and one writer at a time.
+ * Threads: any; a socket has one reader and one writer at a time.
  */
 #pragma once
 
@@ -32,7 +32,7 @@ enum {
 
 enum {
         MESSAGE_OK,
-        MESSAGE_E_NONE,   /* nothing waits there (EAGAIN) */
+        MESSAGE_E_NONE,   /* would block */
         MESSAGE_E_CLOSED, /* the other end is gone */
 };
 
@@ -45,16 +45,16 @@ struct message {
 /* A body to which fields may be added; NULL: no memory. */
 json_t *message_new(const char *type);
 
-/* Sends, and drops `body` in any case (NULL: -ENOMEM). fds stay the caller's. Never raises SIGPIPE, and
- * never waits, whatever the socket does: the peer may be stopped. MESSAGE_OK; MESSAGE_E_NONE (would block); MESSAGE_E_CLOSED; -EMSGSIZE; -errno. */
+/* Sends, and consumes `body` in any case (NULL: -ENOMEM). fds stay the caller's. Never raises SIGPIPE and never blocks, even on
+ * a blocking socket: the peer may be stopped. MESSAGE_OK; MESSAGE_E_NONE; MESSAGE_E_CLOSED; -EMSGSIZE; -errno. */
 int message_send(int socket, json_t *body, const int *fds, size_t n_fds);
 
-/* Waits if the socket does. On MESSAGE_OK *ret is the caller's until message_done. -EPROTO: it was no message
- * (it is gone, descriptors and all, and the next may be read); -errno. */
+/* Blocks if the socket does. On MESSAGE_OK *ret is the caller's until message_done. -EPROTO: no message (it is consumed with its
+ * descriptors, and the next may be read); -errno. */
 int message_receive(int socket, struct message *ret);
 void message_done(struct message *message); /* also for _cleanup_ */
 
-/* What message_receive does with the bytes. 0; -EPROTO. */
+/* Parses a packet's bytes. 0; -EPROTO. */
 int message_parse(const char *text, size_t size, json_t **ret);
 
 const char *message_type(const struct message *message); /* never NULL */
@@ -69,7 +69,7 @@ bool message_flag(const json_t *body, const char *name, bool otherwise);
 
 enum enforcement {
         ENFORCEMENT_GATE,     /* by a shim, since its command was started under the filter */
-        ENFORCEMENT_ATTACHED, /* by a shim, to whom libsublet.so has handed the tenant over */
+        ENFORCEMENT_ATTACHED, /* by a shim, after libsublet.so has handed the tenant over */
         ENFORCEMENT_PRELOAD,  /* inside its programs */
 };
 
@@ -84,11 +84,11 @@ struct message_request {
         char gpus[256], mem[512], host[64]; /* as wire/grant.h reads them; "": not given */
         char managed[16], mode[16];         /* "": not given */
         char command[64];                   /* last part of its path, for people */
-        enum enforcement enforcement;       /* ENFORCEMENT_PRELOAD: it wants lease descriptor and usage segment */
+        enum enforcement enforcement;       /* ENFORCEMENT_PRELOAD: lease descriptor and usage segment are wanted */
         char attach[16];                    /* "auto", "never" (as ""), "required" */
         char sms[16];                       /* of enforcement mode preload: preload/sms.h; "": all */
-        char directory[256];                /* a directory that is to be made of them; "": descriptors */
-        permille share;                     /* 0: an equal part of what is not promised */
+        char directory[256];                /* make them in this directory; "": on descriptors */
+        permille share;                     /* 0: an equal part of the rest */
         permille cap;                       /* TURNS_WHOLE: none */
         enum turns_class class;
         bool ipc_host;
@@ -102,18 +102,18 @@ int message_request_parse(const json_t *body, struct message_request *ret, const
 
 /* ---- hello: what a tenant was granted ------------------------------------------------------------ */
 
-/* The container that a tenant is; docs/containers.md. Texts are "" where nobody said. */
+/* The container of a tenant; docs/containers.md. "": not known. */
 struct message_container {
-        char id[128];       /* as the runtime calls it; "": the tenant is none */
-        char pod[64];       /* its pod's UID; "": it is nobody's but the runtime's */
+        char id[128];       /* the runtime's; "": the tenant is no container */
+        char pod[64];       /* its pod's UID; "": it is in no pod */
         char namespace[64]; /* the pod's namespace */
-        char name[254];     /* ... and name */
+        char name[254];     /* the pod's name */
         char container[64]; /* its name in the pod */
 };
 
-/* All a shim needs to know, and all a new daemon needs to be told. Kept as JSON in the daemon's store. */
+/* All that a shim or a new daemon needs to know of a tenant. Kept as JSON in the daemon's store. */
 struct message_lease {
-        uint64_t id; /* the daemon's number of this tenancy, never used again; 0: none was given */
+        uint64_t id; /* the daemon's number of this tenancy, never used again; 0: none yet */
         char tenant[64], command[64], mode[16];
         uid_t owner;
         int64_t since; /* seconds since the epoch */
@@ -125,7 +125,7 @@ struct message_lease {
         struct {
                 bool is_granted;
                 bytes quota;
-        } devices[LEASE_DEVICES_MAX]; /* by PCI bus order; cards themselves the shim finds */
+        } devices[LEASE_DEVICES_MAX]; /* by PCI bus order; the shim finds the devices themselves */
         struct {
                 char uuid[64]; /* of mode mig: the instance on the only device; "": none */
                 uint32_t gpu, compute;
@@ -140,18 +140,18 @@ struct message_lease {
         char directory[256]; /* the directory that its programs have mounted; "": none */
 };
 
-/* From a lease that grant_apply has completed: quotas, limits; the rest of *ret stays. */
+/* Copies quotas and limits from a lease that grant_apply has completed; the rest of *ret stays. */
 void message_lease_fill(const struct lease *lease, struct message_lease *ret);
 
-/* Onto a lease whose table of cards is filled. 0; -ENODEV: a card that is granted is not there. */
+/* Applies it to a lease whose table of devices is filled. 0; -ENODEV: a granted device is not there. */
 int message_lease_apply(const struct message_lease *from, struct lease *lease);
 
-/* As it stands in leases, and in the API's answers; null if the tenant is no container. */
+/* As in leases and in the API's answers; null if the tenant is no container. */
 json_t *message_container_new(const struct message_container *container);
 
 json_t *message_lease_new(const struct message_lease *lease);
 
-/* By its mode: side by side through MPS, or on a MIG instance. Neither: it takes turns. */
+/* By its mode: side by side through MPS, or on a MIG instance; else it is scheduled. */
 bool message_lease_is_spatial(const struct message_lease *lease);
 bool message_lease_is_mig(const struct message_lease *lease);
 
