@@ -6,13 +6,11 @@
 #include "daemon/connection.h"
 #include "daemon/containers/agent.h"
 #include "daemon/containers/pending.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 static struct listening_socket {
         const char *name;
@@ -35,13 +33,12 @@ static void on_accept(struct loop_source *source, uint32_t events)
         _cleanup_(closep) int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         struct daemon *daemon = source->context;
         struct ucred peer = { 0 };
-        socklen_t size = sizeof(peer);
 
         (void)events;
         /* A connection that cannot be accepted would wake us without end: not before the next tick. */
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
                 loop_drop(daemon->loop, source);
-        if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+        if (fd < 0 || socket_peer(fd, &peer) < 0)
                 return;
         if (listening_socket->is_agents) {
                 if (daemon_is_master(daemon, peer.uid))
@@ -62,20 +59,13 @@ void listeners_tick(struct daemon *daemon)
 
 static int listening_socket_open(struct daemon *daemon, struct listening_socket *listening_socket, struct err *err)
 {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        int r;
+        int r = socket_listen(listening_socket->type | SOCK_NONBLOCK, listening_socket->mode, "%s/%s",
+                              daemon->settings.dir, listening_socket->name);
 
-        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", daemon->settings.dir,
-                       listening_socket->name);
-        (void)unlink(address.sun_path);
-        listening_socket->source = (struct loop_source){ .ready = on_accept, .context = daemon };
-        listening_socket->source.fd = socket(AF_UNIX, listening_socket->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (listening_socket->source.fd < 0 ||
-            bind(listening_socket->source.fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
-            chmod(address.sun_path, listening_socket->mode) < 0 || listen(listening_socket->source.fd, SOMAXCONN) < 0)
-                return err_set(err, -errno, "listening on %s", address.sun_path);
-        r = loop_add(daemon->loop, &listening_socket->source, EPOLLIN);
-        return r < 0 ? err_set(err, r, "listening on %s", address.sun_path) : 0;
+        listening_socket->source = (struct loop_source){ .fd = r, .ready = on_accept, .context = daemon };
+        if (r >= 0)
+                r = loop_add(daemon->loop, &listening_socket->source, EPOLLIN);
+        return r < 0 ? err_set(err, r, "listening on %s/%s", daemon->settings.dir, listening_socket->name) : 0;
 }
 
 int listeners_open(struct daemon *daemon, struct err *err)

@@ -45,7 +45,7 @@ const char settings_usage[] =
         "  --state FILE        leases, usage and events (default: /var/lib/sublet/sublet.db, or DIR/sublet.db\n"
         "                      where another directory was named)\n"
         "  --policy NAME       how GPU time is shared: auto (default), slices, turns, strict, none\n"
-        "  --period TIME       period of the turns: 10ms to 1s (default: chosen from the tenants)\n"
+        "  --period TIME       of one round of turns: 10ms to 1s (default: 100ms; slices: by the number of tenants)\n"
         "  --strangers=report|stop  programs on a device that belong to no tenant: report (default), or also end them\n"
         "  --overcommit        lease more memory than there is; tenants may then be refused below their quota\n"
         "  --patience TIME     how long a pod's container waits for its allocation: 0s to 5m (default: 20s)\n"

@@ -8,6 +8,7 @@
 #include "gpu/backend.h"
 #include "gpu/find.h"
 #include "shim/mps_server.h"
+#include "net/socket.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,9 +16,7 @@
 #include <glob.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #define MODULE "ngx_http_sublet_module.so"
 
@@ -53,8 +52,6 @@ static size_t count_files(const char *pattern, const char *word)
         return n;
 }
 
-/* ---- MPS --------------------------------------------------------------------------------------- */
-
 /* The control daemon and the server share the first fifteen letters, the most that a name holds. */
 static size_t count_mps(void)
 {
@@ -79,8 +76,6 @@ static void check_mps(struct findings *findings, const char *dir)
         mps.has_program = path[0];
         offers_judge_mps(findings, &mps);
 }
-
-/* ---- devices ------------------------------------------------------------------------------------- */
 
 static void check_mig(struct findings *findings, const struct gpu_backend *backend)
 {
@@ -108,17 +103,11 @@ static void check_green(struct findings *findings, const struct gpu_backend *bac
                 (void)dlclose(library);
 }
 
-/* ---- the daemon ---------------------------------------------------------------------------------- */
-
 static bool is_listened_to(const char *path)
 {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        _cleanup_(closep) int fd = socket_connect(SOCK_STREAM | SOCK_NONBLOCK, 0, "%s", path);
 
-        if (fd < 0 || strlen(path) >= sizeof(address.sun_path))
-                return false;
-        memcpy(address.sun_path, path, strlen(path) + 1);
-        return connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0 || errno == EAGAIN;
+        return fd >= 0 || fd == -EAGAIN;
 }
 
 static void daemon_read(struct offers_daemon *ret)
@@ -140,8 +129,6 @@ static void daemon_read(struct offers_daemon *ret)
         (void)snprintf(path, sizeof(path), "%s/seccomp.sock", ret->dir);
         ret->has_agent = stat(path, &is) == 0 && S_ISSOCK(is.st_mode);
 }
-
-/* ---- containers and the router ----------------------------------------------------------------- */
 
 static void check_cdi(struct findings *findings)
 {

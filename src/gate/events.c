@@ -26,13 +26,25 @@ void gate_usage_changed(struct gate *gate)
                 gate->options.usage_changed(gate->options.node_context);
 }
 
-const char *gate_event_name(enum event_kind event)
-{
-        static const char *const names[] = {
-#define EVENT(name, level, line, meaning) #name,
+static const struct {
+        const char *name, *level, *line;
+} texts[] = {
+#define EVENT(name, level, line, meaning) { #name, #level, line },
 #include "sublet/events.def"
 #undef EVENT
-        };
+};
 
-        return (size_t)event < ARRAY_SIZE(names) ? names[event] : "?";
+const char *gate_event_name(enum event_kind event)
+{
+        return (size_t)event < ARRAY_SIZE(texts) ? texts[event].name : "?";
+}
+
+const char *gate_event_level(enum event_kind event)
+{
+        return texts[event].level;
+}
+
+const char *gate_event_line(enum event_kind event)
+{
+        return texts[event].line;
 }

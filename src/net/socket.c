@@ -40,14 +40,16 @@ int socket_listen(int type, mode_t mode, const char *path, ...)
                 return -errno;
         fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
         /* The mode is set before the path exists, so that it is never wider; and after, for what the umask took. */
-        if (fd < 0 || fchmod(fd, mode) < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
-            chmod(address.sun_path, mode) < 0 || listen(fd, SOMAXCONN) < 0)
+        if (fd < 0 || (mode && fchmod(fd, mode) < 0) ||
+            bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
+            (mode && chmod(address.sun_path, mode) < 0) || listen(fd, SOMAXCONN) < 0)
                 return -errno;
         return TAKE_FD(fd);
 }
 
-int socket_connect(int type, const char *path, ...)
+int socket_connect(int type, unsigned int patience, const char *path, ...)
 {
+        const struct timeval span = { .tv_sec = patience };
         _cleanup_(closep) int fd = -1;
         struct sockaddr_un address;
         va_list arguments;
@@ -59,7 +61,10 @@ int socket_connect(int type, const char *path, ...)
         if (r < 0)
                 return r;
         fd = socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
-        if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
+        if (fd < 0 || (patience && (setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &span, sizeof(span)) < 0 ||
+                                    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &span, sizeof(span)) < 0)))
+                return -errno;
+        if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
                 return -errno;
         return TAKE_FD(fd);
 }

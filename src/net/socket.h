@@ -20,12 +20,13 @@ enum {
 /* The longest path of a socket, with its NUL. */
 #define SOCKET_PATH 108
 
-/* A listening socket at the path, which any user with the permission bits `mode` may connect to; a socket that is left
- * there is removed. Returns the descriptor; -errno. */
+/* A listening socket at the path, with the permission bits `mode` whatever the umask is; mode 0: as the umask leaves them.
+ * What is left there is removed. Returns the descriptor; -errno. */
 int socket_listen(int type, mode_t mode, const char *path, ...) __attribute__((format(printf, 3, 4)));
 
-/* Returns a connected descriptor; -errno. */
-int socket_connect(int type, const char *path, ...) __attribute__((format(printf, 2, 3)));
+/* patience: seconds that connecting, and each send and receive after it, may take; 0: any. Returns the descriptor;
+ * -errno. */
+int socket_connect(int type, unsigned int patience, const char *path, ...) __attribute__((format(printf, 3, 4)));
 
 /* The process at the other end of a Unix socket, as it was when it connected. 0; -errno. */
 int socket_peer(int fd, struct ucred *ret);

@@ -3,12 +3,12 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "gpu/backend.h"
+#include "net/socket.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/un.h>
 
 int oci_options_read(const char *path, json_t **ret, struct err *err)
 {
@@ -97,8 +97,7 @@ int oci_options_complete(struct oci_options *options, struct err *err)
         ssize_t n;
         int r;
 
-        r = take_path("--dir", dir ? dir : "/run/sublet",
-                      sizeof(((struct sockaddr_un *)NULL)->sun_path) - sizeof("/seccomp.sock"), options->daemon, err);
+        r = take_path("--dir", dir ? dir : "/run/sublet", SOCKET_PATH - sizeof("/seccomp.sock"), options->daemon, err);
         if (r < 0)
                 return r;
         (void)snprintf(options->listener, sizeof(options->listener), "%s/seccomp.sock", options->daemon);

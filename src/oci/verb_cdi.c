@@ -1,7 +1,7 @@
 /* `sublet cdi`: the devices of this machine, for podman, containerd and kubelet. */
 #include "oci/verbs.h"
 
-#include "ask/flags.h"
+#include "base/flags.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "oci/cdi.h"
@@ -19,13 +19,7 @@ static const char usage[] =
         "       sublet cdi list [--json]\n"
         "Describes the devices of this machine for container engines: " CDI_KIND "=0, =GPU-..., =all.\n"
         "\n"
-        "  --output FILE       write it there, in one step (/etc/cdi/sublet.json; default: standard output)\n"
-        "  --driver-root DIR   where the driver's libraries are (default: /)\n"
-        "  --dir DIR           the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-        "  --program FILE      where the runtime finds sublet on the host (default: this program)\n"
-        "  --no-hook           without sublet hook, where the runtime has it already (sublet oci spec)\n"
-        "  --json              the list as JSON\n"
-        "  -h, --help          this text\n"
+        "\f"
         "\n"
         "A description cannot carry a seccomp profile: give the container one of 'sublet oci profile' as well. The "
         "hook\n"
@@ -99,8 +93,7 @@ static int list(const struct cdi *cdi, struct err *err)
                 return r;
         made = cdi_write(&machine, NULL);
         names = json_array();
-        json_array_foreach(json_object_get(made, "devices"), i, device)
-        {
+        json_array_foreach (json_object_get(made, "devices"), i, device) {
                 const char *name = json_string_value(json_object_get(device, "name"));
 
                 (void)json_array_append_new(names, json_sprintf(CDI_KIND "=%s", name));
@@ -120,9 +113,17 @@ int cdi_main(int argc, char **argv)
 {
         struct cdi cdi = { .root = "/" };
         const struct flag flags[] = {
-                { "output", 'o', FLAG_TEXT, &cdi.output },   { "driver-root", 0, FLAG_TEXT, &cdi.root },
-                { "dir", 0, FLAG_TEXT, &cdi.options.dir },   { "program", 0, FLAG_TEXT, &cdi.options.path },
-                { "no-hook", 0, FLAG_IS, &cdi.has_no_hook }, { "json", 0, FLAG_IS, &cdi.is_json },
+                { "output", 'o', FLAG_TEXT, &cdi.output, "FILE",
+                  "write it there, in one step (/etc/cdi/sublet.json; default: standard output)", NULL },
+                { "driver-root", 0, FLAG_TEXT, &cdi.root, "DIR", "where the driver's libraries are (default: /)",
+                  NULL },
+                { "dir", 0, FLAG_TEXT, &cdi.options.dir, "DIR",
+                  "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
+                { "program", 0, FLAG_TEXT, &cdi.options.path, "FILE",
+                  "where the runtime finds sublet on the host (default: this program)", NULL },
+                { "no-hook", 0, FLAG_IS, &cdi.has_no_hook, NULL,
+                  "without sublet hook, where the runtime has it already (sublet oci spec)", NULL },
+                { "json", 0, FLAG_IS, &cdi.is_json, NULL, "the list as JSON", NULL },
         };
         struct err err = { 0 };
         int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code), r;

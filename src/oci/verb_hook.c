@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "oci/state.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +20,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 enum {
         OPTION_DIR = 256,
@@ -133,15 +132,13 @@ static int check_gate(const struct hook *hook, struct err *err)
 
 static int reach(const struct hook *hook, struct err *err)
 {
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        int n = snprintf(address.sun_path, sizeof(address.sun_path), "%s/tenant.sock", hook->dir);
+        int fd = socket_connect(SOCK_SEQPACKET, 0, "%s/tenant.sock", hook->dir);
 
-        if (n < 0 || (size_t)n >= sizeof(address.sun_path))
-                return err_say(err, -ENAMETOOLONG, "%s: too long for the directory of a socket", hook->dir);
-        if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-                return err_say(err, -errno, "no daemon answers in %s: start it with 'sublet daemon'", hook->dir);
-        return TAKE_FD(fd);
+        if (fd == -ENAMETOOLONG)
+                return err_say(err, fd, "%s: too long for the directory of a socket", hook->dir);
+        if (fd < 0)
+                return err_say(err, fd, "no daemon answers in %s: start it with 'sublet daemon'", hook->dir);
+        return fd;
 }
 
 /* state is dropped. */

@@ -1,7 +1,7 @@
 /* `sublet oci`: what container runtimes are given so that their containers are tenants. */
 #include "oci/verbs.h"
 
-#include "ask/flags.h"
+#include "base/flags.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "oci/options.h"
@@ -17,17 +17,7 @@ static const char usage[] =
         "       sublet oci config [--class]             containerd's settings; or the RuntimeClass\n"
         "What container runtimes are given so that their containers are tenants of the daemon.\n"
         "\n"
-        "  --dir DIR         the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-        "  --base FILE       join our rules to this profile, of Docker's or the runtimes' form (default: our own,\n"
-        "                    which allows what Docker and containerd allow, and no more)\n"
-        "  --caps LIST       what a container may do besides, for a --base with conditions (default: Docker's)\n"
-        "  --driver RELEASE  the driver that it will meet (default: this machine's)\n"
-        "  --wait-killable   no signal interrupts a call that is decided; crun takes it, runc 1.1 does not\n"
-        "  --runtime FILE    the specification to start from (default: standard input)\n"
-        "  --file FILE       where the specification will lie (default: /etc/sublet/containerd.json)\n"
-        "  --program FILE    where the runtime finds sublet on the host (default: this program)\n"
-        "  --name NAME       of containerd's runtime and of the RuntimeClass (default: sublet)\n"
-        "  -h, --help        this text\n"
+        "\f"
         "\n"
         "A profile is for one release of the driver: after an update of either, write it anew.\n";
 
@@ -101,11 +91,27 @@ int oci_main(int argc, char **argv)
 {
         struct oci_options options = { .name = "sublet", .file = "/etc/sublet/containerd.json" };
         const struct flag flags[] = {
-                { "dir", 0, FLAG_TEXT, &options.dir },         { "base", 0, FLAG_TEXT, &options.base },
-                { "caps", 0, FLAG_TEXT, &options.caps },       { "driver", 0, FLAG_TEXT, &options.driver },
-                { "runtime", 0, FLAG_TEXT, &options.runtime }, { "name", 0, FLAG_TEXT, &options.name },
-                { "file", 0, FLAG_TEXT, &options.file },       { "wait-killable", 0, FLAG_IS, &options.is_killable },
-                { "program", 0, FLAG_TEXT, &options.path },    { "class", 0, FLAG_IS, &options.is_class },
+                { "dir", 0, FLAG_TEXT, &options.dir, "DIR",
+                  "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
+                { "base", 0, FLAG_TEXT, &options.base, "FILE",
+                  "join our rules to this profile, of Docker's or the runtimes' form (default: our own,\n"
+                  "which allows what Docker and containerd allow, and no more)",
+                  NULL },
+                { "caps", 0, FLAG_TEXT, &options.caps, "LIST",
+                  "what a container may do besides, for a --base with conditions (default: Docker's)", NULL },
+                { "driver", 0, FLAG_TEXT, &options.driver, "RELEASE",
+                  "the driver that it will meet (default: this machine's)", NULL },
+                { "runtime", 0, FLAG_TEXT, &options.runtime, "FILE",
+                  "the specification to start from (default: standard input)", NULL },
+                { "name", 0, FLAG_TEXT, &options.name, "NAME",
+                  "of containerd's runtime and of the RuntimeClass (default: sublet)", NULL },
+                { "file", 0, FLAG_TEXT, &options.file, "FILE",
+                  "where the specification will lie (default: /etc/sublet/containerd.json)", NULL },
+                { "wait-killable", 0, FLAG_IS, &options.is_killable, NULL,
+                  "no signal interrupts a call that is decided; crun takes it, runc 1.1 does not", NULL },
+                { "program", 0, FLAG_TEXT, &options.path, "FILE",
+                  "where the runtime finds sublet on the host (default: this program)", NULL },
+                { "class", 0, FLAG_IS, &options.is_class, NULL, NULL, NULL },
         };
         static const struct {
                 const char *name;

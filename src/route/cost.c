@@ -5,16 +5,16 @@
  *      wait = 1.25 backlog / rate                            backlog and rate as rate.h sees them
  *      pre  = u / rate
  *      cost = wait + pre (1 + 0.3 inflight + held) + absent  least wins
- *      held: requests held, per replica; absent: the time to wake it, or until it has a place
+ *      held: requests held, per replica; absent: the time to wake it, or until it has a slot
  *
- * The product is what keeps affinity under load. A formula that only adds waiting time collapses when
- * no replica can hold all prefixes: queues form, load heartbeats affinity, every replica is then sent
- * every prefix, caches thrash, and the capacity that would drain the queues is gone. Repeated prefill
- * is therefore priced by whom it delays: those in flight there a little, those that are held in full.
+ * The product keeps affinity under load. A formula that only adds waiting time collapses when no replica can hold all
+ * prefixes: queues form, load outweighs affinity, every replica gets every prefix, caches thrash, and the capacity that
+ * would drain the queues is gone. Repeated prefill is therefore priced by the requests that it delays: those in flight
+ * there a little, held ones in full.
  *
- * For the same reason a replica at capacity stays in the comparison. Taking it out sends its requests
- * elsewhere, which is the same collapse by another way (simulated, shared-prefix load 40/s, capacity
- * 24 of which 20 are in use on average: mean 151 s without it, 0.7 s with it).
+ * For the same reason a replica at capacity stays in the comparison. Without it, its requests go elsewhere, with the
+ * same collapse (simulated, shared-prefix load 40/s, capacity 24 of which 20 are in use on average: mean 151 s without
+ * it, 0.7 s with it).
  */
 #include "route/choose.h"
 

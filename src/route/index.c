@@ -2,15 +2,15 @@
 
 enum {
         WINDOW = 8,    /* slots a hash may be in */
-        AHEAD = 16,    /* blocks fetched into the cache before they are looked at */
-        CHANCES = 256, /* hashes in a row that may stay; each was asked for once, so it evens out */
+        AHEAD = 16,    /* blocks prefetched before they are read */
+        CHANCES = 256, /* most hashes in a row that may stay */
 };
 
-/* The slots a hash may be in; a line of the cache for each of their words, for a look-up reads two. */
+/* The slots a hash may be in, one cache line for each kind of word: a look-up reads two lines. */
 struct window {
         _Atomic uint64_t hash[WINDOW]; /* 0: never used */
         _Atomic uint64_t has[WINDOW];  /* replicas; 0: free */
-        _Atomic uint64_t used[WINDOW]; /* asked for since the ring came by */
+        _Atomic uint64_t used[WINDOW]; /* used since the ring's last round */
 };
 
 struct slot {
@@ -19,8 +19,8 @@ struct slot {
 };
 
 struct ring {
-        _Atomic uint64_t head;  /* places ever written */
-        _Atomic uint64_t swept; /* places looked at by index_sweep since it was last clean */
+        _Atomic uint64_t head;  /* entries ever written */
+        _Atomic uint64_t swept; /* entries cleared by index_sweep since it last ended */
         _Atomic uint32_t size;
         _Atomic uint32_t n; /* blocks it has */
 };
@@ -28,7 +28,7 @@ struct ring {
 struct index {
         size_t n_slots, n_blocks;
         struct ring rings[INDEX_REPLICAS];
-        struct window windows[] __attribute__((aligned(64))); /* then n_blocks places for each replica */
+        struct window windows[] __attribute__((aligned(64))); /* then n_blocks ring entries for each replica */
 };
 
 static _Atomic uint64_t *entries_of(const struct index *index, unsigned int replica)
@@ -74,7 +74,7 @@ static struct slot slot_find(const struct index *index, uint64_t hash)
         return (struct slot){ 0 };
 }
 
-/* The slot of the hash, else one that nobody uses, else the one that fewest use. */
+/* The slot of the hash, else an unused one, else the one with the fewest replicas. */
 static struct slot slot_take(struct index *index, uint64_t hash)
 {
         struct slot slot = slot_find(index, hash);
@@ -109,7 +109,7 @@ static void prefetch_windows(const struct index *index, const uint64_t *chain, s
         }
 }
 
-/* Those who drop out of the mask at block i have i blocks. */
+/* Replicas that drop out of the mask at block i have i blocks. */
 static void note_dropped(uint64_t gone, uint32_t i, uint32_t ret[static INDEX_REPLICAS])
 {
         for (; gone; gone &= gone - 1)
@@ -156,7 +156,7 @@ static void ring_count(struct ring *ring, int by)
                 ;
 }
 
-/* What stood in the place goes, unless it was used since: then it takes the next place. */
+/* The old hash of the entry is dropped, unless it was used since: then it moves to the next entry. */
 static void ring_put(struct index *index, unsigned int replica, uint64_t hash)
 {
         struct ring *ring = &index->rings[replica];
@@ -199,14 +199,14 @@ void index_put(struct index *index, unsigned int replica, const uint64_t *chain,
                 }
                 if (atomic_fetch_or(&slot.window->has[slot.i], bit) & bit)
                         continue;
-                if (atomic_load(&slot.window->hash[slot.i]) != chain[i]) /* given to another meanwhile */
+                if (atomic_load(&slot.window->hash[slot.i]) != chain[i]) /* another process reused the slot */
                         (void)atomic_fetch_and(&slot.window->has[slot.i], ~bit);
                 else
                         ring_put(index, replica, chain[i]);
         }
 }
 
-/* ---- sizes, and going ---------------------------------------------------------------------------------- */
+/* ---- sizes, and clearing ---------------------------------------------------------------------------------- */
 
 bool index_sweep(struct index *index, unsigned int replica, size_t budget)
 {

@@ -1,9 +1,9 @@
 /*
  * Which replica gets a request: pure functions of a view.
  *
- * The caller fills one row per replica that serves the model, calls pick(), and acts: dispatch, hold,
- * ask for a wake-up, or refuse. Nothing here knows nginx, asks the time, allocates or blocks; the
- * simulator runs the same functions on virtual time.
+ * The caller fills one row per replica that serves the model, calls pick_decide(), and acts: it sends, holds or
+ * refuses the request, or has the replica woken. Nothing here knows nginx, reads a clock, allocates or blocks; the
+ * simulator (bench/route) runs the same functions on virtual time.
  *
  *      struct pick_replica rows[N] = { ... };
  *      struct pick_view view = { .replicas = rows, .n_replicas = N, .prompt = tokens, .random = r,
@@ -13,11 +13,11 @@
  *      pick_decide(pick_policy_find("cost"), &view, &verdict);
  *      switch (verdict.action) ...
  *
- * Units: tokens are bytes of text / PICK_BYTES_PER_TOKEN (nobody here has a tokenizer); work is tokens
- * weighted by how far into the context they stand (pick_work), and rates are work per second. Spans
- * are in seconds (double), because a policy computes ratios.
+ * Units: tokens are bytes of text / PICK_BYTES_PER_TOKEN (there is no tokenizer here); work is tokens weighted by
+ * their position in the context (pick_work); rates are work per second; times are in seconds (double), because a
+ * policy computes ratios.
  *
- * Threads: any; the view is the caller's for the call.
+ * Threads: any; the view must not change during the call.
  */
 #pragma once
 
@@ -32,34 +32,34 @@ enum {
 
 enum pick_state {
         PICK_UP,       /* takes requests */
-        PICK_ASLEEP,   /* suspended by the daemon, or by the engine's own sleep: takes them after a wake-up */
-        PICK_DRAINING, /* finishes what it has; takes nothing new */
+        PICK_ASLEEP,   /* suspended by the daemon, or in the engine's own sleep: takes requests after a wake-up */
+        PICK_DRAINING, /* finishes its requests; takes no new ones */
         PICK_DOWN,     /* refused, reset, unhealthy or circuit open: takes nothing */
 };
 
 struct pick_replica {
-        double rate;          /* prefill work per second as it is now: rate_now(); <= 0: not known, 1 is taken */
-        double backlog;       /* work sent and not yet begun to be answered: rate_backlog(); asleep: work held for it */
-        double slot;          /* at capacity: seconds until it has a place for one more: rate_slot() */
-        double wake;          /* PICK_ASLEEP: seconds until it could begin, after being asked */
-        uint32_t matched;     /* tokens of this prompt that the index says it has; <= view.prompt */
+        double rate;          /* prefill work per second now: rate_now(); <= 0: not known, 1 is used */
+        double backlog;       /* work sent, no answer begun: rate_backlog(); asleep: work held for it */
+        double slot;          /* at capacity: seconds until it can take one more: rate_slot() */
+        double wake;          /* PICK_ASLEEP: seconds from the wake-up order until it could begin */
+        uint32_t matched;     /* tokens of this prompt in its cache, by the index; <= view.prompt */
         uint32_t inflight;    /* requests sent by us and not ended */
-        uint32_t waiting;     /* of those, without their first byte; or what the engine says waits, if it is more */
+        uint32_t waiting;     /* of those, without their first byte; or the engine's own count, if larger */
         uint32_t capacity;    /* bound of inflight; 0: no bound */
         uint32_t held;        /* tokens of context of the requests in flight (prompt and answer so far) */
         uint32_t prefill;     /* uncached prompt tokens of the requests without their first byte */
-        uint32_t kv_permille; /* of its KV cache in use, as the engine says or as estimated */
+        uint32_t kv_permille; /* of its KV cache in use, reported by the engine or estimated */
         uint32_t kv_total;    /* tokens its KV cache holds; 0: not known */
         uint8_t state;        /* enum pick_state */
-        uint8_t tried;        /* this request failed there already: not again, unless nothing else is left */
+        uint8_t tried;        /* this request failed there: not again, unless there is no other */
 };
 
-/* What an operator may set. Defaults are what the simulator was run with. */
+/* Factors of the formula. The simulator ran with the defaults. */
 struct pick_tuning {
-        double wait;         /* factor of the waiting time: what we see of a backlog is late. 1.25 */
-        double interference; /* w: how much a request in flight there is delayed by our prefill. 0.3 */
+        double wait;         /* factor of the waiting time: the backlog that the router sees is late. 1.25 */
+        double interference; /* how much our prefill delays a request in flight there. 0.3 */
         double attention;    /* context, in tokens, at which a prefill token costs twice; 0: context is free */
-        uint32_t least;      /* a prompt costs at least as many tokens. 64 */
+        uint32_t least;      /* a prompt costs at least this many tokens. 64 */
 };
 
 extern const struct pick_tuning PICK_TUNING_DEFAULT;
@@ -68,29 +68,29 @@ struct pick_view {
         const struct pick_replica *replicas;
         size_t n_replicas;
         const struct pick_tuning *tuning;
-        uint64_t random; /* fresh for each call: ties, power of two */
+        uint64_t random; /* new for each call: ties, power of two */
         uint64_t turn;   /* counts decisions: round robin */
         uint64_t prefix; /* hash of the first blocks of the prompt (or of the session key): prefix hash */
         uint32_t prompt; /* tokens of the prompt */
-        uint32_t n_held; /* requests that are held in all, this one not counted */
+        uint32_t n_held; /* requests held in all, without this one */
 };
 
 enum pick_action {
         PICK_SEND,   /* to `replica` */
-        PICK_HOLD,   /* `replica` is at capacity and the best even so (UINT32_MAX: all are at capacity, and the policy
-                        does not price that): decide anew when a place is free. Others that are held may go first */
-        PICK_WAKE,   /* `replica` sleeps and is the best even so: ask for it, hold, decide anew */
-        PICK_REFUSE, /* nobody serves this now, asleep or awake */
+        PICK_HOLD,   /* `replica` is at capacity and still the best (UINT32_MAX: all are at capacity, and the policy
+                        does not price that): hold, decide anew when a slot is free. Other held requests may go first */
+        PICK_WAKE,   /* `replica` sleeps and is still the best: have it woken, hold, decide anew */
+        PICK_REFUSE, /* no replica serves this now, asleep or awake */
 };
 
-/* Why, for the request log and `sublet route explain`. */
+/* The reason, for the request log and `sublet route explain`. */
 enum pick_reason {
         PICK_BECAUSE_ONLY,   /* one candidate */
         PICK_BECAUSE_CACHE,  /* the most of the prompt is cached there */
-        PICK_BECAUSE_LOAD,   /* another has more of it cached, but is busier or slower */
+        PICK_BECAUSE_LOAD,   /* another has more of the prompt cached, but is busier or slower */
         PICK_BECAUSE_RATE,   /* nothing cached anywhere: first to answer */
-        PICK_BECAUSE_POLICY, /* round robin, hash: the policy looks at neither */
-        PICK_BECAUSE_FULL,   /* hold: worth waiting for a place */
+        PICK_BECAUSE_POLICY, /* round robin, hash: the policy is blind */
+        PICK_BECAUSE_FULL,   /* hold: worth waiting for a slot */
         PICK_BECAUSE_ASLEEP, /* wake: asleep, and still the cheapest or the only one */
         PICK_BECAUSE_NONE,   /* refuse: none up */
 };
@@ -102,7 +102,7 @@ struct pick {
         uint32_t matched; /* tokens cached there */
         double wait;      /* seconds expected before its prefill begins, once sent */
         double prefill;   /* seconds expected of its prefill */
-        double work;      /* what to charge the replica with: rate_send() */
+        double work;      /* to charge the replica with: rate_send() */
 };
 
 struct choice; /* route/choose.h */
@@ -111,7 +111,7 @@ struct choice; /* route/choose.h */
 struct pick_policy {
         const char *name;
         bool is_patient; /* prices replicas that sleep or are at capacity, and may prefer to wait for one */
-        bool is_blind;   /* looks at neither cache nor load */
+        bool is_blind;   /* considers neither cache nor load */
         uint32_t (*choose)(const struct choice *choice);
 };
 
@@ -125,6 +125,7 @@ const struct pick_policy *pick_policy_find(const char *name); /* NULL: no such p
 
 void pick_decide(const struct pick_policy *policy, const struct pick_view *view, struct pick *ret);
 
+const char *pick_state_name(enum pick_state state);    /* "up", "asleep", "draining", "down" */
 const char *pick_reason_name(enum pick_reason reason); /* "cache", "load", ... */
 
 /*

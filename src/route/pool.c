@@ -1,18 +1,11 @@
 #include "route/pool.h"
 
 #include "base/cleanup.h"
-
+#include "route/hash.h"
 #include "route/prefix.h"
 
 #include <errno.h>
 #include <string.h>
-
-#define XXH_INLINE_ALL
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#include <xxhash.h>
-#pragma GCC diagnostic pop
 
 const char *const POOL_OUTCOME_NAMES[POOL_OUTCOMES] = { "answered",   "left",     "bad_request", "unknown_model",
                                                         "queue_full", "deadline", "no_replica",  "failed" };
@@ -21,7 +14,7 @@ const uint32_t POOL_BOUNDS_USEC[POOL_BUCKETS] = { 10,     50,     200,    1000, 
                                                   100000, 250000, 500000, 1000000, 2500000, 10000000, 60000000 };
 
 enum {
-        BUDGET_MAX = 10 * 1000, /* ten retries are always in hand */
+        BUDGET_MAX = 10 * 1000, /* at most ten retries are saved up */
         SWEEP = 4096,
 };
 
@@ -63,7 +56,7 @@ bool pool_read(const struct pool *pool, int replica, struct pool_config *ret)
                 if (version % 2 == 0 && version == atomic_load(&r->version))
                         return atomic_load(&r->slot_state) == POOL_USED;
         }
-        return false; /* its writer was killed; the agent will write again */
+        return false; /* its writer was killed; the agent writes again */
 }
 
 int pool_find(const struct pool *pool, const char *name)
@@ -103,7 +96,7 @@ static void set_models(struct pool_replica *r, const struct pool_config *config)
                              i < config->n_models ? pool_model_hash(config->models[i], strlen(config->models[i])) : 0);
 }
 
-/* Blocks of text that so many tokens are, with the small first ones. */
+/* Blocks of text for so many tokens, with the small first ones. */
 static size_t blocks_of(uint32_t tokens)
 {
         return (size_t)tokens / (1024 / PICK_BYTES_PER_TOKEN) + 8;
@@ -269,7 +262,7 @@ static void fill_row(const struct pool *pool, int i, const struct pool_request *
                 .state = (uint8_t)pool_state(pool, i, now),
                 .tried = q->tried >> i & 1,
         };
-        if (!r->kv_permille && r->kv_tokens) /* not said: estimated */
+        if (!r->kv_permille && r->kv_tokens) /* not reported: estimated */
                 ret->kv_permille = (uint32_t)((uint64_t)ret->held * 1000 / r->kv_tokens);
 }
 

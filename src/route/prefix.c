@@ -1,13 +1,8 @@
 #include "route/prefix.h"
 
-#include <string.h>
+#include "route/hash.h"
 
-#define XXH_INLINE_ALL
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#include <xxhash.h>
-#pragma GCC diagnostic pop
+#include <string.h>
 
 enum {
         N_SMALL = PREFIX_SMALL_UNTIL / PREFIX_SMALL,

@@ -2,9 +2,9 @@
  * The text of a prompt as a chain of block hashes: two prompts that begin alike have chains that begin alike.
  *
  * Blocks are 256 bytes up to 2 KiB of text, then 1 KiB; h(i) = XXH3(block(i), seed h(i-1)). Only whole blocks count:
- * an engine, too, caches whole blocks only. What must be equal for a cache to be shared at all (model, cache salt)
- * may stand behind the text in a request, so it is mixed into each hash at the end. A part that is not text (a
- * picture) is put in by a hash of its bytes or its address.
+ * an engine caches whole blocks only, too. A cache is shared only within a model and cache salt. Both may come after
+ * the text in a request, so they are mixed into each hash at the end. A part that is not text (a picture) is added as
+ * a hash of its bytes or of its address.
  *
  * Threads: a struct prefix is one thread's.
  */
@@ -17,7 +17,7 @@ enum {
         PREFIX_SMALL = 256,        /* bytes of a block ... */
         PREFIX_SMALL_UNTIL = 2048, /* ... up to here */
         PREFIX_LARGE = 1024,       /* and after it */
-        PREFIX_BLOCKS = 4096,      /* of a prompt: 4 MiB of text; what is longer is not looked at */
+        PREFIX_BLOCKS = 4096,      /* of a prompt: 4 MiB of text; the rest of a longer one is ignored */
 };
 
 struct prefix {
@@ -36,5 +36,5 @@ void prefix_text(struct prefix *prefix, const void *text, size_t size);
 /* Once, at the end: the chain is the same only for the same model and salt. */
 void prefix_bind(struct prefix *prefix, const void *model, size_t model_size, const void *salt, size_t salt_size);
 
-/* Bytes of text that the first n blocks stand for. */
+/* Bytes of text in the first n blocks. */
 uint64_t prefix_bytes(uint32_t n_blocks);

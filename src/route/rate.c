@@ -1,17 +1,16 @@
 /*
- * Learning. Each first byte gives a sample (work, time) of the engine's progress since the last known
- * position. Samples are not averaged as ratios: small requests that an engine prefills in one
- * iteration answer together, the first with all of the time and the others with none. Work and time
- * are summed apart and fade with busy time (FADE). The sums start with PRIOR of what the seed promises,
- * so that a new replica is believed to be what it is configured as until it shows otherwise.
+ * Learning. Each first byte gives a sample (work, time) of the engine's progress since the last known position.
+ * Samples are not averaged as ratios: small requests that an engine prefills in one iteration answer together, the
+ * first with all of the time and the others with none. Work and time are summed apart and fade with busy time (FADE).
+ * The sums start with PRIOR at the seed's rate, so a new replica counts as configured until it shows otherwise.
  *
- * A busy period begins when work arrives at a replica that, as far as we can tell, has none. What was
- * unproven then (requests that answer in one piece) is taken for done. If it was not, the next sample
- * is too slow, the rate falls, and the mistake is not repeated.
+ * A busy period begins when work arrives at a replica that seems to have none. Work unproven by then (of requests that
+ * answer in one piece) counts as done. If it was not, the next sample is too slow, the rate falls, and the mistake is
+ * not repeated.
  */
 #include "route/rate.h"
 
-#define UNKNOWN 10000 /* work per second of a replica of which nothing is known: one mid-range GPU */
+#define UNKNOWN 10000 /* work per second of an unknown replica: one mid-range GPU */
 #define PRIOR (2 * NSEC_PER_SEC)
 #define PRIOR_UNKNOWN (NSEC_PER_SEC / 20)
 #define FADE (10 * NSEC_PER_SEC)
@@ -50,7 +49,7 @@ void rate_seed(struct rate *rate, uint64_t work_per_second)
         atomic_store(&rate->seed, work_per_second);
 }
 
-/* Where the engine surely or presumably was, last we could tell. */
+/* The last position where the engine surely or presumably was. */
 static struct position last_position(const struct rate *rate)
 {
         uint64_t known = atomic_load(&rate->known), begun = atomic_load(&rate->begun);
@@ -118,7 +117,7 @@ void rate_first(struct rate *rate, const struct rate_ticket *ticket, bool is_str
 {
         struct position from = last_position(rate);
 
-        if (ticket->end <= from.work) /* of a busy period that we took for over: it was not */
+        if (ticket->end <= from.work) /* of a busy period that seemed over, but was not */
                 from = (struct position){ atomic_load(&rate->known), atomic_load(&rate->known_at) };
         if (from.work <= ticket->start && from.at < ticket->sent_at && from.work == ticket->start)
                 from.at = ticket->sent_at;

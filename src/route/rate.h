@@ -1,16 +1,15 @@
 /*
- * How fast a replica prefills, and how much prefill it still has before it: from what a router sees
- * only (what it sent, first bytes, ends), never from inside the engine.
+ * How fast a replica prefills, and how much prefill it still has to do: only from what a router sees (what it sent,
+ * first bytes, ends), never from inside the engine.
  *
- * Model: an engine prefills in the order of arrival. All work ever sent to a replica lies on one line;
- * a request covers [ticket.start, ticket.end) of it. Its first body byte says that the engine has
- * come at least to ticket.end, whatever else is outstanding. So there is nothing to give back: a
- * request that is aborted, lost with a killed worker or never ends costs its own work until the next
- * first byte behind it, no longer.
+ * Model: an engine prefills in the order of arrival. All work ever sent to a replica lies on one line; a request
+ * covers [ticket.start, ticket.end) of it. Its first body byte proves that the engine has come at least to ticket.end,
+ * whatever else is outstanding. So nothing is given back: a request that is aborted, lost with a killed worker or
+ * never ends costs its own work until the next first byte behind it, no longer.
  *
  * R1. known <= sent. Both only grow, but for the last ticket's rate_drop().
- * R2. Every function may be called by any worker process at any time; a worker killed inside one
- *     leaves the row usable: all words are single atomics, and a torn sample is one wrong sample.
+ * R2. Any worker process may call any function at any time. A worker that is killed inside one leaves the row usable:
+ *     all words are single atomics, and a torn sample is one wrong sample.
  *
  * The row lies in shared memory; all zero is valid (seed not known, nothing sent). Work as in pick.h.
  */
@@ -42,22 +41,21 @@ struct rate_ticket {
 };
 
 /*
- * What the replica should do per second: the model's rate times the share it is granted now. Call
- * again when the share changes: what was learned is kept as a factor of it. 0: not known, all is
- * learned.
+ * Work that the replica should do per second: the model's rate times the share granted now. Call again when the share
+ * changes: what was learned is kept as a factor of it. 0: not known, all is learned.
  */
 void rate_seed(struct rate *rate, uint64_t work_per_second);
 
-/* A restarted, woken or replaced replica: nothing is before it. What was learned stays. */
+/* A restarted, woken or replaced replica: its backlog is 0. What was learned stays. */
 void rate_reset(struct rate *rate, nsec now);
 
 /* work: pick.work of the decision; at least 1 is counted. */
 void rate_send(struct rate *rate, double work, nsec now, struct rate_ticket *ret);
 
 /*
- * The first byte of the answer's body (not of its header). is_stream: the answer is sent token by
- * token, so its first byte is the end of the prefill; else it is the end of everything, which proves
- * the position but teaches nothing. A second call with the same ticket changes nothing.
+ * The first byte of the answer's body (not of its header). is_stream: the answer is sent token by token, so its first
+ * byte is the end of the prefill; else it is the end of the whole answer, which proves the position but teaches
+ * nothing. A second call with the same ticket changes nothing.
  */
 void rate_first(struct rate *rate, const struct rate_ticket *ticket, bool is_stream, nsec now);
 
@@ -66,10 +64,10 @@ void rate_first(struct rate *rate, const struct rate_ticket *ticket, bool is_str
 void rate_drop(struct rate *rate, const struct rate_ticket *ticket);
 
 double rate_now(const struct rate *rate);               /* work per second; > 0 */
-double rate_backlog(const struct rate *rate, nsec now); /* work sent and presumably not yet done; >= 0 */
+double rate_backlog(const struct rate *rate, nsec now); /* work sent and presumably not done; >= 0 */
 
 /* A request ended, in whatever way. */
 void rate_end(struct rate *rate, nsec now);
 
-/* Seconds until a replica at capacity has a place for one more, behind n_before others that wait for it. */
+/* Seconds until a replica at capacity can take one more, behind n_before others that wait for it. */
 double rate_slot(const struct rate *rate, uint32_t n_before);

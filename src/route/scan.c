@@ -1,18 +1,12 @@
 #include "route/scan_inside.h"
 
 #include "base/cleanup.h"
+#include "route/hash.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wconversion"
-#pragma GCC diagnostic ignored "-Wsign-conversion"
-#include <xxhash.h>
-#pragma GCC diagnostic pop
-
-/* Where a value stands. TOKENS: all below it is text, keys and numbers too. */
+/* Where a value is. TOKENS: everything below is text, keys and numbers too. */
 enum context { ROOT, MESSAGE, CONTENT, MEDIUM, TOKENS, IGNORED, IS_ARRAY = 0x80 };
 
 enum action { SKIP, TEXT, MEDIA, MODEL, SESSION, USER, SALT, STREAM, PRIORITY, MAXIMUM, COUNT, A_KEY };
@@ -47,7 +41,7 @@ int scan_fail(struct scan *scan, int error)
         return scan->failed = error;
 }
 
-/* ---- values: what is done with them -------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------- */
 
 static struct scan_word *word_of(struct scan *scan, enum action action)
 {
@@ -58,7 +52,7 @@ static struct scan_word *word_of(struct scan *scan, enum action action)
                                    NULL;
 }
 
-/* In pieces of one size, so that the hash does not depend on how the body came. */
+/* In pieces of one size: the hash must not depend on the pieces of the body. */
 static void take_media(struct scan *scan, const char *text, size_t size)
 {
         while (size) {
@@ -75,7 +69,6 @@ static void take_media(struct scan *scan, const char *text, size_t size)
         }
 }
 
-/* A run of a string's text. */
 int scan_take_text(struct scan *scan, const char *text, size_t size)
 {
         switch (scan->action) {
@@ -104,7 +97,7 @@ int scan_take_text(struct scan *scan, const char *text, size_t size)
         }
 }
 
-/* Which of the rows of this place is the key that was read; a value of it comes. */
+/* Finds the row of the key that was read; its value comes next. */
 static void key_done(struct scan *scan)
 {
         unsigned char in = scan->stack[scan->depth - 1];
@@ -167,7 +160,7 @@ static int number_done(struct scan *scan)
 static int literal_done(struct scan *scan)
 {
         scan->state = AFTER;
-        if (scan->literal == 2) /* null: as if the key were not there */
+        if (scan->literal == 2) /* null: as if the key were absent */
                 return SCAN_OK;
         if (scan->action == STREAM)
                 scan->is_stream = scan->literal == 0;
@@ -196,8 +189,7 @@ static int pop(struct scan *scan)
         return SCAN_OK;
 }
 
-/* Elements of an array: as the array itself. A string in `content` or `input` is text; elements of an object's
- * place have no action of their own. */
+/* Elements of an array have its context. A string in `content` or `input` is text. */
 static void element(struct scan *scan)
 {
         unsigned char in = scan->stack[scan->depth - 1] & (unsigned char)~IS_ARRAY;
@@ -320,18 +312,18 @@ static int structure(struct scan *scan, char c)
         case AFTER:
                 return after(scan, c);
         default:
-                return scan_fail(scan, SCAN_E_JSON); /* something behind the object */
+                return scan_fail(scan, SCAN_E_JSON); /* something after the object */
         }
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------------------ */
 
-/* A number ends with the byte behind it, which is not used. */
+/* A number ends with the byte after it, which is not used. */
 static size_t number(struct scan *scan, char c)
 {
         if ((c >= '0' && c <= '9') || c == '.' || c == 'e' || c == 'E' || c == '+' || c == '-') {
                 if (scan->n_number == sizeof(scan->number) - 1)
-                        (void)scan_fail(scan, SCAN_E_JSON); /* nobody needs 32 digits */
+                        (void)scan_fail(scan, SCAN_E_JSON); /* no client needs 32 digits */
                 else
                         scan->number[scan->n_number++] = c;
                 return 1;

@@ -1,12 +1,11 @@
 /*
- * The body of a request in one pass: what the router must know, and the text of the prompt into a prefix.
+ * Reads the body of a request in one pass: the fields that the router needs, and the prompt's text into a prefix.
  *
- * A JSON reader without a tree: it checks the grammar, keeps a stack of what kind of place it is in, and
- * knows the few keys that matter (keys.def). Bytes may come in pieces of any size. Cost: about the time to
- * look at each byte once; nothing is allocated.
+ * A JSON reader without a tree: it checks the grammar, keeps a stack of contexts, and knows the few keys that matter
+ * (keys.def). Bytes may come in pieces of any size. It reads each byte about once and allocates nothing.
  *
- * A body that is not one JSON object is refused: what an engine would answer 400 to must not wait in a queue.
- * Where a key stands twice the last one counts, as for the engines' own readers.
+ * A body that is not one JSON object is refused: a request that an engine would answer with 400 must not wait in a
+ * queue. Of two equal keys the last counts, as for the engines' own readers.
  *
  * Threads: a struct scan is one thread's.
  */
@@ -22,7 +21,7 @@ enum {
         SCAN_E_DEPTH,  /* nested deeper than SCAN_DEPTH */
         SCAN_E_OBJECT, /* JSON, but no object */
         SCAN_E_TYPE,   /* a known key has a value of another type */
-        SCAN_E_LONG,   /* model or a key of the session is longer than SCAN_WORD - 1 bytes */
+        SCAN_E_LONG,   /* the model or a session key is longer than SCAN_WORD - 1 bytes */
         SCAN_E_SHORT,  /* the body ends before the object does */
 
         SCAN_DEPTH = 64,
@@ -37,30 +36,30 @@ struct scan_word {
 };
 
 struct scan {
-        /* What was found. */
+        /* The result. */
         struct scan_word model, session, user, salt;
         bool has_model, is_stream, has_prompt;
         int64_t priority, max_tokens, n;
         uint32_t n_media;
         uint64_t at; /* bytes read; on failure where it stopped */
 
-        /* Where it is. */
+        /* The state of the reader. */
         struct prefix *prefix;
         int failed;
         unsigned char state, literal, depth, action, escape;
-        unsigned char stack[SCAN_DEPTH]; /* enum place, with a bit for an array */
-        unsigned char context;           /* of the value that comes */
+        unsigned char stack[SCAN_DEPTH]; /* enum context, with a bit for an array */
+        unsigned char context;           /* of the next value */
         char key[SCAN_KEY];
         uint32_t n_key;
         char number[32];
         uint32_t n_number;
         uint32_t unicode, surrogate;
         struct scan_word *word;
-        uint64_t media; /* hash so far; what follows is not in it yet */
+        uint64_t media; /* hash so far; the piece is not in it yet */
         unsigned char piece[SCAN_PIECE];
         uint32_t n_piece;
 };
 
 void scan_begin(struct scan *scan, struct prefix *prefix);
-int scan_feed(struct scan *scan, const void *data, size_t size); /* SCAN_OK, or what is wrong; then always that */
+int scan_feed(struct scan *scan, const void *data, size_t size); /* SCAN_OK, or the error; then always that */
 int scan_end(struct scan *scan); /* the body is complete; binds the prefix to model and salt */

@@ -88,7 +88,7 @@ static int unicode_done(struct scan *scan)
         return r;
 }
 
-/* The character that \n, \" and their like stand for; 0: another escape. */
+/* The character meant by \n, \" and other short escapes; 0: another escape. */
 static char short_escape(char c)
 {
         static const char meant[128] = {
@@ -130,7 +130,7 @@ static int unicode(struct scan *scan, char c)
         return ++scan->escape == 4 ? unicode_done(scan) : SCAN_OK;
 }
 
-/* How many bytes were used; those of a string at once, with the common escapes in it. */
+/* Returns how many bytes were used: a whole run of the string, with its short escapes. */
 static size_t string(struct scan *scan, const char *at, size_t size)
 {
         size_t n = 0;

@@ -205,15 +205,8 @@ static int run_parse(struct run *run, int argc, char **argv, struct err *err)
 
 void run_print_event(struct run *run, enum event_kind event, pid_t process, const char *detail, uint64_t n_unsent)
 {
-        static const struct {
-                const char *level, *line;
-        } texts[] = {
-#define EVENT(name, level, line, meaning) { #level, line },
-#include "sublet/events.def"
-#undef EVENT
-        };
-        bool is_quiet =
-                run->is_quiet || !strcmp(texts[event].level, "INFO") || atomic_exchange(&run->is_printed[event], true);
+        bool is_quiet = run->is_quiet || !strcmp(gate_event_level(event), "INFO") ||
+                        atomic_exchange(&run->is_printed[event], true);
 
         if (!run->is_verbose && is_quiet)
                 return;
@@ -221,7 +214,7 @@ void run_print_event(struct run *run, enum event_kind event, pid_t process, cons
                 (void)fprintf(stderr, "sublet: %s: %s: %llu more\n", run->lease.tenant, gate_event_name(event),
                               (unsigned long long)n_unsent);
         (void)fprintf(stderr, "sublet: %s: %s: process %d: %s: %s\n", run->lease.tenant, gate_event_name(event),
-                      process, texts[event].line, detail);
+                      process, gate_event_line(event), detail);
 }
 
 static void on_gate_event(void *context, enum event_kind event, pid_t process, const char *detail)

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,10 +20,10 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 
 enum {
-        TRIES = 500, /* of 10 ms each, to end what is left */
+        TRIES = 500, /* to end what is left */
+        TRY_MS = 10,
 };
 
 /* The default capabilities of a container (Docker's and containerd's list), without CAP_MKNOD: without a device cgroup a
@@ -139,8 +140,6 @@ static void kill_children(void)
 
 void spawn_end_all(void)
 {
-        struct timespec moment = { 0, 10 * 1000 * 1000 };
-
         for (int i = 0; i < TRIES; i++) {
                 pid_t ended;
 
@@ -149,6 +148,6 @@ void spawn_end_all(void)
                 if (ended < 0)
                         return; /* ECHILD: none is left */
                 kill_children();
-                (void)nanosleep(&moment, NULL);
+                (void)poll(NULL, 0, TRY_MS);
         }
 }

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "preload/usage_segment.h"
 #include "run/spawn.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,8 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 enum {
         TRIES = 30, /* of 100 ms each: a daemon that is being replaced returns */
@@ -30,13 +29,11 @@ enum {
         REPORT_MS = 15000, /* a shim gives the driver 5 s to tear down */
 };
 
-static int address_of(const struct run *run, struct sockaddr_un *ret, struct err *err)
+static int path_of(const struct run *run, char path[static SOCKET_PATH], struct err *err)
 {
-        int n;
+        int n = snprintf(path, SOCKET_PATH, "%s/tenant.sock", run->dir);
 
-        *ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
-        n = snprintf(ret->sun_path, sizeof(ret->sun_path), "%s/tenant.sock", run->dir);
-        if (n < 0 || (size_t)n >= sizeof(ret->sun_path))
+        if (n < 0 || n >= SOCKET_PATH)
                 return err_say(err, -ENAMETOOLONG, "%s: too long for the directory of a socket", run->dir);
         return 0;
 }
@@ -44,12 +41,12 @@ static int address_of(const struct run *run, struct sockaddr_un *ret, struct err
 int run_has_daemon(const struct run *run, bool *ret, struct err *err)
 {
         bool wants = run->share || run->cap || run->class || run->mode, has;
-        struct sockaddr_un address;
-        int r = address_of(run, &address, err);
+        char path[SOCKET_PATH];
+        int r = path_of(run, path, err);
 
         if (r < 0)
                 return r;
-        has = access(address.sun_path, F_OK) == 0;
+        has = access(path, F_OK) == 0;
         if (wants && run->is_alone)
                 return err_say(err, -EINVAL,
                                "--share, --cap, --class and --mode need the daemon: leave --no-daemon out");
@@ -68,21 +65,20 @@ int run_has_daemon(const struct run *run, bool *ret, struct err *err)
 
 static int reach(const struct run *run, struct err *err)
 {
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-        struct sockaddr_un address;
-        int r = address_of(run, &address, err);
+        char path[SOCKET_PATH];
+        int r = path_of(run, path, err);
 
         if (r < 0)
                 return r;
-        for (int i = 0; i < TRIES && fd >= 0; i++) {
-                if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) == 0)
-                        return TAKE_FD(fd);
-                r = -errno;
+        for (int i = 0; i < TRIES; i++) {
+                r = socket_connect(SOCK_SEQPACKET, 0, "%s", path);
+                if (r >= 0)
+                        return r;
                 if (r != -ECONNREFUSED && r != -ENOENT && r != -EAGAIN)
                         break;
                 (void)poll(NULL, 0, 100);
         }
-        return err_set(err, r < 0 ? r : -errno,
+        return err_set(err, r,
                        "the daemon in %s does not answer (start it with 'sublet daemon', or run without it with "
                        "--no-daemon)",
                        run->dir);
@@ -243,13 +239,10 @@ static void talk_receive(struct run_talk *talk)
 
 static void return_send(struct run_talk *talk)
 {
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        _cleanup_(closep) int fd = socket_connect(SOCK_SEQPACKET | SOCK_NONBLOCK, 0, "%s/tenant.sock", talk->run->dir);
         const int fds[] = { talk->descriptor, talk->segment };
-        struct sockaddr_un address;
 
-        if (fd < 0 || address_of(talk->run, &address, NULL) < 0 ||
-            connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
-            message_send(fd, message_new("return"), fds, ARRAY_SIZE(fds)) != MESSAGE_OK)
+        if (fd < 0 || message_send(fd, message_new("return"), fds, ARRAY_SIZE(fds)) != MESSAGE_OK)
                 return;
         talk->socket = TAKE_FD(fd);
 }

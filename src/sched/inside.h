@@ -98,7 +98,6 @@ struct sched {
         nsec busy_used, ticked_at; /* how long the device was occupied, ever */
         nsec ticks[SCHED_TICKS], busy_at[SCHED_TICKS], foreign_at[SCHED_TICKS];
         size_t n_ticks; /* ever */
-        nsec turned_at;
 
         struct sched_event events[SCHED_EVENTS];
         size_t n_events;

@@ -206,18 +206,11 @@ static void row_fill(const struct sched *sched, const struct sched_entity *tenan
         bool is_resident = sched->is_occupied && sched->resident == tenant;
 
         *ret = (struct sched_row){ .id = tenant->id,
-                                   .share = tenant->share,
-                                   .cap = tenant->cap,
-                                   .class = tenant->class,
                                    .used = tenant->billed,
-                                   .started_at = tenant->started_at,
-                                   .slice = tenant->device->slice,
-                                   .n_turns = tenant->n_turns,
                                    .is_resident = is_resident,
                                    .is_disabled = tenant->is_disabled,
                                    .wants = tenant->wants,
-                                   .is_waiting = tenant->wants && !is_resident,
-                                   .has_failed = tenant->has_failed };
+                                   .is_waiting = tenant->wants && !is_resident };
         tally_rates(sched, tenant, ret);
 }
 

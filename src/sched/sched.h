@@ -42,19 +42,13 @@ struct sched_tenant {
 /* A tenant on this device. */
 struct sched_row {
         uint64_t id;
-        permille share, cap;
-        enum turns_class class;
         nsec used;         /* metered since the tenant began, less its time on the device without work */
         permille granted;  /* metered in the latest second */
         permille promised; /* what its share entitled it to in that second, as far as it wanted */
-        nsec started_at;   /* when the device last switched to it, clock_now; 0: never */
-        nsec slice;        /* desired hardware time slice; 0: the driver's own */
-        uint64_t n_turns;  /* how often the device switched to it */
         bool is_resident;  /* on the device, as of the meter */
         bool is_disabled;  /* its channels are disabled */
         bool wants;        /* has work, as far as can be seen */
         bool is_waiting;   /* has work, and is not on the device */
-        bool has_failed;   /* the latest call to switch it failed */
 };
 
 struct sched_device {
@@ -65,11 +59,10 @@ struct sched_device {
         permille busy;      /* of the latest second: any context was on the device */
         permille foreign;   /* of that: contexts that belong to no tenant */
         nsec foreign_used;  /* since the start */
-        uint64_t n_switches, n_lost, n_calls, n_failed;
-        nsec calls_time; /* spent in driver calls */
-        nsec cpu;        /* of the thread */
-        bool has_meter;  /* false: time is not measured and shares are not kept; an event has the reason */
-        bool is_lost;    /* the device fell off the bus: the thread does nothing any more */
+        uint64_t n_switches, n_lost, n_calls;
+        nsec cpu;       /* of the thread */
+        bool has_meter; /* false: time is not measured and shares are not kept; an event has the reason */
+        bool is_lost;   /* the device fell off the bus: the thread does nothing any more */
         unsigned int n_tenants;
 };
 

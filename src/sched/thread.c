@@ -149,9 +149,8 @@ static size_t view_build(struct sched *sched, nsec now)
                 view_tenant(sched, tenant, &sched->view[i]);
                 tenant->wants = does_want(&sched->view[i], tenant, now);
         }
-        if (sched->turned_at)
-                entitle(sched, now - sched->turned_at);
-        sched->turned_at = now;
+        if (sched->state.turned_at)
+                entitle(sched, now - sched->state.turned_at);
         return sched->n_tenants;
 }
 

@@ -96,15 +96,7 @@ size_t trace_read(struct trace *trace, uint64_t *cursor, struct trace_span *span
 
 const char *trace_call_name(enum trace_call call)
 {
-        switch (call) {
-        case TRACE_CALL_ENABLE:
-                return "let on";
-        case TRACE_CALL_DISABLE:
-                return "keep off";
-        case TRACE_CALL_FLUSH:
-                return "flush";
-        case TRACE_N_CALLS:
-                break;
-        }
-        return "?";
+        static const char *const names[TRACE_N_CALLS] = { "let on", "keep off", "flush" };
+
+        return call < TRACE_N_CALLS ? names[call] : "?";
 }

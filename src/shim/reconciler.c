@@ -24,8 +24,6 @@ struct gate_desired reconciler_desired(const struct reconciler *reconciler, unsi
         return (struct gate_desired){ .is_disabled = on->is_disabled, .slice = on->slice };
 }
 
-/* ---- channels ---------------------------------------------------------------------------------- */
-
 /* A daemon that died may have written "enabled" without making the call, so the call is made whatever is written. */
 static void desired_override(struct reconciler *reconciler, unsigned int device)
 {
@@ -68,8 +66,6 @@ static bool is_retry_due(const struct reconciler *reconciler, unsigned int devic
         return at && clock_now() >= at;
 }
 
-/* ---- signs of work ------------------------------------------------------------------------------- */
-
 static void signs_poll(struct reconciler *reconciler, unsigned int device, nsec now)
 {
         struct control_device *on = &reconciler->control->devices[device];
@@ -96,8 +92,6 @@ static nsec signs_poll_if_due(struct reconciler *reconciler, unsigned int device
         }
         return period > 0 ? due : now + ROUND;
 }
-
-/* ---- the thread ---------------------------------------------------------------------------------- */
 
 /* Returns when to be back. */
 static nsec device_reconcile(struct reconciler *reconciler, unsigned int device, bool is_alone_now, bool has_changed)
@@ -173,17 +167,12 @@ int reconciler_start(struct reconciler *reconciler)
         return -r;
 }
 
-void reconciler_wake(struct reconciler *reconciler)
-{
-        control_block_notify(reconciler->control);
-}
-
 void reconciler_stop(struct reconciler *reconciler)
 {
         if (!reconciler->thread)
                 return;
         reconciler->is_ending = true;
-        reconciler_wake(reconciler);
+        control_block_notify(reconciler->control);
         (void)pthread_join(reconciler->thread, NULL);
         reconciler->thread = 0;
 }

@@ -40,7 +40,5 @@ struct reconciler {
 int reconciler_start(struct reconciler *reconciler);
 void reconciler_stop(struct reconciler *reconciler);
 
-void reconciler_wake(struct reconciler *reconciler);
-
 /* The desired state that applies to a device now; any thread. */
 struct gate_desired reconciler_desired(const struct reconciler *reconciler, unsigned int device);

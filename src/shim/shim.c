@@ -85,7 +85,7 @@ static void on_channel(void *context, const struct gate_channel *channel, bool i
         else
                 control_block_channel_drop(shim->control, channel->client, channel->handle);
         shim->reconciler.has_changed = true;
-        reconciler_wake(&shim->reconciler);
+        control_block_notify(shim->control);
 }
 
 /* Only servers of devices that the tenant leases count. */
@@ -271,7 +271,7 @@ static void daemon_find(struct shim *shim)
         if (!shim->reconciler.is_orphan) {
                 shim->reconciler.has_undone = false;
                 shim->reconciler.is_orphan = true;
-                reconciler_wake(&shim->reconciler);
+                control_block_notify(shim->control);
         }
         if (!shim->reconciler.has_undone)
                 return;

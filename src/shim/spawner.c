@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "wire/directory.h"
 #include "shim/verbs.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +18,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 static const char usage[] =
@@ -74,10 +74,9 @@ static int spawner_start(struct spawner *spawner, const struct message *message,
 /* H2 */
 static bool is_same_user(int socket)
 {
-        struct ucred who = { 0 };
-        socklen_t size = sizeof(who);
+        struct ucred who;
 
-        return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
+        return socket_peer(socket, &who) == 0 && who.uid == geteuid();
 }
 
 static void spawner_serve(struct spawner *spawner)
@@ -132,9 +131,6 @@ static int open_signals(void)
 /* Replaces an older socket: the spawner there keeps its shims and starts no more. */
 static int open_listening_socket(struct spawner *spawner, struct err *err)
 {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        mode_t mask;
         int r;
 
         if (mkdir(spawner->option, 0755) < 0 && errno != EEXIST)
@@ -144,16 +140,8 @@ static int open_listening_socket(struct spawner *spawner, struct err *err)
         r = directory_check(spawner->dir, err);
         if (r < 0)
                 return r;
-        r = snprintf(address.sun_path, sizeof(address.sun_path), "%s/keepers.sock", spawner->dir);
-        if (r < 0 || (size_t)r >= sizeof(address.sun_path))
-                return err_say(err, -ENAMETOOLONG, "--dir %s: too long for a socket's address", spawner->option);
-        (void)unlink(address.sun_path);
-        mask = umask(0177);
-        r = fd < 0 ? -1 : bind(fd, (const struct sockaddr *)&address, sizeof(address));
-        (void)umask(mask);
-        if (r < 0 || listen(fd, SOMAXCONN) < 0)
-                return err_set(err, -errno, "listening on %s", address.sun_path);
-        return TAKE_FD(fd);
+        r = socket_listen(SOCK_SEQPACKET | SOCK_NONBLOCK, 0600, "%s/keepers.sock", spawner->dir);
+        return r < 0 ? err_set(err, r, "listening on %s/keepers.sock", spawner->dir) : r;
 }
 
 static int options(struct spawner *spawner, int argc, char **argv)

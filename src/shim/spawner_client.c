@@ -3,14 +3,13 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 
 enum {
         ANSWER_SEC = 2, /* the daemon serves no one else meanwhile */
@@ -19,22 +18,15 @@ enum {
 /* A connection; -ENOENT: nobody is there; -errno. */
 static int reach(const char *dir, struct err *err)
 {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        const struct timeval patience = { .tv_sec = ANSWER_SEC };
-        struct ucred who = { 0 };
-        socklen_t size = sizeof(who);
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        _cleanup_(closep) int fd = socket_connect(SOCK_SEQPACKET, ANSWER_SEC, "%s/keepers.sock", dir);
+        struct ucred who;
 
-        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/keepers.sock", dir);
-        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0 ||
-            setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience)) < 0)
-                return err_set(err, -errno, "reaching the shim spawner");
-        if (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-                return errno == ENOENT || errno == ECONNREFUSED ?
+        if (fd < 0)
+                return fd == -ENOENT || fd == -ECONNREFUSED ?
                                -ENOENT :
-                               err_set(err, -errno, "reaching the shim spawner at %s", address.sun_path);
-        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0 || who.uid != geteuid())
-                return err_say(err, -EPERM, "%s is another user's", address.sun_path);
+                               err_set(err, fd, "reaching the shim spawner at %s/keepers.sock", dir);
+        if (socket_peer(fd, &who) < 0 || who.uid != geteuid())
+                return err_say(err, -EPERM, "%s/keepers.sock is another user's", dir);
         return TAKE_FD(fd);
 }
 

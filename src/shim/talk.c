@@ -5,23 +5,14 @@
 #include "shim/inside.h"
 
 #include "base/cleanup.h"
+#include "net/socket.h"
 #include "shim/report.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #define EVENT_PERIOD (100 * NSEC_PER_MSEC)
-
-static const struct {
-        const char *level, *line;
-} event_texts[] = {
-#define EVENT(name, level, line, meaning) { #level, line },
-#include "sublet/events.def"
-#undef EVENT
-};
 
 /* The lock is held. The main thread notices a peer that has hung up. */
 static int peer_send(int socket, json_t *body, const int *fds, size_t n_fds)
@@ -55,8 +46,8 @@ void talk_event(void *context, enum event_kind event, pid_t process, const char 
         if (!body)
                 return;
         (void)json_object_set_new(body, "name", json_string(gate_event_name(event)));
-        (void)json_object_set_new(body, "level", json_string(event_texts[event].level));
-        (void)json_object_set_new(body, "line", json_string(event_texts[event].line));
+        (void)json_object_set_new(body, "level", json_string(gate_event_level(event)));
+        (void)json_object_set_new(body, "line", json_string(gate_event_line(event)));
         (void)json_object_set_new(body, "tenant", json_string(shim->terms.tenant));
         (void)json_object_set_new(body, "process", json_integer(process));
         (void)json_object_set_new(body, "text", json_string(detail));
@@ -95,21 +86,9 @@ bool talk_hello(struct shim *shim)
         return hello_send(shim, shim->daemon);
 }
 
-static int reach(const char *dir)
-{
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        int n = snprintf(address.sun_path, sizeof(address.sun_path), "%s/keeper.sock", dir);
-
-        if (fd < 0 || n < 0 || (size_t)n >= sizeof(address.sun_path) ||
-            connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-                return -ENOENT;
-        return TAKE_FD(fd);
-}
-
 bool talk_reconnect(struct shim *shim)
 {
-        int fd = reach(shim->dir);
+        int fd = socket_connect(SOCK_SEQPACKET | SOCK_NONBLOCK, 0, "%s/keeper.sock", shim->dir);
         LOCKED(&shim->talk_lock);
 
         if (fd >= 0 && !hello_send(shim, fd))

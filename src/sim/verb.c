@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "sim/server/machine.h"
+#include "net/socket.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,7 +26,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 enum {
@@ -388,13 +388,11 @@ static int command_run(struct plan *plan, struct err *err)
 
 static int fault_request(const char *directory, const char *fault, struct err *err)
 {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+        _cleanup_(closep) int fd = socket_connect(SOCK_SEQPACKET, 0, "%s/control", directory);
         char answer[128] = { 0 };
 
-        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/control", directory);
-        if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-                return err_set(err, -errno, "reaching the machine in %s", directory);
+        if (fd < 0)
+                return err_set(err, fd, "reaching the machine in %s", directory);
         if (send(fd, fault, strlen(fault), MSG_NOSIGNAL) < 0 || recv(fd, answer, sizeof(answer) - 1, 0) < 0)
                 return err_set(err, -errno, "requesting %s", fault);
         return *answer ? err_say(err, -EINVAL, "%s: %s", fault, answer) : 0;

@@ -1,4 +1,4 @@
-/* From what a user writes to a lease: "--mem 8G,1=16G --gpu 0,1". */
+/* Options such as "--mem 8G,1=16G --gpu 0,1" become a lease. */
 #pragma once
 
 #include "lease/lease.h"
@@ -8,9 +8,9 @@ struct err;
 struct grant {
         const char *memory;  /* SIZE[,DEVICE=SIZE...], or NULL: the whole device */
         const char *gpus;    /* DEVICE[,DEVICE...], "all" or NULL: all */
-        const char *host;    /* SIZE, or NULL: as much as the machine has */
+        const char *host;    /* SIZE, or NULL: no limit */
         const char *managed; /* charge | deny | allow, or NULL: charge */
 };
 
-/* Completes a lease whose table of devices is filled. 0; -EINVAL; -ERANGE: more than a device has. */
+/* Completes a lease whose devices are filled in. 0; -EINVAL; -ERANGE (more than the device has). */
 int grant_apply(const struct grant *grant, struct lease *lease, struct err *err);

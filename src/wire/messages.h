@@ -1,15 +1,15 @@
 /*
- * The messages between `sublet run`, the shims and the daemon: one JSON object per packet of a SOCK_SEQPACKET socket, at most
- * MESSAGE_MAX bytes, with "v":1 and "type", and up to MESSAGE_FDS descriptors.
+ * Messages between `sublet run`, the shims and the daemon: one JSON object per packet of a SOCK_SEQPACKET socket, at most
+ * MESSAGE_MAX bytes, with "v":1 and "type". Descriptors, here in brackets, travel with the packet.
  *
- *      run -> daemon       lease, then listener + [listener]; return + [page, region]
- *      daemon -> run       granted, or refused; returned
- *      shim -> run       event, report, end             (the daemon's end of that socket moves to the shim)
- *      daemon -> shim    set, end, join + [listener], event             (event: for run to print)
+ *      run -> daemon     lease, then listener + [listener]; return + [lease descriptor, usage segment]
+ *      daemon -> run     granted, or refused; returned
+ *      shim -> run       event, report, end       (the shim gets the daemon's end of that socket)
+ *      daemon -> shim    set, end, join + [listener], event       (event: name, level, text; for `sublet run` to print)
  *      shim -> daemon    hello + [control block], event, changed, ended
  *
- * Unknown fields are ignored, missing ones keep their defaults; a newer "v" is read as far as it is understood. Fields:
- * docs/messages.md. This room is what two processes must agree on: it knows no process of its own.
+ * Unknown fields are ignored, missing ones keep their defaults; of a newer "v", known fields are read. Fields:
+ * docs/messages.md.
  *
  * Threads: any; a socket has one reader and one writer at a time.
  */
@@ -69,7 +69,7 @@ bool message_flag(const json_t *body, const char *name, bool otherwise);
 
 enum enforcement {
         ENFORCEMENT_GATE,     /* by a shim, since its command was started under the filter */
-        ENFORCEMENT_ATTACHED, /* by a shim, after libsublet.so has handed the tenant over */
+        ENFORCEMENT_ATTACHED, /* by a shim, to which libsublet.so has handed the tenant over */
         ENFORCEMENT_PRELOAD,  /* inside its programs */
 };
 
@@ -102,18 +102,18 @@ int message_request_parse(const json_t *body, struct message_request *ret, const
 
 /* ---- hello: what a tenant was granted ------------------------------------------------------------ */
 
-/* The container of a tenant; docs/containers.md. "": not known. */
+/* The container of a tenant; docs/containers.md. Unknown texts are "". */
 struct message_container {
-        char id[128];       /* the runtime's; "": the tenant is no container */
-        char pod[64];       /* its pod's UID; "": it is in no pod */
+        char id[128];       /* the runtime's name for it; "": the tenant is not a container */
+        char pod[64];       /* its pod's UID; "": it belongs to no pod */
         char namespace[64]; /* the pod's namespace */
         char name[254];     /* the pod's name */
         char container[64]; /* its name in the pod */
 };
 
-/* All that a shim or a new daemon needs to know of a tenant. Kept as JSON in the daemon's store. */
+/* All that a shim or a new daemon needs to know. Stored as JSON by the daemon. */
 struct message_lease {
-        uint64_t id; /* the daemon's number of this tenancy, never used again; 0: none yet */
+        uint64_t id; /* the daemon's number for this tenancy, never reused; 0: none */
         char tenant[64], command[64], mode[16];
         uid_t owner;
         int64_t since; /* seconds since the epoch */
@@ -125,7 +125,7 @@ struct message_lease {
         struct {
                 bool is_granted;
                 bytes quota;
-        } devices[LEASE_DEVICES_MAX]; /* by PCI bus order; the shim finds the devices themselves */
+        } devices[LEASE_DEVICES_MAX]; /* by PCI bus order; the shim probes the devices themselves */
         struct {
                 char uuid[64]; /* of mode mig: the instance on the only device; "": none */
                 uint32_t gpu, compute;
@@ -137,21 +137,21 @@ struct message_lease {
         struct message_container container;
         enum enforcement enforcement;
         char sms[16];        /* of enforcement mode preload; "": all */
-        char directory[256]; /* the directory that its programs have mounted; "": none */
+        char directory[256]; /* the lease directory that its programs have mounted; "": none */
 };
 
 /* Copies quotas and limits from a lease that grant_apply has completed; the rest of *ret stays. */
 void message_lease_fill(const struct lease *lease, struct message_lease *ret);
 
-/* Applies it to a lease whose table of devices is filled. 0; -ENODEV: a granted device is not there. */
+/* Applies it to a lease whose devices are filled in. 0; -ENODEV: a granted device does not exist. */
 int message_lease_apply(const struct message_lease *from, struct lease *lease);
 
-/* As in leases and in the API's answers; null if the tenant is no container. */
+/* As in leases and in the API's answers; null if the tenant is not a container. */
 json_t *message_container_new(const struct message_container *container);
 
 json_t *message_lease_new(const struct message_lease *lease);
 
-/* By its mode: side by side through MPS, or on a MIG instance; else it is scheduled. */
+/* By its mode: side by side through MPS, or on a MIG instance. Neither: in turns. */
 bool message_lease_is_spatial(const struct message_lease *lease);
 bool message_lease_is_mig(const struct message_lease *lease);
 

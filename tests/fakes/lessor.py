@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Stands for `sublet daemon` where a scene wants to hold the board in its hand: it grants what is asked, starts the
-keeper, and then obeys lines on its stdin, answering each with one line of JSON on stdout.
+shim, and then obeys lines on its stdin, answering each with one line of JSON on stdout.
 
         lessor.py SUBLET DIR [--quota BYTES] [--off]
 
-        off|on [DEVICE]         writes the wish (the call itself a daemon makes; here the keeper's rules are tested)
+        off|on [DEVICE]         writes the desired state (the call itself a daemon makes; here the shim's rules are tested)
         slice NSEC [DEVICE]     watch NSEC [DEVICE]
-        set JSON                sends a message to the keeper        end        ends the tenant
+        set JSON                sends a message to the shim        end        ends the tenant
         death PID               kills the process: microseconds from its end until the books are empty
         board                   the board, channels included         stop       no beat from here on; beat: again
-        silent/words            what the keepers have said since
---off: tenants begin under the wish «off». What a keeper says is kept. A lessor that is killed is as dead as a daemon.
+        silent/words            what the shims have said since
+--off: tenants begin under the desired state off. What a shim says is kept. A lessor that is killed is as dead as a daemon.
 """
 import array, fcntl, json, mmap, os, select, socket, struct, subprocess, sys, time
 
@@ -111,8 +111,8 @@ def spawn(lease, listener, run):
     return ours
 
 
-tenant_door, keeper_door = listen('tenant.sock', 0o666), listen('keeper.sock', 0o600)
-runs, keepers, boards, words, newest = {}, [], {}, [], []
+tenant_listener, shim_listener = listen('tenant.sock', 0o666), listen('keeper.sock', 0o600)
+runs, shims, control_blocks, words, newest = {}, [], {}, [], []
 beats = True
 print('ready', flush=True)
 
@@ -134,24 +134,24 @@ def on_run(peer):
                  'share': asked['share'], 'cap': asked['cap'], 'class': asked['class'], 'ipc_host': False,
                  'audit_ms': asked['audit_ms'], 'devices': [{'index': 0, 'quota_bytes': quota}],
                  'host_bytes': 64 << 30, 'managed': 'charge', 'groups_max': 512, 'channels_max': 1536}
-        keepers.append(spawn(lease, fds[0], peer))
+        shims.append(spawn(lease, fds[0], peer))
 
 
-def on_keeper(peer):
+def on_shim(peer):
     try:
         message, fds = receive(peer)
     except OSError:
         message, fds = None, []
     if not message:
-        keepers.remove(peer)
+        shims.remove(peer)
         peer.close()
         return
     if message['type'] == 'hello':
-        boards[peer] = Board(fds[0])
-        newest.append(boards[peer])
-        boards[peer].put(boards[peer].device(0) + 72, '--off' in options, '<I')
-        boards[peer].beat()
-        boards[peer].wish()
+        control_blocks[peer] = Board(fds[0])
+        newest.append(control_blocks[peer])
+        control_blocks[peer].put(control_blocks[peer].device(0) + 72, '--off' in options, '<I')
+        control_blocks[peer].beat()
+        control_blocks[peer].wish()
     words.append(message)
 
 
@@ -159,8 +159,8 @@ def obey(line):
     global beats
     verb, *rest = line.split(None, 1)
     rest = rest[0] if rest else ''
-    peer = keepers[-1] if keepers else None
-    board = boards[peer] if peer in boards else newest[-1] if newest and not keepers else None
+    peer = shims[-1] if shims else None
+    board = control_blocks[peer] if peer in control_blocks else newest[-1] if newest and not shims else None
     if verb in ('off', 'on'):
         board.put(board.device(0) + 72, verb == 'off', '<I')
         board.wish()
@@ -193,12 +193,12 @@ def obey(line):
 
 
 while True:
-    ready, _, _ = select.select([tenant_door, keeper_door, sys.stdin, *runs, *keepers], [], [], 0.05)
+    ready, _, _ = select.select([tenant_listener, shim_listener, sys.stdin, *runs, *shims], [], [], 0.05)
     for source in ready:
-        if source is tenant_door:
+        if source is tenant_listener:
             runs[source.accept()[0]] = None
-        elif source is keeper_door:
-            keepers.append(source.accept()[0])
+        elif source is shim_listener:
+            shims.append(source.accept()[0])
         elif source is sys.stdin:
             text = sys.stdin.readline()
             if not text:
@@ -206,12 +206,12 @@ while True:
             print(json.dumps(obey(text)), flush=True)
         elif source in runs:
             on_run(source)
-        elif source in keepers:
-            on_keeper(source)
+        elif source in shims:
+            on_shim(source)
     if beats:
-        for peer in keepers:
-            if peer in boards:
-                boards[peer].beat()
+        for peer in shims:
+            if peer in control_blocks:
+                control_blocks[peer].beat()
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -7,17 +7,15 @@
 #include "daemon/api/api.h"
 #include "daemon/api/peers.h"
 #include "daemon/state/events.h"
+#include "net/socket.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 enum {
         CONNECTIONS_MAX = PEERS_MAX, /* of a listener */
@@ -42,7 +40,7 @@ struct http {
         struct call *calls;
         struct peers peers; /* of the socket */
         struct loop_timer timer;
-        char socket_path[128], host[256]; /* host: what --listen named, without its port */
+        char socket_path[128], host[SOCKET_HOST]; /* host: what --listen named, without its port */
 };
 
 struct call {
@@ -61,9 +59,8 @@ static bool uid_of(struct MHD_Connection *connection, uid_t *ret)
 {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
         struct ucred who;
-        socklen_t size = sizeof(who);
 
-        if (!info || getsockopt(info->connect_fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
+        if (!info || socket_peer(info->connect_fd, &who) < 0)
                 return false;
         *ret = who.uid;
         return true;
@@ -371,40 +368,19 @@ static int listen_on(struct http *http, int fd, bool is_tcp, struct err *err)
 
 static int open_unix(struct http *http, struct err *err)
 {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        int fd;
 
-        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s/sublet.sock", http->daemon->settings.dir);
-        (void)snprintf(http->socket_path, sizeof(http->socket_path), "%s", address.sun_path);
-        (void)unlink(address.sun_path);
-        if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ||
-            chmod(address.sun_path, 0666) < 0 || listen(fd, SOMAXCONN) < 0)
-                return err_set(err, -errno, "listening on %s", address.sun_path);
-        return listen_on(http, TAKE_FD(fd), false, err);
+        (void)snprintf(http->socket_path, sizeof(http->socket_path), "%s/sublet.sock", http->daemon->settings.dir);
+        fd = socket_listen(SOCK_STREAM | SOCK_NONBLOCK, 0666, "%s", http->socket_path);
+        return fd < 0 ? err_set(err, fd, "listening on %s", http->socket_path) : listen_on(http, fd, false, err);
 }
 
-/* "127.0.0.1:PORT", "[::1]:PORT"; a name is looked up. */
 static int open_tcp(struct http *http, const char *where, struct err *err)
 {
-        const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
-        const char *colon = strrchr(where, ':'), *first = where + (where[0] == '[');
-        struct addrinfo *found = NULL;
-        _cleanup_(closep) int fd = -1;
-        int one = 1, r;
+        unsigned int port;
+        int fd = socket_listen_tcp(where, http->host, &port, err);
 
-        if (!colon || !colon[1] || (where[0] == '[' && (colon == where || colon[-1] != ']')))
-                return err_say(err, -EINVAL, "--listen %s: an address and a port, such as 127.0.0.1:" DAEMON_PORT,
-                               where);
-        (void)snprintf(http->host, sizeof(http->host), "%.*s", (int)(colon - first - (where[0] == '[')), first);
-        r = getaddrinfo(http->host[0] ? http->host : NULL, colon + 1, &hints, &found);
-        if (r)
-                return err_say(err, -EINVAL, "--listen %s: %s", where, gai_strerror(r));
-        fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
-            bind(fd, found->ai_addr, found->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0)
-                r = err_set(err, -errno, "--listen %s", where);
-        freeaddrinfo(found);
-        return r < 0 ? r : listen_on(http, TAKE_FD(fd), true, err);
+        return fd < 0 ? fd : listen_on(http, fd, true, err);
 }
 
 int http_open(struct daemon *daemon, struct http **ret, struct err *err)

@@ -14,7 +14,6 @@ static const struct {
 } kinds[] = {
 #define EVENT(name, level, line, meaning) { #name, #level, line },
 #include "sublet/events.def"
-#include "daemon/state/events.h"
 #undef EVENT
 };
 

@@ -21,6 +21,7 @@
 #include "daemon/state/shims.h"
 #include "daemon/state/usage.h"
 #include "daemon/store/store.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -169,9 +170,8 @@ static void on_run_socket(struct loop_source *source, uint32_t events)
 static int connect_run(struct tenant *tenant, int socket)
 {
         struct ucred peer = { 0 };
-        socklen_t size = sizeof(peer);
 
-        (void)getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+        (void)socket_peer(socket, &peer);
         tenant->run = peer.pid;
         return shims_connect(tenant, socket, on_run_socket);
 }

@@ -2,19 +2,17 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 
 enum {
@@ -22,26 +20,26 @@ enum {
         STACK = 512 * 1024,
         ROOM = 512 * 1024, /* of a connection: the names of 5,000 nodes at once */
         PEM_MAX = 1 << 20,
-        VALUE = 136, /* bytes of one of jansson's, with its place in what holds it: measured, 2.14 */
+        VALUE = 136, /* bytes of a jansson value with its entry in the container: measured, 2.14 */
         UNIX_PREFIX = 5,
 };
 
 struct server {
         struct server_settings settings;
         struct MHD_Daemon *daemon;
-        int fd; /* where it listens; lent to the daemon */
+        int fd; /* listening socket */
         struct certificate {
                 char *cert, *key; /* PEM */
                 struct timespec cert_time, key_time;
         } tls;
-        _Atomic size_t bodies; /* bytes of calls that are being read or answered */
+        _Atomic size_t bodies; /* bytes of calls being read or answered */
 };
 
 struct call {
         char *body;
         size_t size, room;
-        size_t parsed;        /* what its values may take, once it is read */
-        unsigned int refused; /* the status; 0: it is not */
+        size_t parsed;        /* what its values may take once parsed */
+        unsigned int refused; /* HTTP status; 0: it is not */
 };
 
 /* ---- calls ------------------------------------------------------------------------------------- */
@@ -56,7 +54,7 @@ void server_say(struct server_answer *answer, unsigned int status, const char *t
                 answer->status = 500;
 }
 
-/* False: there is no room, and the call is refused; for good if there never is. */
+/* false: no room, and the call is refused, with 413 if there never will be. */
 static bool reserve(struct server *server, struct call *call, size_t more)
 {
         if (atomic_fetch_add(&server->bodies, more) + more <= server->settings.bodies)
@@ -95,7 +93,7 @@ static void take_body(struct server *server, struct call *call, const char *data
         call->body[call->size] = '\0';
 }
 
-/* Every value of a JSON text stands behind one of these, or begins it; a few too many are counted, in strings. */
+/* Each value follows or begins with one of these; those inside strings are counted too. */
 static size_t count_values(const char *text, size_t size)
 {
         size_t n = 1;
@@ -105,7 +103,7 @@ static size_t count_values(const char *text, size_t size)
         return n;
 }
 
-/* Three letters may become a value of a hundred bytes: that has to fit, too, before it is read. */
+/* Three letters may become a value of a hundred bytes, which must fit as well before the body is parsed. */
 static void weigh(struct server *server, struct call *call)
 {
         size_t more = count_values(call->body ? call->body : "", call->size) * VALUE + call->size;
@@ -131,7 +129,7 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct ser
         return r;
 }
 
-/* Called with the head, each piece of the body, and at its end. */
+/* Called with the head, each piece of the body, and at the end. */
 static enum MHD_Result on_call(void *context, struct MHD_Connection *connection, const char *url, const char *method,
                                const char *version, const char *data, size_t *size, void **state)
 {
@@ -229,7 +227,7 @@ static int start_daemon(struct server *server, char *cert, char *key, struct err
                                         cert ? ": is the certificate one, and the key its?" : "");
 }
 
-/* libmicrohttpd closes the socket that it is given: it gets a duplicate, and ours lives on. */
+/* libmicrohttpd closes the socket it is given, so it gets a duplicate. */
 static int start_on_duplicate(struct server *server, struct err *err)
 {
         int fd = fcntl(server->fd, F_DUPFD_CLOEXEC, 3), ours = server->fd, r;
@@ -244,58 +242,17 @@ static int start_on_duplicate(struct server *server, struct err *err)
         return r;
 }
 
-static int listen_unix(const char *path, struct err *err)
+/* The permissions of a Unix socket are as the umask leaves them. */
+static int listen_on(const char *where, unsigned int *ret_port, struct err *err)
 {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        char host[SOCKET_HOST];
+        int fd;
 
-        if (strlen(path) >= sizeof(address.sun_path))
-                return err_say(err, -ENAMETOOLONG, "--listen unix:%s: too long", path);
-        (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
-        (void)unlink(path);
-        if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || listen(fd, SOMAXCONN) < 0)
-                return err_set(err, -errno, "listening on %s", path);
-        return TAKE_FD(fd);
-}
-
-static int open_address(const struct addrinfo *at, unsigned int *ret_port)
-{
-        union {
-                struct sockaddr any;
-                struct sockaddr_storage room;
-        } own = { 0 };
-        socklen_t size = sizeof(own);
-        char port[8] = "0";
-        int one = 1;
-        _cleanup_(closep) int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-        if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) < 0 ||
-            bind(fd, at->ai_addr, at->ai_addrlen) < 0 || listen(fd, SOMAXCONN) < 0 ||
-            getsockname(fd, &own.any, &size) < 0)
-                return -errno;
-        (void)getnameinfo(&own.any, size, NULL, 0, port, sizeof(port), NI_NUMERICSERV);
-        *ret_port = (unsigned int)strtoul(port, NULL, 10);
-        return TAKE_FD(fd);
-}
-
-static int listen_tcp(const char *where, unsigned int *ret_port, struct err *err)
-{
-        const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
-        const char *colon = strrchr(where, ':');
-        bool is_bracketed = where[0] == '[';
-        struct addrinfo *found = NULL;
-        char host[256];
-        int r;
-
-        if (!colon || !colon[1])
-                return err_say(err, -EINVAL, "--listen %s: an address and a port, such as 0.0.0.0:12345", where);
-        (void)snprintf(host, sizeof(host), "%.*s", (int)(colon - where) - 2 * is_bracketed, where + is_bracketed);
-        r = getaddrinfo(host[0] ? host : NULL, colon + 1, &hints, &found);
-        if (r)
-                return err_say(err, -EINVAL, "--listen %s: %s", where, gai_strerror(r));
-        r = open_address(found, ret_port);
-        freeaddrinfo(found);
-        return r < 0 ? err_set(err, r, "--listen %s", where) : r;
+        *ret_port = 0;
+        if (strncmp(where, "unix:", UNIX_PREFIX))
+                return socket_listen_tcp(where, host, ret_port, err);
+        fd = socket_listen(SOCK_STREAM | SOCK_NONBLOCK, 0, "%s", where + UNIX_PREFIX);
+        return fd < 0 ? err_set(err, fd, "listening on %s", where + UNIX_PREFIX) : fd;
 }
 
 static int load(struct server *server, struct err *err)
@@ -316,12 +273,9 @@ int server_new(const struct server_settings *settings, struct server **ret, unsi
         if (!server)
                 return err_set(err, -ENOMEM, "the HTTP server");
         *server = (struct server){ .settings = *settings, .fd = -1 };
-        *ret_port = 0;
         r = load(server, err);
-        if (r == 0 && !strncmp(settings->listen, "unix:", UNIX_PREFIX))
-                r = server->fd = listen_unix(settings->listen + UNIX_PREFIX, err);
-        else if (r == 0)
-                r = server->fd = listen_tcp(settings->listen, ret_port, err);
+        if (r == 0)
+                r = server->fd = listen_on(settings->listen, ret_port, err);
         if (r >= 0)
                 r = start_on_duplicate(server, err);
         if (r < 0) {
@@ -344,7 +298,7 @@ struct server *server_free(struct server *server)
         return NULL;
 }
 
-/* The new server listens before the old one ends, on the same socket: nobody is refused. */
+/* The new server listens on the same socket before the old one ends: no connection is refused. */
 int server_refresh(struct server *server, struct err *err)
 {
         struct MHD_Daemon *daemon = server->daemon;
@@ -360,7 +314,7 @@ int server_refresh(struct server *server, struct err *err)
         r = load(server, err);
         if (r == 0)
                 r = start_on_duplicate(server, err);
-        if (r < 0) { /* half of a pair is there: the next look finds the other */
+        if (r < 0) { /* perhaps only half of the pair is written: the next refresh finds the other */
                 certificate_free(&server->tls);
                 server->tls = tls;
                 server->daemon = daemon;

@@ -1,4 +1,4 @@
-/* What the router answers itself: errors as the API has them, and the models of all replicas. */
+/* Answers of the router itself: errors in the API's form, and the models of all replicas. */
 #include "route/nginx/module.h"
 
 static const struct {
@@ -94,32 +94,29 @@ ngx_int_t sublet_refuse(ngx_http_request_t *r)
         return send_error(r, REFUSALS[i].status, REFUSALS[i].type, REFUSALS[i].code, REFUSALS[i].message);
 }
 
-/* Errors that nginx itself found, by status. */
+/* Errors that nginx itself found, by status; the last two are for any other of 5xx and of 4xx. */
 ngx_int_t sublet_error(ngx_http_request_t *r)
 {
+        static const struct {
+                ngx_uint_t status;
+                const char *type, *code, *message;
+        } rows[] = {
+                { 401, "authentication_error", "invalid_api_key", "This API key may not do this." },
+                { 403, "authentication_error", "invalid_api_key", "This API key may not do this." },
+                { 404, "invalid_request_error", "not_found", "There is nothing at this path." },
+                { 413, "invalid_request_error", "body_too_large", "The body is larger than this server takes." },
+                { 429, "rate_limit_error", "rate_limited", "Too many requests. Try again later." },
+                { 502, "server_error", "replica_failed", "The replica failed before it answered." },
+                { 504, "server_error", "replica_failed", "The replica failed before it answered." },
+                { 500, "server_error", "error", "The server failed." },
+                { 400, "invalid_request_error", "bad_request", "This is not a request that can be answered." },
+        };
         ngx_uint_t status = r->err_status ? r->err_status : NGX_HTTP_BAD_REQUEST;
-        const char *invalid = "invalid_request_error";
+        size_t i = 0, last = sizeof(rows) / sizeof(rows[0]) - 1;
 
-        switch (status) {
-        case 401:
-        case 403:
-                return send_error(r, status, "authentication_error", "invalid_api_key",
-                                  "This API key may not do this.");
-        case 404:
-                return send_error(r, status, invalid, "not_found", "There is nothing at this path.");
-        case 413:
-                return send_error(r, status, invalid, "body_too_large", "The body is larger than this server takes.");
-        case 429:
-                return send_error(r, status, "rate_limit_error", "rate_limited", "Too many requests. Try again later.");
-        case 502:
-        case 504:
-                return send_error(r, status, "server_error", "replica_failed",
-                                  "The replica failed before it answered.");
-        default:
-                if (status >= 500)
-                        return send_error(r, status, "server_error", "error", "The server failed.");
-                return send_error(r, status, invalid, "bad_request", "This is not a request that can be answered.");
-        }
+        while (i < last && rows[i].status != status && !(rows[i].status == 500 && status >= 500))
+                i++;
+        return send_error(r, status, rows[i].type, rows[i].code, rows[i].message);
 }
 
 /* ---- models ------------------------------------------------------------------------------------------ */

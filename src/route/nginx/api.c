@@ -1,6 +1,6 @@
 /*
- * What the agent says and asks; docs/router-api.md. One change at a time: the zone's slab lock, which the
- * master frees if its holder dies.
+ * The agent's API (docs/router-api.md). Changes are made one at a time, under the zone's slab lock; the master frees
+ * it if its holder dies.
  */
 #include "route/nginx/module.h"
 
@@ -11,11 +11,7 @@ enum {
         WAIT_MAX_MS = 300000,
 };
 
-static const char *const STATES[] = {
-        [PICK_UP] = "up", [PICK_ASLEEP] = "asleep", [PICK_DRAINING] = "draining", [PICK_DOWN] = "down"
-};
-
-/* Who waits for the state to change. */
+/* A call that waits for the state to change. */
 typedef struct {
         ngx_queue_t queue;
         ngx_http_request_t *request;
@@ -67,20 +63,21 @@ static json_t *replica_json(const struct pool *pool, int i)
 
         if (!pool_read(pool, i, &config))
                 return NULL;
-        is_tripped = config.state == PICK_UP && r->tripped; /* also while one is let through to try */
-        return json_pack(
-                "{ss ss so ss sI si si si si si sb sI sI sf sf sI sI sI sI si ss}", "name", config.name, "address",
-                config.address, "models", models_json(&config), "state", is_tripped ? "down" : STATES[config.state],
-                "rate", (json_int_t)config.rate, "capacity", (int)config.capacity, "kv_tokens", (int)config.kv_tokens,
-                "kv_permille", (int)config.kv_permille, "waiting", (int)config.waiting, "wake_ms", (int)config.wake_ms,
-                "hold", config.hold, "inflight", (json_int_t)pool_load(pool, i, POOL_INFLIGHT), "prefilling",
-                (json_int_t)pool_load(pool, i, POOL_UNANSWERED), "backlog", rate_backlog(&r->rate, now), "rate_now",
-                rate_now(&r->rate), "wanted", (json_int_t)pool_load(pool, i, POOL_WANTED), "sent", (json_int_t)r->sent,
-                "failed", (json_int_t)r->failed, "cached_blocks", (json_int_t)index_count(pool->index, (unsigned int)i),
-                "failures", (int)r->failures, "down_for",
-                is_tripped                ? "failures" :
-                config.state == PICK_DOWN ? "agent" :
-                                            "");
+        is_tripped = config.state == PICK_UP && r->tripped; /* also while one request tries it */
+        return json_pack("{ss ss so ss sI si si si si si sb sI sI sf sf sI sI sI sI si ss}", "name", config.name,
+                         "address", config.address, "models", models_json(&config), "state",
+                         is_tripped ? "down" : pick_state_name(config.state), "rate", (json_int_t)config.rate,
+                         "capacity", (int)config.capacity, "kv_tokens", (int)config.kv_tokens, "kv_permille",
+                         (int)config.kv_permille, "waiting", (int)config.waiting, "wake_ms", (int)config.wake_ms,
+                         "hold", config.hold, "inflight", (json_int_t)pool_load(pool, i, POOL_INFLIGHT), "prefilling",
+                         (json_int_t)pool_load(pool, i, POOL_UNANSWERED), "backlog", rate_backlog(&r->rate, now),
+                         "rate_now", rate_now(&r->rate), "wanted", (json_int_t)pool_load(pool, i, POOL_WANTED), "sent",
+                         (json_int_t)r->sent, "failed", (json_int_t)r->failed, "cached_blocks",
+                         (json_int_t)index_count(pool->index, (unsigned int)i), "failures", (int)r->failures,
+                         "down_for",
+                         is_tripped                ? "failures" :
+                         config.state == PICK_DOWN ? "agent" :
+                                                     "");
 }
 
 static json_t *settings_json(const struct pool *pool)
@@ -109,7 +106,7 @@ static json_t *state_json(const struct pool *pool)
                          "replicas", replicas);
 }
 
-/* ---- what a replica is ------------------------------------------------------------------------------ */
+/* ---- replicas ------------------------------------------------------------------------------ */
 
 static const char *set_number(json_t *body, const char *name, uint32_t *ret)
 {
@@ -166,14 +163,12 @@ static const char *set_state(json_t *state, struct pool_config *config)
 {
         const char *name = json_string_value(state);
 
-        if (!state)
-                return NULL;
-        for (size_t i = 0; name && i < sizeof(STATES) / sizeof(STATES[0]); i++)
-                if (strcmp(STATES[i], name) == 0) {
-                        config->state = (enum pick_state)i;
+        for (enum pick_state i = PICK_UP; name && i <= PICK_DOWN; i++)
+                if (strcmp(pick_state_name(i), name) == 0) {
+                        config->state = i;
                         return NULL;
                 }
-        return "'state' is up, asleep, draining or down";
+        return state ? "'state' is up, asleep, draining or down" : NULL;
 }
 
 static const char *set_address(ngx_http_request_t *r, json_t *address, struct pool_config *config)
@@ -290,7 +285,7 @@ void sublet_api_init(void)
         ngx_queue_init(&waiters);
 }
 
-/* Answering may free any request: from the beginning each time. */
+/* Answering may free any request, so the walk begins anew after each answer. */
 void sublet_api_poll(void)
 {
         ngx_queue_t *q = ngx_queue_head(&waiters);

@@ -1,4 +1,4 @@
-/* What a request says: its body, scanned where it lies in memory or read from its file, and three headers. */
+/* Reads a request: its body, from memory or from its file, and three headers. */
 #include "route/nginx/module.h"
 
 #include "route/scan.h"
@@ -7,7 +7,7 @@ enum {
         PIECE = 64 * 1024,
 };
 
-/* One request at a time is scanned, start to end. */
+/* One request at a time is scanned, from start to end. */
 static struct scan scan;
 static struct prefix prefix;
 
@@ -131,22 +131,14 @@ int sublet_read_request(sublet_ctx_t *ctx)
                 read_headers(ctx);
                 return 1;
         }
-        if (r != SCAN_OK) {
-                sublet_turn_away(ctx, POOL_BAD, "invalid_json");
-                return 0;
-        }
-        if (!scan.has_model || !scan.model.size) {
-                sublet_turn_away(ctx, POOL_BAD, "model_required");
-                return 0;
-        }
-        if (!keep_scan(ctx)) {
-                sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
-                return 0;
-        }
-        read_headers(ctx); /* a header is stronger than the body */
-        if (!pool_serves(ctx->pool, ctx->query.model)) {
-                sublet_turn_away(ctx, POOL_UNKNOWN, "model_not_found");
-                return 0;
-        }
+        if (r != SCAN_OK)
+                return sublet_turn_away(ctx, POOL_BAD, "invalid_json");
+        if (!scan.has_model || !scan.model.size)
+                return sublet_turn_away(ctx, POOL_BAD, "model_required");
+        if (!keep_scan(ctx))
+                return sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
+        read_headers(ctx); /* a header has precedence over the body */
+        if (!pool_serves(ctx->pool, ctx->query.model))
+                return sublet_turn_away(ctx, POOL_UNKNOWN, "model_not_found");
         return 1;
 }

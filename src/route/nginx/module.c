@@ -7,7 +7,7 @@ enum {
         TICK_MS = 20,
 };
 
-/* Made by the master, inherited by every worker, never read: each write wakes all, old ones too. */
+/* Created by the master, inherited by every worker, never read: each write wakes all workers, also old ones. */
 static int bell = -1;
 static ngx_event_t tick;
 
@@ -16,7 +16,7 @@ void sublet_ring(void)
         uint64_t one = 1;
 
         if (bell >= 0 && write(bell, &one, sizeof(one)) < 0)
-                return; /* full: they are awake anyway */
+                return; /* full: they are awake already */
 }
 
 /* ---- shared memory ---------------------------------------------------------------------------------- */
@@ -39,11 +39,11 @@ static ngx_int_t init_zone(ngx_shm_zone_t *shm, void *old)
         }
         slab->log_nomem = 0;
         for (size = shm->shm.size / ngx_pagesize * ngx_pagesize; !memory && size > ngx_pagesize; size -= ngx_pagesize)
-                memory = ngx_slab_calloc(slab, size); /* one piece, as large as there is */
+                memory = ngx_slab_calloc(slab, size); /* one piece, as large as possible */
         size += ngx_pagesize;
         epoch = (uint64_t)ngx_random() << 32 ^ (uint64_t)clock_realtime() ^ (uint64_t)ngx_pid;
         if (!memory || pool_init(memory, size, epoch, &zone->pool) < 0) {
-                ngx_log_error(NGX_LOG_EMERG, shm->shm.log, 0, "sublet_zone \"%V\" is too small: 8m will do",
+                ngx_log_error(NGX_LOG_EMERG, shm->shm.log, 0, "sublet_zone \"%V\" is too small: 8m is enough",
                               &zone->name);
                 return NGX_ERROR;
         }
@@ -198,7 +198,7 @@ static ngx_int_t watch_bell(ngx_cycle_t *cycle)
 static ngx_int_t init_process(ngx_cycle_t *cycle)
 {
         sublet_main_t *conf = ngx_http_cycle_get_module_main_conf(cycle, ngx_http_sublet_module);
-        static ngx_connection_t dummy = { .fd = -1 }; /* debug logs of events look into data */
+        static ngx_connection_t dummy = { .fd = -1 }; /* debug logs of events read data */
         sublet_zone_t **zones;
 
         sublet_queue_init();
@@ -212,7 +212,7 @@ static ngx_int_t init_process(ngx_cycle_t *cycle)
         ngx_add_timer(&tick, TICK_MS);
         if (bell < 0 || !conf->zones.nelts)
                 return NGX_OK;
-        sublet_ring(); /* whoever was here before may have left places */
+        sublet_ring(); /* an earlier worker may have left free slots */
         return watch_bell(cycle);
 }
 
@@ -241,3 +241,12 @@ ngx_module_t ngx_http_sublet_module = {
         NGX_MODULE_V1, &context, commands, NGX_HTTP_MODULE,       NULL, init_module, init_process, NULL,
         NULL,          NULL,     NULL,     NGX_MODULE_V1_PADDING,
 };
+
+/* ---- what nginx looks for in a dynamic module: the only symbols seen outside ------------------------- */
+
+#define PUBLIC __attribute__((visibility("default")))
+
+PUBLIC ngx_module_t *ngx_modules[] = { &ngx_http_sublet_module, NULL };
+PUBLIC char *ngx_module_names[] = { (char *)"ngx_http_sublet_module", NULL };
+/* The body filter comes before the copy filter. */
+PUBLIC char *ngx_module_order[] = { (char *)"ngx_http_sublet_module", (char *)"ngx_http_copy_filter_module", NULL };

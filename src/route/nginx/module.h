@@ -1,15 +1,15 @@
 /*
- * Inside the module: what a request carries, and who does what with it.
+ * Inside the nginx module: the state of a request, and the functions of its files.
  *
  *      module.c     directives, shared memory, the bell, hooks
- *      body.c       what the request says
- *      request.c    decision, holding; the only place that gives load back (request_release)
- *      upstream.c   the peer that was decided on; first byte
- *      answer.c     errors of the API's own shape, GET /v1/models
- *      api.c        what the agent says and asks;  metrics.c  what Prometheus asks
- *      variables.c  what logs say
+ *      body.c       reads a request's body and headers
+ *      request.c    decides, holds; the only place that gives load back (sublet_release)
+ *      upstream.c   connects to the replica; sees the first byte
+ *      answer.c     errors in the API's own form, GET /v1/models
+ *      api.c        the agent's API;  metrics.c  /metrics for Prometheus
+ *      variables.c  variables for logs and headers
  *
- * nginx's names and memory hold here: a request's things live in its pool.
+ * nginx's names and memory rules apply here: what belongs to a request lives in its pool.
  */
 #pragma once
 
@@ -36,7 +36,7 @@ typedef struct {
 } sublet_loc_t;
 
 typedef struct {
-        ngx_queue_t queue; /* among the held */
+        ngx_queue_t queue; /* of the held requests */
         ngx_http_request_t *request;
         struct pool *pool;
         struct pool_request query;
@@ -49,8 +49,8 @@ typedef struct {
         char replica[POOL_NAME]; /* the last it was sent to */
         ngx_event_t deadline, resume;
         nsec arrived, decided, held_for, first_at, decision_took;
-        int at;    /* place of the replica that counts it, or -1 */
-        int woken; /* place that the agent was told of, or -1 */
+        int at;    /* slot of the replica that counts it, or -1 */
+        int woken; /* slot whose wake-up was requested, or -1 */
         uint32_t fresh, n_events, n_tries;
         enum pool_outcome outcome;
         const char *refusal; /* code of the error; NULL: none */
@@ -63,21 +63,20 @@ extern ngx_module_t ngx_http_sublet_module;
 sublet_ctx_t *sublet_ctx(ngx_http_request_t *r); /* survives internal redirects; NULL: not routed */
 
 /* module.c */
-void sublet_ring(void); /* wakes all workers: who holds decides anew, who waits for the state looks */
+void sublet_ring(void); /* wakes all workers: held requests are decided anew, waiting agents get the state */
 
 /* request.c */
 ngx_int_t sublet_route(ngx_http_request_t *r); /* PRECONTENT phase */
-ngx_int_t sublet_log(ngx_http_request_t *r);   /* LOG phase */
 void sublet_queue_init(void);
 void sublet_queue_scan(void); /* the bell rang */
 ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_retry);
 void sublet_release(sublet_ctx_t *ctx);
 void sublet_first_byte(sublet_ctx_t *ctx);
 
-void sublet_turn_away(sublet_ctx_t *ctx, enum pool_outcome outcome, const char *code);
+int sublet_turn_away(sublet_ctx_t *ctx, enum pool_outcome outcome, const char *code); /* 0 */
 
 /* body.c */
-int sublet_read_request(sublet_ctx_t *ctx); /* fills ctx->asks; 0: turned away */
+int sublet_read_request(sublet_ctx_t *ctx); /* fills ctx->query; 0: refused, see sublet_turn_away */
 
 /* upstream.c */
 ngx_int_t sublet_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us);
@@ -95,3 +94,4 @@ void sublet_api_init(void);
 void sublet_api_poll(void);
 ngx_int_t sublet_metrics(ngx_http_request_t *r, struct pool *pool);
 ngx_int_t sublet_variables(ngx_conf_t *cf);
+ngx_int_t sublet_log(ngx_http_request_t *r); /* LOG phase */

@@ -1,18 +1,16 @@
 /*
- * A request: its body is read and scanned, a replica decided on or the request held, and whatever happens
- * its load is given back in one place (sublet_release), which every way out passes: the peer is freed, or
- * the request's pool is destroyed.
+ * A request: its body is read and scanned, then a replica is chosen or the request is held. Its load is given back in
+ * one place (sublet_release), which every path reaches: the peer is freed, or the request's pool is destroyed.
  *
- * Q1. "One more is held" is published before deciding a second time, and only then is the request parked.
- *     The other way round, a place that gets free in between would ring for nobody.
+ * Q1. A request is counted as held before it is decided a second time, and only then is it parked. In the other order,
+ *     a slot that is freed in between would ring the bell for no request.
  * Q2. A request is never resumed while the queue is walked: resuming may free any request.
- * Q3. The order of queue.h holds within a worker. Between workers, who hears the bell first goes first.
+ * Q3. The order of queue.h holds within a worker. Between workers, the first to wake goes first.
  */
 #include "route/nginx/module.h"
 
 enum {
-        MISSES_MAX =
-                32, /* requests in a row for which there is no place, before the rest is taken to have none either */
+        MISSES_MAX = 32, /* requests without a slot in one scan, after which the others are not tried */
 };
 
 static ngx_queue_t held; /* by this worker */
@@ -64,7 +62,7 @@ void sublet_release(sublet_ctx_t *ctx)
 
 /* ---- deciding --------------------------------------------------------------------------------------- */
 
-/* The address is copied: the place may be given to another while the request runs. */
+/* The address is copied: the slot may be reused while the request runs. */
 static int copy_replica(sublet_ctx_t *ctx, int at)
 {
         static struct pool_config config;
@@ -99,7 +97,7 @@ static void charge(sublet_ctx_t *ctx, int at, nsec now)
         index_put(ctx->pool->index, (unsigned int)at, ctx->query.chain, ctx->query.n_blocks);
 }
 
-/* Whom it is counted as waiting for; the agent hears of a sleeper once. */
+/* Counts the request as waiting for a replica; the agent is notified of a sleeping one once. */
 static void wait_for(sublet_ctx_t *ctx, int replica, int64_t work, int is_asleep)
 {
         struct pool_request *query = &ctx->query;
@@ -121,7 +119,7 @@ static void wait_for(sublet_ctx_t *ctx, int replica, int64_t work, int is_asleep
         }
 }
 
-/* NGX_DECLINED: reserved, go on; NGX_AGAIN: hold; NGX_ERROR: nobody. */
+/* NGX_DECLINED: reserved, go on; NGX_AGAIN: hold; NGX_ERROR: no replica. */
 ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_retry)
 {
         struct pick *verdict = &ctx->verdict;
@@ -137,7 +135,7 @@ ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_retry)
                 if (verdict->action != PICK_SEND)
                         return NGX_AGAIN;
                 if (!pool_reserve(ctx->pool, (unsigned int)ngx_process_slot, (int)verdict->replica, is_retry, now))
-                        continue; /* another took the place */
+                        continue; /* another request took the slot */
                 if (copy_replica(ctx, (int)verdict->replica)) {
                         charge(ctx, (int)verdict->replica, now);
                         return NGX_DECLINED;
@@ -149,11 +147,12 @@ ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_retry)
         return NGX_AGAIN;
 }
 
-void sublet_turn_away(sublet_ctx_t *ctx, enum pool_outcome outcome, const char *code)
+int sublet_turn_away(sublet_ctx_t *ctx, enum pool_outcome outcome, const char *code)
 {
         ctx->outcome = outcome;
         ctx->refusal = code;
         ctx->rc = NGX_ERROR;
+        return 0;
 }
 
 /* ---- holding ---------------------------------------------------------------------------------------- */
@@ -231,7 +230,7 @@ static void on_deadline(ngx_event_t *event)
         sublet_ctx_t *ctx = event->data;
 
         unpark(ctx);
-        sublet_turn_away(ctx, POOL_LATE, "deadline");
+        (void)sublet_turn_away(ctx, POOL_LATE, "deadline");
         on_resume(&ctx->resume);
 }
 
@@ -285,12 +284,12 @@ void sublet_queue_scan(void)
                         continue;
                 }
                 if (ctx->rc == NGX_ERROR)
-                        sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
+                        (void)sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
                 resume(ctx);
         }
 }
 
-/* May it be held? Somebody of lower priority may have to go for it. */
+/* Whether it may be held; a request of lower priority may be refused for it. */
 static int admit(sublet_ctx_t *ctx)
 {
         size_t n = (size_t)pool_load(ctx->pool, POOL_ALL, POOL_INFLIGHT), bound = ctx->pool->settings.queue;
@@ -300,7 +299,7 @@ static int admit(sublet_ctx_t *ctx)
         case QUEUE_ADMIT:
                 return 1;
         case QUEUE_DISPLACE:
-                sublet_turn_away(last, POOL_FULL, "queue_full");
+                (void)sublet_turn_away(last, POOL_FULL, "queue_full");
                 resume(last);
                 return 1;
         default:
@@ -310,10 +309,8 @@ static int admit(sublet_ctx_t *ctx)
 
 static int hold(sublet_ctx_t *ctx)
 {
-        if (!admit(ctx)) {
-                sublet_turn_away(ctx, POOL_FULL, "queue_full");
-                return 0;
-        }
+        if (!admit(ctx))
+                return sublet_turn_away(ctx, POOL_FULL, "queue_full");
         ctx->is_held = 1;
         count_load(ctx, POOL_ALL, POOL_INFLIGHT, 1);
         ctx->rc = sublet_decide(ctx, 0); /* Q1 */
@@ -325,7 +322,7 @@ static int hold(sublet_ctx_t *ctx)
 
 /* ---- the body --------------------------------------------------------------------------------------- */
 
-/* 0: parked, the phases go on later. */
+/* 0: parked; the phases go on later. */
 static int decide_or_hold(sublet_ctx_t *ctx)
 {
         nsec began = clock_now();
@@ -337,7 +334,7 @@ static int decide_or_hold(sublet_ctx_t *ctx)
                 if (ctx->rc == NGX_AGAIN && hold(ctx))
                         return 0;
                 if (ctx->rc == NGX_ERROR && !ctx->refusal)
-                        sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
+                        (void)sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
         }
         return 1;
 }
@@ -357,7 +354,7 @@ static void body_ready(ngx_http_request_t *r) /* from inside the call, or later 
 
 /* ---- phases ----------------------------------------------------------------------------------------- */
 
-/* The request's pool is destroyed: every way out comes through here. */
+/* The request's pool is destroyed: every path ends here. */
 static void cleanup(void *data)
 {
         sublet_ctx_t *ctx = data;
@@ -430,33 +427,4 @@ ngx_int_t sublet_route(ngx_http_request_t *r)
                 return rc;
         ngx_http_finalize_request(r, NGX_DONE); /* and this one discounts it */
         return NGX_DONE;
-}
-
-static enum pool_outcome outcome_of(ngx_http_request_t *r, const sublet_ctx_t *ctx)
-{
-        ngx_uint_t status = r->err_status ? r->err_status : r->headers_out.status;
-
-        if (status == NGX_HTTP_CLIENT_CLOSED_REQUEST || r->connection->error)
-                return POOL_LEFT;
-        if (ctx->refusal)
-                return ctx->outcome;
-        if (ctx->is_answer)
-                return POOL_ANSWERED;
-        return status >= NGX_HTTP_INTERNAL_SERVER_ERROR ? POOL_FAILED : status >= 400 ? POOL_BAD : POOL_ANSWERED;
-}
-
-ngx_int_t sublet_log(ngx_http_request_t *r)
-{
-        sublet_ctx_t *ctx = sublet_ctx(r);
-        nsec now;
-
-        if (!ctx)
-                return NGX_OK;
-        now = clock_now();
-        atomic_fetch_add(&ctx->pool->outcomes[outcome_of(r, ctx)], 1);
-        if (ctx->was_held)
-                pool_measure(&ctx->pool->held, ctx->held_for);
-        if (ctx->is_answer && ctx->n_events > 2)
-                pool_measure(&ctx->pool->token, (now - ctx->first_at) / (ctx->n_events - 1));
-        return NGX_OK;
 }

@@ -1,4 +1,4 @@
-/* The peer that was decided on, its retries, and the first byte of its answer. */
+/* The chosen replica as nginx's peer, retries, and the first byte of the answer. */
 #include "route/nginx/module.h"
 
 static ngx_http_output_body_filter_pt next_body_filter;
@@ -26,7 +26,7 @@ static int client_left(ngx_http_request_t *r)
         return r->connection->error || r->headers_out.status == NGX_HTTP_CLIENT_CLOSED_REQUEST;
 }
 
-/* The answer broke off. nginx has begun to pass it on, so it does not call that a failed peer. */
+/* The answer broke off. nginx has begun to pass it on, so it does not count a failed peer. */
 static int broke_off(ngx_peer_connection_t *pc, ngx_http_upstream_t *u)
 {
         ngx_event_t *read = pc->connection ? pc->connection->read : NULL;
@@ -34,8 +34,8 @@ static int broke_off(ngx_peer_connection_t *pc, ngx_http_upstream_t *u)
         return read && (read->error || (read->eof && u->length > 0));
 }
 
-/* A connection kept from before had been closed by the replica when it was used again: that says nothing of the
- * replica. nginx does not count this try either. */
+/* The replica had closed an idle connection before it was used again: that says nothing about the replica. nginx does
+ * not count this try either. */
 static int was_stale(ngx_peer_connection_t *pc, ngx_http_upstream_t *u, ngx_uint_t state)
 {
         return state & NGX_PEER_FAILED && pc->cached && !u->headers_in.status_n &&
@@ -106,7 +106,7 @@ ngx_int_t sublet_init_upstream(ngx_conf_t *cf, ngx_http_upstream_srv_conf_t *us)
 
 /* ---- the answer ------------------------------------------------------------------------------------- */
 
-/* Server-sent events end with an empty line: one for each token, about. One that is cut there is not counted. */
+/* Server-sent events end with an empty line, about one per token. An event that is cut there is not counted. */
 static void count_events(sublet_ctx_t *ctx, const u_char *at, const u_char *end)
 {
         while (at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL) {

@@ -6,6 +6,7 @@
 #include "sim/server/machine.h"
 
 #include "base/cleanup.h"
+#include "net/socket.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -14,9 +15,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
-#include <sys/un.h>
 
 enum source_kind {
         SOURCE_NODE,       /* a node is opened */
@@ -75,17 +74,13 @@ static void source_remove(struct server *server, struct source *source)
 
 static int listen_at(struct server *server, enum source_kind kind, const char *name, enum rm_node node, uint32_t minor)
 {
-        struct sockaddr_un address = { .sun_family = AF_UNIX };
-        _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        _cleanup_(closep) int fd =
+                socket_listen(SOCK_SEQPACKET | SOCK_NONBLOCK, 0666, "%s/%s", server->machine.options.directory, name);
         int on = 1, r;
 
         if (fd < 0)
-                return -errno;
-        if (snprintf(address.sun_path, sizeof(address.sun_path), "%s/%s", server->machine.options.directory, name) >=
-            (int)sizeof(address.sun_path))
-                return -ENAMETOOLONG;
-        if (bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 || chmod(address.sun_path, 0666) < 0 ||
-            setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 || listen(fd, SOMAXCONN) < 0)
+                return fd;
+        if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
                 return -errno;
         r = source_add(server, &(struct source){ .kind = kind, .fd = fd, .node = node, .minor = minor });
         if (!r)

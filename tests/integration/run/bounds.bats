@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
-# What is promised in milliseconds, or in processor time, of the program as it is used: measured by itself, and of
-# several measurements the best or the middle, for others may have the machine in between.
-# variants: plain, because what a sanitizer takes is not ours
-# alone: because what runs beside it is measured too
+# Promises in milliseconds or processor time, measured on the program as it is used. Each test takes the best or the
+# median of several measurements, because other processes may use the machine meanwhile.
+# variants: plain, because a sanitizer's time does not count
+# alone: because tests beside it would be measured, too
 bats_require_minimum_version 1.5.0
 # shellcheck disable=SC2154 # what machine.bash, daemon.bash and lessor.bash set
 load ../machine
@@ -26,7 +26,7 @@ teardown() {
 
 now() { date +%s%N; }
 
-# Microseconds in which somebody waited for a processor (the kernel's pressure figures); 0 where there are none
+# Microseconds in which some process waited for a processor (the kernel's pressure figures); 0 without such figures
 stalled() { sed -n 's/^some.* total=//p' /proc/pressure/cpu 2> /dev/null | grep . || echo 0; }
 
 # holds VALUE BOUND UNIT: fails above it; says loudly that nothing is known if others kept the processors all the time
@@ -47,7 +47,7 @@ board_start() {
         lessor_start "$@"
 }
 
-@test "a change is in force when the answer comes, and that is within 10 ms" {
+@test "a change is in force when it is answered, within 10 ms" {
         daemon_start
         lodger one --mem 8G -- sleep 60
         for ((i = 0; i < 40; i++)); do
@@ -58,7 +58,7 @@ board_start() {
         holds "$(awk '{ print int($2 * 1000000) }' "$machine/times" | sort -n | sed -n 36p)" 10000 "us, nine of ten"
 }
 
-@test "a tenant's death is in the books within 10 ms of its last process" {
+@test "a tenant's death is accounted for within 10 ms of its last process's" {
         local best=1000000
         for _ in 1 2 3 4 5; do
                 board_start
@@ -73,7 +73,7 @@ board_start() {
         holds "$best" 10000 "us, the best of five"
 }
 
-@test "a daemon that was killed keeps nobody off: within a second its tenants run" {
+@test "a killed daemon disables no tenant: all run within a second" {
         local start
         board_start --off
         runner_start -- "$load_program" -k 1000 -t 0.2 sync

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Whoever dies, at whatever moment: no memory stays taken, and nobody gets an unguarded GPU.
+# Whichever process dies, and when: no memory stays allocated, and no tenant gets an unsupervised GPU.
 bats_require_minimum_version 1.5.0
 load ../machine
 
@@ -24,12 +24,12 @@ child_of() { # PROCESS NAME
         done
 }
 
-# all_back: the card has what it had
+# all_back: all memory of the device is free again
 all_back() {
         [ "$(free_mib)" -eq "$before" ]
 }
 
-@test "a tenant killed with memory in its hands: 137, the books are empty, the card has it back" {
+@test "a tenant killed while it holds memory exits with 137, and all its memory is free again" {
         local code=0
         tenant_start --mem 4G -- "$share" give "$file" 2048 > /dev/null
         wait_for test -s "$file"
@@ -41,7 +41,7 @@ all_back() {
         all_back
 }
 
-@test "one of many processes killed: the others go on, and its memory is the tenant's again" {
+@test "when one of many processes is killed, the others go on and have its memory" {
         local code=0
         tenant_start --mem 6G -- "$race" --processes 4 --seconds 3 --iterations 1000000 --max 64 > "$BATS_TEST_TMPDIR/said"
         sleep 1.5
@@ -56,7 +56,7 @@ all_back() {
         all_back
 }
 
-@test "the supervisor killed: the tenant's driver calls fail, it does not get a free GPU" {
+@test "when the supervisor is killed, the tenant's driver calls fail: it gets no free GPU" {
         local said=$BATS_TEST_TMPDIR/said
         tenant_start --mem 1G -- sh -c "'$hostile' --max 64 --hold 2; '$hostile' --max 64; echo second=\$?; echo over" > "$said"
         wait_for grep -q '^raw got_mib=64' "$said"
@@ -70,7 +70,7 @@ all_back() {
         wait_for all_back
 }
 
-@test "what the command left in the background is ended with it" {
+@test "background processes of the command end with it" {
         local left
         left=$(tenant --mem 2G -- sh -c 'setsid sleep 300 > /dev/null 2>&1 & echo $!')
         run ! kill -0 "$left" 2> /dev/null
@@ -83,7 +83,7 @@ all_back() {
         run ! pgrep -f "$file" > /dev/null
 }
 
-@test "a tenant that ends in the middle of a context leaves nothing" {
+@test "a tenant that ends while it creates a context leaves nothing" {
         local i
         for i in 1 2 3 4 5 6 7 8; do
                 timeout -s KILL "0.0$i" env SUBLET_SIM="$machine_dir" LD_PRELOAD="$machine_preload" LD_LIBRARY_PATH="$machine_libraries" \
@@ -98,7 +98,7 @@ all_back() {
         all_back
 }
 
-@test "sublet ended by TERM ends its tenant and settles" {
+@test "sublet, ended by TERM, ends its tenant and settles the account" {
         local code=0
         tenant_start --mem 4G -- "$share" give "$file" 512 > /dev/null
         wait_for test -s "$file"
@@ -109,8 +109,8 @@ all_back() {
         all_back
 }
 
-@test "fifty kills at random points leave nothing behind" {
-        run "$BATS_TEST_DIRNAME/kill.sh" "$build" 50
+@test "fifty kills at random times leave nothing behind" {
+        run "$BATS_TEST_DIRNAME/../kill.sh" "$build" 50
         echo "$output"
         [ "$status" -eq 0 ]
 }

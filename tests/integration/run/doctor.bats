@@ -10,7 +10,7 @@ teardown() {
         machine_end
 }
 
-@test "explain lists the events, and each has its explanation" {
+@test "explain lists the events, and each has an explanation" {
         local name n=0
         run "$sublet" explain
         [ "$status" -eq 0 ]
@@ -24,14 +24,14 @@ teardown() {
         [ "$n" -ge 10 ]
 }
 
-@test "explain of no event is one line and 2; case does not matter" {
+@test "an unknown event is one line and exits with 2; case does not matter" {
         run "$sublet" explain NO_SUCH_EVENT
         one_line_and_2 "'NO_SUCH_EVENT'"
         run "$sublet" explain quota_refused
         [ "$status" -eq 0 ]
 }
 
-@test "doctor on a simulated machine finds everything, and 0" {
+@test "doctor on a simulated machine finds everything and exits with 0" {
         "$sublet" help | grep -q ' doctor ' || skip "no verb doctor"
         machine_start
         run on "$sublet" doctor
@@ -41,7 +41,7 @@ teardown() {
         [[ $output != *missing* ]]
 }
 
-@test "doctor without a driver says what is missing and the next step, and 1" {
+@test "doctor without a driver names what is missing and the next step, and exits with 1" {
         "$sublet" help | grep -q ' doctor ' || skip "no verb doctor"
         [ ! -e /proc/driver/nvidia ] || skip "this machine has a driver"
         run env -u SUBLET_SIM "$sublet" doctor
@@ -51,7 +51,7 @@ teardown() {
         [[ $output == *'sublet sim'* ]]
 }
 
-@test "doctor says that a release is not known" {
+@test "doctor reports an unknown release" {
         "$sublet" help | grep -q ' doctor ' || skip "no verb doctor"
         machine_start --driver 610.1
         run on "$sublet" doctor
@@ -69,7 +69,7 @@ teardown() {
 # status NAME [OUTPUT]: of a line of doctor's --json
 status_of() { jq -r --arg n "$1" 'first(.findings[] | select(.name == $n)).status' <<< "$output"; }
 
-@test "doctor says of each other way to share and to supervise whether it is to be had" {
+@test "doctor reports each other way to share and to supervise" {
         machine_start --driver 580.159.04
         export SUBLET_DIR=$machine/node PATH=/usr/bin:/bin
         run -0 on "$sublet" doctor --json
@@ -86,7 +86,7 @@ status_of() { jq -r --arg n "$1" 'first(.findings[] | select(.name == $n)).statu
         [ "$(jq '[.findings[] | select(.status != "ok" and (.next | not))] | length' <<< "$output")" = 0 ]
 }
 
-@test "with a daemon and NVIDIA's program there are self-attach and spatial tenants" {
+@test "with a daemon and NVIDIA's program, self-attach and spatial tenants work" {
         machine_start
         daemon_start
         PATH=$BATS_TEST_DIRNAME/../../fakes/mps:$PATH run -0 on "$sublet" doctor --json
@@ -99,7 +99,7 @@ status_of() { jq -r --arg n "$1" 'first(.findings[] | select(.name == $n)).statu
         [ "$(status_of directory)" = limited ]
 }
 
-@test "a driver from before green contexts, and a card that is cut" {
+@test "doctor reports a driver older than green contexts, and MIG instances" {
         machine_start --driver 535.288.01 --mig 20G,10G
         run -0 on "$sublet" doctor
         echo "$output"

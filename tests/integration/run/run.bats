@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# `sublet run` is a transparent wrapper, and says what is wrong with an order in one line.
+# `sublet run` is a transparent wrapper, and reports bad usage in one line.
 bats_require_minimum_version 1.5.0
 load ../machine
 
@@ -22,13 +22,13 @@ teardown() {
         [ "$status" -eq 255 ]
 }
 
-@test "a command that is not there is 127, and is named" {
+@test "a command that does not exist is named, and exits with 127" {
         run -127 tenant -- /nonexistent/program
         [[ $output == *"/nonexistent/program: command not found"* ]]
         run -127 tenant -- no-such-program-on-the-path
 }
 
-@test "a command that cannot be executed is 126" {
+@test "a command that cannot be executed exits with 126" {
         echo data > "$BATS_TEST_TMPDIR/file"
         run tenant -- "$BATS_TEST_TMPDIR/file"
         [ "$status" -eq 126 ]
@@ -36,7 +36,7 @@ teardown() {
         [ "$status" -eq 126 ]
 }
 
-@test "a command that a signal ended is 128 and its number" {
+@test "a command ended by a signal exits with 128 plus its number" {
         local number
         for number in 6 9 11 15; do
                 run tenant -- sh -c "ulimit -c 0; kill -$number \$\$"
@@ -84,7 +84,7 @@ on_terminal() {
         SUBLET_SIM=$machine_dir SHELL=/bin/sh script -qec "$1" /dev/null
 }
 
-@test "a ^C at the terminal reaches the command, and once" {
+@test "a ^C at the terminal reaches the command exactly once" {
         local said=$BATS_TEST_TMPDIR/said count=$BATS_TEST_TMPDIR/count code=0
         cat > "$BATS_TEST_TMPDIR/command" <<-'END'
         trap 'echo interrupted >> "$1"' INT
@@ -129,27 +129,27 @@ END
         [ "$output" = '2|a b|--mem|light blue|/var|0027|' ]
 }
 
-@test "nothing of sublet's is open in the command" {
+@test "no descriptor of sublet's is open in the command" {
         local here under
         here=$(bash -c 'ls /proc/self/fd' 3>&- | tr '\n' ' ')
         under=$(SUBLET_SIM=$machine_dir "$sublet" run -q -- bash -c 'ls /proc/self/fd' 3>&- | tr '\n' ' ')
         [ "$under" = "$here" ]
 }
 
-@test "without -- the command's own options are the command's" {
+@test "without -- the command's options stay the command's" {
         run on "$sublet" run -q --mem 1G sh -c 'exit 5'
         [ "$status" -eq 5 ]
 }
 
 # ---- what it says ---------------------------------------------------------------------------------
 
-@test "the summary is one line for a device, on stderr" {
+@test "the summary is one line per device, on stderr" {
         run --separate-stderr on "$sublet" run --mem 1G -- echo hello
         [ "$output" = hello ]
         [ "$stderr" = 'sublet: echo: device 0: quota 1 GiB, peak 0 B' ]
 }
 
-@test "-q says nothing at all" {
+@test "-q prints nothing at all" {
         run --separate-stderr on "$sublet" run -q --mem 1G -- true
         [ -z "$output" ]
         [ -z "$stderr" ]
@@ -160,7 +160,7 @@ END
         [[ $output == 'sublet: chat: device 0:'* ]]
 }
 
-@test "--json is one line that parses and holds what was given" {
+@test "--json is one line that parses and has the tenant's figures" {
         run --separate-stderr on "$sublet" run --json --name 'a "b"' --mem 1G -- sh -c 'exit 4'
         [ "$status" -eq 4 ]
         [ -z "$output" ]
@@ -178,21 +178,21 @@ assert 0 < books["elapsed_seconds"] < 60, books
 '
 }
 
-@test "--report puts the summary into a file, and nothing on stderr" {
+@test "--report writes the summary to a file and nothing to stderr" {
         run --separate-stderr on "$sublet" run --report "$BATS_TEST_TMPDIR/file" --mem 2G -- true
         [ "$status" -eq 0 ]
         [ -z "$stderr" ]
         [ "$(cat "$BATS_TEST_TMPDIR/file")" = 'sublet: true: device 0: quota 2 GiB, peak 0 B' ]
 }
 
-@test "a report that cannot be written is said, and the exit code stays the command's" {
+@test "a report that cannot be written is an error message, and the exit code stays the command's" {
         run on "$sublet" run --name lost --report /nonexistent/file -- sh -c 'exit 3'
         [[ $output == *"the summary is here:"*"sublet: lost: device 0: quota "* ]]
         [ "$status" -eq 3 ]
         [[ $output == 'sublet: /nonexistent/file: '* ]]
 }
 
-@test "--help says how, on stdout, and names every option" {
+@test "--help prints the usage on stdout and names every option" {
         local option
         run --separate-stderr "$sublet" run --help
         [ "$status" -eq 0 ]
@@ -202,7 +202,7 @@ assert 0 < books["elapsed_seconds"] < 60, books
         done
 }
 
-@test "sublet help names every verb; an unknown verb is one line and 2" {
+@test "sublet help names every verb; an unknown verb is one line and exits with 2" {
         run --separate-stderr "$sublet" help
         [ "$status" -eq 0 ]
         [[ $output == *' run '* && $output == *' sim '* && $output == *' explain '* ]]
@@ -212,7 +212,7 @@ assert 0 < books["elapsed_seconds"] < 60, books
 
 # ---- bad orders -----------------------------------------------------------------------------------
 
-@test "a size that is none is one line and 2" {
+@test "a malformed size is one line and exits with 2" {
         local size
         for size in 8X '' -1G 1G2 G 8GG 101% 0 99999999999999999999G; do
                 run on "$sublet" run --mem "$size" -- true
@@ -220,17 +220,17 @@ assert 0 < books["elapsed_seconds"] < 60, books
         done
 }
 
-@test "a quota over the card is one line and 2, and says what the card has" {
+@test "a quota larger than the device is one line with the device's size, and exits with 2" {
         run on "$sublet" run --mem 200G -- true
         one_line_and_2 'device 0 has \(140 GiB\)'
 }
 
-@test "a quota of the whole card is fine" {
+@test "a quota of the whole device is accepted" {
         tenant --mem 100% -- true
         [ "$(field quota_bytes)" -eq "$(field total_bytes)" ]
 }
 
-@test "a device that is not there is one line and 2" {
+@test "a device that does not exist is one line and exits with 2" {
         local gpu
         for gpu in 7 1 -1 x '' 0,9 '0,'; do
                 run on "$sublet" run --gpu "$gpu" -- true
@@ -240,14 +240,14 @@ assert 0 < books["elapsed_seconds"] < 60, books
         one_line_and_2 "there is no device 1"
 }
 
-@test "no command is one line and 2" {
+@test "a missing command is one line and exits with 2" {
         run on "$sublet" run
         one_line_and_2 'no command'
         run on "$sublet" run --mem 1G --
         one_line_and_2 'no command'
 }
 
-@test "an unknown option, or one without its value, is one line and 2" {
+@test "an unknown option, or one without its value, is one line and exits with 2" {
         run on "$sublet" run --memry 1G -- true
         one_line_and_2 '--memry'
         run on "$sublet" run -z -- true
@@ -256,7 +256,7 @@ assert 0 < books["elapsed_seconds"] < 60, books
         one_line_and_2 '--mem needs a value'
 }
 
-@test "a choice that is none is one line and 2" {
+@test "an unknown choice is one line and exits with 2" {
         run on "$sublet" run --managed=perhaps -- true
         one_line_and_2 'charge, deny or allow'
         run on "$sublet" run --ipc=perhaps -- true
@@ -265,33 +265,33 @@ assert 0 < books["elapsed_seconds"] < 60, books
         one_line_and_2 '--host-mem'
 }
 
-@test "a bad order starts nothing" {
+@test "bad usage starts nothing" {
         run on "$sublet" run --mem 8X -- touch "$BATS_TEST_TMPDIR/started"
         [ "$status" -eq 2 ]
         [ ! -e "$BATS_TEST_TMPDIR/started" ]
 }
 
-@test "without a driver it is one line and 2" {
+@test "a missing driver is one line and exits with 2" {
         [ ! -e /proc/driver/nvidia ] || skip "this machine has a driver"
         run env -u SUBLET_SIM "$sublet" run -- true
         one_line_and_2 'no NVIDIA driver'
 }
 
-@test "a simulated machine that is not there is one line and 2" {
+@test "a simulated machine that does not exist is one line and exits with 2" {
         SUBLET_SIM=/nonexistent run "$sublet" run -- true
         one_line_and_2 '/nonexistent'
         SUBLET_SIM='' run "$sublet" run -- true
         one_line_and_2 'SUBLET_SIM'
 }
 
-@test "a simulated machine that has ended is one line and 2" {
+@test "a simulated machine that has ended is one line and exits with 2" {
         kill "$machine_process"
         wait "$machine_process" || true
         run on "$sublet" run -- true
         one_line_and_2 'driver'
 }
 
-@test "a tenant inside a tenant is refused and says so" {
+@test "a tenant inside a tenant is refused with a message" {
         run on "$sublet" run -q -- env LD_PRELOAD= "$sublet" run -q -- touch "$BATS_TEST_TMPDIR/started"
         [ "$status" -ne 0 ]
         [[ $output == *'is already a tenant'* ]]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# On a machine with several cards a tenant has those that it rented, and no others exist for it.
+# On a machine with several devices, a tenant sees those that it rents and no others.
 bats_require_minimum_version 1.5.0
 load ../machine
 
@@ -12,7 +12,7 @@ teardown() {
         machine_end
 }
 
-@test "without --gpu it has all, each with the quota" {
+@test "without --gpu a tenant has all devices, each with the quota" {
         local card
         for card in 0 1 2; do
                 [ "$(value total_mib "$(CUDA_VISIBLE_DEVICES=$card tenant --mem 2G -- "$families" meminfo)")" -eq 2048 ]
@@ -20,7 +20,7 @@ teardown() {
         [ "$(grep -o '"quota_bytes":2147483648' "$report" | wc -l)" -eq 3 ]
 }
 
-@test "--gpu 1 is the second card, and takes from no other" {
+@test "--gpu 1 is the second device, and no other is used" {
         local said
         said=$(tenant --gpu 1 --mem 1G -- "$families" alloc 64)
         echo "$said" && cat "$report"
@@ -31,7 +31,7 @@ teardown() {
         [ "$(field peak_bytes)" -le $((1024 * MIB)) ]
 }
 
-@test "with --gpu 1 there is one card, and a second does not exist" {
+@test "with --gpu 1 a program sees one device, and no second" {
         tenant --gpu 1 --mem 2G -- env CUDA_VISIBLE_DEVICES=0 "$families" start
         run tenant --gpu 1 --mem 2G -- env CUDA_VISIBLE_DEVICES=1 "$families" start
         echo "$output"
@@ -39,7 +39,7 @@ teardown() {
         [[ $output == *CUDA_ERROR_NO_DEVICE* ]]
 }
 
-@test "a card that was not rented cannot be reached by bare calls either" {
+@test "a device that was not rented cannot be reached by bare driver calls either" {
         local said card
         for card in 0 2; do
                 run tenant --gpu 1 --mem 2G -- "$hostile" --device "$card" --max 64
@@ -51,7 +51,7 @@ teardown() {
         books_are_empty
 }
 
-@test "--mem 4G,1=8G is 8G on the second card and 4G on the others" {
+@test "--mem 4G,1=8G is 8G on the second device and 4G on the others" {
         local said
         said=$(tenant --mem 4G,1=8G -- env CUDA_VISIBLE_DEVICES=1 "$families" alloc 512 1024)
         echo "$said" && cat "$report"
@@ -69,12 +69,12 @@ teardown() {
         books_are_empty
 }
 
-@test "a quota for a card outside --gpu is one line and 2" {
+@test "a quota for a device outside --gpu is one line and exits with 2" {
         run on "$sublet" run --gpu 0 --mem 4G,1=8G -- true
         one_line_and_2 'not among --gpu'
 }
 
-@test "tenants of different cards each have the whole of theirs" {
+@test "tenants of different devices each have the whole of theirs" {
         local one=$BATS_TEST_TMPDIR/one two=$BATS_TEST_TMPDIR/two code=0
         report=$one.json tenant --gpu 0 --mem 14G -- "$hostile" --device 0 --steps 512 > "$one" &
         report=$two.json tenant --gpu 1 --mem 14G -- "$hostile" --device 1 --steps 512 > "$two" || code=$?

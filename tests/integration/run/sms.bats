@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Part of the multiprocessors: whatever a program makes current, it computes on its part only.
+# --sms: whichever context a program makes current, it computes on its part of the multiprocessors only.
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon
@@ -13,22 +13,22 @@ teardown() {
         machine_end
 }
 
-# part SMS [OPTION...] -- COMMAND...: a tenant with a part of the card
+# part SMS [OPTION...] -- COMMAND...: a tenant with a part of the device
 part() {
         local size=$1
         shift
         on "$plain/src/sublet" run --preload --sms "$size" --json --report "$report" "$@"
 }
 
-# rates TEXT: of all ways, one a line
+# rates TEXT: one line for each kind of context
 rates() { sed -n 's/.* rate=\([0-9.]*\).*/\1/p' <<< "$1"; }
 
-# all_are TEXT RATE PERCENT: every way had that rate, give or take
+# all_are TEXT RATE PERCENT: every rate is RATE, within PERCENT
 all_are() {
         rates "$1" | awk -v want="$2" -v off="$3" '{ n++; if ($1 > want * (1 + off / 100) || $1 < want * (1 - off / 100)) bad = 1 } END { exit bad || !n }'
 }
 
-@test "every way to a context and a stream has the tenant's part: 25, 50 and 100 percent" {
+@test "every kind of context and stream has the tenant's part: 25, 50 and 100 percent" {
         local whole all said
         machine_start
         all=$(on "$sms" primary)
@@ -63,7 +63,7 @@ all_are() {
         run ! grep -q multiprocessors "$report"
 }
 
-@test "memory in the part is the tenant's: the quota holds as without it" {
+@test "the memory quota holds in a part as it does without one" {
         machine_start
         run part 25% --mem 1G -- "$families" alloc 32
         echo "$output"
@@ -72,7 +72,7 @@ all_are() {
         [ "$(field held_bytes)" -eq 0 ]
 }
 
-@test "what cannot be had is refused in one line, and nothing runs on more" {
+@test "an impossible part is refused in one line, and nothing runs on more" {
         machine_start
         run --separate-stderr part 133 -- "$sms" count primary
         echo "$output" && echo "$stderr"
@@ -87,7 +87,7 @@ all_are() {
         [ "$output" = "sublet: --sms needs a driver with green contexts, 550 or newer; this is 535" ]
 }
 
-@test "--sms says where it works" {
+@test "--sms names where it works" {
         machine_start
         run on "$plain/src/sublet" run --sms 25% -- true
         [ "$status" -eq 2 ]
@@ -99,7 +99,7 @@ all_are() {
         done
 }
 
-@test "a tenant of the daemon has its part, and the API says so" {
+@test "a tenant of the daemon has its part, and the API shows it" {
         machine_start
         daemon_start
         sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and keepers are

@@ -22,7 +22,7 @@ static enum finding_status ptrace_status(int yama, bool is_root, bool has_sys_pt
         return only(&findings)->status;
 }
 
-static void yama_at_one_lets_a_parent_read_its_child(void **state)
+static void yama_level_one_lets_a_parent_read_its_child(void **state)
 {
         (void)state;
         assert_int_equal(ptrace_status(-1, false, false), FINDING_OK);
@@ -41,7 +41,7 @@ static void root_needs_the_capability_and_a_user_does_not(void **state)
         assert_int_equal(ptrace_status(-1, false, false), FINDING_OK);
 }
 
-static void a_second_listener_is_said_to_be_one(void **state)
+static void a_second_listener_is_reported_as_such(void **state)
 {
         struct findings findings = { 0 };
 
@@ -51,7 +51,7 @@ static void a_second_listener_is_said_to_be_one(void **state)
         assert_non_null(strstr(only(&findings)->text, "already"));
 }
 
-static void an_older_kernel_is_slower_and_can_run(void **state)
+static void an_older_kernel_is_slower_but_can_run_tenants(void **state)
 {
         struct findings findings = { 0 };
 
@@ -85,7 +85,7 @@ static void tests_built_into_uvm_are_a_limit(void **state)
         assert_int_equal(only(&on)->status, FINDING_LIMITED);
 }
 
-static void nodes_beside_the_three_are_named(void **state)
+static void nodes_that_tenants_do_not_need_are_named(void **state)
 {
         struct findings none = { 0 }, some = { 0 };
 
@@ -113,7 +113,7 @@ static void all_known_releases_fit_into_a_next_step(void **state)
         assert_string_equal(little, "525.53 to 525.1");
 }
 
-static void more_than_there_is_room_for_is_left_out(void **state)
+static void findings_beyond_the_limit_are_dropped(void **state)
 {
         static struct findings findings;
 
@@ -168,15 +168,15 @@ static void json_says_the_same(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(yama_at_one_lets_a_parent_read_its_child),
+                cmocka_unit_test(yama_level_one_lets_a_parent_read_its_child),
                 cmocka_unit_test(root_needs_the_capability_and_a_user_does_not),
-                cmocka_unit_test(a_second_listener_is_said_to_be_one),
-                cmocka_unit_test(an_older_kernel_is_slower_and_can_run),
+                cmocka_unit_test(a_second_listener_is_reported_as_such),
+                cmocka_unit_test(an_older_kernel_is_slower_but_can_run_tenants),
                 cmocka_unit_test(a_call_that_fails_says_why),
                 cmocka_unit_test(tests_built_into_uvm_are_a_limit),
-                cmocka_unit_test(nodes_beside_the_three_are_named),
+                cmocka_unit_test(nodes_that_tenants_do_not_need_are_named),
                 cmocka_unit_test(all_known_releases_fit_into_a_next_step),
-                cmocka_unit_test(more_than_there_is_room_for_is_left_out),
+                cmocka_unit_test(findings_beyond_the_limit_are_dropped),
                 cmocka_unit_test(the_text_ends_with_the_verdict),
                 cmocka_unit_test(json_says_the_same),
         };

@@ -27,7 +27,7 @@ static const struct finding *mps(struct offers_mps is)
         return judged();
 }
 
-static void mps_that_the_daemon_does_not_know_takes_memory_of_nobodys(void **state)
+static void an_mps_that_the_daemon_did_not_start_is_a_limit(void **state)
 {
         (void)state;
         assert_int_equal(mps((struct offers_mps){ .has_program = true })->status, FINDING_OK);
@@ -52,7 +52,7 @@ static const struct finding *mig(struct gpu_device device, unsigned int n)
         return judged();
 }
 
-static void mig_is_told_for_each_device(void **state)
+static void mig_is_reported_for_each_device(void **state)
 {
         (void)state;
         assert_int_equal(mig((struct gpu_device){ .index = 3 }, 0)->status, FINDING_UNKNOWN);
@@ -88,7 +88,7 @@ static const struct finding *attach(int filter, int listener, bool has_daemon)
         return judged();
 }
 
-static void self_attach_says_what_stands_in_its_way(void **state)
+static void self_attach_names_what_prevents_it(void **state)
 {
         (void)state;
         assert_int_equal(attach(0, 0, true)->status, FINDING_OK);
@@ -104,7 +104,7 @@ static const struct finding *directory(int error, mode_t mode)
         return judged();
 }
 
-static void a_directory_that_others_write_to_is_no_place_for_shims(void **state)
+static void a_directory_that_others_may_write_to_is_a_limit(void **state)
 {
         (void)state;
         assert_int_equal(directory(0, S_IFDIR | 0755)->status, FINDING_OK);
@@ -132,7 +132,7 @@ static void containers_need_a_daemon_with_an_agent(void **state)
         assert_int_equal(judged()->status, FINDING_OK);
 }
 
-static void other_peoples_cdi_specifications_are_not_ours(void **state)
+static void cdi_specifications_of_others_do_not_count(void **state)
 {
         (void)state;
         offers_judge_cdi(&findings, 3, 1);
@@ -157,14 +157,14 @@ static void the_router_needs_nginx_and_the_module(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(mps_that_the_daemon_does_not_know_takes_memory_of_nobodys),
+                cmocka_unit_test(an_mps_that_the_daemon_did_not_start_is_a_limit),
                 cmocka_unit_test(without_the_program_there_is_no_spatial_mode),
-                cmocka_unit_test(mig_is_told_for_each_device),
+                cmocka_unit_test(mig_is_reported_for_each_device),
                 cmocka_unit_test(green_contexts_need_driver_and_library),
-                cmocka_unit_test(self_attach_says_what_stands_in_its_way),
-                cmocka_unit_test(a_directory_that_others_write_to_is_no_place_for_shims),
+                cmocka_unit_test(self_attach_names_what_prevents_it),
+                cmocka_unit_test(a_directory_that_others_may_write_to_is_a_limit),
                 cmocka_unit_test(containers_need_a_daemon_with_an_agent),
-                cmocka_unit_test(other_peoples_cdi_specifications_are_not_ours),
+                cmocka_unit_test(cdi_specifications_of_others_do_not_count),
                 cmocka_unit_test(the_router_needs_nginx_and_the_module),
         };
 

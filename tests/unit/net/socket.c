@@ -51,7 +51,7 @@ static void a_socket_replaces_what_is_left_there_and_has_its_mode(void **state)
 static void a_client_connects_and_is_known(void **state)
 {
         _cleanup_(closep) int listener = socket_listen(SOCK_SEQPACKET | SOCK_NONBLOCK, 0600, "%s", path);
-        _cleanup_(closep) int client = socket_connect(SOCK_SEQPACKET, "%s", path);
+        _cleanup_(closep) int client = socket_connect(SOCK_SEQPACKET, 0, "%s", path);
         _cleanup_(closep) int server = accept(listener, NULL, NULL);
         struct ucred peer = { 0 };
 
@@ -60,7 +60,7 @@ static void a_client_connects_and_is_known(void **state)
         assert_int_equal(socket_peer(server, &peer), 0);
         assert_int_equal(peer.pid, getpid());
         assert_int_equal(peer.uid, getuid());
-        assert_int_equal(socket_connect(SOCK_STREAM, "%s", path), -EPROTOTYPE);
+        assert_int_equal(socket_connect(SOCK_STREAM, 0, "%s", path), -EPROTOTYPE);
 }
 
 static void nobody_there_and_a_path_too_long_are_told_apart(void **state)
@@ -69,14 +69,14 @@ static void nobody_there_and_a_path_too_long_are_told_apart(void **state)
         _cleanup_(closep) int fd = -1;
 
         (void)state;
-        assert_int_equal(socket_connect(SOCK_STREAM, "%s/none", dir), -ENOENT);
-        assert_int_equal(socket_connect(SOCK_STREAM, longest, 0), -ENOENT);
-        assert_int_equal(socket_connect(SOCK_STREAM, too_long, 0), -ENAMETOOLONG);
+        assert_int_equal(socket_connect(SOCK_STREAM, 0, "%s/none", dir), -ENOENT);
+        assert_int_equal(socket_connect(SOCK_STREAM, 0, longest, 0), -ENOENT);
+        assert_int_equal(socket_connect(SOCK_STREAM, 0, too_long, 0), -ENAMETOOLONG);
         assert_int_equal(socket_listen(SOCK_STREAM, 0600, too_long, 0), -ENAMETOOLONG);
         fd = socket_listen(SOCK_STREAM, 0600, "%s", path);
         closep(&fd);
         fd = -1;
-        assert_int_equal(socket_connect(SOCK_STREAM, "%s", path), -ECONNREFUSED);
+        assert_int_equal(socket_connect(SOCK_STREAM, 0, "%s", path), -ECONNREFUSED);
 }
 
 static void a_tcp_address_is_host_and_port(void **state)

@@ -1,6 +1,6 @@
 /*
- * The scheduler against a simulated device, with a policy that does what the test says: what is under test is that the
- * device is made to follow, and that what it did is told to the right tenant.
+ * The scheduler against a simulated device, with a policy that the test scripts: the device must follow the orders, and what
+ * it did must be attributed to the right tenant.
  */
 #include "fake_tenants.h"
 
@@ -52,7 +52,7 @@ nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns
         return view->now + script.every;
 }
 
-static void say(struct sched *sched, uint64_t id, bool is_disabled)
+static void order(struct sched *sched, uint64_t id, bool is_disabled)
 {
         _Atomic uint64_t n;
 
@@ -61,7 +61,7 @@ static void say(struct sched *sched, uint64_t id, bool is_disabled)
         n = script.n;
         pthread_mutex_unlock(&script_lock);
         sched_wake(sched);
-        while (script.n < n + 2) /* one may have begun before */
+        while (script.n < n + 2) /* one pass may have begun before */
                 (void)usleep(200);
 }
 
@@ -84,7 +84,7 @@ static struct sched *start(const struct rig *rig)
 
 /* ---- what it promises ------------------------------------------------------------------------ */
 
-static void time_is_told_to_whom_it_belongs(void **state)
+static void time_is_attributed_to_the_right_tenant(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
@@ -104,7 +104,7 @@ static void time_is_told_to_whom_it_belongs(void **state)
         assert_int_equal(finish(&a, 5000), 0);
         (void)usleep(20000);
         used = row_of(sched, 2).used;
-        assert_in_range(used, 19 * NSEC_PER_MSEC, 45 * NSEC_PER_MSEC); /* its work, and idle until a came */
+        assert_in_range(used, 19 * NSEC_PER_MSEC, 45 * NSEC_PER_MSEC); /* its work, and idle time until a ran */
         assert_true(row_of(sched, 1).used >= 61 * NSEC_PER_MSEC);
         assert_int_equal(b.control->devices[0].used, used);
         assert_true(sched_read(sched, &device, NULL, 0) == 0 && device.n_switches > 10 && device.n_lost == 0);
@@ -114,7 +114,7 @@ static void time_is_told_to_whom_it_belongs(void **state)
         fake_tenant_end(&b);
 }
 
-static void who_is_off_does_not_run_and_its_control_block_says_so(void **state)
+static void a_disabled_tenant_does_not_run_and_its_control_block_says_so(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
@@ -122,19 +122,19 @@ static void who_is_off_does_not_run_and_its_control_block_says_so(void **state)
 
         fake_tenant_begin(&a, rig, 1);
         join(sched, &a);
-        say(sched, 1, true);
+        order(sched, 1, true);
         assert_int_equal(a.control->devices[0].is_disabled, 1);
         launch(&a, 1000);
         assert_int_equal(finish(&a, 50), -ETIMEDOUT);
         assert_true(row_of(sched, 1).is_disabled);
-        say(sched, 1, false);
+        order(sched, 1, false);
         assert_int_equal(finish(&a, 1000), 0);
         assert_int_equal(a.control->devices[0].is_disabled, 0);
         assert_null(sched_stop(sched));
         fake_tenant_end(&a);
 }
 
-static void what_runs_is_preempted(void **state)
+static void running_work_is_preempted(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
@@ -146,7 +146,7 @@ static void what_runs_is_preempted(void **state)
         join(sched, &b);
         launch(&a, 10000000); /* ten seconds */
         (void)usleep(10000);
-        say(sched, 1, true);
+        order(sched, 1, true);
         launch(&b, 1000);
         assert_int_equal(finish(&b, 1000), 0);
         assert_false(row_of(sched, 1).is_resident);
@@ -155,7 +155,7 @@ static void what_runs_is_preempted(void **state)
         fake_tenant_end(&b);
 }
 
-static void who_leaves_is_let_on_and_so_are_all_in_the_end(void **state)
+static void a_removed_tenant_is_enabled_and_so_are_all_at_the_end(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
@@ -166,8 +166,8 @@ static void who_leaves_is_let_on_and_so_are_all_in_the_end(void **state)
         fake_tenant_begin(&b, rig, 2);
         join(sched, &a);
         join(sched, &b);
-        say(sched, 1, true);
-        say(sched, 2, true);
+        order(sched, 1, true);
+        order(sched, 2, true);
         launch(&a, 1000);
         launch(&b, 1000);
         assert_int_equal(sched_remove(sched, 1, &used), 0);
@@ -182,8 +182,8 @@ static void who_leaves_is_let_on_and_so_are_all_in_the_end(void **state)
         fake_tenant_end(&b);
 }
 
-/* A daemon that died had it off, and had counted an hour. */
-static void the_control_block_of_a_dead_daemon_is_taken_up(void **state)
+/* A daemon that died had disabled the tenant and counted an hour. */
+static void the_control_block_of_a_dead_daemon_is_continued(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
@@ -191,9 +191,9 @@ static void the_control_block_of_a_dead_daemon_is_taken_up(void **state)
 
         fake_tenant_begin(&a, rig, 1);
         a.control->devices[0].used = 3600 * NSEC_PER_SEC;
-        say(sched, 1, true);
+        order(sched, 1, true);
         join(sched, &a);
-        say(sched, 1, true);
+        order(sched, 1, true);
         assert_null(sched_stop(sched));
         a.control->devices[0].is_disabled = 1;
 
@@ -208,7 +208,7 @@ static void the_control_block_of_a_dead_daemon_is_taken_up(void **state)
         fake_tenant_end(&a);
 }
 
-static void an_idle_tenant_that_is_alone_is_not_charged_for_ever(void **state)
+static void an_idle_tenant_alone_is_not_charged_for_ever(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
@@ -234,8 +234,8 @@ static void an_idle_tenant_that_is_alone_is_not_charged_for_ever(void **state)
         fake_tenant_end(&a);
 }
 
-/* Where launches are seen, idle time is not charged for at all; a long kernel is, to its end. */
-static void idle_time_is_told_from_a_long_kernel(void **state)
+/* Where launches can be seen, idle time is not charged at all; a long kernel is, to its end. */
+static void idle_time_is_distinguished_from_a_long_kernel(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
@@ -249,12 +249,12 @@ static void idle_time_is_told_from_a_long_kernel(void **state)
         for (int round = 0; round < 2; round++) {
                 launch(&a, 20000);
                 device->launched_at = clock_now();
-                for (int i = 0; i < 150; i++) { /* of 20 ms of work, and idle */
+                for (int i = 0; i < 150; i++) { /* 20 ms of work, then idle */
                         device->checked_at = clock_now();
                         (void)usleep(1000);
                 }
         }
-        /* The first kernel's end was without a sign, and so is held back; the kick found nobody at work. */
+        /* The first kernel's end had no sign of work, so it is held back; the kick found no work. */
         assert_true(row_of(sched, 1).used < 60 * NSEC_PER_MSEC);
         launch(&a, 400000);
         device->launched_at = clock_now();
@@ -267,7 +267,7 @@ static void idle_time_is_told_from_a_long_kernel(void **state)
         fake_tenant_end(&a);
 }
 
-static void a_tenant_on_the_device_when_we_start_is_noticed(void **state)
+static void a_tenant_on_the_device_at_the_start_is_noticed(void **state)
 {
         struct rig *rig = *state;
         struct fake_tenant a;
@@ -293,27 +293,27 @@ static void signs_of_work_reach_the_policy(void **state)
 
         fake_tenant_begin(&a, rig, 1);
         join(sched, &a);
-        say(sched, 1, true);
+        order(sched, 1, true);
         assert_int_equal(seen(1).work, TURNS_WORK_UNKNOWN);
         assert_true(a.control->devices[0].watch > 0);
         a.control->devices[0].can_watch = 1;
-        say(sched, 1, true);
+        order(sched, 1, true);
         assert_int_equal(seen(1).work, TURNS_WORK_NONE);
         assert_false(row_of(sched, 1).is_waiting);
         a.control->devices[0].n_pending = 1;
         a.control->devices[0].launched_at = clock_now();
-        say(sched, 1, true);
+        order(sched, 1, true);
         assert_int_equal(seen(1).work, TURNS_WORK_PENDING);
         assert_int_equal(seen(1).launched_at, a.control->devices[0].launched_at);
         assert_true(row_of(sched, 1).is_waiting);
         assert_int_equal(sched_change(sched, 1, 300, 400, TURNS_LATENCY), 0);
-        say(sched, 1, true);
+        order(sched, 1, true);
         assert_true(seen(1).share == 300 && seen(1).cap == 400 && seen(1).class == TURNS_LATENCY);
         assert_null(sched_stop(sched));
         fake_tenant_end(&a);
 }
 
-static void a_lost_device_is_told_once_and_nothing_hangs(void **state)
+static void a_lost_device_is_reported_once_and_nothing_hangs(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
@@ -324,7 +324,7 @@ static void a_lost_device_is_told_once_and_nothing_hangs(void **state)
 
         fake_tenant_begin(&a, rig, 1);
         join(sched, &a);
-        say(sched, 1, true);
+        order(sched, 1, true);
         rig_order(rig, "lost-gpu=0");
         assert_int_equal(poll(&poll_fd, 1, 3000), 1);
         assert_int_equal(sched_events(sched, events, 4), 1);
@@ -338,7 +338,7 @@ static void a_lost_device_is_told_once_and_nothing_hangs(void **state)
         fake_tenant_end(&a);
 }
 
-static void records_that_are_lost_are_told(void **state)
+static void lost_records_are_reported(void **state)
 {
         struct rig *rig = *state;
         struct sched *sched = start(rig);
@@ -362,12 +362,12 @@ static void records_that_are_lost_are_told(void **state)
         fake_tenant_end(&b);
 }
 
-/* One call for all of them, not one each; and little time of ours. */
+/* One call for all of them, and little CPU time of the scheduler's. */
 static void two_hundred_tenants_are_cheap(void **state)
 {
         struct rig large, *rig = &large;
         struct sched *sched;
-        static struct fake_tenant guests[TENANTS];
+        static struct fake_tenant tenants[TENANTS];
         struct sched_device before, after;
 
         (void)state;
@@ -375,39 +375,39 @@ static void two_hundred_tenants_are_cheap(void **state)
         rig_begin(rig, 0);
         sched = start(rig);
         for (uint32_t i = 0; i < TENANTS; i++) {
-                guests[i] = (struct fake_tenant){ .rig = *rig, .id = i + 1 };
-                guests[i].cid = rig_channel(rig, GROUP + 0x1000 + i, CHANNEL + 0x2000 + i);
-                fake_tenant_control_block(&guests[i], rig->client);
-                control_block_channel_drop(guests[i].control, rig->client, CHANNEL);
-                assert_int_equal(control_block_channel_put(guests[i].control,
+                tenants[i] = (struct fake_tenant){ .rig = *rig, .id = i + 1 };
+                tenants[i].cid = rig_channel(rig, GROUP + 0x1000 + i, CHANNEL + 0x2000 + i);
+                fake_tenant_control_block(&tenants[i], rig->client);
+                control_block_channel_drop(tenants[i].control, rig->client, CHANNEL);
+                assert_int_equal(control_block_channel_put(tenants[i].control,
                                                            &(struct control_channel){ .client = rig->client,
                                                                                       .handle = CHANNEL + 0x2000 + i,
                                                                                       .group = GROUP + 0x1000 + i,
-                                                                                      .cid = guests[i].cid,
+                                                                                      .cid = tenants[i].cid,
                                                                                       .is_compute = 1 }),
                                  0);
-                join(sched, &guests[i]);
+                join(sched, &tenants[i]);
         }
         script.every = 5 * NSEC_PER_MSEC;
-        say(sched, 1, false);
+        order(sched, 1, false);
         (void)sched_read(sched, &before, NULL, 0);
         pthread_mutex_lock(&script_lock);
         for (uint64_t i = 2; i <= TENANTS; i++)
                 script.orders[i].is_disabled = true;
         pthread_mutex_unlock(&script_lock);
-        say(sched, 1, false);
+        order(sched, 1, false);
         (void)sched_read(sched, &after, NULL, 0);
         assert_in_range(after.n_calls - before.n_calls, 1, 4);
         (void)usleep(100000);
         (void)sched_read(sched, &before, NULL, 0);
         (void)usleep(1000000);
         (void)sched_read(sched, &after, NULL, 0);
-        print_message("# 200 tenants, a turn every 5 ms: %.2f %% of a core\n",
+        print_message("# 200 tenants, a pass every 5 ms: %.2f %% of a core\n",
                       (double)(after.cpu - before.cpu) / (double)(after.turned_at - before.turned_at) * 100);
         assert_null(sched_stop(sched));
         for (size_t i = 0; i < TENANTS; i++) {
-                control_block_unmap(guests[i].control);
-                close(guests[i].fd);
+                control_block_unmap(tenants[i].control);
+                close(tenants[i].fd);
         }
         rig_end(rig);
         rig_stop(rig);
@@ -423,17 +423,17 @@ static void every_event_has_a_name(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                RIG_TEST(time_is_told_to_whom_it_belongs),
-                RIG_TEST(who_is_off_does_not_run_and_its_control_block_says_so),
-                RIG_TEST(what_runs_is_preempted),
-                RIG_TEST(who_leaves_is_let_on_and_so_are_all_in_the_end),
-                RIG_TEST(the_control_block_of_a_dead_daemon_is_taken_up),
-                RIG_TEST(an_idle_tenant_that_is_alone_is_not_charged_for_ever),
-                RIG_TEST(idle_time_is_told_from_a_long_kernel),
-                RIG_TEST(a_tenant_on_the_device_when_we_start_is_noticed),
+                RIG_TEST(time_is_attributed_to_the_right_tenant),
+                RIG_TEST(a_disabled_tenant_does_not_run_and_its_control_block_says_so),
+                RIG_TEST(running_work_is_preempted),
+                RIG_TEST(a_removed_tenant_is_enabled_and_so_are_all_at_the_end),
+                RIG_TEST(the_control_block_of_a_dead_daemon_is_continued),
+                RIG_TEST(an_idle_tenant_alone_is_not_charged_for_ever),
+                RIG_TEST(idle_time_is_distinguished_from_a_long_kernel),
+                RIG_TEST(a_tenant_on_the_device_at_the_start_is_noticed),
                 RIG_TEST(signs_of_work_reach_the_policy),
-                RIG_TEST(a_lost_device_is_told_once_and_nothing_hangs),
-                RIG_TEST(records_that_are_lost_are_told),
+                RIG_TEST(a_lost_device_is_reported_once_and_nothing_hangs),
+                RIG_TEST(lost_records_are_reported),
                 cmocka_unit_test(two_hundred_tenants_are_cheap),
                 cmocka_unit_test(every_event_has_a_name),
         };

@@ -28,7 +28,7 @@ static void spans_are_read_in_order_in_pieces(void **state)
         assert_null(trace_free(trace));
 }
 
-static void a_full_ring_has_the_newest(void **state)
+static void a_full_ring_keeps_the_newest_spans(void **state)
 {
         struct trace *trace = trace_of(100, 250);
         struct trace_span spans[200];
@@ -46,7 +46,7 @@ static void a_full_ring_has_the_newest(void **state)
 }
 
 /* A little more is given than was asked for: what ended late stands later. Never less. */
-static void reading_begins_where_it_was_sought(void **state)
+static void reading_begins_at_the_time_sought(void **state)
 {
         struct trace *trace = trace_of(100000, 50000);
         struct trace_span span;
@@ -76,8 +76,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(spans_are_read_in_order_in_pieces),
-                cmocka_unit_test(a_full_ring_has_the_newest),
-                cmocka_unit_test(reading_begins_where_it_was_sought),
+                cmocka_unit_test(a_full_ring_keeps_the_newest_spans),
+                cmocka_unit_test(reading_begins_at_the_time_sought),
                 cmocka_unit_test(every_call_has_a_name),
         };
 

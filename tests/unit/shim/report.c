@@ -100,7 +100,7 @@ static void json_has_the_events_that_happened(void **state)
         json_decref(root);
 }
 
-static void a_name_that_is_not_text_is_an_error_and_not_half_a_line(void **state)
+static void a_name_that_is_not_utf8_is_an_error_and_prints_nothing(void **state)
 {
         char *text = NULL;
         size_t size;
@@ -130,7 +130,7 @@ int main(void)
                 cmocka_unit_test_setup(json_is_one_line_and_well_formed, a_used_tenant),
                 cmocka_unit_test_setup(json_has_the_granted_devices_only, a_used_tenant),
                 cmocka_unit_test_setup(json_has_the_events_that_happened, a_used_tenant),
-                cmocka_unit_test_setup(a_name_that_is_not_text_is_an_error_and_not_half_a_line, a_used_tenant),
+                cmocka_unit_test_setup(a_name_that_is_not_utf8_is_an_error_and_prints_nothing, a_used_tenant),
                 cmocka_unit_test_setup(the_text_says_quota_peak_and_refusals_per_device, a_used_tenant),
         };
 

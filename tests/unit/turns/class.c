@@ -25,7 +25,7 @@ static void order(size_t n, const enum turns_class *classes)
         turns_free(turns);
 }
 
-static void who_gives_way_alone_does_so_at_once(void **state)
+static void a_tenant_that_yields_alone_does_so_at_once(void **state)
 {
         (void)state;
         order(2, (const enum turns_class[]){ TURNS_LATENCY, TURNS_NORMAL });
@@ -35,7 +35,7 @@ static void who_gives_way_alone_does_so_at_once(void **state)
         assert_int_equal(orders[0].slice, NSEC_PER_USEC);
 }
 
-static void two_that_give_way_do_not_cut_each_other_up(void **state)
+static void two_tenants_that_yield_do_not_cut_each_other_into_pieces(void **state)
 {
         (void)state;
         order(3, (const enum turns_class[]){ TURNS_LATENCY, TURNS_NORMAL, TURNS_BATCH });
@@ -43,7 +43,7 @@ static void two_that_give_way_do_not_cut_each_other_up(void **state)
         assert_int_equal(orders[2].slice, 50 * NSEC_PER_USEC);
 }
 
-static void without_anybody_in_a_hurry_slices_are_ordinary(void **state)
+static void without_urgent_tenants_slices_are_ordinary(void **state)
 {
         (void)state;
         order(2, (const enum turns_class[]){ TURNS_NORMAL, TURNS_NORMAL });
@@ -53,9 +53,9 @@ static void without_anybody_in_a_hurry_slices_are_ordinary(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(who_gives_way_alone_does_so_at_once),
-                cmocka_unit_test(two_that_give_way_do_not_cut_each_other_up),
-                cmocka_unit_test(without_anybody_in_a_hurry_slices_are_ordinary),
+                cmocka_unit_test(a_tenant_that_yields_alone_does_so_at_once),
+                cmocka_unit_test(two_tenants_that_yield_do_not_cut_each_other_into_pieces),
+                cmocka_unit_test(without_urgent_tenants_slices_are_ordinary),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

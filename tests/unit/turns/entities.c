@@ -33,7 +33,7 @@ static void follow(size_t n, const uint64_t *ids)
         entities_follow(turns, &view);
 }
 
-static void a_new_tenant_is_always_on_and_its_past_use_is_not_held_against_it(void **state)
+static void a_new_tenant_is_always_on_and_is_not_charged_for_past_use(void **state)
 {
         (void)state;
         follow(1, (const uint64_t[]){ 5 });
@@ -42,7 +42,7 @@ static void a_new_tenant_is_always_on_and_its_past_use_is_not_held_against_it(vo
         assert_int_equal(turns->entities[0].used, 1000);
 }
 
-static void who_was_there_keeps_its_accounts_in_any_order(void **state)
+static void known_tenants_keep_their_accounts_in_any_order(void **state)
 {
         (void)state;
         follow(3, (const uint64_t[]){ 1, 2, 3 });
@@ -72,7 +72,7 @@ static void the_turn_stays_with_its_holder(void **state)
         assert_int_equal(turns->probe.next, 1);
 }
 
-static void a_turn_or_a_trial_ends_with_who_had_it(void **state)
+static void a_turn_or_a_probe_ends_with_its_entity(void **state)
 {
         (void)state;
         follow(3, (const uint64_t[]){ 1, 2, 3 });
@@ -92,10 +92,10 @@ static void a_turn_or_a_trial_ends_with_who_had_it(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                TEST(a_new_tenant_is_always_on_and_its_past_use_is_not_held_against_it),
-                TEST(who_was_there_keeps_its_accounts_in_any_order),
+                TEST(a_new_tenant_is_always_on_and_is_not_charged_for_past_use),
+                TEST(known_tenants_keep_their_accounts_in_any_order),
                 TEST(the_turn_stays_with_its_holder),
-                TEST(a_turn_or_a_trial_ends_with_who_had_it),
+                TEST(a_turn_or_a_probe_ends_with_its_entity),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

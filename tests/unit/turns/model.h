@@ -1,6 +1,6 @@
 /*
- * A device, its tenants and the daemon's pace on a virtual clock: what a policy decides is carried out at the cost and
- * with the delays that were measured (docs/time.md), and what came out is read from curves of a millisecond's steps.
+ * A device, its tenants and the scheduler on a virtual clock: a policy's orders are carried out at the cost and with the
+ * delays that were measured (docs/time.md), and the results are curves with a point per millisecond.
  *
  *      model_init(&model, &(struct model_options){ .seed = 7, .policy = TURNS_POLICY_TURNS, .length = 3 * SEC });
  *      a = model_add(&model, (struct model_tenant){ .kind = DEEP, .share = 700 });
@@ -79,7 +79,7 @@ struct model_options {
         nsec meter_delay;    /* how far the records are behind; 0: 0.3 ms */
         bool has_signal;     /* launches can be seen */
         bool is_rough;       /* calls take up to a half longer, and one in fifty some milliseconds; calls out of turn */
-        bool disables_first; /* the next is let on when the one before is off */
+        bool disables_first; /* the next is enabled only after the one before is disabled */
 };
 
 struct model {

@@ -27,7 +27,7 @@ static void every_class_reads_back_as_it_is_written(void **state)
         }
 }
 
-static void what_is_no_name_is_refused_and_changes_nothing(void **state)
+static void an_unknown_name_is_refused_and_changes_nothing(void **state)
 {
         static const char *const wrong[] = { "", "Auto", "turns ", "strictly", "?" };
         enum turns_policy policy = TURNS_POLICY_STRICT;
@@ -49,7 +49,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(every_policy_reads_back_as_it_is_written),
                 cmocka_unit_test(every_class_reads_back_as_it_is_written),
-                cmocka_unit_test(what_is_no_name_is_refused_and_changes_nothing),
+                cmocka_unit_test(an_unknown_name_is_refused_and_changes_nothing),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

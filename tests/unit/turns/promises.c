@@ -115,7 +115,7 @@ static void mix(const struct model_options *options, int which)
         model_run(&model);
 }
 
-static void shares_are_kept_to_a_point_over_any_second_and_three_over_100_ms(void **state)
+static void shares_are_kept_to_one_point_over_any_second_and_three_over_100_ms(void **state)
 {
         (void)state;
         for (int which = 0; which < 8; which++) {
@@ -127,7 +127,7 @@ static void shares_are_kept_to_a_point_over_any_second_and_three_over_100_ms(voi
 }
 
 /* A turn of 5 % is just below the least one: saved up for every other round, it would upset everybody's. */
-static void small_shares_come_in_every_round(void **state)
+static void small_shares_have_a_turn_in_every_round(void **state)
 {
         (void)state;
         model_init(&model, &turns_seen);
@@ -138,7 +138,7 @@ static void small_shares_come_in_every_round(void **state)
         model_done(&model);
 }
 
-static void without_a_sign_of_launches_shares_are_kept_to_a_point_over_any_second(void **state)
+static void without_seeing_launches_shares_are_kept_to_one_point_over_any_second(void **state)
 {
         (void)state;
         for (int which = 0; which < 8; which++) {
@@ -149,7 +149,7 @@ static void without_a_sign_of_launches_shares_are_kept_to_a_point_over_any_secon
         }
 }
 
-static void a_meter_that_is_far_behind_keeps_shares_all_the_same(void **state)
+static void shares_are_kept_with_a_meter_that_is_far_behind(void **state)
 {
         static const nsec delays[] = { 5 * MSEC, 33 * MSEC };
 
@@ -166,7 +166,7 @@ static void a_meter_that_is_far_behind_keeps_shares_all_the_same(void **state)
         }
 }
 
-static void the_share_of_an_idle_tenant_is_lent_whole(void **state)
+static void the_whole_share_of_an_idle_tenant_is_lent(void **state)
 {
         (void)state;
         for (int has_signal = 0; has_signal < 2; has_signal++) {
@@ -179,7 +179,7 @@ static void the_share_of_an_idle_tenant_is_lent_whole(void **state)
         }
 }
 
-static void what_a_tenant_does_not_want_of_its_share_is_lent(void **state)
+static void the_part_of_a_share_that_is_not_wanted_is_lent(void **state)
 {
         (void)state;
         for (int has_signal = 0; has_signal < 2; has_signal++) {
@@ -207,7 +207,7 @@ static void a_lent_share_is_back_within_a_period(void **state)
         }
 }
 
-static void a_kernel_that_never_ends_stops_nobody(void **state)
+static void a_kernel_that_never_ends_stops_no_other_tenant(void **state)
 {
         (void)state;
         for (int has_signal = 0; has_signal < 2; has_signal++) {
@@ -222,7 +222,7 @@ static void a_kernel_that_never_ends_stops_nobody(void **state)
 
 /* ---- caps ------------------------------------------------------------------------------------ */
 
-static void a_cap_alone_on_the_device_is_kept_and_used_to_a_point(void **state)
+static void a_capped_tenant_alone_gets_its_cap_to_one_point(void **state)
 {
         static const enum turns_policy policies[] = { TURNS_POLICY_TURNS, TURNS_POLICY_SLICES, TURNS_POLICY_NONE,
                                                       TURNS_POLICY_STRICT };
@@ -242,7 +242,7 @@ static void a_cap_alone_on_the_device_is_kept_and_used_to_a_point(void **state)
                 }
 }
 
-static void a_cap_of_zero_is_never_on(void **state)
+static void a_tenant_with_a_cap_of_zero_never_runs(void **state)
 {
         struct turns_tenant tenant = { .id = 1, .share = 500, .cap = 0, .work = TURNS_WORK_PENDING };
         struct turns_view view = { .now = SEC, .metered_until = SEC, .tenants = &tenant, .n_tenants = 1 };
@@ -261,7 +261,7 @@ static void a_cap_of_zero_is_never_on(void **state)
 
 /* ---- classes --------------------------------------------------------------------------------- */
 
-static void a_latency_tenant_comes_on_at_once_and_costs_the_other_little(void **state)
+static void a_latency_tenant_is_served_at_once_and_costs_the_other_little(void **state)
 {
         nsec alone;
 
@@ -281,7 +281,7 @@ static void a_latency_tenant_comes_on_at_once_and_costs_the_other_little(void **
         model_done(&model);
 }
 
-static void a_latency_tenant_beyond_its_share_is_one_like_the_others(void **state)
+static void a_latency_tenant_beyond_its_share_is_treated_like_the_others(void **state)
 {
         (void)state;
         model_init(&model, &turns_seen);
@@ -327,7 +327,7 @@ static void slices_divide_deep_queues_without_a_call(void **state)
         model_done(&model);
 }
 
-static void two_hundred_tenants_all_get_their_turns(void **state)
+static void each_of_two_hundred_tenants_gets_its_turns(void **state)
 {
         (void)state;
         model_init(&model, &turns_seen);
@@ -385,7 +385,7 @@ static void tick(struct pair *pair, bool first_wants, bool second_wants)
                                         pair->orders);
 }
 
-static void who_is_not_taken_on_in_its_turn_gives_it_back(void **state)
+static void a_holder_without_work_gives_its_turn_back(void **state)
 {
         struct turns_settings settings = { .policy = TURNS_POLICY_TURNS };
         struct pair pair = { .tenants = { { .id = 1, .share = 500, .cap = TURNS_WHOLE },
@@ -411,23 +411,23 @@ static void who_is_not_taken_on_in_its_turn_gives_it_back(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(shares_are_kept_to_a_point_over_any_second_and_three_over_100_ms),
-                cmocka_unit_test(small_shares_come_in_every_round),
-                cmocka_unit_test(without_a_sign_of_launches_shares_are_kept_to_a_point_over_any_second),
-                cmocka_unit_test(a_meter_that_is_far_behind_keeps_shares_all_the_same),
-                cmocka_unit_test(the_share_of_an_idle_tenant_is_lent_whole),
-                cmocka_unit_test(what_a_tenant_does_not_want_of_its_share_is_lent),
+                cmocka_unit_test(shares_are_kept_to_one_point_over_any_second_and_three_over_100_ms),
+                cmocka_unit_test(small_shares_have_a_turn_in_every_round),
+                cmocka_unit_test(without_seeing_launches_shares_are_kept_to_one_point_over_any_second),
+                cmocka_unit_test(shares_are_kept_with_a_meter_that_is_far_behind),
+                cmocka_unit_test(the_whole_share_of_an_idle_tenant_is_lent),
+                cmocka_unit_test(the_part_of_a_share_that_is_not_wanted_is_lent),
                 cmocka_unit_test(a_lent_share_is_back_within_a_period),
-                cmocka_unit_test(a_kernel_that_never_ends_stops_nobody),
-                cmocka_unit_test(a_cap_alone_on_the_device_is_kept_and_used_to_a_point),
-                cmocka_unit_test(a_cap_of_zero_is_never_on),
-                cmocka_unit_test(a_latency_tenant_comes_on_at_once_and_costs_the_other_little),
-                cmocka_unit_test(a_latency_tenant_beyond_its_share_is_one_like_the_others),
+                cmocka_unit_test(a_kernel_that_never_ends_stops_no_other_tenant),
+                cmocka_unit_test(a_capped_tenant_alone_gets_its_cap_to_one_point),
+                cmocka_unit_test(a_tenant_with_a_cap_of_zero_never_runs),
+                cmocka_unit_test(a_latency_tenant_is_served_at_once_and_costs_the_other_little),
+                cmocka_unit_test(a_latency_tenant_beyond_its_share_is_treated_like_the_others),
                 cmocka_unit_test(strict_lends_nothing),
                 cmocka_unit_test(slices_divide_deep_queues_without_a_call),
-                cmocka_unit_test(two_hundred_tenants_all_get_their_turns),
+                cmocka_unit_test(each_of_two_hundred_tenants_gets_its_turns),
                 cmocka_unit_test(tenants_without_a_promise_divide_what_is_left),
-                cmocka_unit_test(who_is_not_taken_on_in_its_turn_gives_it_back),
+                cmocka_unit_test(a_holder_without_work_gives_its_turn_back),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

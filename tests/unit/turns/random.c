@@ -164,7 +164,7 @@ static int count_broken(uint64_t seed, bool is_rough, int *seldoms)
         return n_broken;
 }
 
-static void random_tenants_get_what_was_promised(void **state)
+static void random_tenants_get_what_they_were_promised(void **state)
 {
         const char *one = getenv("SUBLET_SEED"), *many = getenv("SUBLET_SEEDS");
         uint64_t from = one ? strtoull(one, NULL, 10) : 1, n = one ? 1 : many ? strtoull(many, NULL, 10) : 400;
@@ -239,7 +239,7 @@ static void every_view_yields_orders(void **state)
         turns_free(turns);
 }
 
-static void somebody_is_always_on_unless_capped(void **state)
+static void some_tenant_is_always_enabled_unless_all_are_capped(void **state)
 {
         struct turns_settings settings = { 0 };
         struct turns_tenant tenants[8];
@@ -271,9 +271,9 @@ static void somebody_is_always_on_unless_capped(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(random_tenants_get_what_was_promised),
+                cmocka_unit_test(random_tenants_get_what_they_were_promised),
                 cmocka_unit_test(every_view_yields_orders),
-                cmocka_unit_test(somebody_is_always_on_unless_capped),
+                cmocka_unit_test(some_tenant_is_always_enabled_unless_all_are_capped),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,7 @@ static uint64_t sum_of_weights(void)
         return sum;
 }
 
-static void promised_shares_are_as_they_are_and_weights_divide_the_whole(void **state)
+static void promised_shares_stay_and_weights_divide_the_whole(void **state)
 {
         (void)state;
         add(300, 1000), add(100, 1000);
@@ -56,7 +56,7 @@ static void promised_shares_are_as_they_are_and_weights_divide_the_whole(void **
         assert_int_equal(turns->entities[1].weight, 250000);
 }
 
-static void who_was_promised_nothing_gets_an_equal_part_of_the_rest(void **state)
+static void tenants_without_a_promise_get_equal_parts_of_the_rest(void **state)
 {
         (void)state;
         add(400, 1000), add(0, 1000), add(0, 1000);
@@ -65,7 +65,7 @@ static void who_was_promised_nothing_gets_an_equal_part_of_the_rest(void **state
         assert_int_equal(turns->entities[2].share, 300000);
 }
 
-static void and_a_permille_at_least_where_nothing_is_left(void **state)
+static void tenants_without_a_promise_get_at_least_a_permille(void **state)
 {
         (void)state;
         add(600, 1000), add(600, 1000), add(0, 1000);
@@ -132,7 +132,7 @@ static void a_cap_that_binds_only_after_another_does_is_kept_too(void **state)
         assert_in_range(turns->entities[2].weight, 407000, 409000);
 }
 
-static void if_all_have_caps_some_of_the_whole_is_nobodys(void **state)
+static void if_all_have_caps_a_part_of_the_whole_stays_unused(void **state)
 {
         (void)state;
         add(500, 300), add(500, 200);
@@ -140,7 +140,7 @@ static void if_all_have_caps_some_of_the_whole_is_nobodys(void **state)
         assert_int_equal(sum_of_weights(), cap_rate(&tenants[0]) + cap_rate(&tenants[1]));
 }
 
-static void random_weights_are_never_over_a_cap_nor_over_the_whole(void **state)
+static void random_weights_exceed_neither_a_cap_nor_the_whole(void **state)
 {
         (void)state;
         srand(7);
@@ -161,16 +161,16 @@ static void random_weights_are_never_over_a_cap_nor_over_the_whole(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                TEST(promised_shares_are_as_they_are_and_weights_divide_the_whole),
-                TEST(who_was_promised_nothing_gets_an_equal_part_of_the_rest),
-                TEST(and_a_permille_at_least_where_nothing_is_left),
+                TEST(promised_shares_stay_and_weights_divide_the_whole),
+                TEST(tenants_without_a_promise_get_equal_parts_of_the_rest),
+                TEST(tenants_without_a_promise_get_at_least_a_permille),
                 TEST(an_equal_part_is_what_is_left_divided_and_at_least_a_permille),
                 TEST(an_equal_part_never_grows_with_promises_or_with_tenants),
                 TEST(an_always_on_tenant_has_no_weight),
                 TEST(what_a_cap_leaves_goes_to_the_others),
                 TEST(a_cap_that_binds_only_after_another_does_is_kept_too),
-                TEST(if_all_have_caps_some_of_the_whole_is_nobodys),
-                TEST(random_weights_are_never_over_a_cap_nor_over_the_whole),
+                TEST(if_all_have_caps_a_part_of_the_whole_stays_unused),
+                TEST(random_weights_exceed_neither_a_cap_nor_the_whole),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

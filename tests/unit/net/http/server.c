@@ -36,8 +36,7 @@ static void *serve_all(void *context)
         int fd;
 
         while ((fd = accept(server->listener, NULL, NULL)) >= 0) {
-                if (server->answer)
-                        read_request(server, fd);
+                read_request(server, fd);
                 if (server->answer && *server->answer)
                         (void)!write(fd, server->answer, strlen(server->answer));
                 else if (server->answer)
