@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Stands for `sublet daemon` where a scene wants to hold the board in its hand: it grants what is asked, starts the
+"""Stands for `sublet daemon` where an integration test writes the control block itself: it grants what is asked, starts the
 shim, and then obeys lines on its stdin, answering each with one line of JSON on stdout.
 
         lessor.py SUBLET DIR [--quota BYTES] [--off]
@@ -7,10 +7,10 @@ shim, and then obeys lines on its stdin, answering each with one line of JSON on
         off|on [DEVICE]         writes the desired state (the call itself a daemon makes; here the shim's rules are tested)
         slice NSEC [DEVICE]     watch NSEC [DEVICE]
         set JSON                sends a message to the shim        end        ends the tenant
-        death PID               kills the process: microseconds from its end until the books are empty
-        board                   the board, channels included         stop       no beat from here on; beat: again
+        death PID               kills the process: microseconds from its end until the ledger is empty
+        board                   the control block, with its channels         stop       no heartbeat from now on; beat: again
         silent/words            what the shims have said since
---off: tenants begin under the desired state off. What a shim says is kept. A lessor that is killed is as dead as a daemon.
+--off: tenants begin under the desired state off. What a shim says is kept. A lessor that is killed ends like a daemon that is killed.
 """
 import array, fcntl, json, mmap, os, select, socket, struct, subprocess, sys, time
 

@@ -127,7 +127,7 @@ END
         daemon_start
         wait_for is_gone chat # after 10 s of waiting for run
         kill -CONT "$supervisor"
-        wait_for grep -q "^sublet: chat: .*has given this lease up" "$machine/chat"
+        wait_for grep -q "^sublet: chat: .*has meanwhile given up this lease" "$machine/chat"
         sleep 0.5
         [ "$(wc -l < "$machine/chat")" -eq 1 ]
         kill "$(cat "$machine/held")"
