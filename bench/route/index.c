@@ -52,7 +52,7 @@ static long resident_kib(void)
         return resident * 4;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_values(const void *a, const void *b)
 {
         nsec x = *(const nsec *)a, y = *(const nsec *)b;
 
@@ -98,7 +98,7 @@ static void bench_index(void)
         began = clock_now();
         found = find_all(index, keys, spans);
         find = seconds_since(began);
-        qsort(spans, N_FINDS, sizeof(*spans), compare);
+        qsort(spans, N_FINDS, sizeof(*spans), compare_values);
         printf("{\"part\":\"index\",\"blocks\":%zu,\"held\":%zu,\"mib\":%.1f,\"puts_per_s\":%.0f,\"lookups_per_s\":%."
                "0f,"
                "\"find128_p50_us\":%.2f,\"find128_p99_us\":%.2f,\"found\":%.4f,\"resident_mib\":%.1f}\n",

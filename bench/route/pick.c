@@ -1,5 +1,5 @@
 /*
- * What a decision costs: pick() of each policy on a view that is already filled, in nanoseconds, and the
+ * What a decision costs: pick_decide() with each policy on a view that is already filled, in nanoseconds, and the
  * rate of one replica (send, first byte, backlog).
  */
 #include "base/clock.h"
@@ -31,7 +31,7 @@ static void fill(void)
 }
 
 /* The best of some rounds: the machine may have other things to do. */
-static double decide(const struct pick_policy *policy, size_t n)
+static double time_decisions(const struct pick_policy *policy, size_t n)
 {
         double best = 1e18;
 
@@ -94,7 +94,7 @@ int main(void)
         for (const struct pick_policy *p = PICK_POLICIES; p->name; p++) {
                 printf("  %-16s", p->name);
                 for (size_t i = 0; i < ARRAY_SIZE(SIZES); i++)
-                        printf(" %12.0f", decide(p, SIZES[i]));
+                        printf(" %12.0f", time_decisions(p, SIZES[i]));
                 printf("\n");
         }
         printf("ns per request of rate and backlog, all calls together: %.0f\n", account());

@@ -54,7 +54,7 @@ static int error_of(long r)
         return r < 0 ? errno : 0;
 }
 
-/* As the gate reads a tenant (gate/process.c, gate/files.c). */
+/* As the gate reads a tenant (gate/state/process.c, gate/state/files.c). */
 static void child_inspect(pid_t child, int fd, struct child_trial *ret)
 {
         static const char word[] = "sublet";

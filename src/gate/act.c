@@ -1,6 +1,6 @@
 /*
- * A driver call on its way to a handler: our copy of it, the decision, the action. Every step that fails answers an error:
- * nothing passes because it was not understood. libsublet.so does the same from inside.
+ * A driver call on its way to a handler: our copy of it, the decision, the action. Every step that fails answers an
+ * error: nothing passes because it was not understood. libsublet.so does the same from inside.
  */
 #include "gate/act.h"
 #include "gate/perform.h"
@@ -39,8 +39,8 @@ static int serve_denied(struct request *request)
         return answer(request, request->verdict.status);
 }
 
-/* Every client that a call names must be the tenant's: RM checks only some of them, and with one process performing for
- * many clients its own checks mean little (gate.h). */
+/* Every client that a call names must be the tenant's: RM checks only some of them, and with one process performing
+ * for many clients its own checks mean little (gate.h). */
 static int check_clients(struct request *request)
 {
         const struct rm_call *call = &request->call;
@@ -134,8 +134,8 @@ static int act(struct request *request)
         return handlers[request->verdict.action] ? handlers[request->verdict.action](request) : -EINVAL;
 }
 
-/* UVM_MAP_EXTERNAL has room for 256 attributes and almost always uses one: the unused ones are not read from the tenant,
- * and zero in our copy. */
+/* UVM_MAP_EXTERNAL has room for 256 attributes and almost always uses one: the unused ones are not read from the
+ * tenant, and zero in our copy. */
 static int copy_map_external(struct request *request, uint32_t size)
 {
         enum { HEAD = ATTRIBUTES_AT + ATTRIBUTES_READ * ATTRIBUTE_SIZE };
@@ -187,7 +187,7 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
                 return -EINVAL;
         request->params_size = needs_params(layout, request) ? rm_params_size(layout, &request->call) : 0;
         if (kind == RM_XFER || kind == RM_EVENT_DATA)
-                request->params_size = 0; /* `params` is another block, or a place for the reply */
+                request->params_size = 0; /* `params` is another block, or where the reply goes */
         if (request->params_size > GATE_PARAMS_MAX)
                 return -EINVAL;
         r = tenant_read(request, request->params, request->call.params, request->params_size);

@@ -6,7 +6,7 @@
 /* From a request with its descriptor, node and address to an answer; `number` as the system call had it. */
 int serve_request(struct request *request, uint32_t number);
 
-/* A handler prepares (locks, room in the ledger), performs, and commits the reply to the ledger or takes all of it back. */
+/* A handler prepares (locks, room in the ledger), performs, and commits the reply to the ledger or undoes all of it. */
 int serve_client(struct request *request);   /* objects.c */
 int serve_object(struct request *request);   /* objects.c */
 int serve_free(struct request *request);     /* objects.c */
@@ -21,8 +21,9 @@ int serve_range(struct request *request);    /* uvm.c */
 int serve_view(struct request *request);     /* rewrite.c */
 int serve_schedule(struct request *request); /* schedule.c */
 
-/* memory.c. Takes `size` of the device's quota. If it does not fit, the ledger is settled first; may_wait: what has_late
- * says is waited for, which a thread that holds a client lock must not do. QUOTA_OK; QUOTA_E_FULL, and the event is sent. */
+/* memory.c. Takes `size` of the device's quota. If it does not fit, the ledger is settled first; may_wait: what
+ * has_late says is waited for, which a thread that holds a client lock must not do. QUOTA_OK; QUOTA_E_FULL, and the
+ * event is sent. */
 int take_memory(struct request *request, int device, bytes size, bool may_wait, struct charge *ret);
 
 /* dup.c. Memory of somebody else, now ours as well: charged, or handed back. A status. */

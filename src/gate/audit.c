@@ -1,16 +1,15 @@
 /*
- * The driver counts, too: GET_PID_INFO says what the clients of this process hold. The ledger must
- * not say less. It may say more: memory that only a UVM space or an export still holds, memory of
- * another tenant (--ipc=host), and that of a process that ended a moment ago are not in the driver's
- * figure. What the driver counts beyond the tolerance three times in a row is a hole in the books,
- * and the tenant is ended: it holds what nobody pays for.
+ * The driver counts, too: GET_PID_INFO says what the clients of this process hold. The ledger must not say less. It
+ * may say more: memory that only a UVM space or an export still holds, memory of another tenant (--ipc=host), and
+ * that of a process that ended a moment ago are not in the driver's figure. What the driver counts beyond the
+ * tolerance three times in a row is a hole in the ledger, and the tenant is ended: it holds memory that is not
+ * charged.
  */
 #include "gate/books.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 enum {
@@ -43,29 +42,20 @@ static bool is_serving(const struct gate *gate)
 }
 
 /* One comparison. False: something moved meanwhile, or cannot be compared. */
-static bool compare_figure(struct gate *gate, unsigned int device, bytes *ret_books, bytes *ret_figure)
+static bool compare_figure(struct gate *gate, unsigned int device, bytes *ret_held, bytes *ret_figure)
 {
         uint64_t n_performed = gate->n_performed;
 
-        *ret_books = covered(gate, device);
-        if (*ret_books == UINT64_MAX || probe_figure(&gate->probe, gate->lease, device, getpid(), ret_figure) < 0)
+        *ret_held = covered(gate, device);
+        if (*ret_held == UINT64_MAX || probe_figure(&gate->probe, gate->lease, device, getpid(), ret_figure) < 0)
                 return false;
-        return !is_serving(gate) && gate->n_performed == n_performed && covered(gate, device) == *ret_books;
+        return !is_serving(gate) && gate->n_performed == n_performed && covered(gate, device) == *ret_held;
 }
 
-static void end_tenant(struct gate *gate)
+static void note_figure(struct gate *gate, unsigned int device, bytes held, bytes figure)
 {
-        pid_t list[GATE_PROCESSES_MAX];
-        size_t n = list_processes(gate, list, ARRAY_SIZE(list));
-
-        while (n--)
-                (void)kill(list[n], SIGKILL);
-}
-
-static void note_figure(struct gate *gate, unsigned int device, bytes books, bytes figure)
-{
-        bytes under = figure > books ? figure - books : 0, over = books > figure ? books - figure : 0;
-        char in_books[BYTES_TEXT], of_driver[BYTES_TEXT];
+        bytes under = figure > held ? figure - held : 0, over = held > figure ? held - figure : 0;
+        char in_ledger[BYTES_TEXT], of_driver[BYTES_TEXT];
 
         gate->n_audits++;
         gate->audit_figure = figure;
@@ -80,8 +70,8 @@ static void note_figure(struct gate *gate, unsigned int device, bytes books, byt
         if (++gate->n_mismatches[device] < IN_A_ROW)
                 return;
         gate_tell(gate, EVENT_AUDIT_MISMATCH, 0, "device %u: the driver counts %s, the ledger %s", device,
-                  bytes_format(figure, of_driver), bytes_format(books, in_books));
-        end_tenant(gate);
+                  bytes_format(figure, of_driver), bytes_format(held, in_ledger));
+        gate_kill(gate);
 }
 
 void audit_figures(struct gate *gate, nsec now)
@@ -94,9 +84,9 @@ void audit_figures(struct gate *gate, nsec now)
                 return;
         gate->audited_at = now;
         for (unsigned int i = 0; i < gate->lease->n_devices; i++) {
-                bytes books, figure;
+                bytes held, figure;
 
-                if (gate->lease->devices[i].is_granted && compare_figure(gate, i, &books, &figure))
-                        note_figure(gate, i, books, figure);
+                if (gate->lease->devices[i].is_granted && compare_figure(gate, i, &held, &figure))
+                        note_figure(gate, i, held, figure);
         }
 }

@@ -1,6 +1,6 @@
 /*
- * What the handlers need of the world beyond their call: the ledger's agreement with the driver and the address spaces
- * (sweep.c, audit.c), and the tenant's channels (channel_control.c, demand.c).
+ * What the handlers need of the world beyond their call: the ledger's agreement with the driver and the address
+ * spaces (sweep.c, audit.c), and the tenant's channels (channel_control.c, demand.c).
  */
 #pragma once
 

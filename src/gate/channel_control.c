@@ -1,16 +1,15 @@
 /*
- * Steering: what a tenant's channels are is learnt here as they are made, and what is wished for them is
- * done here.
+ * Channel control: the tenant's channels are noted here as they are made, and brought to their desired state.
  *
- * A channel that is made, or scheduled, while the desired state is «off» must not run. Whoever desired states writes the
- * wish, then reads the channels; we tell of the channel, then read the desired state (board.h): so one of the two
- * sees the other, and what is done twice does no harm. A desired state that changes during our call is seen by
- * looking again after it.
+ * A channel that is made or scheduled while the desired state is "disabled" must not run. The scheduler writes the
+ * desired state, then reads the channels; we publish the channel, then read the desired state (wire/control_block.h).
+ * So one of the two sees the other, and what is done twice does no harm. A desired state that changes during our call
+ * is read again after it.
  *
- * Off and on go through the gate's own client: the driver does not ask whose the channels are. A slice
- * is set on the tenant's descriptor, got at that moment: one that we kept would keep the driver's client
- * alive after its owner has died. It is the client's if the driver says so; another file's answer is
- * INVALID_CLIENT (measured, H200, 580.159.04), and the next is tried.
+ * Channels are disabled and enabled through the gate's own client: the driver does not ask whose they are. A slice is
+ * set on the tenant's descriptor, got at that moment: one that we kept would keep the driver's client alive after its
+ * owner has died. Whether it is the client's the driver says: for another file it answers INVALID_CLIENT (measured,
+ * H200, 580.159.04), and the next is tried.
  */
 #include "gate/books.h"
 
@@ -27,10 +26,9 @@ enum {
         GROUP_ENGINE_AT = 12, /* NV_CHANNEL_GROUP_ALLOCATION_PARAMETERS, 525 to 595 */
         USERD_AT = 32,        /* hUserd[0], userdOffset[0] of a channel; with the fields after them from 610 on */
         USERD_OFFSET_AT = 64,
-        ENGINE_AT = 128, /* where the layout has it that these belong to */
-        TRIES = 8,       /* of a desired state that changes while we follow it */
-        SEARCHED_MAX =
-                256, /* processes whose descriptors are tried for a slice: a group of a further one keeps its own */
+        ENGINE_AT = 128,    /* where the layout has it that these belong to */
+        TRIES = 8,          /* of a desired state that changes while we follow it */
+        SEARCHED_MAX = 256, /* processes whose descriptors are tried: a group of a further one keeps its slice */
 };
 
 static bool is_group(uint32_t class_number)
@@ -85,15 +83,6 @@ static void put_channel(struct request *request, const struct ledger_object *obj
                 gate->options.channel(gate->options.node_context, &channel.is, true);
 }
 
-/* The device that the ledger knows for an object, or -1: it is not there any more. */
-static int device_of(struct gate *gate, uint32_t client, uint32_t handle)
-{
-        struct ledger_object object;
-        LOCKED(&gate->ledger_lock);
-
-        return ledger_get(gate->ledger, client, handle, &object) == LEDGER_OK ? object.device : -1;
-}
-
 void channel_control_begun(struct request *request, const struct ledger_object *object)
 {
         struct gate *gate = request->gate;
@@ -108,29 +97,22 @@ void channel_control_begun(struct request *request, const struct ledger_object *
         }
 
         LOCKED(&gate->channels.lock);
-        device = device_of(gate, object->client, object->handle);
+        device = object_device(gate, object->client, object->handle);
         if (is_group(class_number))
                 put_group(request, object, device);
         else
                 put_channel(request, object, device);
 }
 
-static bool is_there(struct gate *gate, uint32_t client, uint32_t handle)
-{
-        struct ledger_object object;
-        LOCKED(&gate->ledger_lock);
-
-        return ledger_get(gate->ledger, client, handle, &object) == LEDGER_OK;
-}
-
-static void sweep(struct gate *gate)
+static void forget_gone(struct gate *gate)
 {
         struct channels *channels = &gate->channels;
+        struct ledger_object object;
 
         for (size_t i = 0; i < channels->n;) {
                 struct channel *channel = &channels->items[i];
 
-                if (is_there(gate, channel->is.client, channel->is.handle)) {
+                if (object_get(gate, channel->is.client, channel->is.handle, &object)) {
                         i++;
                         continue;
                 }
@@ -140,13 +122,13 @@ static void sweep(struct gate *gate)
                 channels->changes++;
         }
         for (size_t i = 0; i < channels->n_groups;)
-                if (is_there(gate, channels->groups[i].client, channels->groups[i].handle))
+                if (object_get(gate, channels->groups[i].client, channels->groups[i].handle, &object))
                         i++;
                 else
                         channels->groups[i] = channels->groups[--channels->n_groups];
 }
 
-/* A second handle of ours on it would keep it. */
+/* A second handle of ours would keep the memory. */
 static void forget_userd(struct channels *channels, uint32_t client, uint32_t handle)
 {
         for (size_t i = 0; i < channels->n; i++)
@@ -163,12 +145,13 @@ void channel_control_gone(struct gate *gate, uint32_t class_number, uint32_t cli
         if (class_number == RM_CLASS_VIDEO_MEMORY || class_number == RM_CLASS_HOST_MEMORY)
                 forget_userd(&gate->channels, client, handle);
         else
-                sweep(gate);
+                forget_gone(gate);
 }
 
-/* ---- off and on ---------------------------------------------------------------------------------- */
+/* ---- enabled and disabled ---------------------------------------------------------------------------------- */
 
-static int set_off(struct gate *gate, unsigned int device, const struct channel *channels, size_t n, bool is_disabled)
+static int set_channels(struct gate *gate, unsigned int device, const struct channel *channels, size_t n,
+                        bool is_disabled)
 {
         struct probe_channel list[PROBE_CHANNELS];
         int r = 0;
@@ -192,7 +175,7 @@ int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled)
         _cleanup_(freep) struct channel *channels = NULL;
         ssize_t n = channels_copy(&gate->channels, (int)device, 0, 0, &channels);
 
-        return n < 0 ? (int)n : set_off(gate, device, channels, (size_t)n, is_disabled);
+        return n < 0 ? (int)n : set_channels(gate, device, channels, (size_t)n, is_disabled);
 }
 
 static struct gate_desired desired_of(const struct gate *gate, int device)
@@ -202,7 +185,7 @@ static struct gate_desired desired_of(const struct gate *gate, int device)
         return gate->options.desired(gate->options.node_context, (unsigned int)device);
 }
 
-/* Channels that may run from now on: they are off if that is the desired state. */
+/* Channels that may run from now on are disabled if that is the desired state. */
 static void follow_desired(struct gate *gate, int device, const struct channel *channels, size_t n)
 {
         bool is_disabled = false, was_set = false;
@@ -210,7 +193,7 @@ static void follow_desired(struct gate *gate, int device, const struct channel *
         for (int i = 0; i < TRIES && n; i++) {
                 is_disabled = desired_of(gate, device).is_disabled;
                 if (is_disabled || was_set) {
-                        (void)set_off(gate, (unsigned int)device, channels, n, is_disabled);
+                        (void)set_channels(gate, (unsigned int)device, channels, n, is_disabled);
                         was_set = true;
                 }
                 if (desired_of(gate, device).is_disabled == is_disabled)
@@ -239,8 +222,8 @@ static uint32_t slice_control(const struct gate *gate, int fd, const struct grou
         return gate_driver_control(&gate->options.driver, fd, &control);
 }
 
-/* What the driver gives by itself, asked before it is changed for the first time. */
-static uint32_t ask_own(const struct gate *gate, int fd, struct group *group)
+/* The driver's own slice, read before it is changed for the first time. */
+static uint32_t read_own_slice(const struct gate *gate, int fd, struct group *group)
 {
         uint64_t usec = 0;
         uint32_t status = slice_control(gate, fd, group, RM_GET_TIMESLICE, &usec);
@@ -252,7 +235,7 @@ static uint32_t ask_own(const struct gate *gate, int fd, struct group *group)
 
 static uint32_t set_slice(const struct gate *gate, int fd, struct group *group, nsec slice)
 {
-        uint32_t status = group->own ? RM_STATUS_OK : ask_own(gate, fd, group);
+        uint32_t status = group->own ? RM_STATUS_OK : read_own_slice(gate, fd, group);
         nsec wanted = slice ? slice : group->own;
         uint64_t usec = wanted < NSEC_PER_USEC ? 1 : (uint64_t)(wanted / NSEC_PER_USEC);
 
@@ -264,7 +247,7 @@ static uint32_t set_slice(const struct gate *gate, int fd, struct group *group, 
         return status;
 }
 
-/* A descriptor number of a process: it may be the client's. */
+/* The descriptor may be the client's. */
 static uint32_t try_descriptor(struct gate *gate, const struct process *process, int theirs, struct group *group,
                                nsec slice)
 {
@@ -309,7 +292,7 @@ static uint32_t search_process(struct gate *gate, const struct process *process,
         return status;
 }
 
-static uint32_t by_process(struct gate *gate, pid_t id, int theirs, struct group *group, nsec slice)
+static uint32_t try_process(struct gate *gate, pid_t id, int theirs, struct group *group, nsec slice)
 {
         struct process *process;
         uint32_t status;
@@ -322,9 +305,9 @@ static uint32_t by_process(struct gate *gate, pid_t id, int theirs, struct group
         return status;
 }
 
-static bool place_slice(struct gate *gate, struct group *group, nsec slice)
+static bool find_and_set_slice(struct gate *gate, struct group *group, nsec slice)
 {
-        uint32_t status = by_process(gate, group->process, group->theirs, group, slice);
+        uint32_t status = try_process(gate, group->process, group->theirs, group, slice);
         pid_t list[SEARCHED_MAX];
         size_t n;
 
@@ -332,12 +315,12 @@ static bool place_slice(struct gate *gate, struct group *group, nsec slice)
                 return status == RM_STATUS_OK;
         n = list_processes(gate, list, ARRAY_SIZE(list));
         for (size_t i = 0; i < n && status == RM_STATUS_INVALID_CLIENT; i++)
-                status = by_process(gate, list[i], -1, group, slice);
+                status = try_process(gate, list[i], -1, group, slice);
         return status == RM_STATUS_OK;
 }
 
-/* Keeps what was learnt, if the group is still there. True: it is. */
-static bool remember(struct gate *gate, const struct group *group)
+/* Keeps what was found out, if the group is still there. True: it is. */
+static bool group_update(struct gate *gate, const struct group *group)
 {
         LOCKED(&gate->channels.lock);
         struct group *there = channels_group(&gate->channels, group->client, group->handle);
@@ -358,17 +341,17 @@ unsigned int gate_timeslice_set(struct gate *gate, unsigned int device, nsec sli
         unsigned int n_failed = 0;
 
         for (ssize_t i = 0; i < n; i++) {
-                bool is_set = groups[i].slice == slice || place_slice(gate, &groups[i], slice);
+                bool is_set = groups[i].slice == slice || find_and_set_slice(gate, &groups[i], slice);
 
-                if (remember(gate, &groups[i]) && !is_set)
+                if (group_update(gate, &groups[i]) && !is_set)
                         n_failed++;
         }
         return n < 0 ? 1 : n_failed;
 }
 
-/* ---- a new one ----------------------------------------------------------------------------------- */
+/* ---- new groups and channels ----------------------------------------------------------------------------------- */
 
-/* A group of its own has no slice yet; we are at the descriptor. */
+/* A new group has no slice yet, and the descriptor is at hand. */
 static void placed_group(struct request *request, const struct ledger_object *object)
 {
         struct gate *gate = request->gate;
@@ -387,10 +370,10 @@ static void placed_group(struct request *request, const struct ledger_object *ob
         if (!slice)
                 return;
         (void)set_slice(gate, request->fd, &group, slice);
-        (void)remember(gate, &group);
+        (void)group_update(gate, &group);
 }
 
-/* In a group that runs already it may run, too. */
+/* In a group that runs already the channel may run, too. */
 static void placed_channel(struct request *request, const struct ledger_object *object)
 {
         struct gate *gate = request->gate;

@@ -1,16 +1,16 @@
 /*
- * Signs of work: the positions in a channel's ring, which program and card keep in a page of memory that
- * the program names when it makes the channel (USERD).
+ * Signs of work: the positions in a channel's ring, which program and device keep in a page of memory that the
+ * program names when it makes the channel (USERD).
  *
- * Measured, H200, 580.159.04 (docs/time.md): put moves once per launch, also while the channel is off; get
- * follows as work starts. So get != put is work that waits, for sure; equal is idle, or the last kernel runs.
- * A read costs 1 us and disturbs nobody.
+ * Measured, H200, 580.159.04 (docs/time.md): put moves once per launch, also while the channel is disabled; get
+ * follows as work starts. So get != put is work that waits, for sure; equal is idle, or the last kernel runs. A read
+ * costs 1 us and disturbs nobody.
  *
- * The memory is the tenant's. Our client takes a second handle of it and maps the page through that: so the
- * page stays what it is for as long as we look, also when the tenant dies in between (tests/gpu/userd.c, measured there). That handle holds the memory:
- * it goes as soon as the channel or the tenant's own handle has gone (channels->changes), and large memories are
- * not held at all. The page is read only. A tenant may write what it likes there: it lies about its own work, at its
- * own cost (docs/threat-model.md).
+ * The memory is the tenant's. Our client takes a second handle of it and maps the page through that, so the page
+ * stays what it is for as long as it is mapped, also when the tenant dies in between (tests/gpu/userd.c, measured
+ * there). That handle holds the memory: it goes as soon as the channel or the tenant's own handle has gone
+ * (channels->changes), and large memories are not held at all. The page is read only. A tenant may write what it
+ * likes there: it lies about its own work, at its own cost (docs/threat-model.md).
  */
 #include "gate/books.h"
 
@@ -36,7 +36,7 @@ static bool is_small(struct gate *gate, uint32_t client, uint32_t handle)
         return ledger_charge_of(gate->ledger, client, handle) <= HELD_MAX;
 }
 
-/* 0: cannot be had. */
+/* 0: it cannot be had. */
 static uint32_t memory_get(struct gate *gate, const struct channel *channel)
 {
         struct demand *demand = &gate->demand;
@@ -113,7 +113,8 @@ static void demand_page_begin(struct gate *gate, const struct channel *channel)
 
 /* ---- all of them -------------------------------------------------------------------------------- */
 
-static const struct channel *find(const struct channel *channels, ssize_t n, const struct demand_page *demand_page)
+static const struct channel *find_channel(const struct channel *channels, ssize_t n,
+                                          const struct demand_page *demand_page)
 {
         for (ssize_t i = 0; i < n; i++)
                 if (channels[i].is.client == demand_page->client && channels[i].is.handle == demand_page->handle)
@@ -129,21 +130,8 @@ static bool has_page(const struct demand *demand, const struct channel *channel)
         return false;
 }
 
-static bool has_room(struct demand *demand, size_t n)
-{
-        struct demand_page *items = n <= demand->n_room ? demand->items : realloc(demand->items, n * sizeof(*items));
-
-        if (!items)
-                return false;
-        if (n > demand->n_room)
-                demand->n_room = n;
-        demand->items = items;
-        return true;
-}
-
-/* The looks of a device are those at its channels. One whose memory the tenant has freed goes, and comes back
- * without. */
-static void follow(struct gate *gate, unsigned int device)
+/* A device has a page for each of its channels. One whose memory the tenant has freed goes, and comes back without. */
+static void follow_channels(struct gate *gate, unsigned int device)
 {
         _cleanup_(freep) struct channel *channels = NULL;
         ssize_t n = channels_copy(&gate->channels, (int)device, 0, 0, &channels);
@@ -152,7 +140,7 @@ static void follow(struct gate *gate, unsigned int device)
         if (n < 0)
                 return;
         for (size_t i = 0; i < demand->n;) {
-                const struct channel *channel = find(channels, n, &demand->items[i]);
+                const struct channel *channel = find_channel(channels, n, &demand->items[i]);
 
                 if (demand->items[i].device == (int)device &&
                     (!channel || (demand->items[i].memory && !channel->userd)))
@@ -161,7 +149,8 @@ static void follow(struct gate *gate, unsigned int device)
                         i++;
         }
         for (ssize_t i = 0; i < n; i++)
-                if (!has_page(demand, &channels[i]) && has_room(demand, demand->n + 1))
+                if (!has_page(demand, &channels[i]) &&
+                    array_grow((void **)&demand->items, &demand->n_room, demand->n + 1, sizeof(*demand->items)) == 0)
                         demand_page_begin(gate, &channels[i]);
 }
 
@@ -178,7 +167,7 @@ void gate_signs_read(struct gate *gate, unsigned int device, struct gate_signs *
         if (gate->demand.changes != changes || !gate->demand.n) {
                 for (unsigned int i = 0; i < gate->lease->n_devices; i++)
                         if (gate->lease->devices[i].is_granted)
-                                follow(gate, i);
+                                follow_channels(gate, i);
                 gate->demand.changes = changes;
         }
         for (size_t i = 0; i < gate->demand.n; i++) {

@@ -1,11 +1,13 @@
 /*
- * Second handles: of the tenant's own objects, of another tenant's memory (--ipc=host), and of what an MPS server lends.
+ * Second handles: of the tenant's own objects, of another tenant's memory (--ipc=host), and of what an MPS server
+ * lends.
  *
- * The driver (580 to 595) returns with its locks held when the parent does not exist: only live parents reach it. Source of
- * the defect: rs_server.c serverCopyResource, 580.142, 590.48.01, 595.45.04; read, not run.
+ * The driver (580 to 595) returns with its locks held when the parent does not exist: only live parents reach it.
+ * Source of the defect: rs_server.c serverCopyResource, 580.142, 590.48.01, 595.45.04; read, not run.
  *
- * An MPS server's clients make their channels in its group, of which they dup a handle, and talk to it through two pieces of
- * its memory, 2 MiB each: that and nothing else passes. Memory is charged as it is with ipc_host; a group holds none.
+ * An MPS server's clients make their channels in its group, of which they dup a handle, and talk to it through two
+ * pieces of its memory, 2 MiB each: that and nothing else passes. Memory is charged as it is with ipc_host; a group
+ * holds none.
  * Measured: H200, 580.159.04, what libcuda and nvidia-cuda-mps-server say.
  */
 #include "gate/act.h"
@@ -71,15 +73,8 @@ static bool is_group(struct request *request, const struct ledger_object *object
 
 uint32_t charge_foreign(struct request *request, struct ledger_object *object, struct charge *ret)
 {
-        struct gate *gate = request->gate;
-        struct ledger_object parent;
-        int device = -1;
+        int device = object_device(request->gate, object->client, object->parent);
 
-        {
-                LOCKED(&gate->ledger_lock);
-                if (ledger_get(gate->ledger, object->client, object->parent, &parent) == LEDGER_OK)
-                        device = parent.device;
-        }
         object->class_number = RM_CLASS_VIDEO_MEMORY;
         if (device >= 0 && take_memory(request, device, ask_size(request, object), false, ret) == QUOTA_OK)
                 return RM_STATUS_OK;

@@ -1,7 +1,7 @@
 /*
- * Memory that a descriptor keeps: CUDA's shareable handles. An export is charged to who has the
- * memory until the descriptor's last close; an import within the tenant is a dup. A descriptor of
- * another tenant is refused.
+ * Memory that a descriptor keeps: CUDA's shareable handles. An export is charged to the exporting tenant until the
+ * descriptor's last close; an import within the tenant is a dup. A descriptor of another tenant is refused unless the
+ * gate takes imports.
  *
  * Controls 0x3d05/0x3d06 carry one object, 0x3d0b/0x3d0c several (docs/rm-abi.md 1.5).
  */
@@ -78,7 +78,7 @@ static uint64_t file_named(struct request *request, bool keep, int *ret_error)
         return keep ? files_keep(&gate->files, ours.fd, false) : files_find(&gate->files, ours.fd);
 }
 
-/* Room in the books for every object, before the driver is asked (L4). */
+/* Room in the ledger for every object, before the driver is asked (L4). */
 static int entries_take(struct gate *gate, struct ledger_entry *entries[static OBJECTS_MAX], uint32_t n)
 {
         LOCKED(&gate->ledger_lock);
@@ -100,8 +100,14 @@ static void entries_drop(struct gate *gate, struct ledger_entry *entries[static 
                 (void)ledger_entry_free(gate->ledger, entries[i]);
 }
 
-static void put_exports(struct request *request, const struct form *form, struct ledger_entry **entries, uint32_t n,
-                        uint64_t file)
+static struct ledger_object imported(const struct request *request, const struct form *form, uint32_t i)
+{
+        return (struct ledger_object){ request->call.client, params_field(request, form->parent_at),
+                                       params_field(request, form->objects_at + 4 * i), RM_CLASS_VIDEO_MEMORY, -1 };
+}
+
+static int commit_exports(struct request *request, const struct form *form, struct ledger_entry **entries, uint32_t n,
+                          uint64_t file)
 {
         struct gate *gate = request->gate;
         LOCKED(&gate->ledger_lock);
@@ -109,26 +115,69 @@ static void put_exports(struct request *request, const struct form *form, struct
         for (uint32_t i = 0; i < n; i++)
                 (void)ledger_export(gate->ledger, entries[i], file, first_index(request, form) + i,
                                     request->call.client, params_field(request, form->objects_at + 4 * i));
+        return 0;
 }
 
-static void put_imports(struct request *request, const struct form *form, struct ledger_entry **entries, uint32_t n,
-                        uint64_t file)
+static int commit_imports(struct request *request, const struct form *form, struct ledger_entry **entries, uint32_t n,
+                          uint64_t file)
 {
         struct gate *gate = request->gate;
         LOCKED(&gate->ledger_lock);
 
         for (uint32_t i = 0; i < n; i++) {
-                struct ledger_object to = { request->call.client, params_field(request, form->parent_at),
-                                            params_field(request, form->objects_at + 4 * i), RM_CLASS_VIDEO_MEMORY,
-                                            -1 };
+                struct ledger_object to = imported(request, form, i);
 
                 (void)ledger_import(gate->ledger, entries[i], &to, file, first_index(request, form) + i);
         }
+        return 0;
 }
 
-static int exchange(struct request *request, uint64_t file, bool is_export)
+/* Object i did not fit: what came with it goes back to the driver, and its charges with it. */
+static void undo_imports(struct request *request, const struct form *form, struct ledger_entry **entries, uint32_t n,
+                         uint32_t i)
 {
         struct gate *gate = request->gate;
+
+        for (uint32_t k = 0; k < n; k++) {
+                struct ledger_object to = imported(request, form, k);
+
+                if (k != i)
+                        perform_free(request, to.client, to.handle);
+                if (k >= i)
+                        continue;
+                LOCKED(&gate->ledger_lock);
+                ledger_free(gate->ledger, to.client, to.handle);
+        }
+        entries_drop(gate, entries + i, n - i);
+}
+
+/* From a descriptor that another tenant exported to: all of it is charged, or none is imported. */
+static int commit_foreign(struct request *request, const struct form *form, struct ledger_entry **entries, uint32_t n,
+                          uint64_t file)
+{
+        struct gate *gate = request->gate;
+
+        (void)file;
+        for (uint32_t i = 0; i < n; i++) {
+                struct ledger_object to = imported(request, form, i);
+                struct charge charge = { 0 };
+
+                if (charge_foreign(request, &to, &charge) != RM_STATUS_OK) {
+                        undo_imports(request, form, entries, n, i);
+                        return -ENOMEM;
+                }
+                LOCKED(&gate->ledger_lock);
+                ledger_put(gate->ledger, entries[i], &to, TAKE(charge));
+        }
+        return 0;
+}
+
+static int exchange(struct request *request, uint64_t file,
+                    int (*commit)(struct request *request, const struct form *form, struct ledger_entry **entries,
+                                  uint32_t n, uint64_t file))
+{
+        struct gate *gate = request->gate;
+        uint32_t client = request->call.client;
         struct form form = form_of(request->call.class_or_cmd);
         struct ledger_entry *entries[OBJECTS_MAX];
         uint32_t n = object_count(request, &form);
@@ -137,64 +186,11 @@ static int exchange(struct request *request, uint64_t file, bool is_export)
 
         if (entries_take(gate, entries, n) < 0)
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        locks = client_locks_take(gate, request->call.client, file);
+        locks = client_locks_take(gate, client, file ? file : client);
         r = perform(request);
         if (!request_is_done(request, r))
                 entries_drop(gate, entries, n);
-        else if (is_export)
-                put_exports(request, &form, entries, n, file);
-        else
-                put_imports(request, &form, entries, n, file);
-        return reply(request, r);
-}
-
-/* All of it or nothing: what does not fit goes back to the driver, and what came with it. */
-static int charge_imports(struct request *request, const struct form *form, struct ledger_entry **entries, uint32_t n)
-{
-        struct gate *gate = request->gate;
-
-        for (uint32_t i = 0; i < n; i++) {
-                struct ledger_object to = { request->call.client, params_field(request, form->parent_at),
-                                            params_field(request, form->objects_at + 4 * i), RM_CLASS_VIDEO_MEMORY,
-                                            -1 };
-                struct charge charge = { 0 };
-
-                if (charge_foreign(request, &to, &charge) == RM_STATUS_OK) {
-                        LOCKED(&gate->ledger_lock);
-                        ledger_put(gate->ledger, entries[i], &to, TAKE(charge));
-                        continue;
-                }
-                for (uint32_t k = i + 1; k < n; k++)
-                        (void)perform_free(request, to.client, params_field(request, form->objects_at + 4 * k));
-                for (uint32_t k = 0; k < i; k++) {
-                        uint32_t handle = params_field(request, form->objects_at + 4 * k);
-
-                        (void)perform_free(request, to.client, handle);
-                        LOCKED(&gate->ledger_lock);
-                        ledger_free(gate->ledger, to.client, handle);
-                }
-                entries_drop(gate, entries + i, n - i);
-                return -ENOMEM;
-        }
-        return 0;
-}
-
-/* From a descriptor that somebody else exported to, where that is allowed. */
-static int import_foreign(struct request *request)
-{
-        struct form form = form_of(request->call.class_or_cmd);
-        struct ledger_entry *entries[OBJECTS_MAX];
-        uint32_t n = object_count(request, &form);
-        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
-        int r;
-
-        if (entries_take(request->gate, entries, n) < 0)
-                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        locks = client_locks_take(request->gate, request->call.client, request->call.client);
-        r = perform(request);
-        if (!request_is_done(request, r))
-                entries_drop(request->gate, entries, n);
-        else if (charge_imports(request, &form, entries, n) < 0)
+        else if (commit(request, &form, entries, n, file) < 0)
                 return answer(request, RM_STATUS_NO_MEMORY);
         return reply(request, r);
 }
@@ -207,7 +203,7 @@ int serve_export(struct request *request)
         file = file_named(request, true, &r);
         if (!file)
                 return r < 0 ? r : answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
-        return exchange(request, file, true);
+        return exchange(request, file, commit_exports);
 }
 
 int serve_import(struct request *request)
@@ -219,11 +215,11 @@ int serve_import(struct request *request)
         if (r < 0)
                 return r;
         if (!file && request->gate->options.imports)
-                return import_foreign(request);
+                return exchange(request, 0, commit_foreign);
         if (!file) {
                 gate_tell(request->gate, EVENT_FOREIGN_OBJECT, request->process->id,
                           "import from a descriptor that no process of the tenant exported to");
                 return answer(request, RM_STATUS_INSUFFICIENT_PERMISSIONS);
         }
-        return exchange(request, file, false);
+        return exchange(request, file, commit_imports);
 }

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 
 static void on_wake(int number)
@@ -159,32 +158,13 @@ void gate_host_set(struct gate *gate, bytes size)
         quota_set(gate, &gate->lease->host, size, "host memory");
 }
 
-void gate_kill(struct gate *gate)
-{
-        pid_t list[GATE_PROCESSES_MAX];
-        size_t n = list_processes(gate, list, ARRAY_SIZE(list));
-        struct process *process;
-
-        for (size_t i = 0; i < n; i++) {
-                if (process_get(&gate->processes, list[i], &process) < 0)
-                        continue;
-                (void)syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
-                process_put(&gate->processes, process);
-        }
-}
-
 int gate_over(const struct gate *gate)
 {
         return gate->over;
 }
 
-int gate_driver_figure(struct gate *gate, unsigned int device, bytes *ret)
-{
-        return probe_figure(&gate->probe, gate->lease, device, getpid(), ret);
-}
-
-/* Threads that wait in the kernel are interrupted until they have gone. One that is in a driver
- * call comes back when that does. */
+/* Threads that wait in the kernel are interrupted until they have gone. One that is in a driver call comes back when
+ * that does. */
 static void end_threads(struct gate *gate)
 {
         struct timespec moment = { 0, 1000 * 1000 };

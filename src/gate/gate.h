@@ -1,24 +1,34 @@
 /*
  * The gate: where the driver calls of one tenant are decided and performed.
  *
- * The idea. A seccomp filter (filter.h) makes the kernel hand every driver call of the tenant to
- * us. We copy the call's block once, decide on the copy (decide.h, pure) and *perform* the call
- * ourselves, with our copy, on a duplicate of the tenant's descriptor; the reply is written back.
- * The tenant's own system call never reaches the driver. So there is no time between check and use:
+ * A seccomp filter (policy/filter.h) makes the kernel hand every driver call of the tenant to us. We copy the call's
+ * block once, decide on the copy (policy/decide.h, pure) and *perform* the call ourselves, with our copy, on a
+ * duplicate of the tenant's descriptor; the reply is written back. The tenant's own system call never reaches the
+ * driver, so there is no time between check and use:
  *      G1  what was checked is what the driver is given, byte for byte;
  *      G2  memory is reserved before the call and given back if the driver refuses (lease/quota.h);
  *      G3  what is not in rules.def is refused;
- *      G4  no driver call is made by a thread that the next notification waits for (listen.h);
- *      G5  if the gate dies, the kernel answers ENOSYS to the tenant's driver calls: errors, not a
- *          free GPU.
- * Continued in the tenant are only: pinning the caller's own pages (class 0x71 through request
- * 0x27, which can make no video memory) and mmap of the driver's nodes.
+ *      G4  no driver call is made by a thread that the next notification waits for (listen.c);
+ *      G5  if the gate dies, the kernel answers ENOSYS to the tenant's driver calls: errors, not a free GPU.
+ * Continued in the tenant are only: pinning the caller's own pages (class 0x71 through request 0x27, which can make
+ * no video memory) and mmap of the driver's nodes.
  *
- * One gate, one tenant, one process: RM lets a client's objects be mapped only by the process that
- * created the client (rm_create_mmap_context compares ProcID), and UVM lets only that process map
- * its memory. So the process that runs a gate must outlive the tenant, and two tenants' gates must
- * not share a process: then RM itself keeps their objects apart.
+ * One gate, one tenant, one process: RM lets a client's objects be mapped only by the process that created the client
+ * (rm_create_mmap_context compares ProcID), and UVM lets only that process map its memory. So the process that runs a
+ * gate must outlive the tenant, and two tenants' gates must not share a process: then RM itself keeps their objects
+ * apart.
  * Source: open-gpu-kernel-modules osapi.c, sharing.c, client_resource.c, 525.147.05 to 595.45.04.
+ *
+ * Layers; a call goes down, and a file includes the headers of its own layer and of those below:
+ *      listen.h    threads wait for notifications, the watcher for everything else
+ *      serve.h     a notification: the process, its descriptor, the node behind it
+ *      act.h       a request: copied, decoded, decided, and given to the handler of its action
+ *      perform.h   the driver call and the reply
+ *      books.h     the ledger against the driver and the address spaces; the tenant's channels
+ *      inside.h    struct gate, events, locked access to the ledger; request.h and host.h are data
+ *      state/      tables that know nothing of a gate        policy/     pure functions and rules
+ * What a lower layer needs of a higher one is a function of struct gate_host, which also tells supervisor and program
+ * apart.
  */
 #pragma once
 
@@ -33,11 +43,11 @@
 
 struct gate;
 
-/* A request that no driver has, on descriptor -1: only a gate answers it, with the number of its tenancy. A program below
- * one learns so that it is (preload/attach.h). Type 'F', so that the filter sees it. */
+/* A request that no driver has, on descriptor -1: only a gate answers it, with the number of its tenancy, so that a
+ * program learns that it is below one (preload/attach.h). Type 'F', so that the filter sees it. */
 #define GATE_PROBE 0xc00446ffu
 
-/* What is to hold for the tenant's compute channels on a device. */
+/* The desired state of the tenant's compute channels on a device. */
 struct gate_desired {
         bool is_disabled;
         nsec slice; /* 0: the driver's own */
@@ -45,17 +55,17 @@ struct gate_desired {
 
 struct gate_options {
         struct lease *lease; /* the caller's; outlives the gate */
-        uint64_t tenancy;    /* its number, to be told to who asks (GATE_PROBE); 0: none */
+        uint64_t tenancy;    /* its number, the answer to GATE_PROBE; 0: none */
         nsec audit_period;   /* between two comparisons with the driver's figure; 0: a second */
         struct rm_layout layout;
         struct gate_driver driver;
         bool ipc_host; /* objects of other tenants may be duped, and are charged here too */
         bool imports;  /* memory of a descriptor that this gate exported nothing to may come in, and is charged here */
-        bool takes_signals; /* the filter is not ours, and may let a signal interrupt a call that is decided (again.h) */
+        bool takes_signals; /* not our filter: a signal may interrupt a call that is decided (state/restart_cache.h) */
         bool keep_totals;   /* do not virtualise: for measuring the gate itself */
 
-        /* Whether a client that is not the tenant's is the MPS server's, which lends its group and its mailboxes
-         * to its clients (objects.c). Any thread, with no lock held; may ask the driver. NULL: nobody lends. */
+        /* Whether a client that is not the tenant's is the MPS server's, which lends its group and its mailboxes to
+         * its clients (dup.c). Any thread, with no lock held; may ask the driver. NULL: nobody lends. */
         bool (*lends)(void *context, uint32_t client);
 
         /* Called from any thread, not at once with itself; detail is valid during the call. */
@@ -64,9 +74,9 @@ struct gate_options {
 
         /*
          * A node daemon's view of the gate; each may be NULL. From any thread; none may block or call the gate.
-         *      channel  one has come or gone, before the tenant is told; one at a time, in the order of the driver
-         *      wish     what holds now; asked after `channel`, and again after a call that follows it (board.h)
-         *      books    quotas or processes may have changed; at once with itself
+         *      channel  one has come or gone, before the tenant has its answer; one at a time, in the driver's order
+         *      desired  asked after `channel`, and again after a call that follows it (wire/control_block.h)
+         *      usage_changed  quotas or processes may have changed; at once with itself
          * (`lends` has the same context.)
          */
         void (*channel)(void *context, const struct gate_channel *channel, bool is_new);
@@ -100,54 +110,49 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
 /* Starts the threads. From then on the tenant is served. 0; -errno. */
 int gate_start(struct gate *gate);
 
-/* Waits until no process is left that the filter covers, at most `timeout` (negative: for ever).
- * True when none is left. Thread: the one that started the gate. */
+/* Waits until no process is left that the filter covers, at most `timeout` (negative: for ever). True when none is
+ * left. Thread: the one that started the gate. */
 bool gate_wait(struct gate *gate, nsec timeout);
 
-/* Settles the books of what has ended: asks the driver which clients are still there. Returns
- * how many clients are left. */
+/* Settles the ledger of what has ended: the driver says which clients are still there. How many are left. */
 size_t gate_settle(struct gate *gate);
 
 void gate_stats(struct gate *gate, struct gate_stats *ret);
 bytes gate_held(struct gate *gate, unsigned int device);
 
-/* Tells that the books of an ended tenant are not empty. */
+/* Sends BOOKS_NOT_EMPTY: the ledger of an ended tenant is not empty. */
 void gate_report_leftover(struct gate *gate, unsigned int device);
 
-/* The driver's own figure of what this gate's clients hold on the device (GET_PID_INFO); memory
- * that only UVM or an export still holds is not in it. 0; -errno. */
-int gate_driver_figure(struct gate *gate, unsigned int device, bytes *ret);
+/* ---- channels (channel_control.c, demand.c): for one thread at a time, never one that answers the tenant ---- */
 
-/* ---- steering (steer.c, demand.c): for one thread at a time, never one that answers the tenant ------ */
-
-/* Keeps all compute channels on the device off it, or lets them on: a driver call of about 0.6 ms for up to
- * 64. Channels that are gone do not matter. 0; -errno, -EIO: the driver refused some. */
+/* Disables or enables all compute channels on the device: a driver call of about 0.6 ms for up to 64. Channels that
+ * are gone do not matter. 0; -errno, -EIO: the driver refused some. */
 int gate_channels_set(struct gate *gate, unsigned int device, bool is_disabled);
 
-/* Sets the timeslice of all compute groups; 0: the driver's own. 0.2 to 0.5 ms per group whose slice that is
- * not. How many groups it could not be set for. */
+/* Sets the timeslice of all compute groups; 0: the driver's own. 0.2 to 0.5 ms per group that has another. How many
+ * groups it could not be set for. */
 unsigned int gate_timeslice_set(struct gate *gate, unsigned int device, nsec slice);
 
-/* Signs of work on the compute channels of a device: what the program has put and the card has got. */
+/* Signs of work on the compute channels of a device: what the program has put and the device has got. */
 struct gate_signs {
         bool can_watch;     /* at least one channel's positions can be read */
-        bool has_moved;     /* since the latest look, something was launched */
-        uint32_t n_pending; /* channels with launches that the card has not taken */
+        bool has_moved;     /* something was launched since the last read */
+        uint32_t n_pending; /* channels with launches that the device has not taken */
 };
 void gate_signs_read(struct gate *gate, unsigned int device, struct gate_signs *ret);
 
 /* True: channels have come or gone, and gate_signs_read has something to give back or to map. */
 bool gate_signs_are_stale(const struct gate *gate);
 
-/* The quota from now on; below what is held (QUOTA_SHRANK is told) nothing is taken away, and nothing new
- * given. Any thread. */
+/* The quota from now on. Below what is held (event QUOTA_SHRANK) nothing is taken away and nothing new given. Any
+ * thread. */
 void gate_quota_set(struct gate *gate, unsigned int device, bytes size);
 void gate_host_set(struct gate *gate, bytes size);
 
 /* Ends every process that has made a driver call. Any thread. */
 void gate_kill(struct gate *gate);
 
-/* One more filter of the tenant's: of a process that was put into its container. Takes the listener over on success. Any
+/* Adds the filter of a process that was put into the tenant's container. Takes the listener over on success. Any
  * thread. 0; -ESHUTDOWN: the last process of the tenant has gone; -EBUSY: too many at once. */
 int gate_join(struct gate *gate, int listener);
 

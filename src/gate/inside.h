@@ -116,3 +116,21 @@ void gate_tell(struct gate *gate, enum event_kind event, pid_t process, const ch
         __attribute__((format(printf, 4, 5)));
 
 void gate_usage_changed(struct gate *gate); /* calls options.usage_changed */
+
+/* ---- ledger_access.c: each takes the ledger's lock ---- */
+
+/* Room in the ledger for what the call makes (L4). -ENOMEM. */
+int entry_take(struct gate *gate, struct ledger_entry **ret);
+void entry_drop(struct gate *gate, struct ledger_entry *entry);
+
+/* An object as the ledger has it, and its device. False, -1: it is not there, or none. */
+bool object_get(struct gate *gate, uint32_t client, uint32_t handle, struct ledger_object *ret);
+int object_device(struct gate *gate, uint32_t client, uint32_t handle);
+
+/* Keep two driver calls that change one tree or one space in the order in which the ledger has them. key2 may equal
+ * key1. Not nested. */
+struct client_lock_pair {
+        struct lock *first, *second;
+};
+struct client_lock_pair client_locks_take(struct gate *gate, uint64_t key1, uint64_t key2);
+void client_locks_drop(struct client_lock_pair *locks);

@@ -1,17 +1,17 @@
 /*
- * The threads that answer. One of them is the *reader*: it waits for the next notification and
- * serves it itself, then waits again: a short call costs no handover, and with SYNC_WAKE_UP the
- * reader runs on the tenant's own CPU. The others wait to become the reader.
+ * The threads that answer. One of them is the *reader*: it waits for the next notification, serves it itself, and
+ * waits again. So a short call costs no handover, and with SYNC_WAKE_UP the reader runs on the tenant's own CPU. The
+ * others wait to become the reader.
  *
- * A call that may take long in the driver must delay nobody else (G4). So before a call that is
- * known to be long the reader gives its place to another thread; and the watcher takes the place
- * away from a reader that has been serving for more than PATIENCE, whatever it does.
+ * A call that may take long in the driver must delay nobody else (G4). So before a call that is known to be long the
+ * reader hands its part to another thread; and the watcher takes it away from a reader that has been serving for more
+ * than PATIENCE, whatever the call.
  *
- * Why not many threads that all wait in the kernel: every notification wakes all of them
- * (recv_wait_event in seccomp.c waits non-exclusively, 6.6 to 6.18).
+ * Many threads that all wait in the kernel would all wake at every notification (recv_wait_event in seccomp.c waits
+ * non-exclusively, 6.6 to 6.18).
  *
- * The threads carry no capability but the one to read the tenant: RM takes privileges from the
- * calling thread (docs/rm-abi.md 7), and what it does for a tenant must not be done as root.
+ * The threads have no capability in effect but the one to read the tenant: RM takes privileges from the calling
+ * thread (docs/rm-abi.md 7), and what it does for a tenant must not be done as root.
  */
 #include "gate/listen.h"
 #include "gate/serve.h"
@@ -37,8 +37,8 @@
 /* The longest of the frequent calls, UVM_REGISTER_CHANNEL, takes 1.6 ms (H200, 580.159.04). */
 #define PATIENCE (5 * NSEC_PER_MSEC / 2)
 
-/* Nothing is in effect but reading the tenant. The permitted set stays: whoever is permitted at least
- * what its target is may read it without CAP_SYS_PTRACE, too (cap_ptrace_access_check). */
+/* The permitted set stays: a thread that is permitted at least what its target is may read it without CAP_SYS_PTRACE,
+ * too (cap_ptrace_access_check). */
 static void drop_capabilities(void)
 {
         struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
@@ -88,9 +88,9 @@ static struct worker *worker_new(struct notify_listener *listener)
         return NULL;
 }
 
-static void *serve(void *context);
+static void *worker_run(void *context);
 
-static int start_one(struct notify_listener *listener)
+static int worker_start(struct notify_listener *listener)
 {
         pthread_attr_t attr;
         pthread_t thread;
@@ -101,7 +101,7 @@ static int start_one(struct notify_listener *listener)
         (void)pthread_attr_init(&attr);
         (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
         (void)pthread_attr_setstacksize(&attr, 512 * 1024);
-        r = pthread_create(&thread, &attr, serve, listener);
+        r = pthread_create(&thread, &attr, worker_run, listener);
         (void)pthread_attr_destroy(&attr);
         if (r) {
                 listener->n_threads--;
@@ -110,7 +110,7 @@ static int start_one(struct notify_listener *listener)
         return -r;
 }
 
-/* The mutex is held: nobody is the reader from here on; somebody will be. */
+/* The mutex is held. There is no reader from here on, until a waiting or a new thread becomes it. */
 static void vacate(struct notify_listener *listener)
 {
         struct reader *reader = &listener->reader;
@@ -122,7 +122,7 @@ static void vacate(struct notify_listener *listener)
         if (reader->n_waiting)
                 (void)pthread_cond_signal(&reader->free);
         else if (gate->n_threads < GATE_THREADS_MAX && !listener->is_empty && !gate->is_ending)
-                (void)start_one(listener);
+                (void)worker_start(listener);
 }
 
 static bool is_reader(const struct worker *worker)
@@ -192,7 +192,7 @@ static void start_ticking(struct gate *gate, nsec now)
 }
 
 /* 0; -ENOENT: nobody waits for it. */
-static int send(struct worker *worker, int64_t value)
+static int answer_notification(struct worker *worker, int64_t value)
 {
         struct gate *gate = worker->gate;
         struct seccomp_notif_resp *out = worker->out;
@@ -207,11 +207,11 @@ static int send(struct worker *worker, int64_t value)
         } else {
                 out->val = value;
         }
-        /* ENOENT: it was killed meanwhile; its descriptors are closing and the books follow. */
+        /* ENOENT: it was killed meanwhile; its descriptors are closing, and the ledger follows. */
         return ioctl(worker->listener->fd, SECCOMP_IOCTL_NOTIF_SEND, out) < 0 ? -errno : 0;
 }
 
-static int receive(struct worker *worker)
+static int receive_notification(struct worker *worker)
 {
         memset(worker->in, 0, sizeof(*worker->in));
         return ioctl(worker->listener->fd, SECCOMP_IOCTL_NOTIF_RECV, worker->in) < 0 ? -errno : 0;
@@ -226,8 +226,8 @@ static void accept_wake(void)
         (void)pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* The last task is gone and the watcher has not looked yet: it needs the CPU more than we do. */
-static void rest_if_over(const struct notify_listener *listener)
+/* The last task is gone and the watcher has not noticed yet: it needs the CPU more than we do. */
+static void yield_if_over(const struct notify_listener *listener)
 {
         struct pollfd fd = { listener->fd, 0, 0 };
 
@@ -235,7 +235,7 @@ static void rest_if_over(const struct notify_listener *listener)
                 (void)poll(NULL, 0, 2);
 }
 
-/* again.h. What was not performed (EINTR) is to be performed when it comes again. */
+/* state/restart_cache.h. What was not performed (EINTR) is performed when it comes again. */
 static void serve_or_repeat(struct worker *worker)
 {
         struct restart_cache *cache = &worker->gate->restart_cache;
@@ -248,7 +248,7 @@ static void serve_or_repeat(struct worker *worker)
                 reader_release(worker); /* G4 */
         if (!restart_cache_begin(cache, &call, worker->in, worker->listener->fd, &value))
                 value = serve_notification(worker, worker->in);
-        r = send(worker, value);
+        r = answer_notification(worker, value);
         if (r == -ENOENT && value != GATE_GO_ON && value != -EINTR)
                 restart_cache_keep(cache, worker->in, value);
         else if (r == 0 && value >= 0)
@@ -263,9 +263,9 @@ static int serve_one(struct worker *worker)
         nsec start;
         int r;
 
-        r = receive(worker);
+        r = receive_notification(worker);
         if (r == -ENOENT) { /* the caller was killed */
-                rest_if_over(worker->listener);
+                yield_if_over(worker->listener);
                 return -EINTR;
         }
         if (r < 0)
@@ -277,14 +277,14 @@ static int serve_one(struct worker *worker)
         if (gate->options.takes_signals)
                 serve_or_repeat(worker);
         else
-                (void)send(worker, serve_notification(worker, worker->in));
+                (void)answer_notification(worker, serve_notification(worker, worker->in));
         if (is_reader(worker))
                 worker->listener->reader.serving_since = 0;
         gate->busy += clock_now() - start;
         return 0;
 }
 
-static void *serve(void *context)
+static void *worker_run(void *context)
 {
         struct notify_listener *listener = context;
         struct gate *gate = listener->gate;
@@ -314,10 +314,10 @@ int pool_start(struct notify_listener *listener)
         __u64 flags = SYNC_WAKE_UP;
 
         (void)ioctl(listener->fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, flags); /* an older kernel is slower */
-        return start_one(listener);
+        return worker_start(listener);
 }
 
-/* Kernels before 6.11 let a reader wait for what cannot come any more. */
+/* Kernels before 6.11 let a reader wait for what cannot come any more: it is interrupted. */
 bool pool_end(struct notify_listener *listener)
 {
         struct reader *reader = &listener->reader;

@@ -1,19 +1,19 @@
 /*
- * Managed memory: a shared mmap of a UVM descriptor at an offset equal to its address is all that
- * the boundary sees of it; the device's memory is then taken by faults. So the mapping is charged at
- * its length, on every device of the lease (it may go to any), or refused.
+ * Managed memory: a shared mmap of a UVM descriptor at an offset equal to its address is all that the boundary sees
+ * of it; the device's memory is then taken by faults. So the mapping is charged at its length, on every device of the
+ * lease (it may go to any), or refused.
  *
- * The mapping itself must be made by the tenant (it is its mm), so this is the one place where what
- * was checked could change before it happens: another thread may put another descriptor under the
- * number. UVM's own conditions (uvm_mmap: shared, readable and writable, offset == address) leave
- * few calls for which that can matter; after one of them sweep_managed compares the tenant's
- * address space with the books and ends a tenant that holds a range nobody announced.
+ * The mapping itself must be made by the tenant (it is its mm), so this is the one place where what was checked could
+ * change before it happens: another thread may put another descriptor under the number. UVM's own conditions
+ * (uvm_mmap: shared, readable and writable, offset == address) leave few calls for which that can matter; after one
+ * of them sweep_all_managed compares the tenant's address space with the ledger and ends a process that holds a range
+ * nobody announced.
  *
- * What the program hears. libcuda knows no «out of memory» here: of mmap it makes EPERM «operation
- * not permitted» (800), EOPNOTSUPP «operation not supported» (801), EINVAL and EADDRINUSE «invalid
- * value» (1), and everything else, ENOMEM too, «unknown error» (999); of UVM's answers to the calls
- * that follow (72, 45) none becomes «out of memory» either. So a range over the quota is EPERM, a
- * range under --managed=deny EOPNOTSUPP; afterwards the program goes on undisturbed.
+ * How a refusal appears. libcuda reports no "out of memory" here: of mmap's errno it makes EPERM "operation not
+ * permitted" (800), EOPNOTSUPP "operation not supported" (801), EINVAL and EADDRINUSE "invalid value" (1), and
+ * everything else, ENOMEM too, "unknown error" (999); of UVM's answers to the calls that follow (72, 45) none becomes
+ * "out of memory" either. So a range over the quota is EPERM, a range under --managed=deny EOPNOTSUPP; afterwards the
+ * program continues undisturbed.
  * Measured: every errno from 1 to 133, every status from 1 to 127; H200, 580.159.04.
  */
 #include "gate/act.h"
@@ -27,6 +27,12 @@
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+
+#define AUDIT_AFTER (2 * NSEC_PER_MSEC) /* the mapping is usually made by then */
+
+enum {
+        PAGE = 4096,
+};
 
 struct mapping {
         uint64_t address, length, offset;
@@ -56,31 +62,27 @@ static int charge_all(struct request *request, const struct mapping *mapping, ui
                 if (!gate->lease->devices[i].is_granted)
                         continue;
                 r = take_memory(request, (int)i, mapping->length, true, &charges[n]) == QUOTA_OK ? 0 : -ENOMEM;
-                if (r == 0) {
-                        LOCKED(&gate->ledger_lock);
-                        r = ledger_entry_new(gate->ledger, &entries[n]);
-                        n++;
-                }
+                if (r == 0)
+                        r = entry_take(gate, &entries[n++]);
         }
-        {
-                LOCKED(&gate->ledger_lock);
-                for (unsigned int i = 0; i < n; i++) {
-                        if (r == 0)
-                                ledger_managed_put(gate->ledger, entries[i], space, (uint32_t)request->process->id,
-                                                   mapping->address, mapping->length, clock_now(), TAKE(charges[i]));
-                        else
-                                ledger_entry_free(gate->ledger, entries[i]);
-                }
+
+        LOCKED(&gate->ledger_lock);
+        for (unsigned int i = 0; i < n; i++) {
+                if (r == 0)
+                        ledger_managed_put(gate->ledger, entries[i], space, (uint32_t)request->process->id,
+                                           mapping->address, mapping->length, clock_now(), charges[i]);
+                else
+                        ledger_entry_free(gate->ledger, entries[i]);
+                if (r < 0)
+                        charge_drop(&charges[i]);
         }
-        for (unsigned int i = 0; i < n; i++)
-                charge_drop(&charges[i]);
         return r;
 }
 
-/* The look at the tenant's address space afterwards. */
+/* The tenant's address space is checked afterwards. */
 static int go_on_and_audit(struct gate *gate)
 {
-        gate->audit_at = clock_now() + 2 * NSEC_PER_MSEC;
+        gate->audit_at = clock_now() + AUDIT_AFTER;
         (void)eventfd_write(gate->wake, 1);
         return GATE_GO_ON;
 }
@@ -119,8 +121,9 @@ int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notificati
 {
         struct gate *gate = worker->gate;
         const __u64 *args = notification->data.args;
-        struct mapping mapping = { args[0],     (args[1] + 4095) & ~(uint64_t)4095, args[5], (int)args[2], (int)args[3],
-                                   (int)args[4] };
+        struct mapping mapping = { args[0],      (args[1] + PAGE - 1) & ~(uint64_t)(PAGE - 1),
+                                   args[5],      (int)args[2],
+                                   (int)args[3], (int)args[4] };
         struct request request = { .gate = gate,
                                    .worker = worker,
                                    .id = notification->id,

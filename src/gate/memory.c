@@ -43,8 +43,8 @@ static int try_swept(struct gate *gate, struct quota *quota, bytes size, struct 
         return QUOTA_E_FULL;
 }
 
-/* Memory of processes that have ended comes back before the next is told that there is none: natively it does, before
- * anybody hears of the end. */
+/* Memory of processes that have ended comes back before another request is refused: natively it does, before anybody
+ * notices the end. */
 static int try_while_late(struct request *request, struct quota *quota, bytes size, bool may_wait, struct charge *ret)
 {
         nsec until = clock_now() + LATE_WAIT;
@@ -98,18 +98,6 @@ static int take_host(struct request *request, bytes size, struct charge *ret)
         return QUOTA_E_FULL;
 }
 
-/* The device that an allocation's parent belongs to, or -1. */
-static int device_under(struct request *request)
-{
-        struct gate *gate = request->gate;
-        struct ledger_object parent;
-        LOCKED(&gate->ledger_lock);
-
-        if (ledger_get(gate->ledger, request->call.client, request->call.parent, &parent) != LEDGER_OK)
-                return -1;
-        return parent.device;
-}
-
 static bool is_video(const struct request *request)
 {
         return request->verdict.action == GATE_CHARGE;
@@ -126,7 +114,7 @@ static bytes size_after(const struct request *request)
 /* The charge, and room in the ledger. RM_STATUS_OK, or the answer. */
 static uint32_t prepare_memory(struct request *request, struct charge *ret_charge, struct ledger_entry **ret)
 {
-        int device = device_under(request), r;
+        int device = object_device(request->gate, request->call.client, request->call.parent), r;
 
         if (device < 0)
                 return RM_STATUS_OBJECT_NOT_FOUND;
@@ -139,8 +127,8 @@ static uint32_t prepare_memory(struct request *request, struct charge *ret_charg
         return entry_take(request->gate, ret) < 0 ? RM_STATUS_INSUFFICIENT_RESOURCES : RM_STATUS_OK;
 }
 
-/* The call, with the client's lock held afterwards. The driver, too, may still hold memory of what has ended: then the
- * call is made once more. */
+/* The call, with the client's lock held afterwards. The driver, too, may still hold memory of what has ended: then
+ * the call is made once more. */
 static int perform_in_order(struct request *request, struct client_lock_pair *locks)
 {
         struct gate *gate = request->gate;
@@ -161,7 +149,7 @@ static int perform_in_order(struct request *request, struct client_lock_pair *lo
         return perform(request);
 }
 
-/* The object keeps the charge. What the driver gave and the quota does not hold goes back to the driver: false. */
+/* The object keeps the charge. False: the driver gave more than the quota holds, and it was freed. */
 static bool commit_memory(struct request *request, struct ledger_entry *entry, struct charge *charge)
 {
         struct gate *gate = request->gate;
@@ -194,7 +182,7 @@ int serve_memory(struct request *request)
         r = perform_in_order(request, &locks);
         if (!request_is_done(request, r)) {
                 entry_drop(request->gate, entry);
-                return reply(request, r); /* the charge goes back by itself */
+                return reply(request, r); /* the charge returns by itself */
         }
         return commit_memory(request, entry, &charge) ? reply(request, r) : answer(request, RM_STATUS_NO_MEMORY);
 }

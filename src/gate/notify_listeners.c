@@ -1,10 +1,11 @@
 /*
- * The filters of one tenant. As a rule there is one; a runtime that puts another process into a running container (exec)
- * gives it a filter of its own, with a listener of its own. What those processes do is the tenant's: the same lease,
- * the same books. Each inlet has its own reader and its own threads, so that none waits for another's (G4).
+ * The filters of one tenant. As a rule there is one. A runtime that puts another process into a running container
+ * (exec) gives it a filter of its own, with a listener of its own. What that process does is the tenant's: the same
+ * lease, the same ledger. Each listener has its own reader and its own threads, so that none waits for another's
+ * (G4).
  *
- * Who comes (gate_join) and who is the last to go (notify_listeners_check) is decided under one mutex: nobody comes in behind the
- * last one, whose books are being closed.
+ * Joining (gate_join) and finding that the last has gone (notify_listeners_check) happen under one mutex: nothing
+ * joins behind the last one, whose ledger is being closed.
  */
 #include "gate/listen.h"
 
@@ -15,7 +16,7 @@
 #include <sys/eventfd.h>
 #include <time.h>
 
-/* The watcher clears a place a moment after its last process has ended. */
+/* The watcher clears a slot a moment after its last process has ended. */
 #define CLEARED_BY NSEC_PER_SEC
 
 void notify_listeners_init(struct gate *gate, int fd)
@@ -55,7 +56,7 @@ static int listener_put(struct gate *gate, int fd, struct notify_listener **ret)
         return -EBUSY;
 }
 
-/* A place whose processes have ended, that the watcher has not cleared yet. */
+/* A slot whose processes have ended and that the watcher has not cleared yet. */
 static bool has_ended_one(const struct gate *gate)
 {
         for (size_t i = 1; i < GATE_LISTENERS_MAX; i++) {
@@ -67,7 +68,7 @@ static bool has_ended_one(const struct gate *gate)
         return false;
 }
 
-/* Waits for a place only while one is about to be free: a tenant that keeps all of its own filled holds up nobody. */
+/* Waits only while a slot is about to be free: a tenant that keeps all of its own filled holds up nobody. */
 static int wait_for_slot(struct gate *gate, int fd, struct notify_listener **ret)
 {
         nsec until = clock_now() + CLEARED_BY;
@@ -95,7 +96,7 @@ int gate_join(struct gate *gate, int fd)
 
         if (r < 0)
                 return r;
-        (void)eventfd_write(gate->wake, 1); /* the watcher is to look after it, too */
+        (void)eventfd_write(gate->wake, 1); /* the watcher polls it from now on */
         if (pool_start(listener) < 0)
                 listener->is_empty = true; /* the watcher closes it: ENOSYS, not a call that waits for ever */
         return 0;

@@ -49,22 +49,15 @@ static int device_named(const struct request *request)
         return -1;
 }
 
-static bool parent_get(const struct request *request, struct ledger_object *ret)
-{
-        struct gate *gate = request->gate;
-        LOCKED(&gate->ledger_lock);
-
-        return ledger_get(gate->ledger, request->call.client, request->call.parent, ret) == LEDGER_OK;
-}
-
-/* Channels and groups are finite and shared by all; a hidden group of a channel of its own would escape the scheduler. */
+/* A channel without a group gets a hidden one, which would escape the scheduler. Groups and channels are finite. */
 static uint32_t check_channel(const struct request *request)
 {
         struct ledger_object parent;
 
         if (!RM_CLASS_IS_CHANNEL(request->call.class_or_cmd))
                 return RM_STATUS_OK;
-        if (!parent_get(request, &parent) || parent.class_number != RM_CLASS_GROUP)
+        if (!object_get(request->gate, request->call.client, request->call.parent, &parent) ||
+            parent.class_number != RM_CLASS_GROUP)
                 return RM_STATUS_INVALID_ARGUMENT;
         return RM_STATUS_OK;
 }
@@ -74,7 +67,7 @@ static uint32_t check_instance(const struct request *request)
         struct ledger_object parent = { .device = -1 };
         uint32_t status;
 
-        (void)parent_get(request, &parent);
+        (void)object_get(request->gate, request->call.client, request->call.parent, &parent);
         status = gate_check_instance(request->gate->lease, request->call.class_or_cmd, request->params,
                                      request->params_size, &parent);
         if (status != RM_STATUS_OK)
@@ -148,10 +141,7 @@ int serve_free(struct request *request)
         struct ledger_object object = { .class_number = RM_CLASS_CLIENT };
         int r;
 
-        {
-                LOCKED(&gate->ledger_lock);
-                (void)ledger_get(gate->ledger, call->client, call->object, &object);
-        }
+        (void)object_get(gate, call->client, call->object, &object);
         if (object.class_number == RM_CLASS_DEVICE || object.class_number == RM_CLASS_CLIENT)
                 gate->host->reader_release(request->worker); /* with all its channels, perhaps */
         locks = client_locks_take(gate, call->client, call->client);

@@ -1,6 +1,6 @@
 /*
- * The call itself: our copies in place of the tenant's pointers, our duplicates in place of its descriptor numbers, and
- * everything back to what the tenant wrote before the reply.
+ * The call itself: our copies in place of the tenant's pointers, our duplicates in place of its descriptor numbers,
+ * and everything back to what the tenant wrote before the reply.
  */
 #include "gate/perform.h"
 
@@ -11,45 +11,6 @@
 #include <string.h>
 
 /* ---- what the steps of a handler have in common ------------------------------------------------------ */
-
-static struct lock *client_lock_of(struct gate *gate, uint64_t key)
-{
-        return &gate->client_locks[(key * 0x9e3779b97f4a7c15u >> 40) % GATE_CLIENT_LOCKS]; /* 2^64 / golden ratio */
-}
-
-struct client_lock_pair client_locks_take(struct gate *gate, uint64_t key1, uint64_t key2)
-{
-        struct lock *a = client_lock_of(gate, key1), *b = client_lock_of(gate, key2);
-        struct client_lock_pair locks = { a < b ? a : b, a == b ? NULL : a < b ? b : a };
-
-        lock_take(locks.first);
-        if (locks.second)
-                lock_take_second(locks.second);
-        return locks;
-}
-
-void client_locks_drop(struct client_lock_pair *locks)
-{
-        if (locks->second)
-                lock_drop(locks->second);
-        if (locks->first)
-                lock_drop(locks->first);
-        *locks = (struct client_lock_pair){ 0 };
-}
-
-int entry_take(struct gate *gate, struct ledger_entry **ret)
-{
-        LOCKED(&gate->ledger_lock);
-
-        return ledger_entry_new(gate->ledger, ret);
-}
-
-void entry_drop(struct gate *gate, struct ledger_entry *entry)
-{
-        LOCKED(&gate->ledger_lock);
-
-        (void)ledger_entry_free(gate->ledger, entry);
-}
 
 struct tenant_fd tenant_fd_get(const struct request *request, int theirs)
 {

@@ -21,22 +21,10 @@ void perform_free(struct request *request, uint32_t client, uint32_t handle);
 
 int tenant_read(const struct request *request, void *to, uint64_t from, size_t size); /* 0; -errno */
 
-/* Room in the ledger for what the call makes (L4). -ENOMEM. */
-int entry_take(struct gate *gate, struct ledger_entry **ret);
-void entry_drop(struct gate *gate, struct ledger_entry *entry);
-
-/* A descriptor of the tenant as one of ours: goes back by _cleanup_(tenant_fd_put). fd: -EBADF, -EPERM if it cannot be had. */
+/* A descriptor of the tenant as one of ours; _cleanup_(tenant_fd_put). fd: -EBADF, -EPERM if it cannot be had. */
 struct tenant_fd {
         const struct gate_host *host;
         int fd;
 };
 struct tenant_fd tenant_fd_get(const struct request *request, int theirs);
 void tenant_fd_put(struct tenant_fd *fd);
-
-/* Keep two driver calls that change one tree or one space in the order in which the ledger has them. key2 may equal key1.
- * Not nested. */
-struct client_lock_pair {
-        struct lock *first, *second;
-};
-struct client_lock_pair client_locks_take(struct gate *gate, uint64_t key1, uint64_t key2);
-void client_locks_drop(struct client_lock_pair *locks);

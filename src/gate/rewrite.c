@@ -1,4 +1,4 @@
-/* Replies that show the tenant's part only: the driver's call, then a view on its reply. */
+/* Replies that show the tenant's part only: the driver's call, then its reply rewritten (policy/views.h). */
 #include "gate/act.h"
 #include "gate/perform.h"
 #include "gate/policy/views.h"
@@ -6,24 +6,10 @@
 #include "base/cleanup.h"
 #include "rm/numbers.h"
 
-#include <errno.h>
-
 enum {
         GET_ACTIVE_DEVICES = 0x288,
         PIDS_MAX = 950,
 };
-
-/* The card that the object of a control belongs to; -1: none. */
-static int device_of(const struct request *request, uint32_t object)
-{
-        struct gate *gate = request->gate;
-        struct ledger_object found;
-        LOCKED(&gate->ledger_lock);
-
-        if (ledger_get(gate->ledger, request->call.client, object, &found) != LEDGER_OK)
-                return -1;
-        return found.device;
-}
 
 static struct view view_of(const struct request *request, int device)
 {
@@ -45,7 +31,8 @@ static bytes held_by(void *context, uint32_t pid)
         return ledger_held_by(holder->gate->ledger, &holder->gate->lease->devices[holder->device].quota, pid);
 }
 
-/* The tenant's processes that hold memory of the device; each once. */
+/* The tenant's processes that hold memory of the device, each once. Beyond PIDS_MAX, all that the control has room
+ * for, they are left out. */
 static size_t list_owners(struct gate *gate, int device, uint32_t pids[static PIDS_MAX])
 {
         const struct quota *quota = &gate->lease->devices[device].quota;
@@ -68,7 +55,7 @@ static void rewrite_control(struct request *request)
 {
         const struct lease *lease = request->gate->lease;
         uint32_t size = request->params_size, n = rm_get32(request->params, size, 0);
-        int device = device_of(request, request->call.object);
+        int device = object_device(request->gate, request->call.client, request->call.object);
         uint32_t pids[PIDS_MAX];
         struct holder holder = { request->gate, device };
         struct view view;
@@ -106,10 +93,10 @@ static void rewrite_block(struct request *request)
         int device;
 
         if (request->call.kind == RM_CARD_INFO) {
-                view_cards(request->block, request->call.block_size / 72, request->gate->lease);
+                view_devices(request->block, request->call.block_size / 72, request->gate->lease);
                 return;
         }
-        device = device_of(request, request->call.parent);
+        device = object_device(request->gate, request->call.client, request->call.parent);
         if (device < 0)
                 return;
         view = view_of(request, device);

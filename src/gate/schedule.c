@@ -1,12 +1,12 @@
 /*
  * GPFIFO_SCHEDULE of a group or a channel: from there on it may run.
  *
- *      S1  What is scheduled already is not scheduled again, and nothing is unscheduled: answered OK, not made. Who is on
- *          is the reconciler's. A tenant that repeated the call without end while its turns came and went stopped its own
- *          work and its neighbour's for as long as it did so (measured, H200, 580.159.04, tests/gpu/cheat.c).
- *      S2  What is scheduled while the desired state is «off» is off (channel_control_follow).
+ *      S1  What is scheduled already is not scheduled again, and nothing is unscheduled: answered OK, not made. The
+ *          reconciler enables channels. A tenant that repeated the call without end while its turns came and went
+ *          stopped its own work and its neighbour's for as long as it did so (tests/gpu/cheat.c, H200, 580.159.04).
+ *      S2  What is scheduled while the desired state is "disabled" is disabled (channel_control_follow).
  *
- * A group is scheduled with the channels that it has; those that come later want a call of their own.
+ * A group is scheduled with the channels that it has; later ones need a call of their own.
  */
 #include "gate/act.h"
 #include "gate/books.h"
@@ -14,19 +14,10 @@
 
 #include "rm/numbers.h"
 
-/* The channels' lock is held. NULL: it is not there. */
-static struct channel *find_channel(struct channels *channels, uint32_t client, uint32_t handle)
-{
-        for (size_t i = 0; i < channels->n; i++)
-                if (channels->items[i].is.client == client && channels->items[i].is.handle == handle)
-                        return &channels->items[i];
-        return NULL;
-}
-
 enum need {
         NEEDED,
         NOT_NEEDED, /* S1 */
-        NOT_OURS,   /* a second name of a group or channel, say: whose it is could not be followed */
+        NOT_OURS,   /* a second handle of a group or channel, say: its owner could not be followed */
 };
 
 static bool is_scheduled(const struct group *group, const struct channel *channel)
@@ -53,7 +44,7 @@ static enum need group_need(const struct channels *channels, const struct group 
 static enum need need_of(struct channels *channels, const struct ledger_object *object)
 {
         LOCKED(&channels->lock);
-        const struct channel *one = find_channel(channels, object->client, object->handle);
+        const struct channel *one = channels_find(channels, object->client, object->handle);
 
         if (object->class_number == RM_CLASS_GROUP)
                 return group_need(channels, channels_group(channels, object->client, object->handle));
@@ -63,12 +54,12 @@ static enum need need_of(struct channels *channels, const struct ledger_object *
 }
 
 /* Of a group: with the channels that had come when the call was made. The device. */
-static int remember(struct channels *channels, const struct ledger_object *object, uint32_t until)
+static int mark_scheduled(struct channels *channels, const struct ledger_object *object, uint32_t until)
 {
         bool is_group = object->class_number == RM_CLASS_GROUP;
         LOCKED(&channels->lock);
         struct group *group = channels_group(channels, object->client, is_group ? object->handle : object->parent);
-        struct channel *one = find_channel(channels, object->client, object->handle);
+        struct channel *one = channels_find(channels, object->client, object->handle);
 
         if (group)
                 group->is_scheduled = true;
@@ -95,10 +86,7 @@ int serve_schedule(struct request *request)
         enum need need;
         int device, r;
 
-        {
-                LOCKED(&gate->ledger_lock);
-                (void)ledger_get(gate->ledger, request->call.client, request->call.object, &object);
-        }
+        (void)object_get(gate, request->call.client, request->call.object, &object);
         need = need_of(&gate->channels, &object);
         if (need == NOT_OURS)
                 return answer(request, RM_STATUS_NOT_SUPPORTED);
@@ -107,7 +95,7 @@ int serve_schedule(struct request *request)
         r = perform(request);
         if (!request_is_done(request, r))
                 return reply(request, r);
-        device = remember(&gate->channels, &object, until);
+        device = mark_scheduled(&gate->channels, &object, until);
         channel_control_follow(gate, device, object.client,
                                object.class_number == RM_CLASS_GROUP ? object.handle : object.parent);
         return reply(request, r);

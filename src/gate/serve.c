@@ -1,6 +1,6 @@
 /*
- * From a notification to an answer: the process and its descriptor are found here; act.c does the rest. Every step that
- * fails answers an error: nothing passes because it was not understood.
+ * From a notification to an answer: the process and its descriptor are found here; act.c does the rest. Every step
+ * that fails answers an error: nothing passes because it was not understood.
  */
 #include "gate/act.h"
 #include "gate/serve.h"
@@ -25,8 +25,8 @@ static bool is_uvm_number(uint32_t number)
         return number < 128 || (number & ~3u) == (UVM_INITIALIZE & ~3u);
 }
 
-/* The number matches, the descriptor is not the driver's. If the call were continued, another thread could meanwhile put a
- * driver descriptor in its place; so it fails. */
+/* The number matches, the descriptor is not the driver's. If the call were continued, another thread could meanwhile
+ * put a driver descriptor in its place; so it fails. */
 static int refuse_other_file(struct request *request, uint32_t number)
 {
         gate_tell(request->gate, EVENT_NOT_THE_DRIVER, request->process->id, "request 0x%x", number);

@@ -1,7 +1,7 @@
 /*
- * What nobody announces: processes that end, descriptors that close, managed ranges that are unmapped. The watcher notices
- * ends at once; the rest is settled once a second, and before any refusal (take_memory). The driver's word counts: a client
- * is gone when the driver does not know it, a range when it is not in the tenant's address space.
+ * What nobody announces: processes that end, descriptors that close, managed ranges that are unmapped. The watcher
+ * notices ends at once; the rest is settled once a second, and before any refusal (take_memory). The driver's word
+ * counts: a client is gone when the driver does not know it, a range when it is not in the tenant's address space.
  */
 #include "gate/books.h"
 
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 
 enum {
@@ -21,31 +22,20 @@ enum {
         LINE_SIZE = 4352,     /* of /proc/PID/maps: a path and its fields */
 };
 
-/* What a tenant that runs into its quota again and again may cost. */
+/* Bounds what a tenant costs that runs into its quota again and again. */
 #define SETTLED_FOR (50 * NSEC_PER_MSEC)
 
 /* A mapping that was let through has been made by then, or its thread waits for memory. */
 #define MAPPED_BY (20 * NSEC_PER_MSEC)
 
-/* Some clients of the owner (0: of all), copied so that the driver is asked without the lock. */
-static size_t some_clients(struct gate *gate, uint32_t owner, size_t *i, uint32_t clients[static CLIENTS_AT_ONCE])
+/* Some clients of the owner (0: of all) and theirs, copied so that the driver is asked without the lock. */
+static size_t some_clients(struct gate *gate, uint32_t owner, size_t *i, uint32_t clients[static CLIENTS_AT_ONCE],
+                           uint32_t owners[static CLIENTS_AT_ONCE])
 {
         LOCKED(&gate->ledger_lock);
-        uint32_t client_owner;
         size_t n = 0;
 
-        while (n < CLIENTS_AT_ONCE && ledger_client_next(gate->ledger, owner, i, &clients[n], &client_owner))
-                n++;
-        return n;
-}
-
-static size_t some_owners(struct gate *gate, size_t *i, uint32_t owners[static CLIENTS_AT_ONCE])
-{
-        LOCKED(&gate->ledger_lock);
-        uint32_t client;
-        size_t n = 0;
-
-        while (n < CLIENTS_AT_ONCE && ledger_client_next(gate->ledger, 0, i, &client, &owners[n]))
+        while (n < CLIENTS_AT_ONCE && ledger_client_next(gate->ledger, owner, i, &clients[n], &owners[n]))
                 n++;
         return n;
 }
@@ -53,11 +43,11 @@ static size_t some_owners(struct gate *gate, size_t *i, uint32_t owners[static C
 /* Clients that the driver no longer knows are gone. Returns how many of the owner's are left. */
 static size_t settle_clients(struct gate *gate, uint32_t owner)
 {
-        uint32_t clients[CLIENTS_AT_ONCE];
+        uint32_t clients[CLIENTS_AT_ONCE], owners[CLIENTS_AT_ONCE];
         size_t i = 0, n, left = 0;
         bool is_gone = false;
 
-        while ((n = some_clients(gate, owner, &i, clients)))
+        while ((n = some_clients(gate, owner, &i, clients, owners)))
                 for (size_t k = 0; k < n; k++) {
                         if (probe_client(&gate->probe, clients[k])) {
                                 left++;
@@ -78,18 +68,18 @@ static size_t settle_clients(struct gate *gate, uint32_t owner)
 /* A client is left whose process is not. */
 static bool has_orphans(struct gate *gate)
 {
-        uint32_t owners[CLIENTS_AT_ONCE];
+        uint32_t clients[CLIENTS_AT_ONCE], owners[CLIENTS_AT_ONCE];
         size_t i = 0, n;
 
-        while ((n = some_owners(gate, &i, owners)))
+        while ((n = some_clients(gate, 0, &i, clients, owners)))
                 for (size_t k = 0; k < n; k++)
                         if (!processes_know(&gate->processes, (pid_t)owners[k]))
                                 return true;
         return false;
 }
 
-/* In this order: the watcher is sweeping before it takes an end from those that wait, and a sweep that it ends leaves
- * orphans where the driver is not done. Some are for good, when others have their descriptors. */
+/* In this order: the watcher counts its sweep before it takes an end from the queue, and a finished sweep leaves
+ * orphans where the driver is not done. Some stay for good, when others have their descriptors. */
 bool has_late(struct gate *gate)
 {
         return processes_have_ended(&gate->processes) || gate->n_sweeps ||
@@ -100,8 +90,8 @@ struct range {
         uint64_t base, end;
 };
 
-/* By name, and by inode: a second link to the node is the node, whatever its name. A container's nodes are its own, and
- * files_have_range knows those. */
+/* By name, and by inode: a second link to the node is the node, whatever its name. files_have_range knows a
+ * container's own nodes. */
 static bool is_uvm(const char *line)
 {
         unsigned int major_, minor_;
@@ -167,7 +157,7 @@ static bool overlaps(const struct range *ranges, ssize_t n, uint64_t base, uint6
         return false;
 }
 
-/* A range in the address space that the books do not know. */
+/* Whether the ledger has the range. */
 static bool is_announced(struct gate *gate, pid_t process, const struct range *range)
 {
         uint64_t space, base, length;
@@ -181,8 +171,8 @@ static bool is_announced(struct gate *gate, pid_t process, const struct range *r
         return false;
 }
 
-/* Ranges of the books that the tenant no longer has. One that was charged a moment ago may not be
- * mapped yet. Returns whether such a one is left. */
+/* Drops ranges of the ledger that the tenant no longer has. One that was charged a moment ago may not be mapped yet:
+ * true if such a one is left. */
 static bool drop_unmapped(struct gate *gate, pid_t process, const struct range *ranges, ssize_t n)
 {
         nsec before = clock_now() - MAPPED_BY;
@@ -208,7 +198,7 @@ static bool sweep_managed(struct gate *gate, pid_t process, bool is_audit)
                 (void)kill(process, SIGKILL);
         }
         if (n < 0)
-                return false; /* ended: what is charged stays charged until the books are settled */
+                return false; /* ended: what is charged stays charged until the ledger is settled */
         is_left = drop_unmapped(gate, process, ranges, n);
         if (!is_audit || gate->lease->managed == LEASE_MANAGED_ALLOW)
                 return is_left;
@@ -231,6 +221,20 @@ size_t list_processes(struct gate *gate, pid_t *list, size_t n_room)
         for (size_t i = 0; n < n_room && (process = map_next(&gate->processes.by_id, &i));)
                 list[n++] = process->id;
         return n;
+}
+
+void gate_kill(struct gate *gate)
+{
+        pid_t list[GATE_PROCESSES_MAX];
+        size_t n = list_processes(gate, list, ARRAY_SIZE(list));
+        struct process *process;
+
+        for (size_t i = 0; i < n; i++) {
+                if (process_get(&gate->processes, list[i], &process) < 0)
+                        continue;
+                (void)syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
+                process_put(&gate->processes, process);
+        }
 }
 
 bool sweep_all_managed(struct gate *gate, bool is_audit)

@@ -1,4 +1,4 @@
-/* The watcher of a gate: ends of processes and listeners, threads whose call takes long, and what is due by the clock. */
+/* The watcher of a gate: ends of processes and listeners, threads whose call takes long, and what is due. */
 #include "gate/books.h"
 #include "gate/listen.h"
 
@@ -39,8 +39,8 @@ static void audit_if_due(struct gate *gate)
         (void)sweep_all_managed(gate, true);
 }
 
-/* What ended, and what is left of it. */
-static void reap(struct gate *gate, bool *is_settling)
+/* *is_settling: something is left of what ended. */
+static void reap_ended(struct gate *gate, bool *is_settling)
 {
         pid_t ended;
 
@@ -53,7 +53,7 @@ static void reap(struct gate *gate, bool *is_settling)
         gate_usage_changed(gate);
 }
 
-/* Often at first; a descriptor that waits in a socket is looked for more patiently. */
+/* Often at first; then something waits in a socket, say, and may take long. */
 static int settle_ms(const struct gate *gate, bool is_settling, nsec now)
 {
         if (!is_settling)
@@ -61,7 +61,7 @@ static int settle_ms(const struct gate *gate, bool is_settling, nsec now)
         return now - gate->ended_at < 10 * SOON_MS * NSEC_PER_MSEC ? SOON_MS : 20 * SOON_MS;
 }
 
-/* Once a second: managed ranges come and go unseen. While something is left of what ended: that. */
+/* Once a second: managed ranges come and go unseen. While something is left of what ended, more often. */
 static void tick(struct gate *gate, bool *is_settling, nsec *done)
 {
         nsec now = clock_now();
@@ -107,7 +107,7 @@ void *gate_watch(void *context)
                         break;
                 if (fds[1].revents)
                         (void)eventfd_read(gate->wake, &ignored);
-                reap(gate, &is_settling);
+                reap_ended(gate, &is_settling);
                 audit_if_due(gate);
                 if (notify_listeners_check(gate, fds + 2, n > 0 ? n_listeners : 0))
                         is_settling = true;

@@ -1,6 +1,6 @@
 /*
- * Memories, and what holds them beside objects: mappings of UVM spaces, exports and managed ranges.
- * All three are holds in an ordered tree; what differs is the key.
+ * Memories, and what holds them beside objects: mappings of UVM spaces, exports and managed ranges. All three are
+ * holds in an ordered tree; what differs is the key.
  */
 #include "lease/inside.h"
 
@@ -55,16 +55,16 @@ bytes ledger_held_by(const struct ledger *ledger, const struct quota *quota, uin
 
 /* Holds. */
 
-static struct hold *hold_of(struct tree_node *place)
+static struct hold *hold_of(struct tree_node *node)
 {
-        return place ? OWNER_OF(place, struct hold, place) : NULL;
+        return node ? OWNER_OF(node, struct hold, node) : NULL;
 }
 
 static struct hold *hold_from(const struct tree *tree, uint64_t high, uint64_t low)
 {
-        struct tree_node *place = tree_from(tree, (struct tree_key){ high, low });
+        struct tree_node *node = tree_from(tree, (struct tree_key){ high, low });
 
-        return place && place->key.high == high ? hold_of(place) : NULL;
+        return node && node->key.high == high ? hold_of(node) : NULL;
 }
 
 static struct hold *hold_put(struct tree *tree, struct ledger_entry *entry, uint64_t high, uint64_t low,
@@ -73,13 +73,13 @@ static struct hold *hold_put(struct tree *tree, struct ledger_entry *entry, uint
         struct hold *hold = &TAKE(entry->first)->hold;
 
         *hold = (struct hold){ .length = length, .memory = memory_hold(memory) };
-        tree_put(tree, &hold->place, (struct tree_key){ high, low });
+        tree_put(tree, &hold->node, (struct tree_key){ high, low });
         return hold;
 }
 
 static void hold_gone(struct ledger *ledger, struct tree *tree, struct hold *hold)
 {
-        tree_take(tree, &hold->place);
+        tree_take(tree, &hold->node);
         memory_drop(ledger, hold->memory);
         free(hold);
 }
@@ -107,7 +107,7 @@ void holds_done(struct ledger *ledger)
 /* In terms of differences from base, so that no sum can overflow. */
 static bool is_inside(const struct hold *hold, uint64_t base, uint64_t length)
 {
-        return hold->length <= length - (hold->place.key.low - base);
+        return hold->length <= length - (hold->node.key.low - base);
 }
 
 void ledger_unmap(struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length, uint64_t where)
@@ -115,9 +115,9 @@ void ledger_unmap(struct ledger *ledger, uint64_t space, uint64_t base, uint64_t
         struct hold *hold = hold_from(&ledger->mappings, space, base), *next;
 
         for (; hold; hold = next) {
-                if (hold->place.key.high != space || hold->place.key.low - base >= length)
+                if (hold->node.key.high != space || hold->node.key.low - base >= length)
                         return;
-                next = hold_of(tree_next(&hold->place));
+                next = hold_of(tree_next(&hold->node));
                 if (is_inside(hold, base, length) && (!where || hold->where == where))
                         hold_gone(ledger, &ledger->mappings, hold);
         }
@@ -153,7 +153,7 @@ void ledger_range_gone(struct ledger *ledger, uint64_t space, uint64_t base)
 {
         struct hold *range = hold_from(&ledger->ranges, space, base);
 
-        if (!range || range->place.key.low != base)
+        if (!range || range->node.key.low != base)
                 return;
         ledger_unmap(ledger, space, base, range->length, 0);
         hold_gone(ledger, &ledger->ranges, range);
@@ -161,20 +161,20 @@ void ledger_range_gone(struct ledger *ledger, uint64_t space, uint64_t base)
 
 static bool is_pool_at(const struct hold *range, uint64_t base, uint64_t length)
 {
-        return range->is_pool && range->place.key.low == base && range->length == length;
+        return range->is_pool && range->node.key.low == base && range->length == length;
 }
 
 bool ledger_has_pool(const struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length)
 {
-        struct tree_node *place;
+        struct tree_node *node;
 
         if (space) {
                 const struct hold *range = hold_from(&ledger->ranges, space, base);
 
                 return range && is_pool_at(range, base, length);
         }
-        for (place = tree_from(&ledger->ranges, (struct tree_key){ 0, 0 }); place; place = tree_next(place))
-                if (is_pool_at(hold_of(place), base, length))
+        for (node = tree_from(&ledger->ranges, (struct tree_key){ 0, 0 }); node; node = tree_next(node))
+                if (is_pool_at(hold_of(node), base, length))
                         return true;
         return false;
 }
@@ -237,11 +237,11 @@ bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i,
 {
         const struct hold *hold = *i < SIZE_MAX ? managed_from(ledger, owner, *i) : NULL;
 
-        if (!hold || hold->place.key.low == UINT64_MAX)
+        if (!hold || hold->node.key.low == UINT64_MAX)
                 return false;
-        *i = (size_t)hold->place.key.low + 1;
-        *ret_space = hold->place.key.high;
-        *ret_base = hold->place.key.low;
+        *i = (size_t)hold->node.key.low + 1;
+        *ret_space = hold->node.key.high;
+        *ret_base = hold->node.key.low;
         *ret_length = hold->length;
         return true;
 }
@@ -276,7 +276,7 @@ int ledger_export(struct ledger *ledger, struct ledger_entry *entry, uint64_t de
 
         if (node)
                 new = hold_put(&ledger->exports, entry, descriptor, index, 0, node->memory);
-        if ((new || !handle) && old && old->place.key.low == index)
+        if ((new || !handle) && old && old->node.key.low == index)
                 hold_gone(ledger, &ledger->exports, old);
         (void)ledger_entry_free(ledger, entry);
         return node || !handle ? LEDGER_OK : LEDGER_E_NO_OBJECT;

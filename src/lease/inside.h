@@ -1,6 +1,6 @@
 /*
- * The ledger's inside, shared by its two files: ledger.c has the tree of clients and objects,
- * holds.c memories and what holds them beside objects. tests/unit/lease/sound.h checks the invariants.
+ * The ledger's inside, shared by its two files: ledger.c has the tree of clients and objects, holds.c memories and
+ * what holds them beside objects. tests/unit/lease/sound.h checks the invariants.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ struct node {
 
 /* A mapping, a range or a managed range at (space, base), or an export at (descriptor, index). */
 struct hold {
-        struct tree_node place;
+        struct tree_node node;
         struct tree_node owned; /* a managed range: (owner, base) */
         uint64_t length;
         uint64_t where;        /* a mapping's device; 0: several */
@@ -52,7 +52,6 @@ struct ledger_entry {
 struct ledger {
         struct map clients;        /* handle -> node */
         struct map objects;        /* (client, handle) -> node */
-        struct map classes;        /* class number -> how many objects, as a pointer; no zeros */
         struct list memories;      /* all */
         struct tree mappings;      /* by (space, base) */
         struct tree ranges;        /* by (space, base) */

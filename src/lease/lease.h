@@ -21,7 +21,7 @@ struct lease_device {
         uint32_t instance; /* the driver's number for it (deviceId) */
         uint32_t gpu_id;   /* the driver's id for it */
         uint32_t minor;    /* N of /dev/nvidiaN */
-        bytes total;       /* what the card has, as memory info would say */
+        bytes total;       /* what the device has, as memory info would say */
         struct quota quota;
         struct {
                 bool is_one;           /* the tenant is on a MIG instance */

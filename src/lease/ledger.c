@@ -1,8 +1,8 @@
 /*
  * The tree: clients and their objects.
  *
- * A free moves the node into a queue, and then the children of whatever is in it: a tenant's chain of a million parents
- * is a loop of a million steps and no stack.
+ * A free moves the node into a queue, and then the children of whatever is in it: a tenant's chain of a million
+ * parents is a loop of a million steps and no stack.
  */
 #include "lease/inside.h"
 
@@ -21,25 +21,10 @@ struct node *ledger_node(const struct ledger *ledger, uint32_t client, uint32_t 
         return map_get(&ledger->objects, key_of(client, handle));
 }
 
-/* A zero is not kept: the map's slots are paid by live objects (L4). */
-static void class_count(struct ledger *ledger, uint32_t class_number, intptr_t more)
-{
-        intptr_t n = (intptr_t)map_take(&ledger->classes, class_number) + more;
-
-        if (n)
-                (void)map_put(&ledger->classes, class_number, (void *)n);
-}
-
-size_t ledger_count(const struct ledger *ledger, uint32_t class_number)
-{
-        return (size_t)map_get(&ledger->classes, class_number);
-}
-
 static void node_free(struct ledger *ledger, struct node *node)
 {
         if (node->parent) {
                 (void)map_take(&ledger->objects, key_of(node->name.client, node->name.handle));
-                class_count(ledger, node->name.class_number, -1);
         } else {
                 (void)map_take(&ledger->clients, node->name.handle);
         }
@@ -106,7 +91,6 @@ struct ledger *ledger_unref(struct ledger *ledger)
         holds_done(ledger);
         map_done(&ledger->clients);
         map_done(&ledger->objects);
-        map_done(&ledger->classes);
         free(ledger);
         return NULL;
 }
@@ -137,8 +121,7 @@ int ledger_entry_new(struct ledger *ledger, struct ledger_entry **ret)
         struct ledger_entry *entry;
         size_t n = ledger->n_entries + 1;
 
-        if (map_reserve(&ledger->clients, n) < 0 || map_reserve(&ledger->objects, n) < 0 ||
-            map_reserve(&ledger->classes, n) < 0)
+        if (map_reserve(&ledger->clients, n) < 0 || map_reserve(&ledger->objects, n) < 0)
                 return -ENOMEM;
         entry = calloc(1, sizeof(*entry));
         if (!entry)
@@ -233,8 +216,8 @@ static struct node *parent_of(struct ledger *ledger, struct node *client, const 
         return parent ? parent : client;
 }
 
-/* Uses up the entry. What bore the handle goes first: it may be the parent that the caller names,
- * and the object is then its client's. */
+/* Uses up the entry. What bore the handle is freed first: it may be the parent that the caller names, and the object
+ * is then its client's. */
 static void object_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
                        struct memory *memory)
 {
@@ -249,7 +232,6 @@ static void object_put(struct ledger *ledger, struct ledger_entry *entry, const 
                 node->name.device = parent->name.device;
         list_put(&parent->children, &node->siblings);
         (void)map_put(&ledger->objects, key_of(object->client, object->handle), node); /* L4 */
-        class_count(ledger, object->class_number, 1);
         (void)ledger_entry_free(ledger, entry);
 }
 
@@ -309,6 +291,6 @@ int ledger_import(struct ledger *ledger, struct ledger_entry *entry, const struc
                 (void)ledger_entry_free(ledger, entry);
                 return LEDGER_E_NO_OBJECT;
         }
-        alias_put(ledger, entry, to, OWNER_OF(at, struct hold, place)->memory);
+        alias_put(ledger, entry, to, OWNER_OF(at, struct hold, node)->memory);
         return LEDGER_OK;
 }

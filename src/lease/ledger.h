@@ -1,9 +1,9 @@
 /*
  * What a tenant holds: object -> charge.
  *
- * The model. A *client* is the driver's: a root of a tree of objects, named by a system-wide
- * handle. An *object* is named by (client, handle) and has a parent object or its client. A
- * *memory* is one physical allocation; it carries the charge. Holders of a memory are
+ * The model. A *client* is the driver's: a root of a tree of objects, named by a system-wide handle. An *object* is
+ * named by (client, handle) and has a parent object or its client. A *memory* is one physical allocation; it carries
+ * the charge. Holders of a memory are
  *      - objects: the one that allocated it, and every dup and import of it;
  *      - mappings: a (space, base) that a UVM VA space holds, which outlives the object;
  *      - exports: a descriptor that keeps the memory while it is open.
@@ -14,11 +14,10 @@
  *      L4  putting never fails: the node is allocated before the driver is called (ledger_entry_new);
  *      L5  a failed driver call changes nothing.
  *
- * Pure: no system calls, no clock, no locks. The caller serialises (gate: LOCK_LEDGER). A free
- * costs what it frees, whatever the tree's shape; nothing recurses.
- * A ledger belongs to one tenant. Handles are the tenant's and may be anything; a handle that is
- * put again although it is there replaces what was there (the driver's word is what counts:
- * it would have refused a handle in use).
+ * Pure: no system calls, no clock, no locks. The caller serialises (gate: LOCK_LEDGER). A free costs what it frees,
+ * whatever the tree's shape; nothing recurses. A ledger belongs to one tenant. Handles are the tenant's and may be
+ * anything; a handle that is put again although it is there replaces what was there (the driver's word is what
+ * counts: it would have refused a handle in use).
  */
 #pragma once
 
@@ -48,24 +47,23 @@ struct ledger *ledger_unref(struct ledger *ledger);
 int ledger_entry_new(struct ledger *ledger, struct ledger_entry **ret);
 struct ledger_entry *ledger_entry_free(struct ledger *ledger, struct ledger_entry *entry);
 
-/* A new client, opened by process `owner` (the tenant's number for it). A client of that handle
- * that is there already is gone, with all it held: the driver reuses handles. */
+/* A new client, opened by process `owner` (the tenant's number for it). A client of that handle that is there already
+ * is gone, with all it held: the driver reuses handles. */
 void ledger_client_put(struct ledger *ledger, struct ledger_entry *entry, uint32_t client, uint32_t owner);
 bool ledger_has_client(const struct ledger *ledger, uint32_t client);
 
-/* Everything below the client goes. Unknown client: nothing. */
+/* Frees everything below the client. Unknown client: nothing. */
 void ledger_client_gone(struct ledger *ledger, uint32_t client);
 
-/* For each client of `owner`, or of all with owner 0. i starts at 0; false at the end. The ledger
- * must not change during the visit. */
+/* For each client of `owner`, or of all with owner 0. i starts at 0; false at the end. The ledger must not change
+ * during the visit. */
 bool ledger_client_next(const struct ledger *ledger, uint32_t owner, size_t *i, uint32_t *ret_client,
                         uint32_t *ret_owner);
 
 /*
- * The driver has made an object. parent is an object of the client or the client itself; objects of
- * unknown parents hang on the client. device: index into the lease, or -1 (inherited from the
- * parent). charge: taken; empty for what holds no memory. A client that nobody put becomes one of
- * owner 0, so that no charge is lost.
+ * The driver has made an object. parent is an object of the client or the client itself; objects of unknown parents
+ * hang on the client. device: index into the lease, or -1 (inherited from the parent). charge: taken; empty for what
+ * holds no memory. A client that nobody put becomes one of owner 0, so that no charge is lost.
  */
 struct ledger_object {
         uint32_t client, parent, handle, class_number;
@@ -74,16 +72,16 @@ struct ledger_object {
 void ledger_put(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *object,
                 struct charge charge);
 
-/* What is known of an object, not of a client. parent is what it hangs on, device is resolved (-1:
- * none on the way up had one). LEDGER_OK; LEDGER_E_NO_OBJECT. */
+/* What is known of an object, not of a client. parent is what it hangs on, device is resolved (-1: none on the way up
+ * had one). LEDGER_OK; LEDGER_E_NO_OBJECT. */
 int ledger_get(const struct ledger *ledger, uint32_t client, uint32_t handle, struct ledger_object *ret);
 
 /* What this object's memory is charged, 0 for none. */
 bytes ledger_charge_of(const struct ledger *ledger, uint32_t client, uint32_t handle);
 
-/* A second handle for the source's memory, if it has one. The source may be any object of this
- * ledger. to->device -1 is inherited from the new parent.
- * LEDGER_OK; LEDGER_E_NO_OBJECT: the source is not this tenant's (the caller refuses the call). */
+/* A second handle for the source's memory, if it has one. The source may be any object of this ledger. to->device -1
+ * is inherited from the new parent. LEDGER_OK; LEDGER_E_NO_OBJECT: the source is not this tenant's (the caller
+ * refuses the call). */
 int ledger_dup(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *to,
                uint32_t source_client, uint32_t source_handle);
 
@@ -91,10 +89,9 @@ int ledger_dup(struct ledger *ledger, struct ledger_entry *entry, const struct l
 void ledger_free(struct ledger *ledger, uint32_t client, uint32_t handle);
 
 /*
- * A VA space (the caller's number for the UVM descriptor) holds the object's memory, if it has one,
- * at [base, base + length), in the page tables of device `where` (0: of several). Mappings of the
- * same device that the new one covers are gone; one that it covers in part still holds its memory.
- * LEDGER_OK; LEDGER_E_NO_OBJECT.
+ * A VA space (the caller's number for the UVM descriptor) holds the object's memory, if it has one, at [base, base +
+ * length), in the page tables of device `where` (0: of several). Mappings of the same device that the new one covers
+ * are gone; one that it covers in part still holds its memory. LEDGER_OK; LEDGER_E_NO_OBJECT.
  */
 int ledger_map(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint64_t base, uint64_t length,
                uint64_t where, uint32_t client, uint32_t handle);
@@ -115,12 +112,11 @@ bool ledger_has_pool(const struct ledger *ledger, uint64_t space, uint64_t base,
 void ledger_space_gone(struct ledger *ledger, uint64_t space); /* all that is of the space */
 
 /*
- * Memory with an address range and no object: a managed range of a space, charged by the caller; a
- * range charged on several devices is put once for each. A put replaces what the owner has at base
- * on the same quota.
+ * Memory with an address range and no object: a managed range of a space, charged by the caller; a range charged on
+ * several devices is put once for each. A put replaces what the owner has at base on the same quota.
  *
- * ledger_managed_next visits an owner's ranges by rising base, each once; i starts at 0. The ledger
- * may change during the visit.
+ * ledger_managed_next visits an owner's ranges by rising base, each once; i starts at 0. The ledger may change during
+ * the visit.
  */
 void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint32_t owner,
                         uint64_t base, uint64_t length, int64_t now, struct charge charge);
@@ -131,16 +127,15 @@ void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base);
 /* As ledger_managed_gone, but only what was put before `before`. True if something is left. */
 bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base, int64_t before);
 
-/* A descriptor (the caller's number for it) keeps the object's memory, if it has one, as its
- * index-th, while it is open. What was exported at that index is let go, as the driver does; handle 0
- * exports nothing there (os.c, ExportObjectsToFd, 595.45.04). LEDGER_OK; LEDGER_E_NO_OBJECT: nothing
- * has changed. */
+/* A descriptor (the caller's number for it) keeps the object's memory, if it has one, as its index-th, while it is
+ * open. What was exported at that index is let go, as the driver does; handle 0 exports nothing there (os.c,
+ * ExportObjectsToFd, 595.45.04). LEDGER_OK; LEDGER_E_NO_OBJECT: nothing has changed. */
 int ledger_export(struct ledger *ledger, struct ledger_entry *entry, uint64_t descriptor, uint32_t index,
                   uint32_t client, uint32_t handle);
 void ledger_export_gone(struct ledger *ledger, uint64_t descriptor);
 
-/* An object made from the index-th export of a descriptor, the latest of that index. LEDGER_OK;
- * LEDGER_E_NO_OBJECT: the export is not ours (the caller refuses the call). */
+/* An object made from the index-th export of a descriptor, the latest of that index. LEDGER_OK; LEDGER_E_NO_OBJECT:
+ * the export is not ours (the caller refuses the call). */
 int ledger_import(struct ledger *ledger, struct ledger_entry *entry, const struct ledger_object *to,
                   uint64_t descriptor, uint32_t index);
 
@@ -150,9 +145,6 @@ struct ledger_totals {
 };
 struct ledger_totals ledger_totals(const struct ledger *ledger);
 
-/* What one process holds of a quota: its managed ranges, and memories whose first object was of a
- * client of it, whoever holds them now. Walks all memories. */
+/* What one process holds of a quota: its managed ranges, and memories whose first object was of a client of it,
+ * whoever holds them now. Walks all memories. */
 bytes ledger_held_by(const struct ledger *ledger, const struct quota *quota, uint32_t owner);
-
-/* Objects of a class (a channel group, say), over all clients. */
-size_t ledger_count(const struct ledger *ledger, uint32_t class_number);

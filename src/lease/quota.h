@@ -1,8 +1,8 @@
 /*
  * A bound of memory, and charges against it.
  *
- * Memory is spent as a value: quota_take before the call, keep the charge on success; a charge that
- * leaves its scope goes back by itself. There is no second path to forget.
+ * Memory is spent as a value: quota_take before the call, keep the charge on success; a charge that leaves its scope
+ * returns by itself. There is no second path to forget.
  *
  *      _cleanup_(charge_drop) struct charge charge = { 0 };
  *
@@ -11,8 +11,8 @@
  *              ...
  *      ledger_put(..., TAKE(charge));
  *
- * Threads: all functions from any thread, but one charge is one thread's at a time. A quota
- * outlives its charges and does not move. At any time: used == the sum of the charges' sizes.
+ * Threads: all functions from any thread, but one charge is one thread's at a time. A quota outlives its charges and
+ * does not move. At any time: used == the sum of the charges' sizes.
  */
 #pragma once
 
@@ -39,15 +39,15 @@ struct charge {
         bytes size;
 };
 
-/* ret is overwritten, on success only: hand in an empty charge. size 0 is granted, also by a full
- * quota, and holds nothing. QUOTA_OK; QUOTA_E_FULL. */
+/* ret is overwritten, on success only: hand in an empty charge. size 0 is granted, also by a full quota, and holds
+ * nothing. QUOTA_OK; QUOTA_E_FULL. */
 int quota_take(struct quota *quota, bytes size, struct charge *ret);
 
 /* As quota_take, but without counting a refusal: for a caller that will try to make room. */
 int quota_try(struct quota *quota, bytes size, struct charge *ret);
 
-/* Makes a charge larger or smaller; at size 0 it still knows its quota and may grow again. Growing
- * may be QUOTA_E_FULL: the charge is as it was. -EINVAL: an empty charge cannot grow. */
+/* Makes a charge larger or smaller; at size 0 it still knows its quota and may grow again. Growing may be
+ * QUOTA_E_FULL: the charge is as it was. -EINVAL: an empty charge cannot grow. */
 int charge_resize(struct charge *charge, bytes size);
 
 void charge_drop(struct charge *charge); /* empty is fine; leaves it empty */

@@ -1,9 +1,9 @@
 /*
  * An ordered set of things that embed a node, by a key of two numbers: (space, base), say.
  *
- * A treap: a search tree by key and a heap by a random priority. The priorities come from the
- * tree's own sequence and never from the keys, so a tenant's choice of keys does not shape it:
- * expected depth is logarithmic. Nothing here allocates, recurses or fails.
+ * A treap: a search tree by key and a heap by a random priority. The priorities come from the tree's own sequence and
+ * never from the keys, so a tenant's choice of keys does not shape it: expected depth is logarithmic. Nothing here
+ * allocates, recurses or fails.
  */
 #pragma once
 

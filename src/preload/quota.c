@@ -1,4 +1,4 @@
-/* lease/quota.h inside a program: the same words, but what is spent is the tenant's, on the usage segment (region.h). */
+/* lease/quota.h inside a program: what is spent is the tenant's, on the shared usage segment (usage_segment.h). */
 #include "preload/inside.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static unsigned int kind_of(const struct quota *quota)
         return USAGE_SEGMENT_HOST; /* there is no other */
 }
 
-static int take(struct quota *quota, bytes size)
+static int segment_take(struct quota *quota, bytes size)
 {
         return usage_segment_take(&preload_here->usage, kind_of(quota), size, quota->size) == USAGE_SEGMENT_OK ?
                        QUOTA_OK :
@@ -32,7 +32,7 @@ int quota_try(struct quota *quota, bytes size, struct charge *ret)
 
 int quota_take(struct quota *quota, bytes size, struct charge *ret)
 {
-        if (size && take(quota, size) != QUOTA_OK)
+        if (size && segment_take(quota, size) != QUOTA_OK)
                 return QUOTA_E_FULL;
         *ret = (struct charge){ size ? quota : NULL, size };
         return QUOTA_OK;
@@ -42,7 +42,7 @@ int charge_resize(struct charge *charge, bytes size)
 {
         if (!charge->quota)
                 return size ? -EINVAL : QUOTA_OK;
-        if (size > charge->size && take(charge->quota, size - charge->size) != QUOTA_OK)
+        if (size > charge->size && segment_take(charge->quota, size - charge->size) != QUOTA_OK)
                 return QUOTA_E_FULL;
         if (size < charge->size)
                 usage_segment_drop(&preload_here->usage, kind_of(charge->quota), charge->size - size);

@@ -1,6 +1,6 @@
 /*
- * What the gate asks of its supervisor, answered inside a program: in place (host.h), or that nobody is there to ask. The second
- * kind stands in at link time for files of the gate that are not part of the library.
+ * What the gate asks of its supervisor, answered inside a program: in place (host.h), or that nobody is there to ask.
+ * The second kind stands in at link time for files of the gate that are not part of the library.
  */
 #include "preload/inside.h"
 

@@ -126,6 +126,15 @@ const struct pick_policy *pick_policy_find(const char *name)
         return NULL;
 }
 
+const char *pick_state_name(enum pick_state state)
+{
+        static const char *const names[] = {
+                [PICK_UP] = "up", [PICK_ASLEEP] = "asleep", [PICK_DRAINING] = "draining", [PICK_DOWN] = "down"
+        };
+
+        return names[state];
+}
+
 const char *pick_reason_name(enum pick_reason reason)
 {
         static const char *const names[] = {

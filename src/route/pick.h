@@ -125,6 +125,7 @@ const struct pick_policy *pick_policy_find(const char *name); /* NULL: no such p
 
 void pick_decide(const struct pick_policy *policy, const struct pick_view *view, struct pick *ret);
 
+const char *pick_state_name(enum pick_state state);    /* "up", "asleep", "draining", "down" */
 const char *pick_reason_name(enum pick_reason reason); /* "cache", "load", ... */
 
 /*

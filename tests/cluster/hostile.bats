@@ -44,7 +44,7 @@ idle='gpu-families meminfo; exec gpu-load -t 600 idle'
         run kubectl --kubeconfig "$cluster/user.kubeconfig" annotate --overwrite pod one 'sublet.dev/allocation={"node":"n1","containers":{"main":{"device":0,"mem_bytes":17179869184}}}'
         echo "$output"
         [ "$status" -ne 0 ]
-        [[ $output = *'not yours to change'* ]]
+        [[ $output = *'you may not change'* ]]
         kubectl delete clusterrolebinding somebody > /dev/null
 }
 

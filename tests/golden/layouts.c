@@ -93,7 +93,7 @@ static void heading(FILE *out, const char *text)
         fputc('\n', out);
 }
 
-static void print(FILE *out)
+static void layouts_print(FILE *out)
 {
         fprintf(out, "Resolved layouts of the driver's blocks, in bytes. Written by\n"
                      "        BUILD/tests/golden/layouts > tests/golden/layouts.txt\n"
@@ -107,7 +107,7 @@ static void print(FILE *out)
 }
 
 /* The first line that differs, or 0. */
-static size_t compare(FILE *golden, FILE *now)
+static size_t golden_compare(FILE *golden, FILE *now)
 {
         static char expected[4096], got[4096];
 
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
                 }
         }
         if (argc < 2) {
-                print(stdout);
+                layouts_print(stdout);
                 return 0;
         }
 
@@ -147,9 +147,9 @@ int main(int argc, char **argv)
                 printf("Bail out! %s cannot be read, or there is no room for a temporary file\n", argv[1]);
                 return 1;
         }
-        print(now);
+        layouts_print(now);
         rewind(now);
-        if (compare(golden, now) == 0)
+        if (golden_compare(golden, now) == 0)
                 printf("ok 1 - layouts are as in the golden file\n1..1\n");
         else
                 printf("# if this is meant: %s > tests/golden/layouts.txt, and read the diff\n"

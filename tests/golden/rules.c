@@ -50,7 +50,7 @@ static void print_rule(FILE *out, const char *what, uint32_t number, const char 
                 name ? name : "");
 }
 
-static void print(FILE *out)
+static void rules_print(FILE *out)
 {
         fprintf(out, "What the gate does with each call (src/gate/policy/rules.def); what is not here is refused. "
                      "Written by\n"
@@ -62,7 +62,7 @@ static void print(FILE *out)
 }
 
 /* The first line that differs, or 0. */
-static size_t compare(FILE *golden, FILE *now)
+static size_t golden_compare(FILE *golden, FILE *now)
 {
         static char expected[4096], got[4096];
 
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
         FILE *golden, *now;
 
         if (argc < 2) {
-                print(stdout);
+                rules_print(stdout);
                 return 0;
         }
         golden = fopen(argv[1], "r");
@@ -93,9 +93,9 @@ int main(int argc, char **argv)
                 printf("Bail out! %s cannot be read, or there is no room for a temporary file\n", argv[1]);
                 return 1;
         }
-        print(now);
+        rules_print(now);
         rewind(now);
-        if (compare(golden, now) == 0)
+        if (golden_compare(golden, now) == 0)
                 printf("ok 1 - rules are as in the golden file\n1..1\n");
         else
                 printf("# if this is meant: %s > tests/golden/rules.txt, and read the diff\n"

@@ -338,7 +338,7 @@ static void play_all(struct world *world)
         }
 }
 
-static void end(struct world *world)
+static void world_end(struct world *world)
 {
         struct quota *quota = &world->books.lease.devices[0].quota;
         struct ledger_totals totals;
@@ -382,7 +382,7 @@ static void a_program_is_served_and_charged(void **state)
                 assert_int_equal(world->books.lease.devices[0].quota.peak, naive_peak(world->naive));
         print_message("# %s: %u calls, %u allocations of video memory, at most %s at once\n", program->names[0],
                       world->books.n_calls, world->books.n_charges, bytes_format(naive_peak(world->naive), peak));
-        end(world);
+        world_end(world);
 
         books_done(&world->books);
         naive_free(world->naive);

@@ -24,7 +24,7 @@ static void link_newest(struct cache *cache, uint32_t i)
         head->older = i;
 }
 
-static uint32_t find(const struct cache *cache, uint64_t key)
+static uint32_t cache_find(const struct cache *cache, uint64_t key)
 {
         const struct cache_block *b = map_get(&cache->map, key);
 
@@ -77,14 +77,14 @@ uint32_t cache_match(const struct cache *cache, const uint64_t *keys, uint32_t n
 {
         uint32_t i = 0;
 
-        while (i < n && find(cache, keys[i]))
+        while (i < n && cache_find(cache, keys[i]))
                 i++;
         return i;
 }
 
 bool cache_pin(struct cache *cache, uint64_t key)
 {
-        uint32_t i = find(cache, key);
+        uint32_t i = cache_find(cache, key);
 
         if (!i)
                 return false;
@@ -97,7 +97,7 @@ bool cache_pin(struct cache *cache, uint64_t key)
 
 void cache_unpin(struct cache *cache, uint64_t key)
 {
-        uint32_t i = find(cache, key);
+        uint32_t i = cache_find(cache, key);
 
         assert(i && cache->blocks[i].pins);
         if (--cache->blocks[i].pins == 0) {
@@ -146,7 +146,7 @@ void cache_fill(struct cache *cache, uint64_t key)
 
 void cache_touch(struct cache *cache, uint64_t key)
 {
-        uint32_t i = find(cache, key);
+        uint32_t i = cache_find(cache, key);
 
         if (i)
                 unlink_block(cache, i);

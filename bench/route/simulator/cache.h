@@ -1,8 +1,8 @@
 /*
- * A cache of blocks by key with LRU eviction and pins: an engine's KV cache, or a router's idea of it.
+ * A cache of blocks by key with LRU eviction and pins: an engine's KV cache, or a router's copy of it.
  *
- * Blocks in use are pinned and not evicted. Room that is promised but not yet filled (a request's
- * blocks to come, its private ones) is reserved: it counts as used. At any time
+ * Blocks in use are pinned and not evicted. Blocks that a request will fill, and its private ones, are reserved: they
+ * count as used. At any time
  * n_blocks + n_reserved <= capacity, and n_pinned <= n_blocks.
  *
  * Not thread-safe. Keys are chained hashes: equal keys mean equal prefixes up to there.
@@ -33,13 +33,13 @@ int cache_init(struct cache *cache, uint32_t capacity); /* -ENOMEM */
 void cache_done(struct cache *cache);
 void cache_clear(struct cache *cache); /* drops all that is not pinned */
 
-/* How many of the keys, from the first on, are there. */
+/* How many of the keys, from the first on, are cached. */
 uint32_t cache_match(const struct cache *cache, const uint64_t *keys, uint32_t n);
 
 bool cache_pin(struct cache *cache, uint64_t key); /* false: not there */
 void cache_unpin(struct cache *cache, uint64_t key);
 
-/* Evicts what it must; false: all else is pinned or reserved, nothing was reserved. */
+/* Evicts as needed. False: the rest is pinned or reserved, and nothing was reserved. */
 bool cache_reserve(struct cache *cache, uint32_t n);
 void cache_unreserve(struct cache *cache, uint32_t n);
 

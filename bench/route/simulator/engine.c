@@ -183,7 +183,7 @@ static void heap_take(struct engine *engine, struct engine_request *request)
                 heap_sift(engine, last, request->slot);
 }
 
-/* Its context now: the prompt, and what it has said but for what is still to come. */
+/* Its context now: the prompt, and the answer so far. */
 static uint64_t context_of(const struct engine *engine, const struct engine_request *request)
 {
         return request->input + request->output - (request->ends - engine->n_iterations);

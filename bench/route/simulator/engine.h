@@ -1,7 +1,7 @@
 /*
  * A model of an inference engine: chunked prefill in order of arrival, decode beside it, a prefix cache
- * of blocks. Virtual: it says how long an iteration takes; who runs it (the simulator on virtual
- * time, the test replica on real time) waits that long and calls engine_finish().
+ * of blocks. It has no clock: it returns how long an iteration takes, and its caller (the simulator on virtual time,
+ * the test replica on real time) waits that long and calls engine_finish().
  *
  *      engine_submit(&engine, request);
  *      if (!engine.is_busy && (span = engine_begin(&engine)) > 0)
@@ -36,7 +36,7 @@ struct engine_model {
 
 extern const struct engine_model ENGINE_MODEL_DEFAULT; /* a mid-size model on one data-centre GPU */
 
-/* The caller's; lives from submit to its end (or engine_abort). */
+/* Owned by the caller, who keeps it from submit to its end (or engine_abort). */
 struct engine_request {
         const uint64_t *keys;   /* of its full prompt blocks: input / block of them; not copied */
         uint32_t input, output; /* tokens, output >= 1 */
@@ -53,8 +53,8 @@ struct engine_request {
 };
 
 struct engine_calls {
-        void (*first)(struct engine_request *request, void *context); /* its first token is there */
-        void (*end)(struct engine_request *request, void *context);   /* its last is; after first() */
+        void (*first)(struct engine_request *request, void *context); /* its first token */
+        void (*end)(struct engine_request *request, void *context);   /* its last token; after first() */
 };
 
 struct engine {
@@ -77,13 +77,13 @@ int engine_init(struct engine *engine, const struct engine_model *model, uint32_
                 const struct engine_calls *calls, void *context);
 void engine_done(struct engine *engine); /* requests are not freed */
 
-/* Can it ever run? An engine refuses a request that is larger than its cache. */
+/* Whether it can ever run: an engine refuses a request that is larger than its cache. */
 bool engine_fits(const struct engine *engine, const struct engine_request *request);
 
 void engine_submit(struct engine *engine, struct engine_request *request);
 void engine_abort(struct engine *engine, struct engine_request *request); /* between iterations or within one */
 
-/* Schedules an iteration; what it takes, or 0: nothing to do. */
+/* Schedules an iteration. Returns how long it takes; 0: there is nothing to do. */
 nsec engine_begin(struct engine *engine);
 void engine_finish(struct engine *engine); /* gives the tokens; calls first() and end() */
 

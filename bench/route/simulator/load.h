@@ -1,6 +1,5 @@
 /*
- * What arrives: requests with their time, lengths, and a key per full block of the prompt (equal keys,
- * equal prefixes).
+ * A load: requests with their time, lengths, and a key per full block of the prompt (equal keys mean equal prefixes).
  */
 #pragma once
 

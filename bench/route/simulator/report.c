@@ -51,7 +51,7 @@ struct report {
         bool failed;
 };
 
-/* The others are given a strict LRU copy of each cache, which is better than any of them keeps; we take what we have. */
+/* The others get a strict LRU copy of each cache, which is better than what any of them keeps; ours gets its own index. */
 static const struct variant FORMULAS[] = {
         { .name = "cost", .policy = "cost" },
         { .name = "round-robin", .policy = "round-robin", .index = INDEX_LRU, .is_peer = true },
@@ -167,7 +167,7 @@ static struct sim_setup setup_of(const struct test_case *test, const struct vari
         return setup;
 }
 
-static void add(struct sim_result *sum, const struct sim_result *one, double weight)
+static void add_result(struct sim_result *sum, const struct sim_result *one, double weight)
 {
         sum->ttft_mean += one->ttft_mean * weight;
         sum->ttft_p50 += one->ttft_p50 * weight;
@@ -199,7 +199,7 @@ static int run_variant(const struct report *report, const struct test_case *test
                 setup.n_changes = variant->changes ? N_CHANGES : 0;
                 if (sim_run(&setup, &one) < 0)
                         return err_set(err, -ENOMEM, "simulating %s", test->name);
-                add(&sum, &one, 1.0 / report->options->n_seeds);
+                add_result(&sum, &one, 1.0 / report->options->n_seeds);
         }
         *ret = sum;
         return 0;

@@ -1,6 +1,6 @@
 /*
  * The report of the policies: every formula on every load, what better and worse knowledge is worth,
- * shares that change, capacity that binds; and the claims of docs/router.md, checked.
+ * shares that change, capacity that binds; and the claims of docs/router-policy.md, checked.
  */
 #pragma once
 

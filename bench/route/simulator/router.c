@@ -1,10 +1,9 @@
 /*
- * The modelled router. For each decision it fills the same view as the nginx module does and asks the
- * same policy.
+ * The modelled router. For each decision it fills the same view as the nginx module does and calls the same policy.
  *
- * What peers' formulas are given is at least what they have in reality: the LRU copy of the true
- * capacity (but llm-d's default view), the engine's own waiting count and KV use at most 50 ms old,
- * decode load without counting shared blocks twice.
+ * The formulas of other routers get at least what they have in reality: the LRU copy of the true capacity (but llm-d's
+ * default view), the engine's own waiting count and KV use at most 50 ms old, decode load without counting shared
+ * blocks twice.
  */
 #include "simulator/router.h"
 
@@ -168,7 +167,7 @@ void router_done(struct router *router)
         *router = (struct router){ 0 };
 }
 
-/* Tokens of the prompt that each replica has, as the router thinks. */
+/* Tokens of the prompt that each replica has, as the router believes. */
 static void match(const struct router *router, const struct flight *flight, uint32_t ret[INDEX_REPLICAS])
 {
         const struct engine_request *q = &flight->request;
@@ -188,7 +187,7 @@ static void match(const struct router *router, const struct flight *flight, uint
         }
 }
 
-/* The replica will have the prompt's blocks; its end is forgotten before its beginning. */
+/* The replica will have the prompt's blocks; the prompt's end is evicted before its beginning. */
 static void predict(struct router *router, struct router_replica *replica, const struct flight *flight)
 {
         const struct engine_request *q = &flight->request;
@@ -215,7 +214,7 @@ static void poll_engines(struct router *router, nsec now)
         }
 }
 
-/* Exactly what the engine has before it. */
+/* Exactly the engine's remaining prefill. */
 static double left(const struct router_replica *replica)
 {
         const struct engine *engine = &replica->engine;
@@ -303,7 +302,7 @@ static struct router_replica *send(struct router *router, struct flight *flight,
         return replica;
 }
 
-/* Whom a held request waits for; replica UINT32_MAX: nobody in particular. */
+/* Notes the replica that a held request waits for; UINT32_MAX: any. */
 static void wait_for(struct router *router, struct flight *flight, uint32_t replica, double work)
 {
         if (flight->waits_for != UINT32_MAX) {
@@ -336,8 +335,8 @@ static void put_held(struct router *router, struct flight *flight, const struct 
         router->n_ever_held++;
 }
 
-static enum pick_action decide(struct router *router, struct flight *flight, struct pick_replica *rows, nsec now,
-                               struct pick *ret)
+static enum pick_action decide_flight(struct router *router, struct flight *flight, struct pick_replica *rows, nsec now,
+                                      struct pick *ret)
 {
         struct pick_view view;
 
@@ -362,7 +361,7 @@ struct router_replica *router_arrive(struct router *router, struct flight *fligh
         struct pick verdict;
 
         router->now = now;
-        switch (decide(router, flight, rows, now, &verdict)) {
+        switch (decide_flight(router, flight, rows, now, &verdict)) {
         case PICK_SEND:
                 return send(router, flight, &verdict, now);
         case PICK_WAKE:
@@ -377,7 +376,7 @@ struct router_replica *router_arrive(struct router *router, struct flight *fligh
         }
 }
 
-/* Who waits for a sleeper may go elsewhere, too, if that became cheaper. */
+/* A request that waits for a sleeping replica may also go elsewhere, if that became cheaper. */
 static bool may_go(const struct router *router, const struct flight *flight, uint32_t replica)
 {
         return flight->waits_for == replica || flight->waits_for == UINT32_MAX ||
@@ -408,7 +407,7 @@ static bool release_one(struct router *router, size_t i, uint32_t index, nsec no
         struct pick verdict;
 
         wait_for(router, flight, UINT32_MAX, 0); /* not behind itself */
-        switch (decide(router, flight, rows, now, &verdict)) {
+        switch (decide_flight(router, flight, rows, now, &verdict)) {
         case PICK_SEND:
                 router->held[i] = router->held[--router->n_held];
                 (void)send(router, flight, &verdict, now);

@@ -1,4 +1,4 @@
-/* Inside sim: the modelled router, and what it knows of its replicas. */
+/* The modelled router, and what it knows of its replicas. For the simulator only. */
 #pragma once
 
 #include "route/index.h"
@@ -12,7 +12,7 @@ struct flight {
         struct router_replica *replica; /* NULL: not sent */
         struct rate_ticket ticket;
         struct queue_item item;
-        double work;        /* that it would bring to whom it waits for */
+        double work;        /* that it would bring to the replica it waits for */
         uint32_t waits_for; /* index of a replica, or UINT32_MAX */
         uint32_t fresh;     /* uncached tokens as predicted */
         bool is_first_seen; /* by the router */
@@ -25,15 +25,15 @@ struct router_replica {
         struct engine engine;
         nsec busy_until; /* INT64_MAX: idle */
         bool is_asleep;
-        nsec wakes_at; /* INT64_MAX: nobody asked */
-        /* what a router keeps: */
+        nsec wakes_at; /* INT64_MAX: no wake-up under way */
+        /* The state of a router: */
         struct cache copy; /* INDEX_LRU, INDEX_4096 */
         struct rate rate;
         struct map active; /* key -> count of requests in flight with that block (as a pointer) */
         uint32_t inflight, unanswered, prefill, held;
         uint32_t wanted;    /* by requests that are held */
         double wanted_work; /* of those */
-        /* what the engine said when it was asked last (50 ms): */
+        /* The engine's figures when it was polled last (50 ms): */
         uint32_t polled_waiting, polled_kv;
         size_t n_sent;
 };
@@ -54,7 +54,7 @@ void router_done(struct router *router);
 
 /* Decides; the replica it was sent to, or NULL (held, refused). */
 struct router_replica *router_arrive(struct router *router, struct flight *flight, nsec now);
-/* Sends what is held and now may go, after something ended at this replica. */
+/* Sends held requests that may go now, after a request ended at this replica. */
 void router_release(struct router *router, const struct router_replica *replica, nsec now);
 /* Its wake-up is complete. */
 void router_woken(struct router *router, struct router_replica *replica, nsec now);

@@ -1,6 +1,6 @@
 /*
- * The event loop: arrivals and ends of iterations, whichever is first. After each iteration requests
- * that are held are decided anew, in the queue's order.
+ * The event loop: arrivals and ends of iterations, whichever is first. After each iteration held requests are decided
+ * anew, in the queue's order.
  */
 #include "simulator/run.h"
 #include "simulator/router.h"
@@ -16,7 +16,7 @@ struct sim {
         size_t next_change;
 };
 
-static void begin(struct router_replica *replica, nsec now)
+static void begin_iteration(struct router_replica *replica, nsec now)
 {
         nsec span = engine_begin(&replica->engine);
 
@@ -28,7 +28,7 @@ static void arrive(struct sim *sim, nsec now)
         struct router_replica *replica = router_arrive(sim->router, &sim->router->flights[sim->next++], now);
 
         if (replica && !replica->engine.is_busy)
-                begin(replica, now);
+                begin_iteration(replica, now);
 }
 
 /* The replica's next event: the end of its iteration, or of its wake-up. */
@@ -52,7 +52,7 @@ static void happen(struct sim *sim, struct router_replica *replica)
         }
         for (size_t i = 0; i < router->setup->n_replicas; i++)
                 if (!router->replicas[i].engine.is_busy && router->replicas[i].busy_until == INT64_MAX)
-                        begin(&router->replicas[i], now);
+                        begin_iteration(&router->replicas[i], now);
 }
 
 /* The next change, if it comes before anything else at `next`. */

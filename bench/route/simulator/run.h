@@ -1,8 +1,7 @@
 /*
- * One run: a load, replicas, and one policy, on virtual time. What it takes is seconds; what it gives
- * is the same on every machine.
+ * One run: a load, replicas, and one policy, on virtual time. It takes seconds; its result is the same on every machine.
  *
- * SIM_SEES says what the modelled router knows of its replicas. SEES_ROUTER is what a real one has:
+ * enum sim_sees: what the modelled router knows of its replicas. SEES_ROUTER is what a real one has:
  * its own dispatches, first bytes and ends; its index, a ring per replica sized as its cache, filled at
  * decision; a rate seeded by the share and corrected by rate.h. SEES_ENGINE looks into the engines
  * (exact cache content, exact remaining prefill, exact rate) and bounds what better knowledge is worth.
@@ -34,7 +33,7 @@ struct sim_change {
         double at; /* seconds */
         size_t replica;
         double speed;   /* > 0 */
-        bool is_silent; /* nobody tells the router */
+        bool is_silent; /* the router is not notified */
 };
 
 struct sim_setup {
@@ -43,12 +42,12 @@ struct sim_setup {
         struct pick_tuning tuning;
         size_t n_replicas;
         double speed[SIM_REPLICAS_MAX];
-        uint32_t capacity; /* most requests in flight per replica; 0: what the engine runs at once */
+        uint32_t capacity; /* most requests in flight per replica; 0: no bound but the engine's */
         uint64_t seed;     /* of the router's random numbers */
         uint32_t blocks;   /* of a replica of speed 1; others in proportion */
         enum sim_sees sees;
         enum sim_index index;
-        size_t n_asleep;   /* the last so many replicas sleep at first */
+        size_t n_asleep;   /* this many of the replicas, the last ones, sleep at first */
         double wake;       /* seconds that it takes to wake one */
         bool knows_share;  /* the daemon's figure seeds the rate; else all is learned */
         double seed_error; /* factor by which the configured model rate is wrong; 0: right */

@@ -3,7 +3,7 @@
  *
  *      G1  a GPU instance has one tenant: its compute instances share its memory;
  *      G2  the lease names the instance (store, shim's hello), so a new daemon knows that it is in use;
- *      G3  the gate lets the tenant subscribe to that one and no other (gate/policy/instance.c).
+ *      G3  the gate lets the tenant subscribe to that one and no other (gate/policy/decide.c).
  *
  * An instance has multiprocessors of its own, so its tenant is not scheduled.
  */

@@ -16,7 +16,7 @@ struct list {
         size_t n;
 };
 
-static void put(struct list *list, uint32_t mask, uint32_t value)
+static void caught_put(struct list *list, uint32_t mask, uint32_t value)
 {
         for (size_t i = 0; i < list->n; i++)
                 if (list->at[i].mask == mask && list->at[i].value == value)
@@ -31,9 +31,9 @@ static void put_row(struct list *list, uint32_t nr, uint32_t size)
         if (size == RM_ABSENT)
                 return;
         if (size)
-                put(list, NR_AND_SIZE, size << 16 | nr);
+                caught_put(list, NR_AND_SIZE, size << 16 | nr);
         for (uint32_t n = 1; n <= CARDS_MAX && !size; n++)
-                put(list, NR_AND_SIZE, (n * CARD_SIZE) << 16 | nr);
+                caught_put(list, NR_AND_SIZE, (n * CARD_SIZE) << 16 | nr);
 }
 
 static void put_requests(struct list *list, const struct rm_layout *layout)
@@ -45,18 +45,17 @@ static void put_requests(struct list *list, const struct rm_layout *layout)
 #undef REQUEST
 }
 
-/* F1, for what no row names: a request of type 'F', the driver's own, with another number or size,
- * is worth an answer and a line in the log. One whose type is another's is the other's. */
+/* F1, for what no row names: a request of type 'F', the driver's own, with another number or size, is worth an answer
+ * and a line in the log. One whose type is another's is the other's. */
 static void put_unknown(struct list *list)
 {
         for (uint32_t high = 0x20; high <= 0xe0; high += 0x20)
-                put(list, 0xffe0u, (uint32_t)'F' << 8 | high);
+                caught_put(list, 0xffe0u, (uint32_t)'F' << 8 | high);
 }
 
-/* F2: 4 to 127, known or not, and the two large numbers. 1 to 3 are other people's (FIBMAP,
- * FIGETBSZ) and no longer UVM's in any release that we know. UVM_CREATE_EXTERNAL takes nothing and
- * need not be seen where UVM_FREE tells a range's length (up to 580): one notification less for
- * every allocation. */
+/* F2: 4 to 127, known or not, and the two large numbers. 1 to 3 are other people's (FIBMAP, FIGETBSZ) and no longer
+ * UVM's in any release that we know. UVM_CREATE_EXTERNAL takes nothing and need not be seen where UVM_FREE tells a
+ * range's length (up to 580): one notification less for every allocation. */
 static void put_uvm(struct list *list, const struct rm_layout *layout)
 {
         static const struct {
@@ -64,10 +63,10 @@ static void put_uvm(struct list *list, const struct rm_layout *layout)
         } spans[] = { { 4, 4 },  { 8, 8 },  { 16, 16 }, { 32, 32 }, { 64, 8 }, { 72, 1 },
                       { 73, 1 }, { 74, 2 }, { 76, 4 },  { 80, 16 }, { 96, 32 } };
 
-        put(list, 0xfffffffcu, UVM_INITIALIZE & ~3u);
+        caught_put(list, 0xfffffffcu, UVM_INITIALIZE & ~3u);
         for (size_t i = 0; i < ARRAY_SIZE(spans); i++)
                 if (spans[i].first != UVM_CREATE_EXTERNAL || layout->uvm_free_size == UVM_FREE_WITHOUT_LENGTH)
-                        put(list, ~(spans[i].n - 1), spans[i].first);
+                        caught_put(list, ~(spans[i].n - 1), spans[i].first);
 }
 
 size_t caught_requests(const struct rm_layout *layout, struct caught ret[static CAUGHT_MAX])

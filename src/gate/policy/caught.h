@@ -1,6 +1,6 @@
 /*
- * What the filter catches, as data: the same rules are loaded by us (filter.c) and written into the profile with which a
- * container runtime loads them (oci/profile.c). F1 to F3 of filter.h.
+ * What the filter catches, as data: the same rules are loaded by us (filter.c) and written into the profile with
+ * which a container runtime loads them (oci/profile.c). F1 to F3 of filter.h.
  */
 #pragma once
 

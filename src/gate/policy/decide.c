@@ -1,6 +1,8 @@
 #include "gate/policy/decide.h"
 
 #include "base/cleanup.h"
+#include "lease/lease.h"
+#include "lease/ledger.h"
 #include "rm/numbers.h"
 
 #include <errno.h>
@@ -53,7 +55,7 @@ static int index_of(enum what what, uint32_t number)
         }
 }
 
-static const struct rule *find(enum what what, uint32_t number)
+static const struct rule *rule_find(enum what what, uint32_t number)
 {
         int i = index_of(what, number);
 
@@ -81,7 +83,7 @@ static void deny_unknown(const struct rm_call *call, enum what what, struct gate
                 verdict->error = -EINVAL;
 }
 
-static enum what look_at(enum rm_kind kind)
+static enum what table_of(enum rm_kind kind)
 {
         switch ((int)kind) {
         case RM_ALLOC:
@@ -194,8 +196,8 @@ static void decide_heap(const struct rm_call *call, const void *block, struct ga
         }
 }
 
-/* Parameters in the driver's own serialised form would mean something else than we read.
- * Source: NVOS54_FLAGS_FINN_SERIALIZED, NVOS64_FLAGS_FINN_SERIALIZED in nvos.h. */
+/* Parameters in the driver's own serialised form would mean something else than we read. Source:
+ * NVOS54_FLAGS_FINN_SERIALIZED, NVOS64_FLAGS_FINN_SERIALIZED in nvos.h. */
 static bool is_serialised(const struct rm_layout *layout, const struct rm_call *call, const void *block)
 {
         if (call->kind == RM_CONTROL)
@@ -209,15 +211,15 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                  size_t params_size, struct gate_verdict *ret)
 {
         enum what what = REQUEST;
-        const struct rule *rule = find(REQUEST, call->kind);
+        const struct rule *rule = rule_find(REQUEST, call->kind);
 
         if (is_serialised(layout, call, block)) {
                 deny(ret, RM_STATUS_NOT_SUPPORTED, "serialised parameters");
                 return;
         }
         if (rule && rule->action == GATE_LOOKUP) {
-                what = look_at(call->kind);
-                rule = find(what, what == CLASS ? rule_class(call->class_or_cmd) : call->class_or_cmd);
+                what = table_of(call->kind);
+                rule = rule_find(what, what == CLASS ? rule_class(call->class_or_cmd) : call->class_or_cmd);
         }
         if (!rule) {
                 deny_unknown(call, what, ret);
@@ -238,46 +240,73 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                 decide_host(call, block, params, params_size, ret);
 }
 
-struct field {
+static const struct field {
         enum what what;
         uint32_t number, offset;
-};
-
-static const struct field client_fields[] = {
-#define CLIENT_FIELD(what, number, offset, meaning) { what, number, offset },
-#define FD_FIELD(what, number, offset, meaning)
+        bool is_fd;
+} fields[] = {
+#define CLIENT_FIELD(what, number, offset, meaning) { what, number, offset, false },
+#define FD_FIELD(what, number, offset, meaning) { what, number, offset, true },
 #include "gate/policy/foreign.def"
 #undef CLIENT_FIELD
 #undef FD_FIELD
 };
 
-static const struct field fd_fields[] = {
-#define CLIENT_FIELD(what, number, offset, meaning)
-#define FD_FIELD(what, number, offset, meaning) { what, number, offset },
-#include "gate/policy/foreign.def"
-#undef CLIENT_FIELD
-#undef FD_FIELD
-};
+static size_t fields_of(const struct rm_call *call, bool is_fd, uint32_t *offsets, size_t n_room)
+{
+        enum what what = table_of(call->kind);
+        size_t n = 0;
+
+        for (size_t i = 0; i < ARRAY_SIZE(fields) && n < n_room; i++)
+                if (fields[i].what == what && fields[i].number == call->class_or_cmd && fields[i].is_fd == is_fd)
+                        offsets[n++] = fields[i].offset;
+        return n;
+}
 
 size_t gate_client_fields(const struct rm_call *call, const uint32_t **ret_offsets)
 {
-        static __thread uint32_t offsets[8];
-        enum what what = look_at(call->kind);
-        size_t n = 0;
+        static __thread uint32_t offsets[GATE_CLIENT_FIELDS_MAX];
 
-        for (size_t i = 0; i < ARRAY_SIZE(client_fields) && n < ARRAY_SIZE(offsets); i++)
-                if (client_fields[i].what == what && client_fields[i].number == call->class_or_cmd)
-                        offsets[n++] = client_fields[i].offset;
         *ret_offsets = offsets;
-        return n;
+        return fields_of(call, false, offsets, ARRAY_SIZE(offsets));
 }
 
 uint32_t gate_params_fd(const struct rm_call *call)
 {
-        enum what what = look_at(call->kind);
+        uint32_t offset = UINT32_MAX;
 
-        for (size_t i = 0; i < ARRAY_SIZE(fd_fields); i++)
-                if (fd_fields[i].what == what && fd_fields[i].number == call->class_or_cmd)
-                        return fd_fields[i].offset;
-        return UINT32_MAX;
+        (void)fields_of(call, true, &offset, 1);
+        return offset;
+}
+
+/*
+ * MIG: without a subscription a client has nothing of a device in MIG mode. Parameters of both classes: the capability's
+ * descriptor@0 (u64), id@8. Source: open-gpu-kernel-modules, sdk/nvidia/inc/class/clc637.h and clc638.h; read, not run:
+ * no device in MIG mode was there. The driver checks the capability besides (perform.c gives it our duplicate).
+ */
+enum {
+        GPU_INSTANCE = 0xc637,
+        COMPUTE_INSTANCE = 0xc638,
+        PARAMS_SIZE = 16,
+};
+
+uint32_t gate_check_instance(const struct lease *lease, uint32_t class_number, const void *params, size_t params_size,
+                             const struct ledger_object *parent)
+{
+        bool is_compute = class_number == COMPUTE_INSTANCE;
+        uint32_t id = rm_get32(params, params_size, 8);
+        const struct lease_device *device;
+
+        if (!is_compute && class_number != GPU_INSTANCE)
+                return RM_STATUS_OK;
+        if (params_size < PARAMS_SIZE)
+                return RM_STATUS_INVALID_PARAM_STRUCT;
+        if (parent->class_number != (is_compute ? GPU_INSTANCE : RM_CLASS_SUBDEVICE))
+                return RM_STATUS_INVALID_ARGUMENT;
+        if (parent->device < 0 || (unsigned int)parent->device >= lease->n_devices)
+                return RM_STATUS_INSUFFICIENT_PERMISSIONS;
+        device = &lease->devices[parent->device];
+        if (!device->is_granted || !device->mig.is_one || id != (is_compute ? device->mig.compute : device->mig.gpu))
+                return RM_STATUS_INSUFFICIENT_PERMISSIONS;
+        return RM_STATUS_OK;
 }

@@ -10,13 +10,13 @@
 
 enum gate_action {
         GATE_DENY,     /* refused, as the driver would refuse it */
-        GATE_QUIET,    /* of a row only: a DENY that nobody is told of, for every program asks */
+        GATE_QUIET,    /* of a row only: a DENY without an event, because every program asks */
         GATE_PERFORM,  /* made by us, with our copy */
         GATE_ACCEPT,   /* answered OK, not made */
         GATE_CONTINUE, /* made by the tenant itself */
         GATE_UNWRAP,   /* another request inside */
         GATE_VIEW,     /* made by us, and the reply shows the tenant's part only */
-        /* Made by us, and the books are kept: */
+        /* Made by us, and kept in the ledger: */
         GATE_CLIENT,   /* a client begins */
         GATE_OBJECT,   /* an object begins */
         GATE_CHARGE,   /* video memory begins */
@@ -50,14 +50,19 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                  size_t params_size, struct gate_verdict *ret);
 
 /*
- * What a video memory allocation takes: max(request, reply) rounded to its page size, 64 KiB or
- * 2 MiB or larger (docs/rm-abi.md 2.3). Works on the parameters before the call and after it. UINT64_MAX:
- * nonsense that no quota holds.
+ * What a video memory allocation takes: max(request, reply) rounded to its page size, 64 KiB or 2 MiB or larger
+ * (docs/rm-abi.md 2.3). Works on the parameters before the call and after it. UINT64_MAX: nonsense that no quota
+ * holds.
  */
 bytes gate_memory_size(const void *params, size_t params_size);
 
-/* A parameter field that names a client: of an allocation's class or a control (foreign.def). 0 or
- * a client of the tenant's is fine, anything else is somebody else's. Returns how many; *ret static. */
+enum {
+        GATE_CLIENT_FIELDS_MAX =
+                8, /* of one class or control; foreign.def has at most 2, and a further one is not checked */
+};
+
+/* A parameter field that names a client: of an allocation's class or a control (foreign.def). 0 or a client of the
+ * tenant's is fine, anything else is somebody else's. Returns how many; *ret static. */
 size_t gate_client_fields(const struct rm_call *call, const uint32_t **ret_offsets);
 
 /* Offset of a descriptor number in the parameters that the driver looks up, or UINT32_MAX. */

@@ -1,7 +1,7 @@
 /*
- * The rules are written with libseccomp, which knows the system-call tables, and compiled to a
- * program that we load ourselves: libseccomp 2.5 cannot ask for WAIT_KILLABLE_RECV, without which a
- * signal would make the kernel restart a call that the gate has already performed.
+ * The rules are written with libseccomp, which knows the system-call tables, and compiled to a program that we load
+ * ourselves: libseccomp 2.5 cannot ask for WAIT_KILLABLE_RECV, without which a signal would make the kernel restart a
+ * call that the gate has already performed.
  */
 #include "gate/policy/filter.h"
 

@@ -21,15 +21,15 @@
 int filter_build(const struct rm_layout *layout, struct sock_fprog *ret);
 
 /*
- * What libseccomp made, as a program: it writes to descriptors only. The caller frees ->filter. 0; -errno; -E2BIG: more
- * than the kernel takes.
+ * What libseccomp made, as a program: it writes to descriptors only. The caller frees ->filter. 0; -errno; -E2BIG:
+ * more than the kernel takes.
  */
 int filter_export(scmp_filter_ctx context, struct sock_fprog *ret);
 
 /*
- * Installs the program on the calling thread, for good and for all its children, and returns the
- * listener descriptor (close-on-exec). Sets no_new_privs. Async-signal-safe, for use after fork.
- * -errno; -EBUSY: this process is under a supervisor already.
+ * Installs the program on the calling thread, for good and for all its children, and returns the listener descriptor
+ * (close-on-exec). Sets no_new_privs. Async-signal-safe, for use after fork. -errno; -EBUSY: this process is under a
+ * supervisor already.
  */
 int filter_install(const struct sock_fprog *program);
 

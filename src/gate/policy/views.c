@@ -86,20 +86,20 @@ void view_gpu_ids(void *ids, size_t n, const struct lease *lease)
                 rm_put32(ids, n * 4, kept * 4, UINT32_MAX);
 }
 
-void view_cards(void *cards, size_t n, const struct lease *lease)
+void view_devices(void *list, size_t n, const struct lease *lease)
 {
         enum { SIZE = 72, VALID_AT = 0, GPU_ID_AT = 16, FB_SIZE_AT = 48 };
-        uint8_t *bytes_of = cards;
+        uint8_t *bytes_of = list;
         size_t kept = 0;
 
         for (size_t i = 0; i < n; i++) {
-                uint8_t *card = bytes_of + i * SIZE;
-                const struct lease_device *device = granted(lease, rm_get32(card, SIZE, GPU_ID_AT));
+                uint8_t *entry = bytes_of + i * SIZE;
+                const struct lease_device *device = granted(lease, rm_get32(entry, SIZE, GPU_ID_AT));
 
-                if (!card[VALID_AT] || !device)
+                if (!entry[VALID_AT] || !device)
                         continue;
-                rm_put64(card, SIZE, FB_SIZE_AT, device->quota.size);
-                memmove(bytes_of + kept++ * SIZE, card, SIZE);
+                rm_put64(entry, SIZE, FB_SIZE_AT, device->quota.size);
+                memmove(bytes_of + kept++ * SIZE, entry, SIZE);
         }
         memset(bytes_of + kept * SIZE, 0, (n - kept) * SIZE);
 }

@@ -1,6 +1,6 @@
 /*
- * What a tenant sees of the device: its quota instead of the card, its own processes, the cards of
- * its lease. Pure functions on the reply of the driver's own call.
+ * What a tenant sees of the device: its quota as the device's size, its own processes, the devices of its lease. Pure
+ * functions on the reply of the driver's own call.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What there is to see of one card. */
+/* What there is to see of one device. */
 struct view {
         bytes size; /* the quota */
         bytes free; /* what is left of it */
@@ -27,7 +27,7 @@ void view_heap_info(void *block, size_t size, const struct view *view);
 void view_gpu_ids(void *ids, size_t n, const struct lease *lease);
 
 /* CARD_INFO: elements of 72 bytes: only those of the lease stay; their memory size is the quota. */
-void view_cards(void *cards, size_t n, const struct lease *lease);
+void view_devices(void *list, size_t n, const struct lease *lease);
 
 /* GET_ACTIVE_DEVICE_IDS: n@0, then entries of 12 bytes that begin with a gpu id. */
 void view_active_devices(void *params, size_t size, const struct lease *lease);

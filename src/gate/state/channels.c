@@ -23,8 +23,7 @@ void channels_done(struct channels *channels)
         lock_done(&channels->lock);
 }
 
-/* Room for `n` elements. 0; -ENOMEM. */
-static int grow(void **items, size_t *n_room, size_t n, size_t size)
+int array_grow(void **items, size_t *n_room, size_t n, size_t size)
 {
         size_t more = *n_room ? *n_room * 2 : 32;
         void *moved;
@@ -39,6 +38,11 @@ static int grow(void **items, size_t *n_room, size_t n, size_t size)
         return 0;
 }
 
+static size_t *reserved(struct channels *channels, bool is_group)
+{
+        return is_group ? &channels->n_groups_reserved : &channels->n_reserved;
+}
+
 int channels_reserve(struct channels *channels, bool is_group)
 {
         LOCKED(&channels->lock);
@@ -47,44 +51,35 @@ int channels_reserve(struct channels *channels, bool is_group)
 
         if (n >= (is_group ? channels->n_groups_max : channels->n_max))
                 return -ENOSPC;
-        r = is_group ? grow((void **)&channels->groups, &channels->n_groups_room, n + 1, sizeof(struct group)) :
-                       grow((void **)&channels->items, &channels->n_room, n + 1, sizeof(struct channel));
-        if (r < 0)
-                return r;
-        if (is_group)
-                channels->n_groups_reserved++;
-        else
-                channels->n_reserved++;
-        return 0;
-}
-
-static void unreserve(struct channels *channels, bool is_group)
-{
-        if (is_group)
-                channels->n_groups_reserved--;
-        else
-                channels->n_reserved--;
+        r = is_group ? array_grow((void **)&channels->groups, &channels->n_groups_room, n + 1, sizeof(struct group)) :
+                       array_grow((void **)&channels->items, &channels->n_room, n + 1, sizeof(struct channel));
+        if (r == 0)
+                ++*reserved(channels, is_group);
+        return r;
 }
 
 void channels_unreserve(struct channels *channels, bool is_group)
 {
         LOCKED(&channels->lock);
 
-        unreserve(channels, is_group);
+        --*reserved(channels, is_group);
+}
+
+struct channel *channels_find(struct channels *channels, uint32_t client, uint32_t handle)
+{
+        for (size_t i = 0; i < channels->n; i++)
+                if (channels->items[i].is.client == client && channels->items[i].is.handle == handle)
+                        return &channels->items[i];
+        return NULL;
 }
 
 void channels_put(struct channels *channels, struct channel *channel)
 {
-        size_t i = 0;
+        struct channel *there = channels_find(channels, channel->is.client, channel->is.handle);
 
-        while (i < channels->n && (channels->items[i].is.client != channel->is.client ||
-                                   channels->items[i].is.handle != channel->is.handle))
-                i++;
         channel->is.order = channels->n_ever++;
-        channels->items[i] = *channel;
-        if (i == channels->n)
-                channels->n++;
-        unreserve(channels, false);
+        *(there ? there : &channels->items[channels->n++]) = *channel;
+        channels->n_reserved--;
         channels->changes++;
 }
 
@@ -100,7 +95,7 @@ void channels_put_group(struct channels *channels, const struct group *group)
 {
         struct group *there = channels_group(channels, group->client, group->handle);
 
-        unreserve(channels, true);
+        channels->n_groups_reserved--;
         *(there ? there : &channels->groups[channels->n_groups++]) = *group;
 }
 

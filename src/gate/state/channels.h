@@ -1,9 +1,9 @@
 /*
- * The channel groups and channels of a tenant: what is switched off and on, given slices, and looked at
- * for work. The ledger has them as objects; here is what the driver said of them.
+ * The channel groups and channels of a tenant: what is disabled and enabled, given slices, and read for signs of
+ * work. The ledger has them as objects; here is what the driver said of them.
  *
- * A dup of a channel is no new channel, and is not here. Rooms are reserved before the driver's call and
- * used after it, so a put cannot fail. Invariant: what is here is in the ledger, or is about to be swept.
+ * A dup of a channel is no new channel, and is not here. Room is reserved before the driver's call and used after it,
+ * so a put cannot fail. Invariant: what is here is in the ledger, or about to be swept.
  *
  * Threads: any.
  */
@@ -19,7 +19,7 @@ struct group {
         uint32_t client, handle;
         uint32_t engine; /* the driver's engine type: 1 to 8 is graphics and compute */
         int device;      /* of the lease */
-        pid_t process;   /* who made it, and at what descriptor: there SET_TIMESLICE works */
+        pid_t process;   /* that made it, and its descriptor: there SET_TIMESLICE works */
         int theirs;
         bool is_scheduled;        /* a channel that joins it may run at once */
         uint32_t scheduled_until; /* the channels before this one, by their order, were there when it was scheduled */
@@ -51,17 +51,21 @@ void channels_done(struct channels *channels);
 int channels_reserve(struct channels *channels, bool is_group);
 void channels_unreserve(struct channels *channels, bool is_group);
 
-/* Use a reservation up. One of that handle that is there already is replaced. The lock is the caller's,
- * so that what it tells of a channel is told in order. */
+/* Use a reservation up. One of that handle that is there already is replaced. The lock is the caller's, so that what
+ * it publishes of a channel is in order. */
 void channels_put(struct channels *channels, struct channel *channel); /* gives it its order */
 void channels_put_group(struct channels *channels, const struct group *group);
 
-/* Which there are; *ret is malloc'd. Those of a device, compute only; and of one group, if group is not 0.
- * How many; -ENOMEM. */
+/* Which there are; *ret is malloc'd. Those of a device, compute only; and of one group, if group is not 0. How many;
+ * -ENOMEM. */
 ssize_t channels_copy(struct channels *channels, int device, uint32_t client, uint32_t group, struct channel **ret);
 ssize_t channels_copy_groups(struct channels *channels, int device, struct group **ret);
 
-/* The group, under the lock; NULL. */
+/* The channel or group, under the lock; NULL. */
+struct channel *channels_find(struct channels *channels, uint32_t client, uint32_t handle);
 struct group *channels_group(struct channels *channels, uint32_t client, uint32_t handle);
 
 bool channels_is_compute(uint32_t engine);
+
+/* Room for `n` items of that size; it doubles. 0; -ENOMEM. */
+int array_grow(void **items, size_t *n_room, size_t n, size_t size);

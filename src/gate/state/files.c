@@ -1,4 +1,6 @@
 #include "gate/state/files.h"
+#include "gate/state/channels.h"
+#include "gate/state/process.h"
 
 #include "base/cleanup.h"
 
@@ -39,7 +41,7 @@ static bool same_file(pid_t process, int theirs, int ours)
         return syscall(SYS_kcmp, getpid(), process, KCMP_FILE_, (unsigned long)ours, (unsigned long)theirs) == 0;
 }
 
-static uint64_t find(const struct files *files, int fd)
+static uint64_t file_find(const struct files *files, int fd)
 {
         for (size_t i = 0; i < files->n; i++)
                 if (same_file(getpid(), fd, files->items[i].fd))
@@ -51,7 +53,15 @@ uint64_t files_find(struct files *files, int fd)
 {
         LOCKED(&files->lock);
 
-        return find(files, fd);
+        return file_find(files, fd);
+}
+
+static struct file *file_at(struct files *files, uint64_t number)
+{
+        for (size_t i = 0; i < files->n; i++)
+                if (files->items[i].number == number)
+                        return &files->items[i];
+        return NULL;
 }
 
 bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint64_t *ret_number)
@@ -71,37 +81,22 @@ bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint
 void files_unuse(struct files *files, uint64_t number)
 {
         LOCKED(&files->lock);
+        struct file *file = file_at(files, number);
 
-        for (size_t i = 0; i < files->n; i++)
-                if (files->items[i].number == number)
-                        files->items[i].n_users--;
-}
-
-static bool has_room(struct files *files)
-{
-        size_t n_room = files->n_room ? files->n_room * 2 : 8;
-        struct file *items;
-
-        if (files->n < files->n_room)
-                return true;
-        items = realloc(files->items, n_room * sizeof(*items));
-        if (!items)
-                return false;
-        files->items = items;
-        files->n_room = n_room;
-        return true;
+        if (file)
+                file->n_users--;
 }
 
 uint64_t files_keep(struct files *files, int fd, bool is_space)
 {
         LOCKED(&files->lock);
-        uint64_t number = find(files, fd);
+        uint64_t number = file_find(files, fd);
         struct stat st;
         int ours;
 
         if (number)
                 return number;
-        if (!has_room(files))
+        if (array_grow((void **)&files->items, &files->n_room, files->n + 1, sizeof(*files->items)) < 0)
                 return 0;
         ours = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (ours < 0)
@@ -110,12 +105,6 @@ uint64_t files_keep(struct files *files, int fd, bool is_space)
                 .number = ++files->last, .fd = ours, .is_space = is_space, .inode = fstat(ours, &st) < 0 ? 0 : st.st_ino
         };
         return files->last;
-}
-
-static void drop_at(struct files *files, size_t i)
-{
-        (void)close(files->items[i].fd);
-        files->items[i] = files->items[--files->n];
 }
 
 bool files_have_range(struct files *files, const char *line)
@@ -142,17 +131,11 @@ static bool same_kind(const struct stat *theirs, const struct stat *ours)
 /* A number of /proc/PROCESS/status, or -1. field: "\nUid:". */
 static long status_of(pid_t process, const char *field)
 {
-        _cleanup_(closep) int fd = -1;
-        char path[64], text[2048];
+        char text[2048];
         const char *at;
-        ssize_t n;
 
-        (void)snprintf(path, sizeof(path), "/proc/%d/status", process);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-        if (n < 0)
+        if (process_text(process, "status", text, sizeof(text)) < 0)
                 return -1;
-        text[n] = '\0';
         at = strstr(text, field);
         return at ? strtol(at + strlen(field), NULL, 10) : -1;
 }
@@ -164,24 +147,19 @@ static bool hides(pid_t process)
 }
 
 /*
- * Descriptors can wait where no table shows them: sent into a socket and not received, or registered
- * with an io_uring. What waits is not told, only that something does: then the file may be it. Looked
- * for with processes under a filter, as tenants are; other people's sockets are busy, too.
+ * Descriptors can wait where no table shows them: sent into a socket and not received, or registered with an
+ * io_uring. What waits is not told, only that something does: then the file may be it. Looked for with processes
+ * under a filter, as tenants are; other people's sockets are busy, too.
  * Source: unix_show_fdinfo (scm_fds, Linux 5.10), io_uring_show_fdinfo (UserFiles).
  */
 static bool holds_unseen(pid_t task, const char *descriptor)
 {
         static const char *const counts[] = { "\nscm_fds:", "\nUserFiles:" };
-        _cleanup_(closep) int fd = -1;
-        char path[96], text[4096];
-        ssize_t n;
+        char file[32], text[4096];
 
-        (void)snprintf(path, sizeof(path), "/proc/%d/fdinfo/%s", task, descriptor);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-        if (n < 0)
+        (void)snprintf(file, sizeof(file), "fdinfo/%.16s", descriptor);
+        if (process_text(task, file, text, sizeof(text)) < 0)
                 return false;
-        text[n] = '\0';
         for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
                 const char *at = strstr(text, counts[i]);
 
@@ -204,14 +182,14 @@ static bool is_filtered(struct task *task)
         return task->filter == IS_FILTERED;
 }
 
-/* A file that is looked for, and whether it may be where no table shows it. */
+/* A file to be found, and whether it may be where no table shows it. */
 struct sought {
         int fd;
         struct stat st;
         bool may_wait;
 };
 
-/* *ret_is_closed: we may not look at this task's descriptors, at none of them. */
+/* *ret_is_closed: we may not read this task's descriptors, none of them. */
 static bool entry_has(int dir, const char *descriptor, struct task *task, const struct sought *sought,
                       bool *ret_is_closed)
 {
@@ -246,7 +224,7 @@ static bool table_has(const char *path, pid_t id, const struct sought *sought)
         return has;
 }
 
-/* A thread may have a table of descriptors of its own. One that we may not compare we may not look at either. */
+/* A thread may have a table of descriptors of its own. One that we may not compare we may not read either. */
 static bool has_own_table(pid_t process, pid_t thread)
 {
         long r = thread == process ? 0 : syscall(SYS_kcmp, process, thread, KCMP_FILES_, 0, 0);
@@ -297,8 +275,9 @@ static bool is_mapped_by_any(struct files *files, const struct file *file,
         return false;
 }
 
-/* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that they were
- * in. What waits is another tenant's then. An export's memory is there for as long as its file, whoever has that. */
+/* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that
+ * they were in. What waits is another tenant's then. An export's memory is there for as long as its file, whoever has
+ * that. */
 static bool anybody_has(const struct file *file, bool has_tasks)
 {
         struct sought sought = { .fd = file->fd, .may_wait = has_tasks || !file->is_space };
@@ -320,23 +299,22 @@ static bool anybody_has(const struct file *file, bool has_tasks)
         return has;
 }
 
-/* The look through /proc is done without the lock; the file is kept open by being in use. */
+/* /proc is searched without the lock; being in use keeps the file open. */
 static bool is_unused(struct files *files, uint64_t number, bool has_tasks,
                       bool (*is_mapped)(struct files *files, pid_t process))
 {
-        struct file file = { .fd = -1 };
+        struct file file;
         bool has;
 
         {
                 LOCKED(&files->lock);
-                for (size_t i = 0; i < files->n; i++)
-                        if (files->items[i].number == number) {
-                                file = files->items[i];
-                                files->items[i].n_users++;
-                        }
+                struct file *known = file_at(files, number);
+
+                if (!known)
+                        return false;
+                file = *known;
+                known->n_users++;
         }
-        if (file.fd < 0)
-                return false;
         has = anybody_has(&file, has_tasks) || is_mapped_by_any(files, &file, is_mapped);
         files_unuse(files, number);
         return !has;
@@ -363,12 +341,14 @@ uint64_t files_drop_unused(struct files *files, bool has_tasks, bool (*is_mapped
                 if (!is_unused(files, number, has_tasks, is_mapped))
                         continue;
                 LOCKED(&files->lock);
-                for (size_t i = 0; i < files->n; i++)
-                        if (files->items[i].number == number && !files->items[i].n_users) {
-                                *ret_is_space = files->items[i].is_space;
-                                drop_at(files, i);
-                                return number;
-                        }
+                struct file *file = file_at(files, number);
+
+                if (!file || file->n_users)
+                        continue;
+                *ret_is_space = file->is_space;
+                (void)close(file->fd);
+                *file = files->items[--files->n];
+                return number;
         }
         return 0;
 }
@@ -376,20 +356,17 @@ uint64_t files_drop_unused(struct files *files, bool has_tasks, bool (*is_mapped
 void files_mapped(struct files *files, uint64_t number, pid_t process)
 {
         LOCKED(&files->lock);
+        struct file *file = file_at(files, number);
+        unsigned int known = 0;
 
-        for (size_t i = 0; i < files->n; i++) {
-                struct file *file = &files->items[i];
-                unsigned int known = 0;
-
-                if (file->number != number)
-                        continue;
-                while (known < file->n_mappers && known < FILE_MAPPERS && file->mappers[known] != process)
-                        known++;
-                if (known < FILE_MAPPERS)
-                        file->mappers[known] = process;
-                if (known == file->n_mappers)
-                        file->n_mappers++;
-        }
+        if (!file)
+                return;
+        while (known < file->n_mappers && known < FILE_MAPPERS && file->mappers[known] != process)
+                known++;
+        if (known < FILE_MAPPERS)
+                file->mappers[known] = process;
+        if (known == file->n_mappers)
+                file->n_mappers++;
 }
 
 size_t files_count(struct files *files)

@@ -151,7 +151,7 @@ static int fb_info(struct probe *probe, unsigned int device, uint32_t index, byt
         return 0;
 }
 
-/* The driver's number of an attached card: GET_ID_INFO_V2, gpuId@0 in, deviceInstance@8 out. */
+/* The driver's number of an attached device: GET_ID_INFO_V2, gpuId@0 in, deviceInstance@8 out. */
 static int instance_of(struct probe *probe, uint32_t gpu_id, uint32_t *ret)
 {
         uint8_t params[32] = { 0 };
@@ -286,7 +286,7 @@ void probe_drop(struct probe *probe, uint32_t handle)
         (void)gate_driver_free(probe->driver, probe->ctl, probe->client, handle);
 }
 
-/* The driver keeps one prepared mapping per struct file, so a new one; video memory is mapped through the card's node. */
+/* The driver keeps one prepared mapping per struct file, so a new one. Video memory is mapped by the device's node. */
 int probe_map(struct probe *probe, unsigned int device, uint32_t handle, uint64_t offset, size_t size, const void **ret)
 {
         const struct gate_driver *driver = probe->driver;

@@ -1,8 +1,8 @@
 /*
  * What the gate asks the driver for itself, through a client of its own.
  *
- * "Is that client still there?" has no query. A dup of an object that cannot exist answers it: the
- * driver looks for the source client first (0x33 if there is none), then for the object (0x57).
+ * "Is that client still there?" has no query. A dup of an object that cannot exist answers it: the driver looks for
+ * the source client first (0x33 if there is none), then for the object (0x57).
  * Source: open-gpu-kernel-modules rs_server.c serverCopyResource, 525.147.05 to 595.45.04.
  */
 #pragma once
@@ -36,13 +36,13 @@ void probe_done(struct probe *probe);
 /* Whether the driver knows the client, anybody's. True when in doubt. */
 bool probe_client(struct probe *probe, uint32_t client);
 
-/* Fills the lease's table of cards: instance, gpu_id, minor, total; by PCI bus order. Opens each
- * card once, which initialises it. 0; -errno. */
+/* Fills the lease's table of devices: instance, gpu_id, minor, total; by PCI bus order. Opens each device once, which
+ * initialises it. 0; -errno. */
 int probe_devices(struct probe *probe, struct lease *lease);
 
-/* Opens the cards that the lease grants, and keeps them open: RM gives a client a device only if the
- * calling process has the card's node open (nv_is_gpu_accessible, nv.c, 525 to 595). So a card that
- * is not granted is out of the tenant's reach by RM's own word. 0; -errno. */
+/* Opens the devices that the lease grants, and keeps them open: RM gives a client a device only if the calling
+ * process has the device's node open (nv_is_gpu_accessible, nv.c, 525 to 595). So a device that is not granted is out
+ * of the tenant's reach by RM's own word. 0; -errno. */
 int probe_open_granted(struct probe *probe, const struct lease *lease);
 
 /* Memory that clients of `process` hold on the device, as the driver counts it. 0; -errno. */
@@ -56,8 +56,8 @@ struct probe_channel {
         uint32_t client, handle;
 };
 
-/* Keeps channels off the device or lets them on, at most PROBE_CHANNELS. 0, also if some do not exist any
- * more; -EIO: refused; -errno. */
+/* Keeps channels off the device or lets them on, at most PROBE_CHANNELS. 0, also if some do not exist any more; -EIO:
+ * refused; -errno. */
 int probe_channels_set(struct probe *probe, unsigned int device, const struct probe_channel *channels, size_t n,
                        bool is_disabled);
 

@@ -44,22 +44,29 @@ void processes_done(struct processes *processes)
         lock_done(&processes->lock);
 }
 
-/* "Tgid:" of /proc/THREAD/status. */
-static int process_of(pid_t thread, pid_t *ret)
+ssize_t process_text(pid_t id, const char *file, char *text, size_t size)
 {
         _cleanup_(closep) int fd = -1;
-        char path[64], text[512];
-        const char *at;
+        char path[96];
         ssize_t n;
 
-        (void)snprintf(path, sizeof(path), "/proc/%d/status", thread);
+        (void)snprintf(path, sizeof(path), "/proc/%d/%s", id, file);
         fd = open(path, O_RDONLY | O_CLOEXEC);
-        if (fd < 0)
-                return errno == ENOENT ? -ESRCH : -errno;
-        n = read(fd, text, sizeof(text) - 1);
+        n = fd < 0 ? -1 : read(fd, text, size - 1);
         if (n < 0)
                 return -errno;
         text[n] = '\0';
+        return n;
+}
+
+static int process_of(pid_t thread, pid_t *ret)
+{
+        char text[512];
+        const char *at;
+        ssize_t n = process_text(thread, "status", text, sizeof(text));
+
+        if (n < 0)
+                return n == -ENOENT ? -ESRCH : (int)n;
         at = strstr(text, "\nTgid:");
         if (!at)
                 return -ESRCH;
@@ -67,8 +74,8 @@ static int process_of(pid_t thread, pid_t *ret)
         return *ret > 0 ? 0 : -ESRCH;
 }
 
-/* Meets a process: its end will be noticed. */
-static int meet(struct processes *processes, pid_t id, struct process **ret)
+/* From here on the end of the process will be noticed. */
+static int process_add(struct processes *processes, pid_t id, struct process **ret)
 {
         _cleanup_(freep) struct process *process = calloc(1, sizeof(*process));
         _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, id, 0);
@@ -113,7 +120,7 @@ int process_get(struct processes *processes, pid_t thread, struct process **ret)
                         return r;
                 process = map_get(&processes->by_id, (uint64_t)id);
                 if (!process)
-                        r = meet(processes, id, &process);
+                        r = process_add(processes, id, &process);
                 if (r < 0)
                         return r;
                 r = map_put(&processes->by_thread, (uint64_t)thread, process);

@@ -1,10 +1,10 @@
 /*
  * The processes of a tenant, as the gate meets them.
  *
- * A notification names a thread. Memory is read by thread id; descriptors need the process, which
- * is found in /proc and remembered for a short time only (processes_forget_threads, ten times a
- * second): a thread id comes back for another process only after all the others have been given
- * out. A process is known until its pidfd says that it has ended.
+ * A notification names a thread. Memory is read by thread id; descriptors need the process, which is found in /proc
+ * and remembered for a short time only (processes_forget_threads, ten times a second): a thread id comes back for
+ * another process only after all the others have been given out. A process is known until its pidfd says that it has
+ * ended.
  *
  * Threads: all functions from any thread. A process that was got is valid until it is put back.
  */
@@ -51,6 +51,9 @@ bool processes_have_ended(struct processes *processes);
 bool processes_know(struct processes *processes, pid_t id);
 
 size_t processes_count(struct processes *processes);
+
+/* A file of /proc/ID as text. How many bytes; -errno. */
+ssize_t process_text(pid_t id, const char *file, char *text, size_t size);
 
 /* What a tenant's process has at a descriptor number, as a descriptor of ours. Or -errno. */
 int process_fd(const struct process *process, int fd);

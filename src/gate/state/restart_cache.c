@@ -4,8 +4,7 @@
 #include "gate/state/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -24,35 +23,29 @@ void restart_cache_done(struct restart_cache *cache)
 /* When the thread began, in ticks since boot; 0: it is gone. Source: proc(5), field 22 of stat. */
 static uint64_t since_of(uint32_t thread)
 {
-        _cleanup_(closep) int fd = -1;
-        char path[64], text[1024];
+        char text[1024];
         const char *at;
-        ssize_t n;
 
-        (void)snprintf(path, sizeof(path), "/proc/%u/stat", thread);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-        if (n <= 0)
+        if (process_text((pid_t)thread, "stat", text, sizeof(text)) <= 0)
                 return 0;
-        text[n] = '\0';
         at = strrchr(text, ')'); /* the name may hold anything; two fields later they begin to be numbers */
         for (int field = 2; at && field < 22; field++)
                 at = strchr(at + 1, ' ');
         return at ? strtoull(at, NULL, 10) : 0;
 }
 
-static struct restart_answer *place_of(struct restart_cache *cache, uint32_t thread)
+static struct restart_answer *slot_of(struct restart_cache *cache, uint32_t thread)
 {
         return &cache->answers[thread % RESTART_SLOTS];
 }
 
-static void put(struct restart_cache *cache, const struct restart_answer *answer)
+static void answer_put(struct restart_cache *cache, const struct restart_answer *answer)
 {
-        struct restart_answer *place = place_of(cache, answer->thread);
+        struct restart_answer *slot = slot_of(cache, answer->thread);
 
         (void)pthread_mutex_lock(&cache->mutex);
-        cache->n += !place->thread;
-        *place = *answer;
+        cache->n += !slot->thread;
+        *slot = *answer;
         (void)pthread_mutex_unlock(&cache->mutex);
 }
 
@@ -64,7 +57,7 @@ void restart_cache_keep(struct restart_cache *cache, const struct seccomp_notif 
                                          .value = value };
 
         if (answer.since)
-                put(cache, &answer);
+                answer_put(cache, &answer);
 }
 
 void restart_cache_keep_delivered(struct restart_cache *cache, const struct seccomp_notif *notification, int64_t value,
@@ -80,10 +73,10 @@ void restart_cache_keep_delivered(struct restart_cache *cache, const struct secc
         if (!block->size)
                 return;
         memcpy(answer.block, block->ours, block->size);
-        put(cache, &answer);
+        answer_put(cache, &answer);
 }
 
-static bool has_not_heard(const struct restart_answer *answer)
+static bool is_unheard(const struct restart_answer *answer)
 {
         uint8_t block[RESTART_BLOCK];
         struct iovec ours = { block, answer->block_size };
@@ -116,14 +109,14 @@ bool restart_cache_must_wait(struct restart_cache *cache, const struct seccomp_n
 }
 
 /* The mutex is held. */
-static struct restart_answer take(struct restart_cache *cache, uint32_t thread)
+static struct restart_answer answer_take(struct restart_cache *cache, uint32_t thread)
 {
-        struct restart_answer *place = place_of(cache, thread), answer = { 0 };
+        struct restart_answer *slot = slot_of(cache, thread), answer = { 0 };
 
-        if (!cache->n || place->thread != thread)
+        if (!cache->n || slot->thread != thread)
                 return answer;
-        answer = *place;
-        *place = (struct restart_answer){ 0 };
+        answer = *slot;
+        *slot = (struct restart_answer){ 0 };
         cache->n--;
         return answer;
 }
@@ -142,14 +135,14 @@ bool restart_cache_begin(struct restart_cache *cache, struct restart_call *call,
         cache->calls = call;
         is_void = listener >= 0 && ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) < 0;
         if (!is_void)
-                answer = take(cache, notification->pid);
+                answer = answer_take(cache, notification->pid);
         (void)pthread_mutex_unlock(&cache->mutex);
         if (is_void) {
                 *ret_value = -EINTR;
                 return true;
         }
         if (!answer.thread || memcmp(&answer.call, &notification->data, sizeof(answer.call)) != 0 ||
-            !has_not_heard(&answer))
+            !is_unheard(&answer))
                 return false;
         *ret_value = answer.value;
         return true;

@@ -1,16 +1,17 @@
 /*
- * Calls that are made again. A filter of ours lets no signal interrupt a call that is being decided (filter.h); one that a
- * container runtime installs may: runc 1.1 does not know the flag. Then the kernel takes the tenant's call back although it
- * has been performed, runs the signal's handler, and makes the same call again, or the program does (EINTR). Made twice, it
- * would fail: the handle is taken, the object is freed.
+ * Calls that are made again. A filter of ours lets no signal interrupt a call that is being decided
+ * (policy/filter.h); one that a container runtime installs may: runc 1.1 does not know the flag. Then the kernel
+ * takes the tenant's call back although it has been performed, runs the signal's handler, and makes the same call
+ * again, or the program does (EINTR). Made twice, it would fail: the handle is taken, the object is freed.
  *
- * So an answer that could not be delivered is kept, and is the answer to the thread's next call if that is the same one to
- * the last register. The call may come again while the first is still being performed, by another thread of ours: then it
- * waits for that one's answer. A tenant that makes it differ, or the same, for no reason deceives itself: nothing is performed.
+ * So an answer that could not be delivered is kept, and answers the thread's next call if that is the same to the
+ * last register. The call may come again while another thread of ours still performs it: then it waits for that
+ * answer. A tenant that repeats or changes a call for no reason deceives only itself: nothing is performed.
  *
- * The kernel may also lose an answer that it has taken: the signal had woken the caller already (seccomp_do_user_notification,
- * 6.18). So of a call that makes or ends something the answer is kept although it was delivered, with the beginning of its
- * block as we left it: who makes the same call over the same block at once has not heard, since the driver would refuse it.
+ * The kernel may also lose an answer that it has taken: the signal had woken the caller already
+ * (seccomp_do_user_notification, 6.18). So the answer to a call that makes or ends something is kept although it was
+ * delivered, with the beginning of its block as we left it: the same call over the same block at once means that the
+ * answer was lost, since the driver would refuse it.
  *
  * Threads: any.
  */
@@ -26,7 +27,7 @@
 enum {
         RESTART_BLOCK = 128, /* bytes of a block that are compared; the first say what is made and under which handle */
         RESTART_SECONDS = 10, /* a delivered answer is kept so long: then another thread may have freed what was made */
-        RESTART_SLOTS = 64,   /* by thread; one that meets another's takes its place, whose call is then made twice */
+        RESTART_SLOTS = 64,   /* by thread; a collision drops the older answer, whose call is then made twice */
 };
 
 /* What a call has left in the tenant's block. */
@@ -49,7 +50,7 @@ struct restart_cache {
         unsigned int n; /* of answers */
         struct restart_answer {
                 uint32_t thread; /* 0: none */
-                uint64_t since;  /* of the thread: a number is used again */
+                uint64_t since;  /* when the thread began: its number is used again */
                 struct seccomp_data call;
                 int64_t value;
                 nsec delivered; /* when; 0: it was not */
@@ -72,8 +73,9 @@ void restart_cache_keep_delivered(struct restart_cache *cache, const struct secc
 /* A call comes: true if a call of its thread is still being served, for which restart_cache_begin would wait. */
 bool restart_cache_must_wait(struct restart_cache *cache, const struct seccomp_notif *notification);
 
-/* Puts `call` into the list. True: it is made again, and *ret_value its answer; or it is nobody's any more (its caller was
- * taken back while it waited here), and -EINTR will do. Else whatever was kept for the thread is gone. listener: -1 is none. */
+/* Puts `call` into the list. True: it is made again, and *ret_value its answer; or it is nobody's any more (its
+ * caller was taken back while it waited here), and -EINTR will do. Else whatever was kept for the thread is gone.
+ * listener: -1 is none. */
 bool restart_cache_begin(struct restart_cache *cache, struct restart_call *call,
                          const struct seccomp_notif *notification, int listener, int64_t *ret_value);
 void restart_cache_end(struct restart_cache *cache,

@@ -32,7 +32,7 @@ int api_find(struct api_settings *settings, char url[static API_URL], struct err
         if (settings->server)
                 return 0;
         if (!host || !port)
-                return err_say(err, -EINVAL, "which API server? Give --server URL outside of a pod");
+                return err_say(err, -EINVAL, "no API server: give --server URL outside of a pod");
         (void)snprintf(url, API_URL, strchr(host, ':') ? "https://[%.80s]:%.8s" : "https://%.80s:%.8s", host, port);
         settings->server = url;
         if (!settings->token_file)
@@ -74,7 +74,7 @@ void api_freep(struct api **api)
         (void)api_free(*api);
 }
 
-/* The token of now. A file that cannot be read, or is being replaced, leaves the one that was. */
+/* Reads the token. If the file cannot be read, or is being replaced, the old one stays. */
 static void read_token(struct api *api, bool is_doubted)
 {
         char text[TOKEN_MAX];

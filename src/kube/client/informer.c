@@ -36,7 +36,7 @@ static int list_pages(struct informer *informer, struct api *api, struct err *er
                 return r;
         atomic_fetch_add(&informer->n_lists, 1);
         atomic_store(&informer->is_synced, true);
-        if (atomic_load(&informer->is_stale)) /* renewed meanwhile, or just now: informer_renew's order is the other */
+        if (atomic_load(&informer->is_stale)) /* renewed meanwhile; informer_renew stores in the opposite order */
                 atomic_store(&informer->is_synced, false);
         return 0;
 }
@@ -65,21 +65,22 @@ static int follow_stream(struct informer *informer, struct api *api, struct err 
         return watch_ended(&informer->watch, r, status);
 }
 
-/* ---- for ever ---------------------------------------------------------------------------------- */
+/* ---- the thread -------------------------------------------------------------------------------- */
 
 static bool is_ending(const struct informer *informer)
 {
         return informer->api.is_ending && atomic_load(informer->api.is_ending);
 }
 
-/* Between half of it and the whole; *msec is doubled. */
+/* Between half of *msec and all of it; *msec is doubled. */
 static void pause_for(const struct informer *informer, unsigned int *msec)
 {
-        nsec until = clock_now() + (*msec / 2 + (unsigned int)(clock_now() / 1000) % (*msec / 2 + 1)) * NSEC_PER_MSEC;
-        const struct timespec while_ = { 0, 50 * NSEC_PER_MSEC };
+        nsec until = clock_now() +
+                     (*msec / 2 + (unsigned int)(clock_now() / NSEC_PER_USEC) % (*msec / 2 + 1)) * NSEC_PER_MSEC;
+        const struct timespec step = { 0, 50 * NSEC_PER_MSEC };
 
         while (clock_now() < until && !is_ending(informer))
-                (void)nanosleep(&while_, NULL);
+                (void)nanosleep(&step, NULL);
         *msec = *msec * 2 < PAUSE_MOST_MSEC ? *msec * 2 : PAUSE_MOST_MSEC;
 }
 
@@ -110,7 +111,7 @@ static void *informer_run(void *context)
                         informer->fail(watch->context, err.text);
                 if (r < 0 || (watch->is_listed && before == atomic_load(&informer->n_events) &&
                               atomic_load(&informer->n_streams) > 0))
-                        pause_for(informer, &pause); /* also a server that ends its streams at once */
+                        pause_for(informer, &pause); /* also after a stream that the server ended at once */
         }
         return NULL;
 }

@@ -17,8 +17,8 @@ struct informer {
         void (*fail)(void *context, const char *why); /* for a log; context is the watch's */
 
         atomic_uint n_lists, n_streams, n_events;
-        atomic_bool is_synced; /* there was a whole list */
-        atomic_bool is_stale;  /* somebody wants a new list */
+        atomic_bool is_synced; /* a whole list has been read */
+        atomic_bool is_stale;  /* a new list was requested */
         pthread_t thread;
         bool is_started;
 };
@@ -26,5 +26,5 @@ struct informer {
 int informer_start(struct informer *informer); /* 0; -errno */
 void informer_end(struct informer *informer);  /* after api.is_ending is true */
 
-/* A new list is made, at once; there is none (is_synced) until it is whole. Any thread. */
+/* Reads the list again, at once; is_synced is false until it is complete. Any thread. */
 void informer_renew(struct informer *informer);

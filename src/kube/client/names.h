@@ -1,35 +1,35 @@
 /*
- * What the parts of Sublet say to each other through the API server: resources that pods ask for, annotations
- * that we write. Plugin, extender, webhook and the daemon use these; docs/kubernetes-wire.md has an example of each.
+ * Names in the API server through which the parts of Sublet communicate: resources that pods ask for, and annotations.
+ * Plugin, extender, webhook and daemon use them; docs/kubernetes-wire.md has an example of each.
  */
 #pragma once
 
 /* Resources of a container. Whole numbers: units of memory (1 GiB unless set otherwise), percent of a device's time. */
 #define NAME_MEMORY "sublet.dev/gpu-mem"
 #define NAME_SHARE "sublet.dev/gpu-share"
-#define NAME_COUNT "sublet.dev/gpu-count" /* of a node only: how many devices its memory is on */
+#define NAME_COUNT "sublet.dev/gpu-count" /* of a node only: its number of devices */
 
-/* The same words of gpushare's. All GPU containers of such a pod are on one device. */
+/* gpushare's names for the same. All GPU containers of such a pod are on one device. */
 #define NAME_ALIYUN_MEMORY "aliyun.com/gpu-mem"
 #define NAME_ALIYUN_COUNT "aliyun.com/gpu-count"
 
 /*
- * On a pod, by the extender, with its binding; nobody else may write it (the webhook sees to it):
+ * On a pod, written by the extender with the binding. The webhook keeps others from writing it.
  *      {"node":"n1","containers":{"main":{"device":0,"uuid":"GPU-...","mem_bytes":8589934592,"share_permille":300}}}
- * share_permille 0: nothing was asked for. uuid is "" where the node does not say it.
+ * share_permille 0: no share was asked for. uuid "": the node does not name it.
  */
 #define ANNOTATION_ALLOCATION "sublet.dev/allocation"
 
 /*
- * On a node, by the device plugin: its devices, whose memories need not be equal.
+ * On a node, written by the device plugin: its devices, which may differ in memory.
  *      [{"index":0,"uuid":"GPU-...","mem_bytes":150110994432,"numa":0,"healthy":true}]
- * Without it a node's memory is divided by its NAME_COUNT.
+ * Without it, each of NAME_COUNT devices has an equal part of the node's memory.
  */
 #define ANNOTATION_DEVICES "sublet.dev/devices"
 
 /*
- * On a container, by kubelet, from the device plugin's Allocate; no pod can write them. What was allocated: the device is there only where the
- * plugin chose it (without --placed). Runtimes hand them on where they are told to (containerd: container_annotations).
+ * On a container, from the device plugin's answer to Allocate; no pod can write them. The device is there only if the
+ * plugin chose it (without --placed). Runtimes pass them on if configured to (containerd: container_annotations).
  */
 #define ANNOTATION_CONTAINER_MEMORY "sublet.dev/mem-bytes"
 #define ANNOTATION_CONTAINER_DEVICE "sublet.dev/device" /* uuid */

@@ -20,26 +20,26 @@ enum {
         STACK = 512 * 1024,
         ROOM = 512 * 1024, /* of a connection: the names of 5,000 nodes at once */
         PEM_MAX = 1 << 20,
-        VALUE = 136, /* bytes of one of jansson's, with its place in what holds it: measured, 2.14 */
+        VALUE = 136, /* bytes of a jansson value with its entry in the container: measured, 2.14 */
         UNIX_PREFIX = 5,
 };
 
 struct server {
         struct server_settings settings;
         struct MHD_Daemon *daemon;
-        int fd; /* where it listens; lent to the daemon */
+        int fd; /* listening socket */
         struct certificate {
                 char *cert, *key; /* PEM */
                 struct timespec cert_time, key_time;
         } tls;
-        _Atomic size_t bodies; /* bytes of calls that are being read or answered */
+        _Atomic size_t bodies; /* bytes of calls being read or answered */
 };
 
 struct call {
         char *body;
         size_t size, room;
-        size_t parsed;        /* what its values may take, once it is read */
-        unsigned int refused; /* the status; 0: it is not */
+        size_t parsed;        /* what its values may take once parsed */
+        unsigned int refused; /* HTTP status; 0: it is not */
 };
 
 /* ---- calls ------------------------------------------------------------------------------------- */
@@ -54,7 +54,7 @@ void server_say(struct server_answer *answer, unsigned int status, const char *t
                 answer->status = 500;
 }
 
-/* False: there is no room, and the call is refused; for good if there never is. */
+/* false: no room, and the call is refused, with 413 if there never will be. */
 static bool reserve(struct server *server, struct call *call, size_t more)
 {
         if (atomic_fetch_add(&server->bodies, more) + more <= server->settings.bodies)
@@ -93,7 +93,7 @@ static void take_body(struct server *server, struct call *call, const char *data
         call->body[call->size] = '\0';
 }
 
-/* Every value of a JSON text stands behind one of these, or begins it; a few too many are counted, in strings. */
+/* Each value follows or begins with one of these; those inside strings are counted too. */
 static size_t count_values(const char *text, size_t size)
 {
         size_t n = 1;
@@ -103,7 +103,7 @@ static size_t count_values(const char *text, size_t size)
         return n;
 }
 
-/* Three letters may become a value of a hundred bytes: that has to fit, too, before it is read. */
+/* Three letters may become a value of a hundred bytes, which must fit as well before the body is parsed. */
 static void weigh(struct server *server, struct call *call)
 {
         size_t more = count_values(call->body ? call->body : "", call->size) * VALUE + call->size;
@@ -129,7 +129,7 @@ static enum MHD_Result send_answer(struct MHD_Connection *connection, struct ser
         return r;
 }
 
-/* Called with the head, each piece of the body, and at its end. */
+/* Called with the head, each piece of the body, and at the end. */
 static enum MHD_Result on_call(void *context, struct MHD_Connection *connection, const char *url, const char *method,
                                const char *version, const char *data, size_t *size, void **state)
 {
@@ -227,7 +227,7 @@ static int start_daemon(struct server *server, char *cert, char *key, struct err
                                         cert ? ": is the certificate one, and the key its?" : "");
 }
 
-/* libmicrohttpd closes the socket that it is given: it gets a duplicate, and ours lives on. */
+/* libmicrohttpd closes the socket it is given, so it gets a duplicate. */
 static int start_on_duplicate(struct server *server, struct err *err)
 {
         int fd = fcntl(server->fd, F_DUPFD_CLOEXEC, 3), ours = server->fd, r;
@@ -298,7 +298,7 @@ struct server *server_free(struct server *server)
         return NULL;
 }
 
-/* The new server listens before the old one ends, on the same socket: nobody is refused. */
+/* The new server listens on the same socket before the old one ends: no connection is refused. */
 int server_refresh(struct server *server, struct err *err)
 {
         struct MHD_Daemon *daemon = server->daemon;
@@ -314,7 +314,7 @@ int server_refresh(struct server *server, struct err *err)
         r = load(server, err);
         if (r == 0)
                 r = start_on_duplicate(server, err);
-        if (r < 0) { /* half of a pair is there: the next look finds the other */
+        if (r < 0) { /* perhaps only half of the pair is written: the next refresh finds the other */
                 certificate_free(&server->tls);
                 server->tls = tls;
                 server->daemon = daemon;

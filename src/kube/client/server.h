@@ -1,7 +1,6 @@
 /*
- * The HTTP side of extender and webhook: a call in, an answer out, on a thread per connection, because an answer may
- * wait for the API server. With TLS, the certificate's files are looked at every few seconds and taken anew when they
- * change; connections under way end with the old one.
+ * The HTTP server of extender and webhook, with a thread per connection, because an answer may wait for the API server.
+ * server_refresh loads a changed certificate; connections under way keep the old one.
  *
  * Threads: the handler is called on many at once.
  */
@@ -17,7 +16,8 @@ struct server;
 enum {
         SERVER_BODY = 64 << 20, /* a filter call with 5,000 whole nodes has some 30 MB */
         SERVER_CONNECTIONS = 256,
-        SERVER_CONNECTIONS_EACH = 128, /* of an address: nobody crowds out the API server or the scheduler alone */
+        SERVER_CONNECTIONS_EACH =
+                128, /* of one address, so that nobody alone crowds out the API server or the scheduler */
 };
 
 struct server_call {
@@ -29,27 +29,27 @@ struct server_call {
 struct server_answer {
         unsigned int status; /* 0 is 200 */
         const char *type;    /* static; NULL is application/json */
-        char *body;          /* the server's once returned: from malloc */
+        char *body;          /* from malloc; the server frees it */
         size_t size;
 };
 
 struct server_settings {
         const char *listen;               /* "127.0.0.1:12345", "[::]:443", ":443"; port 0: any. Or "unix:/path" */
         const char *cert_file, *key_file; /* PEM; NULL both: no TLS */
-        size_t bodies; /* bytes of all calls together, as text and as values: a pod may have found the port */
+        size_t bodies; /* limit of all calls together, as text and as values: any pod may reach the port */
         void (*handle)(void *context, const struct server_call *call, struct server_answer *answer);
         void *context;
 };
 
-/* 0; -errno, and err says it. *ret_port: where it listens (0 for a unix socket). */
+/* 0; -errno with err. *ret_port: where it listens (0 for a unix socket). */
 int server_new(const struct server_settings *settings, struct server **ret, unsigned int *ret_port, struct err *err);
 struct server *server_free(struct server *server); /* waits for calls under way */
 
-/* Takes the certificate anew if its files have changed. 1: it did; 0; -errno: it stays with the old one. */
+/* Loads the certificate again if its files have changed. 1: loaded; 0: unchanged; -errno: the old one stays. */
 int server_refresh(struct server *server, struct err *err);
 
-/* Until SIGINT or SIGTERM, which must have been blocked by server_block_signals before any thread was started; `each` is
- * called every `period`. */
+/* Until SIGINT or SIGTERM, which server_block_signals must have blocked before any thread started; calls `each` every
+ * `period`. */
 void server_block_signals(void);
 void server_wait(void (*each)(void *context), void *context, nsec period);
 

@@ -10,7 +10,7 @@
 
 enum {
         ROWS_MAX = 24,
-        FIRST = 256, /* getopt's value of the first row */
+        FIRST = 256, /* getopt's value for the first row */
 };
 
 static int option_set(const struct option_row *row, const char *value)
@@ -67,7 +67,7 @@ int options_read(int argc, char **argv, const struct option_row *rows, size_t n_
         if (read_environment(rows, n_rows) < 0)
                 return -1;
         opterr = 0;
-        optind = 0; /* glibc's: begin anew */
+        optind = 0; /* resets glibc's getopt */
         while ((option = getopt_long(argc, argv, ":h", longs, NULL)) != -1) {
                 if (option == 'h') {
                         print_help(rows, n_rows, usage);

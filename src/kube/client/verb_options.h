@@ -1,6 +1,6 @@
 /*
- * The settings of a verb of this room, declared once as rows: option, environment variable, default, help. An option on
- * the command line goes before the environment.
+ * The options of a verb, declared once as rows: option, environment variable, default, help. The command line takes
+ * precedence over the environment.
  */
 #pragma once
 
@@ -13,11 +13,11 @@ enum option_kind {
 };
 
 struct option_row {
-        const char *name, *environment; /* environment: NULL is none */
+        const char *name, *environment; /* environment: NULL: none */
         enum option_kind kind;
         void *to; /* holds the default */
         const char *argument, *meaning;
 };
 
-/* The index of the first operand; or -1, and the verb ends with *ret_code: help was printed (0), or what is wrong (2). */
+/* The index of the first operand; -1: the verb ends with *ret_code: 0 after --help, 2 after a message about bad use. */
 int options_read(int argc, char **argv, const struct option_row *rows, size_t n_rows, const char *usage, int *ret_code);

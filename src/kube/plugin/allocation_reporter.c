@@ -17,12 +17,12 @@
 #define ANNOTATE_EVERY (300 * NSEC_PER_SEC)
 #define ANNOTATE_RETRY (5 * NSEC_PER_SEC)
 
-/* What was told, and when. */
+/* What was sent last, and when. */
 struct last_sent {
         struct ask *ask;
         struct api *api;
         json_t *table;
-        nsec at; /* 0: it must be told */
+        nsec at; /* 0: the table must be sent */
         char why[ALLOCATIONS_WHY], wrong[sizeof(((struct err *)NULL)->text)];
         char *devices;
         nsec devices_at, devices_next;
@@ -30,7 +30,7 @@ struct last_sent {
 
 /* ---- the daemon ---- */
 
-/* 0; -EAGAIN: there is nothing that could be told; -errno (T2). */
+/* 0; -EAGAIN: not enough is known yet; -errno (T2). */
 static int make_table(struct allocation_reporter *reporter, struct allocations *ret)
 {
         _cleanup_(checkpoint_done) struct checkpoint checkpoint = { 0 };
@@ -47,7 +47,7 @@ static int make_table(struct allocation_reporter *reporter, struct allocations *
                 ret);
 }
 
-/* Says it if it is another than before. */
+/* Logs `text` if it differs from the previous one. */
 static void say_if_new(struct allocation_reporter *reporter, char *previous, size_t size, const char *text)
 {
         if (*text && strcmp(previous, text) != 0)
@@ -85,7 +85,7 @@ static void report_to_daemon(struct allocation_reporter *reporter, struct last_s
 
 /* ---- the API server ---- */
 
-/* NULL: nothing is known of them, or no memory. */
+/* NULL: no devices known, or no memory. */
 static char *devices_text(struct allocation_reporter *reporter)
 {
         json_t *list = json_array();
@@ -98,7 +98,7 @@ static char *devices_text(struct allocation_reporter *reporter)
                 (void)json_array_append_new(list,
                                             json_pack("{s:i, s:s, s:I, s:b}", "index", (int)device->index, "uuid",
                                                       device->uuid, "mem_bytes", (json_int_t)device->memory, "healthy",
-                                                      device->is_healthy && reporter->devices.is_heard));
+                                                      device->is_healthy && reporter->devices.is_daemon_up));
         }
         if (json_array_size(list))
                 text = json_dumps(list, JSON_COMPACT);
@@ -148,7 +148,7 @@ static void annotate_devices(struct allocation_reporter *reporter, struct last_s
 
 /* ---- the thread ---- */
 
-/* Until something is new; or it is time to say it again. */
+/* Until there is news, or it is time to send again. */
 static void pause_until(const struct allocation_reporter *reporter, const struct last_sent *sent)
 {
         struct pollfd reporter_wake = { .fd = reporter->wake, .events = POLLIN };
@@ -167,7 +167,7 @@ static void *reporter_run(void *context)
         struct last_sent sent = { 0 };
 
         if (ask_new(reporter->dir, &sent.ask, NULL) < 0)
-                return NULL; /* was tried before the thread was begun */
+                return NULL; /* reporter_start has tried it */
         while (!atomic_load(&reporter->is_ending)) {
                 report_to_daemon(reporter, &sent);
                 if (reporter->has_api)
@@ -288,7 +288,7 @@ int reporter_start(struct allocation_reporter *reporter, struct err *err)
         atomic_store(&reporter->is_ending, true);
         informer_end(&reporter->informer);
         closep(&reporter->wake);
-        return err_set(err, r, "a thread");
+        return err_set(err, r, "starting a thread");
 }
 
 void reporter_stop(struct allocation_reporter *reporter)

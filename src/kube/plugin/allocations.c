@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What one container has, as its rows of the checkpoint are added up. */
+/* What one container has: the sum of its rows in the checkpoint. */
 struct container_allocation {
         const char *pod, *container;
         bytes memory;
@@ -55,7 +55,7 @@ static const struct plugin_resource *resource_of(const struct allocations_view *
         return NULL;
 }
 
-/* The ids of memory: all of this node, and of one device unless somebody else says of which. */
+/* Ids of memory must be of this node, and of one device unless the extender names it. */
 static void add_memory(struct work *work, const struct plugin_resource *resource, const struct checkpoint_row *row,
                        struct container_allocation *it)
 {
@@ -92,7 +92,7 @@ static void add_row(struct work *work, const struct checkpoint_row *row)
                 allocation_of(work, row)->share = row->n_ids < 100 ? (unsigned int)row->n_ids * 10 : 1000;
 }
 
-/* By UUID where one is known: numbers move when a device dies. */
+/* By UUID where one is known: indices shift when a device dies. */
 static const struct plugin_device *device_of(const struct plugin_node *node, const char *uuid, json_int_t index)
 {
         for (size_t i = 0; i < node->n_devices; i++)
@@ -101,7 +101,7 @@ static const struct plugin_device *device_of(const struct plugin_node *node, con
         return NULL;
 }
 
-/* What stands on the pod (A1, A2). */
+/* Takes the device, and the smaller amounts, from the pod's annotation (A1, A2). */
 static void apply_annotation(struct work *work, const struct pods_pod *pod, struct container_allocation *it)
 {
         const json_t *given = pod ? json_object_get(pod->containers, it->container) : NULL,
@@ -110,7 +110,7 @@ static void apply_annotation(struct work *work, const struct pods_pod *pod, stru
                    share = json_integer_value(json_object_get(given, "share_permille"));
 
         it->device = NULL;
-        if (!pod) { /* it has ended, which kubelet notices at its next allocation; or it is yet to be shown */
+        if (!pod) { /* ended, which kubelet notices at its next allocation; or not listed yet */
                 it->is_sound = false;
                 return;
         }
@@ -121,7 +121,7 @@ static void apply_annotation(struct work *work, const struct pods_pod *pod, stru
                 it->device = device_of(work->view->node, NULL, pod->index);
         if (!it->device) {
                 it->is_sound = false;
-                note(work, it, "no annotation says on which of this node's GPUs its memory is");
+                note(work, it, "no annotation names a GPU of this node for it");
                 return;
         }
         if (memory > 0 && (bytes)memory != it->memory)

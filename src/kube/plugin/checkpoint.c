@@ -10,13 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* NULL: not there, or too long to be one. */
+/* NULL: absent, empty, or too long. */
 static const char *name_at(const json_t *entry, const char *key)
 {
         const json_t *json = json_object_get(entry, key);
         const char *text = json_string_value(json);
 
-        /* A NUL inside would make two names of one. */
+        /* A NUL inside would cut the name short. */
         return text && *text && json_string_length(json) == strlen(text) && strlen(text) < CHECKPOINT_NAME ? text :
                                                                                                              NULL;
 }
@@ -26,7 +26,9 @@ static void take_list(struct checkpoint_row *row, const json_t *list)
         const json_t *id;
         size_t i;
 
-        json_array_foreach(list, i, id) if (json_is_string(id)) row->ids[row->n_ids++] = json_string_value(id);
+        json_array_foreach (list, i, id)
+                if (json_is_string(id))
+                        row->ids[row->n_ids++] = json_string_value(id);
 }
 
 static void take_ids(struct checkpoint_row *row, const json_t *ids)
@@ -37,7 +39,7 @@ static void take_ids(struct checkpoint_row *row, const json_t *ids)
                 take_list(row, json_object_iter_value(at));
 }
 
-/* How many ids there may be, at most. */
+/* An upper bound of the ids. */
 static size_t count_ids(const json_t *ids)
 {
         size_t n = json_array_size(ids);
@@ -55,14 +57,14 @@ static int read_rows(const json_t *entries, struct checkpoint *checkpoint)
 
         if (json_array_size(entries) > CHECKPOINT_ROWS)
                 return -EFBIG;
-        json_array_foreach(entries, i, entry) n_ids += count_ids(json_object_get(entry, "DeviceIDs"));
+        json_array_foreach (entries, i, entry)
+                n_ids += count_ids(json_object_get(entry, "DeviceIDs"));
         checkpoint->rows = calloc(json_array_size(entries) + 1, sizeof(*checkpoint->rows));
         checkpoint->ids = calloc(n_ids + 1, sizeof(*checkpoint->ids));
         if (!checkpoint->rows || !checkpoint->ids)
                 return -ENOMEM;
         n_ids = 0;
-        json_array_foreach(entries, i, entry)
-        {
+        json_array_foreach (entries, i, entry) {
                 struct checkpoint_row *row = &checkpoint->rows[checkpoint->n_rows];
 
                 *row = (struct checkpoint_row){ name_at(entry, "PodUID"), name_at(entry, "ContainerName"),
@@ -116,7 +118,7 @@ static int read_file(const char *folder, char **ret, size_t *ret_size)
         text = malloc((size_t)st.st_size + 1);
         if (!text)
                 return -ENOMEM;
-        n = read(fd, text, (size_t)st.st_size); /* replaced by rename: what is open does not change */
+        n = read(fd, text, (size_t)st.st_size); /* replaced by rename: the open file does not change */
         if (n < 0)
                 return -errno;
         *ret = TAKE(text);

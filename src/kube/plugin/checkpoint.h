@@ -1,10 +1,11 @@
 /*
- * Kubelet's checkpoint of what its device plugins have allocated, read: the file `kubelet_internal_checkpoint` in the folder of the plugins'
- * sockets. It is the only place where an allocation and its pod stand together, for Allocate names no pod; and it is written before the
- * container is created.
+ * Reads kubelet's checkpoint of device allocations: the file `kubelet_internal_checkpoint` beside the plugins' sockets. Only
+ * there do an allocation and its pod stand together, for Allocate names no pod. Kubelet writes it before it creates the
+ * container.
  *
- * DeviceIDs are a list until 1.19, and a list per NUMA node since 1.20. The checksum is kubelet's business: the file is replaced by rename,
- * so it is whole. What is no row of ours is skipped; a file that is no checkpoint is refused, and whoever reads it keeps what was known.
+ * DeviceIDs are a list until 1.19, and a list per NUMA node since 1.20. The checksum is not verified: the file is replaced
+ * by rename, so it is complete. Malformed rows are skipped; a file that is no checkpoint is refused, and callers keep what
+ * they had.
  *
  * Threads: any; nothing is shared.
  */
@@ -17,11 +18,11 @@
 
 enum {
         CHECKPOINT_MAX = 32 << 20, /* bytes of the file */
-        CHECKPOINT_ROWS = 1 << 16, /* of all plugins: a bound of the file, not of what is ours */
-        CHECKPOINT_NAME = 254,     /* of a pod's UID, of a container, with the NUL */
+        CHECKPOINT_ROWS = 1 << 16, /* of all plugins on the node: a bound of the file */
+        CHECKPOINT_NAME = 254,     /* of a pod's UID or a container, with the NUL */
 };
 
-/* One container's devices of one resource. All of it is borrowed from the checkpoint. */
+/* One container's devices of one resource; borrowed from the checkpoint. */
 struct checkpoint_row {
         const char *pod, *container, *resource;
         const char **ids;
@@ -37,6 +38,6 @@ struct checkpoint {
 
 /* 0; -EPROTO: not a checkpoint; -EFBIG; -ENOMEM. */
 int checkpoint_read(const char *text, size_t size, struct checkpoint *ret);
-/* The file in that folder. As checkpoint_read; -ENOENT: kubelet has never written one; -errno. */
+/* The file in that directory. As checkpoint_read; -ENOENT: kubelet has never written one; -errno. */
 int checkpoint_load(const char *folder, struct checkpoint *ret);
 void checkpoint_done(struct checkpoint *checkpoint);

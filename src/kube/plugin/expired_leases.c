@@ -1,4 +1,4 @@
-/* Which leases are over, and how they are called: the pure part of plugin_leases.h. */
+/* Names of leases, and which of them have expired: the pure part of plugin_leases.h. */
 #include "kube/plugin/plugin_leases.h"
 
 #include "kube/plugin/checkpoint.h"
@@ -11,7 +11,7 @@
 #define YOUNG (60 * NSEC_PER_SEC) /* L2 */
 #define FRESH (10 * NSEC_PER_SEC) /* L3 */
 
-/* FNV-1a, its bits mixed once more: sums of it are what we keep. */
+/* FNV-1a with a final mix, because the hashes are summed. */
 static uint64_t hash_text(const char *text)
 {
         uint64_t hash = 0xcbf29ce484222325;
@@ -61,12 +61,12 @@ static bool has_any(const struct checkpoint_row *row, const struct plugin_lease_
         return false;
 }
 
-bool leases_is_over(const struct leases_name *list, size_t at, const struct checkpoint *checkpoint,
-                    const struct plugin_lease_request *asked, nsec now)
+bool leases_is_expired(const struct leases_name *list, size_t at, const struct checkpoint *checkpoint,
+                       const struct plugin_lease_request *asked, nsec now)
 {
         nsec age = now > list[at].since ? now - list[at].since : 0;
         size_t n_newer = 0, n_rows = 0;
-        bool is_taken = false;
+        bool is_reused = false;
 
         for (size_t i = 0; i < at; i++)
                 n_newer += list[i].ids == list[at].ids;
@@ -76,7 +76,7 @@ bool leases_is_over(const struct leases_name *list, size_t at, const struct chec
                 if (leases_hash(row->resource, row->ids, row->n_ids) != list[at].ids)
                         continue;
                 n_rows++;
-                is_taken = is_taken || (asked && !strcmp(row->resource, asked->resource) && has_any(row, asked));
+                is_reused = is_reused || (asked && !strcmp(row->resource, asked->resource) && has_any(row, asked));
         }
-        return (age >= YOUNG && n_newer >= n_rows) || (age >= FRESH && is_taken);
+        return (age >= YOUNG && n_newer >= n_rows) || (age >= FRESH && is_reused);
 }

@@ -1,4 +1,4 @@
-/* A session on a socket: bytes are carried while the socket takes and gives them, and never waited for. */
+/* A session on a socket. Nothing waits: bytes move while the socket takes and gives them. */
 #include "kube/plugin/grpc_inside.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 enum {
         READ_SIZE = 16 << 10,
-        READS = 16, /* of one round; then others are served too */
+        READS = 16, /* of one round; then other sources get their turn */
 };
 
 static ssize_t on_send(nghttp2_session *session, const uint8_t *data, size_t size, int flags, void *user)

@@ -1,4 +1,4 @@
-/* The asking side: one unary question on a connection of its own. */
+/* The client: one unary call on its own connection. */
 #include "kube/plugin/grpc_inside.h"
 
 #include "base/cleanup.h"
@@ -10,12 +10,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-struct grpc_ask {
+struct grpc_call {
         struct channel channel; /* first: nghttp2's user data is the channel */
         struct loop_timer timer;
         struct grpc_body out;
         size_t n_out;
-        int status; /* -1: not said yet */
+        int status; /* -1: not received yet */
         char text[256];
         void (*done)(void *context, int status, const char *text);
         void *context;
@@ -24,15 +24,15 @@ struct grpc_ask {
 static ssize_t on_read(nghttp2_session *session, int32_t stream, uint8_t *data, size_t room, uint32_t *flags,
                        nghttp2_data_source *source, void *user)
 {
-        struct grpc_ask *ask = source->ptr;
-        size_t n = ask->out.size - ask->n_out < room ? ask->out.size - ask->n_out : room;
+        struct grpc_call *call = source->ptr;
+        size_t n = call->out.size - call->n_out < room ? call->out.size - call->n_out : room;
 
         (void)session;
         (void)stream;
         (void)user;
-        memcpy(data, ask->out.data + ask->n_out, n);
-        ask->n_out += n;
-        if (ask->n_out == ask->out.size)
+        memcpy(data, call->out.data + call->n_out, n);
+        call->n_out += n;
+        if (call->n_out == call->out.size)
                 *flags |= NGHTTP2_DATA_FLAG_EOF;
         return (ssize_t)n;
 }
@@ -40,52 +40,52 @@ static ssize_t on_read(nghttp2_session *session, int32_t stream, uint8_t *data, 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_size,
                      const uint8_t *value, size_t value_size, uint8_t flags, void *user)
 {
-        struct grpc_ask *ask = user;
+        struct grpc_call *call = user;
 
         (void)session;
         (void)frame;
         (void)flags;
         if (name_size == 11 && !memcmp(name, "grpc-status", 11) && value_size && value_size < 4) {
-                ask->status = 0;
+                call->status = 0;
                 for (size_t i = 0; i < value_size; i++)
-                        ask->status = value[i] >= '0' && value[i] <= '9' ? ask->status * 10 + value[i] - '0' : 99;
+                        call->status = value[i] >= '0' && value[i] <= '9' ? call->status * 10 + value[i] - '0' : 99;
         }
         if (name_size == 12 && !memcmp(name, "grpc-message", 12))
-                (void)snprintf(ask->text, sizeof(ask->text), "%.*s", value_size < 255 ? (int)value_size : 255,
+                (void)snprintf(call->text, sizeof(call->text), "%.*s", value_size < 255 ? (int)value_size : 255,
                                (const char *)value);
         return 0;
 }
 
 static int on_close(nghttp2_session *session, int32_t stream, uint32_t code, void *user)
 {
-        struct grpc_ask *ask = user;
+        struct grpc_call *call = user;
 
         (void)session;
         (void)stream;
         (void)code;
-        ask->channel.is_over = true;
+        call->channel.is_over = true;
         return 0;
 }
 
 static void on_over(struct channel *channel)
 {
-        struct grpc_ask *ask = (struct grpc_ask *)channel;
+        struct grpc_call *call = (struct grpc_call *)channel;
 
         loop_drop(channel->loop, &channel->source);
-        loop_timer_drop(channel->loop, &ask->timer);
-        if (ask->status < 0)
-                ask->done(ask->context, GRPC_UNAVAILABLE, "the connection ended without an answer");
+        loop_timer_drop(channel->loop, &call->timer);
+        if (call->status < 0)
+                call->done(call->context, GRPC_UNAVAILABLE, "the connection ended without an answer");
         else
-                ask->done(ask->context, ask->status, ask->text);
+                call->done(call->context, call->status, call->text);
 }
 
 static void on_late(struct loop_timer *timer)
 {
-        struct grpc_ask *ask = timer->context;
+        struct grpc_call *call = timer->context;
 
-        ask->status = GRPC_DEADLINE_EXCEEDED;
-        (void)snprintf(ask->text, sizeof(ask->text), "no answer within %d s", GRPC_SECONDS);
-        on_over(&ask->channel);
+        call->status = GRPC_DEADLINE_EXCEEDED;
+        (void)snprintf(call->text, sizeof(call->text), "no answer within %d s", GRPC_SECONDS);
+        on_over(&call->channel);
 }
 
 static int connect_to(const char *path, struct err *err)
@@ -109,7 +109,7 @@ static int session_new(void *user, nghttp2_session **ret)
         return r;
 }
 
-static int submit(struct grpc_ask *ask, const char *path)
+static int submit(struct grpc_call *call, const char *path)
 {
         static const char type[] = "application/grpc";
         const nghttp2_nv headers[] = {
@@ -117,8 +117,8 @@ static int submit(struct grpc_ask *ask, const char *path)
                 GRPC_HEADER(":path", path),     GRPC_HEADER(":authority", "localhost"),
                 GRPC_HEADER("te", "trailers"),  GRPC_HEADER("content-type", type),
         };
-        const nghttp2_data_provider provider = { .source.ptr = ask, .read_callback = on_read };
-        nghttp2_session *session = ask->channel.session;
+        const nghttp2_data_provider provider = { .source.ptr = call, .read_callback = on_read };
+        nghttp2_session *session = call->channel.session;
 
         if (nghttp2_submit_settings(session, NGHTTP2_FLAG_NONE, NULL, 0) != 0 ||
             nghttp2_submit_request(session, NULL, headers, ARRAY_SIZE(headers), &provider, NULL) < 0)
@@ -126,46 +126,46 @@ static int submit(struct grpc_ask *ask, const char *path)
         return 0;
 }
 
-int grpc_ask_new(struct loop *loop, const char *socket, const char *path, const struct grpc_message *request,
-                 void (*done)(void *context, int status, const char *text), void *context, struct grpc_ask **ret,
-                 struct err *err)
+int grpc_call_new(struct loop *loop, const char *socket, const char *path, const struct grpc_message *request,
+                  void (*done)(void *context, int status, const char *text), void *context, struct grpc_call **ret,
+                  struct err *err)
 {
         _cleanup_(closep) int fd = connect_to(socket, err);
-        struct grpc_ask *ask;
+        struct grpc_call *call;
         nghttp2_session *session;
 
         if (fd < 0)
                 return fd;
-        ask = calloc(1, sizeof(*ask));
-        if (!ask || grpc_body_frame(request, &ask->out) < 0 || session_new(ask, &session) < 0) {
-                if (ask)
-                        grpc_body_done(&ask->out);
-                free(ask);
-                return err_set(err, -ENOMEM, "asking %s", socket);
+        call = calloc(1, sizeof(*call));
+        if (!call || grpc_body_frame(request, &call->out) < 0 || session_new(call, &session) < 0) {
+                if (call)
+                        grpc_body_done(&call->out);
+                free(call);
+                return err_set(err, -ENOMEM, "calling %s", socket);
         }
-        ask->status = -1;
-        ask->done = done;
-        ask->context = context;
-        ask->channel.over = on_over;
-        ask->timer = (struct loop_timer){ .due = on_late, .context = ask };
-        if (channel_init(&ask->channel, loop, fd, session, EPOLLIN | EPOLLOUT) < 0 || submit(ask, path) < 0) {
-                (void)TAKE_FD(fd); /* the channel's */
-                (void)grpc_ask_free(ask);
-                return err_set(err, -ENOMEM, "asking %s", socket);
+        call->status = -1;
+        call->done = done;
+        call->context = context;
+        call->channel.over = on_over;
+        call->timer = (struct loop_timer){ .due = on_late, .context = call };
+        if (channel_init(&call->channel, loop, fd, session, EPOLLIN | EPOLLOUT) < 0 || submit(call, path) < 0) {
+                (void)TAKE_FD(fd); /* owned by the channel */
+                (void)grpc_call_free(call);
+                return err_set(err, -ENOMEM, "calling %s", socket);
         }
         (void)TAKE_FD(fd);
-        loop_timer_set(loop, &ask->timer, GRPC_SECONDS * NSEC_PER_SEC, 0);
-        *ret = ask;
+        loop_timer_set(loop, &call->timer, GRPC_SECONDS * NSEC_PER_SEC, 0);
+        *ret = call;
         return 0;
 }
 
-struct grpc_ask *grpc_ask_free(struct grpc_ask *ask)
+struct grpc_call *grpc_call_free(struct grpc_call *call)
 {
-        if (!ask)
+        if (!call)
                 return NULL;
-        loop_timer_drop(ask->channel.loop, &ask->timer);
-        channel_done(&ask->channel);
-        grpc_body_done(&ask->out);
-        free(ask);
+        loop_timer_drop(call->channel.loop, &call->timer);
+        channel_done(&call->channel);
+        grpc_body_done(&call->out);
+        free(call);
         return NULL;
 }

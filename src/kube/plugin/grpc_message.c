@@ -1,10 +1,14 @@
-/* Bodies, texts and numbers of gRPC: bytes in, bytes out. */
+/* Bodies, texts and status codes of gRPC. Pure. */
 #include "kube/plugin/grpc_inside.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum {
+        ROOM_FIRST = 256,
+};
 
 void grpc_message_done(struct grpc_message *message)
 {
@@ -20,7 +24,7 @@ void grpc_body_done(struct grpc_body *body)
 
 int grpc_body_add(struct grpc_body *body, const uint8_t *data, size_t size)
 {
-        size_t room = body->room ? body->room : 256;
+        size_t room = body->room ? body->room : ROOM_FIRST;
         uint8_t *grown;
 
         if (size == 0)
@@ -47,7 +51,7 @@ enum grpc_status grpc_body_message(const struct grpc_body *body, struct grpc_mes
 
         if (body->size < GRPC_PREFIX)
                 return GRPC_INTERNAL;
-        if (body->data[0] != 0) /* compressed, and we did not say that we can */
+        if (body->data[0] != 0) /* compressed, which was never negotiated */
                 return GRPC_UNIMPLEMENTED;
         size = (size_t)body->data[1] << 24 | (size_t)body->data[2] << 16 | (size_t)body->data[3] << 8 | body->data[4];
         if (size != body->size - GRPC_PREFIX)

@@ -1,6 +1,6 @@
 /*
- * The serving side: a listener, connections, calls. A call lives from its headers until nghttp2 closes its stream; its answer is made when
- * the body has ended, and read out as the peer's windows allow.
+ * The server: a listener, connections, calls. A call lives from its headers until nghttp2 closes its stream. Its answer is
+ * made when the body is complete, and sent as the peer's windows allow.
  */
 #include "kube/plugin/grpc_inside.h"
 
@@ -18,6 +18,8 @@
 enum {
         HEADER_MAX = 128,
         BACKLOG = 16,
+        CODE = 4,     /* text of a status */
+        QUOTED = 600, /* a percent-encoded message, cut off there */
 };
 
 struct call {
@@ -27,11 +29,11 @@ struct call {
         int32_t stream;
         char path[HEADER_MAX];
         bool is_post, is_grpc;
-        bool is_stream; /* is being answered, with message after message */
+        bool is_stream; /* being answered with message after message */
         bool is_stale;  /* there is a newer message than the one in `out` */
-        int refused;    /* why its body is not read on; 0 */
+        int refused;    /* -errno: the rest of its body is dropped; 0 */
         struct grpc_body in, out;
-        size_t n_out; /* of `out`, sent */
+        size_t n_out; /* sent of `out` */
 };
 
 struct connection {
@@ -55,16 +57,16 @@ struct grpc_server {
 
 /* ---- answers ---- */
 
-static void make_status(enum grpc_status status, const char *text, char code[static 4], char quoted[static 600])
+static void make_status(enum grpc_status status, const char *text, char code[static CODE], char quoted[static QUOTED])
 {
-        (void)snprintf(code, 4, "%d", (int)status);
-        grpc_text_quote(text, quoted, 600);
+        (void)snprintf(code, CODE, "%d", (int)status);
+        grpc_text_quote(text, quoted, QUOTED);
 }
 
-/* An answer that is only a status. */
+/* An answer without a message. */
 static int answer_status(struct call *call, enum grpc_status status, const char *text)
 {
-        char code[4], quoted[600];
+        char code[CODE], quoted[QUOTED];
 
         make_status(status, text, code, quoted);
         const nghttp2_nv headers[] = {
@@ -77,10 +79,10 @@ static int answer_status(struct call *call, enum grpc_status status, const char 
                                        NULL);
 }
 
-/* What stands behind the last message. */
+/* The trailers after the last message. */
 static int end_with(struct call *call, enum grpc_status status, const char *text, uint32_t *flags)
 {
-        char code[4], quoted[600];
+        char code[CODE], quoted[QUOTED];
 
         make_status(status, text, code, quoted);
         const nghttp2_nv trailers[] = { GRPC_HEADER("grpc-status", code), GRPC_HEADER("grpc-message", quoted) };
@@ -89,14 +91,14 @@ static int end_with(struct call *call, enum grpc_status status, const char *text
         return nghttp2_submit_trailer(call->connection->channel.session, call->stream, trailers, ARRAY_SIZE(trailers));
 }
 
-/* Asks the method; `out` is its message. 0; -errno with err. */
+/* Calls the method and frames its message into `out`. 0; -errno with err. */
 static int make_message(struct call *call, struct err *err)
 {
         _cleanup_(grpc_message_done) struct grpc_message call_answer = { 0 };
         struct grpc_message request;
         int r;
 
-        (void)grpc_body_message(&call->in, &request); /* was looked at */
+        (void)grpc_body_message(&call->in, &request); /* call_answer has checked it */
         r = call->method->call(call->connection->server->context, &request, &call_answer, err);
         if (r < 0)
                 return r;
@@ -149,7 +151,7 @@ static int answer_messages(struct call *call)
                                        &provider);
 }
 
-/* The body has ended, or need not be read on: the answer. */
+/* Answers, once the body is complete or refused. */
 static int call_answer(struct call *call)
 {
         struct grpc_message request;
@@ -163,13 +165,13 @@ static int call_answer(struct call *call)
                 return nghttp2_submit_response(call->connection->channel.session, call->stream, headers, 1, NULL);
         }
         if (!call->method)
-                return answer_status(call, GRPC_UNIMPLEMENTED, "there is no such method");
+                return answer_status(call, GRPC_UNIMPLEMENTED, "unknown method");
         if (call->refused)
                 return answer_status(call, GRPC_RESOURCE_EXHAUSTED, "the message is too large");
         status = grpc_body_message(&call->in, &request);
         if (status != GRPC_OK)
                 return answer_status(call, status,
-                                     status == GRPC_UNIMPLEMENTED ? "nothing compressed is understood" :
+                                     status == GRPC_UNIMPLEMENTED ? "compression is not supported" :
                                                                     "the body is not one message");
         r = make_message(call, &err);
         if (r < 0)
@@ -317,7 +319,7 @@ static void connection_free(struct connection *connection)
                 break;
         }
         server->n_connections--;
-        channel_done(&connection->channel); /* closes no stream: the calls are ours */
+        channel_done(&connection->channel); /* this closes no stream: the calls are freed below */
         while ((call = connection->calls) != NULL) {
                 connection->calls = call->next;
                 call_free(call);

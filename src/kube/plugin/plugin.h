@@ -1,13 +1,13 @@
 /*
- * What kubelet is told of this node's devices, and what a container gets: pure, from a view of the devices.
+ * The lists of devices that kubelet gets, and what a container gets. Pure, from a view of the devices.
  *
- * Kubelet counts ids and knows nothing of memory: an id stands for a unit of a device's memory, for a percent of its time, or for a
- * seat on it. Ids are as gpushare's: "GPU-<uuid>-_-<n>".
+ * Kubelet counts ids and knows nothing of memory: an id stands for a unit of a device's memory, a percent of its time, or a
+ * seat on it. Ids have gpushare's form: "GPU-<uuid>-_-<n>".
  *
- *  P1  what kubelet hands back is looked up among what we have: unknown, twice, or on a sick device is refused;
- *  P2  a container's memory is on one device. Where the extender places, it names the device on the pod, and ids are an amount only:
- *      kubelet's own choice of ids says nothing;
- *  P3  kubelet takes lists of at most 4 MiB: a unit that would need more is refused, with one that would do.
+ *  P1  Ids that kubelet hands back are checked: unknown ones, duplicates and those of an unhealthy device are refused.
+ *  P2  A container's memory is on one device. Where the extender places, it names the device on the pod, and the ids are
+ *      only an amount: which ids kubelet chose means nothing.
+ *  P3  Kubelet takes lists of at most 4 MiB: a unit that needs more is refused, and the message names one that fits.
  */
 #pragma once
 
@@ -26,41 +26,41 @@ enum {
         PLUGIN_ID = 64, /* kubelet: at most 63 characters */
         PLUGIN_NAME = 128,
         PLUGIN_LIST_MAX = GRPC_MESSAGE_MAX - 4096,
-        PLUGIN_MOUNTS = 4, /* of a lease */
+        PLUGIN_MOUNTS = 4, /* of one lease */
         PLUGIN_MOUNT_PATH = 256,
 };
 
 struct plugin_device {
         char uuid[PLUGIN_UUID];
-        unsigned int index; /* as nvidia-smi numbers */
+        unsigned int index; /* as in nvidia-smi */
         bytes memory;
         bool is_healthy;
 };
 
-/* The devices, as last heard of. */
+/* The devices, as the daemon last reported them. */
 struct plugin_node {
         struct plugin_device devices[PLUGIN_DEVICES];
         size_t n_devices;
-        bool is_heard; /* the daemon answers: a container could start now */
+        bool is_daemon_up; /* the daemon answers, so a container can start now */
 };
 
 enum plugin_kind {
         PLUGIN_MEMORY, /* an id is `unit` bytes */
         PLUGIN_SHARE,  /* an id is a percent of a device's time */
-        PLUGIN_COUNT,  /* an id is a device; only to be counted */
-        PLUGIN_SEATS,  /* an id is one of `seats` equal places: plain time-slicing, nothing is kept apart */
-        PLUGIN_MPS,    /* the same, beside each other under a control daemon of MPS */
+        PLUGIN_COUNT,  /* an id is a device; a figure, never allocated */
+        PLUGIN_SEATS,  /* an id is one of `seats` of a device: plain time-slicing without quotas */
+        PLUGIN_MPS,    /* the same, at once under an MPS control daemon */
 };
 
 struct plugin_resource {
         const char *name; /* "sublet.dev/gpu-mem" */
         enum plugin_kind kind;
-        bool is_aliyun; /* its containers get gpushare's variables too */
+        bool is_aliyun; /* containers get gpushare's variables too */
         bytes unit;
         unsigned int seats;
 };
 
-/* What a container is to have a lease of. */
+/* What a container gets a lease for. All of it is borrowed. */
 struct plugin_lease_request {
         const char *resource;
         char *const *ids;
@@ -74,34 +74,35 @@ struct plugin_mount {
         bool is_read_only;
 };
 
-/* How a container gets what it needs of the node. */
+/* How a container gets its devices. */
 struct plugin_ways {
         bool is_placed;      /* P2: the extender names the device */
-        bool has_cdi;        /* cdi_devices, which kubelet has since 1.28 */
-        bool has_annotation; /* the same names as an annotation, for runtimes of before */
+        bool has_cdi;        /* cdi_devices, known to kubelet since 1.28 */
+        bool has_annotation; /* the same names as an annotation, for older kubelets */
         bool has_nodes;      /* the device nodes themselves */
-        const char *mps;     /* directory of MPS's pipes */
+        const char *mps;     /* directory of the MPS pipes; NULL: no MPS */
 
-        /* Makes a lease that the container mounts, where no supervisor can be; or NULL. The number of mounts; -errno with err. */
+        /* Makes a lease that the container mounts, for containers without a supervisor; NULL: none. Returns the number of
+         * mounts; -errno with err. */
         int (*lease)(void *context, const struct plugin_lease_request *asked,
                      struct plugin_mount ret[static PLUGIN_MOUNTS], struct err *err);
         void *context;
 };
 
-#define PLUGIN_CDI_KIND "sublet.dev/gpu" /* the kind of what `sublet cdi` writes */
+#define PLUGIN_CDI_KIND "sublet.dev/gpu" /* kind of the devices that `sublet cdi` writes */
 
 /* How many ids a device has. */
 unsigned int plugin_ids(const struct plugin_resource *resource, const struct plugin_device *device);
 
-/* "GPU-...-_-7" of a device; and back: the device's place in the node. 0; -ENOENT: none of ours. */
+/* An id from a device and a number, and back to the device's index in the node. 0; -ENOENT: not one of ours. */
 void plugin_id_format(const struct plugin_device *device, unsigned int number, char id[static PLUGIN_ID]);
 int plugin_id_parse(const struct plugin_resource *resource, const struct plugin_node *node, const char *id,
                     size_t *ret_device, unsigned int *ret_number);
 
-/* Whether a list of this resource is one that kubelet takes (P3). 0; -EMSGSIZE with err. */
+/* P3. 0; -EMSGSIZE with err. */
 int plugin_fits(const struct plugin_resource *resource, const struct plugin_node *node, struct err *err);
 
-/* The answers to kubelet's questions, encoded. 0; -EINVAL: not understood; -ENOENT, -EBUSY (P1, P2); -ENOMEM. */
+/* The answers to kubelet, encoded. 0; -EINVAL: malformed request; -ENOENT, -EBUSY (P1, P2); -ENOMEM. */
 int plugin_list(const struct plugin_resource *resource, const struct plugin_node *node, struct grpc_message *ret);
 int plugin_options(struct grpc_message *ret);
 int plugin_prefer(const struct plugin_resource *resource, const struct plugin_node *node,
@@ -112,7 +113,7 @@ int plugin_allocate(const struct plugin_resource *resource, const struct plugin_
 int plugin_pre_start(const struct plugin_resource *resource, const struct plugin_node *node,
                      const struct grpc_message *request, struct grpc_message *ret, struct err *err);
 
-/* Our RegisterRequest. endpoint: the name of our socket in kubelet's folder. */
+/* Our RegisterRequest. endpoint: name of our socket in kubelet's directory. */
 int plugin_register(const char *resource, const char *endpoint, struct grpc_message *ret);
 
 /* The daemon's answer to /v1/devices. 0; -EPROTO. */

@@ -1,6 +1,6 @@
 /*
- * Allocate: ids in; variables, mounts, nodes and CDI names out. Kubelet does not say for which pod it asks: what a container is granted
- * stands in annotations of the container, which no pod can write, and in variables, which only inform.
+ * Allocate: ids in; variables, mounts, device nodes and CDI names out. Kubelet does not name the pod, so the grant is put
+ * into annotations of the container, which no pod can write, and into variables, which only inform.
  */
 #include "kube/plugin/plugin_inside.h"
 
@@ -18,6 +18,7 @@ enum {
         PAIRS = 16,
         NODES = 4 + PLUGIN_DEVICES,
         TEXT = 128,
+        CONTAINERS_MAX = 64, /* of one Allocate; kubelet sends one */
 };
 
 struct pair {
@@ -25,7 +26,7 @@ struct pair {
         char key[48], value[PLUGIN_DEVICES * (PLUGIN_UUID + 16)];
 };
 
-/* All that an answer for one container is made of; the message points into it. */
+/* The parts of the answer for one container; the message points into them. */
 struct grant {
         Plugin__ContainerAnswer answer;
         struct pair pairs[PAIRS];
@@ -56,7 +57,7 @@ int plugin_count_ids(const struct plugin_resource *resource, const struct plugin
 
         if (!keys)
                 return err_set(err, -ENOMEM, "%s", resource->name);
-        if (!node->is_heard)
+        if (!node->is_daemon_up)
                 return err_say(err, -EAGAIN,
                                "the daemon of this node does not answer: nothing can start on its GPUs now");
         for (size_t i = 0; i < n_ids; i++) {
@@ -72,12 +73,12 @@ int plugin_count_ids(const struct plugin_resource *resource, const struct plugin
         qsort(keys, n_ids, sizeof(*keys), compare_keys);
         for (size_t i = 1; i < n_ids; i++)
                 if (keys[i] == keys[i - 1])
-                        return err_say(err, -EINVAL, "%s: an id is there twice", resource->name);
+                        return err_say(err, -EINVAL, "%s: the same id twice", resource->name);
         memcpy(amounts, counted, sizeof(counted));
         return 0;
 }
 
-/* ---- pieces of an answer ---- */
+/* ---- parts of an answer ---- */
 
 static struct pair *pair(struct grant *grant, const char *key, const char *format, va_list arguments)
 {
@@ -146,16 +147,16 @@ static void cdi_name(struct grant *grant, const char *name)
         grant->name_list[n] = &grant->names[n];
 }
 
-/* ---- what is granted ---- */
+/* ---- grants ---- */
 
 static bool is_chosen(const struct plugin_amount *amounts, size_t device)
 {
         return !amounts || amounts[device].n;
 }
 
-/* The devices themselves. amounts NULL: all of them; the gate sees to it that one is used. */
-static void put_devices(struct grant *grant, const struct plugin_node *node, const struct plugin_ways *ways,
-                        const struct plugin_amount *amounts)
+/* The devices themselves. amounts NULL: all of them; the gate then allows one. */
+static void grant_devices(struct grant *grant, const struct plugin_node *node, const struct plugin_ways *ways,
+                          const struct plugin_amount *amounts)
 {
         char list[PLUGIN_DEVICES * (PLUGIN_UUID + 16)] = "";
         size_t n = 0;
@@ -186,7 +187,7 @@ static void put_devices(struct grant *grant, const struct plugin_node *node, con
         }
 }
 
-/* The one device that all of a container's memory is on; NULL: there are several. */
+/* The device that holds all of the container's memory; NULL: there are several. */
 static const struct plugin_device *only_device(const struct plugin_node *node, const struct plugin_amount *amounts)
 {
         const struct plugin_device *only = NULL;
@@ -201,7 +202,7 @@ static const struct plugin_device *only_device(const struct plugin_node *node, c
         return only;
 }
 
-/* The quota inside the programs: /etc/ld.so.preload is among the mounts, so no variable is needed. */
+/* The quota is kept by the preload library. /etc/ld.so.preload is among the mounts, so no variable is needed. */
 static int grant_lease(struct grant *grant, const struct plugin_ways *ways, const struct plugin_lease_request *asked,
                        struct err *err)
 {
@@ -235,7 +236,7 @@ static int grant_memory(struct grant *grant, const struct plugin_resource *resou
                 env(grant, ANNOTATION_ALIYUN_INDEX, "%u", device->index);
                 env(grant, ANNOTATION_ALIYUN_DEVICE, "%u", plugin_ids(resource, device));
         }
-        put_devices(grant, node, ways, ways->is_placed ? NULL : amounts);
+        grant_devices(grant, node, ways, ways->is_placed ? NULL : amounts);
         if (!ways->lease || !device)
                 return 0;
         return grant_lease(grant, ways, &(struct plugin_lease_request){ resource->name, asked->ids, n, memory, device },
@@ -247,10 +248,10 @@ static int grant_seats(struct grant *grant, const struct plugin_resource *resour
 {
         const struct plugin_device *device = only_device(node, amounts);
 
-        put_devices(grant, node, ways, amounts);
+        grant_devices(grant, node, ways, amounts);
         if (resource->kind == PLUGIN_SEATS)
                 return 0;
-        if (!device) /* a control daemon would have to serve both */
+        if (!device) /* one control daemon would have to serve both */
                 return err_say(err, -EBUSY, "a container under MPS is on one GPU: ask for %s on one", resource->name);
         env(grant, "CUDA_MPS_PIPE_DIRECTORY", "%s", ways->mps);
         env(grant, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "%u", 100 / resource->seats);
@@ -270,11 +271,11 @@ static int grant_container(struct grant *grant, const struct plugin_resource *re
         if (r < 0)
                 return r;
         if (asked->n_ids == 0)
-                return err_say(err, -EINVAL, "%s: nothing was asked for", resource->name);
+                return err_say(err, -EINVAL, "%s: no ids were asked for", resource->name);
         switch (resource->kind) {
         case PLUGIN_MEMORY:
                 return grant_memory(grant, resource, node, ways, amounts, asked, err);
-        case PLUGIN_SHARE: /* of the device that its memory is on; which percents these are means nothing */
+        case PLUGIN_SHARE: /* of the device with its memory; which percents these are means nothing */
                 env(grant, "SUBLET_SHARE", "%zu%%", asked->n_ids);
                 annotate(grant, ANNOTATION_CONTAINER_SHARE, "%zu", asked->n_ids * 10);
                 return asked->n_ids <= 100 ? 0 : err_say(err, -EBUSY, "%s: a GPU has 100 percent", resource->name);
@@ -307,8 +308,8 @@ int plugin_allocate(const struct plugin_resource *resource, const struct plugin_
         int r;
 
         asked = plugin__allocate_request__unpack(NULL, request->size, request->data);
-        if (!asked || asked->n_containers > 64) /* kubelet: one */
-                return err_say(err, -EINVAL, "Allocate: not understood");
+        if (!asked || asked->n_containers > CONTAINERS_MAX)
+                return err_say(err, -EINVAL, "Allocate: malformed request");
         grants = calloc(asked->n_containers + 1, sizeof(*grants));
         list = calloc(asked->n_containers + 1, sizeof(Plugin__ContainerAnswer *));
         if (!grants || !list)

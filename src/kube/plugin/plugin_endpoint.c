@@ -1,9 +1,9 @@
 /*
- * One resource at kubelet: its socket, five methods, and the registration.
+ * One resource offered to kubelet: its socket, five methods, and the registration.
  *
- * Kubelet dials back while it answers Register, so the socket is there before. When it starts it empties its folder, our socket too, and
- * knows nobody. So an endpoint is looked after: by inotify at once, and every few seconds, whether the socket still lies there
- * and somebody follows the list.
+ * Kubelet connects back while it answers Register, so the socket is served first. When kubelet starts it empties its
+ * directory, with our socket, and knows no plugin. So an endpoint is checked, at once after an inotify event and every few
+ * seconds: the socket must exist, and kubelet must follow the list.
  */
 #include "kube/plugin/plugin_run.h"
 
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#define LOOK_EVERY (5 * NSEC_PER_SEC)
+#define CHECK_EVERY (5 * NSEC_PER_SEC)
 #define RETRY_AFTER NSEC_PER_SEC
 
 static int on_options(void *context, const struct grpc_message *request, struct grpc_message *ret, struct err *err)
@@ -78,8 +78,8 @@ static void on_registered(void *context, int status, const char *text)
                 endpoint->plugin->say("%s: registered with kubelet", endpoint->resource.name);
         else
                 endpoint->plugin->say("%s: kubelet refused (%d): %s", endpoint->resource.name, status, text);
-        endpoint->ask = grpc_ask_free(endpoint->ask); /* and the text with it */
-        endpoint_schedule(endpoint, LOOK_EVERY);
+        endpoint->registration = grpc_call_free(endpoint->registration); /* with the text */
+        endpoint_schedule(endpoint, CHECK_EVERY);
 }
 
 static int begin_register(struct endpoint *endpoint, struct err *err)
@@ -91,11 +91,11 @@ static int begin_register(struct endpoint *endpoint, struct err *err)
         if (r < 0)
                 return err_set(err, r, "registering %s", endpoint->resource.name);
         (void)snprintf(kubelet, sizeof(kubelet), "%s/kubelet.sock", endpoint->plugin->kubelet);
-        return grpc_ask_new(endpoint->plugin->loop, kubelet, "/v1beta1.Registration/Register", &request, on_registered,
-                            endpoint, &endpoint->ask, err);
+        return grpc_call_new(endpoint->plugin->loop, kubelet, "/v1beta1.Registration/Register", &request, on_registered,
+                             endpoint, &endpoint->registration, err);
 }
 
-/* Serves, if it does not or its socket is gone. */
+/* Serves, unless it does and its socket is still there. */
 static int endpoint_serve(struct endpoint *endpoint, struct err *err)
 {
         if (endpoint->server && access(endpoint->path, F_OK) == 0)
@@ -112,13 +112,13 @@ static void on_due(struct loop_timer *timer)
         struct err err = { 0 };
         int r;
 
-        endpoint_schedule(endpoint, LOOK_EVERY);
+        endpoint_schedule(endpoint, CHECK_EVERY);
         r = endpoint_serve(endpoint, &err);
-        if (r == 0 && !(endpoint->is_registered && grpc_server_streams(endpoint->server)) && !endpoint->ask)
+        if (r == 0 && !(endpoint->is_registered && grpc_server_streams(endpoint->server)) && !endpoint->registration)
                 r = begin_register(endpoint, &err);
         if (r == 0)
                 return;
-        if (r != -ECONNREFUSED && r != -ENOENT) /* kubelet is not there, or not yet */
+        if (r != -ECONNREFUSED && r != -ENOENT) /* kubelet is not running, or not yet */
                 endpoint->plugin->say("%s", err.text);
         endpoint_schedule(endpoint, RETRY_AFTER);
 }
@@ -133,6 +133,6 @@ void endpoint_end(struct endpoint *endpoint)
 {
         if (endpoint->plugin && endpoint->plugin->loop)
                 loop_timer_drop(endpoint->plugin->loop, &endpoint->timer);
-        endpoint->ask = grpc_ask_free(endpoint->ask);
+        endpoint->registration = grpc_call_free(endpoint->registration);
         endpoint->server = grpc_server_free(endpoint->server);
 }

@@ -1,4 +1,4 @@
-/* Devices and ids: what there is, what a name of it looks like, and which device a name means. */
+/* Devices and their ids: how many, how they are written, and which device an id means. */
 #include "kube/plugin/plugin.h"
 
 #include "base/err.h"
@@ -11,7 +11,9 @@
 
 enum {
         PERCENT = 100,
-        ID_COST = 32, /* of a list, per id besides its text: tags, lengths, health */
+        DIGITS_MAX = 10, /* of an id's number */
+        INDEX_MAX = 1023,
+        ID_COST = 32, /* bytes of an id in a list besides its text: tags, lengths, health */
 };
 
 unsigned int plugin_ids(const struct plugin_resource *resource, const struct plugin_device *device)
@@ -45,7 +47,7 @@ int plugin_id_parse(const struct plugin_resource *resource, const struct plugin_
         const char *digits = between ? between + strlen(BETWEEN) : NULL;
         uint64_t number;
 
-        /* One spelling of a number: "07" is not "7" again. */
+        /* One spelling of a number: "07" must not be a second "7". */
         if (!between || (digits[0] == '0' && digits[1]) || number_parse(digits, &number) < 0)
                 return -ENOENT;
         for (size_t i = 0; i < node->n_devices; i++) {
@@ -73,7 +75,7 @@ int plugin_fits(const struct plugin_resource *resource, const struct plugin_node
                 size_t ids = plugin_ids(resource, &node->devices[i]);
 
                 n += ids;
-                size += ids * (strlen(node->devices[i].uuid) + strlen(BETWEEN) + 10 + ID_COST);
+                size += ids * (strlen(node->devices[i].uuid) + strlen(BETWEEN) + DIGITS_MAX + ID_COST);
         }
         if (size <= PLUGIN_LIST_MAX)
                 return 0;
@@ -85,7 +87,7 @@ int plugin_fits(const struct plugin_resource *resource, const struct plugin_node
                        resource->name, n, bytes_format(unit, text));
 }
 
-/* ---- what the daemon says ---- */
+/* ---- the daemon's answer ---- */
 
 static int parse_device(const json_t *row, struct plugin_device *ret)
 {
@@ -96,7 +98,7 @@ static int parse_device(const json_t *row, struct plugin_device *ret)
         if (!uuid || !*uuid || strlen(uuid) >= PLUGIN_UUID || strstr(uuid, BETWEEN) || !state)
                 return -EPROTO;
         if (json_integer_value(memory) <= 0 || !json_is_integer(index) || json_integer_value(index) < 0 ||
-            json_integer_value(index) > 1023)
+            json_integer_value(index) > INDEX_MAX)
                 return -EPROTO;
         *ret = (struct plugin_device){ .index = (unsigned int)json_integer_value(index),
                                        .memory = (bytes)json_integer_value(memory),
@@ -107,7 +109,7 @@ static int parse_device(const json_t *row, struct plugin_device *ret)
 
 int plugin_node_read(const json_t *root, struct plugin_node *ret)
 {
-        struct plugin_node node = { .is_heard = true };
+        struct plugin_node node = { .is_daemon_up = true };
         int r = json_is_array(root) && json_array_size(root) <= PLUGIN_DEVICES ? 0 : -EPROTO;
 
         for (size_t i = 0; r == 0 && i < json_array_size(root); i++)
@@ -123,7 +125,7 @@ int plugin_node_read(const json_t *root, struct plugin_node *ret)
 
 bool plugin_node_equal(const struct plugin_node *a, const struct plugin_node *b)
 {
-        if (a->n_devices != b->n_devices || a->is_heard != b->is_heard)
+        if (a->n_devices != b->n_devices || a->is_daemon_up != b->is_daemon_up)
                 return false;
         for (size_t i = 0; i < a->n_devices; i++) {
                 const struct plugin_device *x = &a->devices[i], *y = &b->devices[i];

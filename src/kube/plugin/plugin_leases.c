@@ -22,10 +22,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Kubelet waits ten seconds for an Allocate, and the loop waits with it. */
+/* Kubelet waits 10 s for an Allocate, and blocks the loop meanwhile. */
 #define ALLOCATE_TIME (5 * NSEC_PER_SEC)
-#define AGAIN_TIME (3 * NSEC_PER_SEC) /* the daemon looks for directories that have gone twice a second */
-#define AGAIN_EVERY (250 * NSEC_PER_MSEC)
+#define RETRY_TIME (3 * NSEC_PER_SEC) /* the daemon notices removed directories twice a second */
+#define RETRY_EVERY (250 * NSEC_PER_MSEC)
 #define SWEEP_EVERY (10 * NSEC_PER_SEC)
 
 enum {
@@ -33,9 +33,9 @@ enum {
         ARGUMENTS = 12,
 };
 
-/* ---- `sublet lease`, of this very program ---- */
+/* ---- running `sublet lease` ---- */
 
-static int spawn(char *const *argv, int out, int said, pid_t *ret)
+static int spawn(char *const *argv, int out, int errors, pid_t *ret)
 {
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attributes;
@@ -53,7 +53,7 @@ static int spawn(char *const *argv, int out, int said, pid_t *ret)
         if (r == 0)
                 r = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
         if (r == 0)
-                r = posix_spawn_file_actions_adddup2(&actions, said, STDERR_FILENO);
+                r = posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
         if (r == 0)
                 r = posix_spawn(ret, "/proc/self/exe", &actions, &attributes, argv, environ);
         (void)posix_spawn_file_actions_destroy(&actions);
@@ -61,7 +61,7 @@ static int spawn(char *const *argv, int out, int said, pid_t *ret)
         return -r;
 }
 
-/* Its exit code; -ETIMEDOUT: it took too long, and was killed. */
+/* The exit code; -ETIMEDOUT: it was killed because it took too long. */
 static int wait_for(pid_t child, nsec until)
 {
         _cleanup_(closep) int pidfd = pidfd_open(child, 0);
@@ -84,19 +84,19 @@ static void read_all(int fd, char ret[static ANSWER])
         ret[n > 0 ? n : 0] = '\0';
 }
 
-/* 0; -EBUSY with its own line; -errno. */
+/* 0; -EBUSY with its first line of errors; -errno. */
 static int run_lease(char *const *argv, nsec until, char answer[static ANSWER], struct err *err)
 {
         _cleanup_(closep) int out = memfd_create("sublet-lease", MFD_CLOEXEC),
-                              said = memfd_create("sublet-lease", MFD_CLOEXEC);
+                              errors = memfd_create("sublet-lease", MFD_CLOEXEC);
         const char *line = answer;
         pid_t child;
-        int r = out < 0 || said < 0 ? -errno : spawn(argv, out, said, &child);
+        int r = out < 0 || errors < 0 ? -errno : spawn(argv, out, errors, &child);
 
         if (r < 0)
                 return err_set(err, r, "starting 'sublet lease'");
         r = wait_for(child, until);
-        read_all(r == 0 ? out : said, answer);
+        read_all(r == 0 ? out : errors, answer);
         if (r <= 0)
                 return r < 0 ? err_set(err, r, "'sublet lease'") : 0;
         answer[strcspn(answer, "\n")] = '\0';
@@ -120,7 +120,7 @@ static int end_one(const struct plugin_leases *leases, struct leases_name name)
         return r;
 }
 
-/* ---- what there is ---- */
+/* ---- expired leases ---- */
 
 static int newest_first(const void *a, const void *b)
 {
@@ -144,25 +144,25 @@ static size_t list_all(const struct plugin_leases *leases, struct leases_name re
 }
 
 /* How many were ended. */
-static size_t end_over(const struct plugin_leases *leases, const struct plugin_lease_request *asked)
+static size_t end_expired(const struct plugin_leases *leases, const struct plugin_lease_request *asked)
 {
         _cleanup_(checkpoint_done) struct checkpoint checkpoint = { 0 };
         _cleanup_(freep) struct leases_name *list = calloc(LEASES_MAX, sizeof(*list));
         nsec now = clock_realtime(), until = clock_now() + NSEC_PER_SEC;
         size_t n, n_ended = 0;
 
-        if (!list || checkpoint_load(leases->kubelet, &checkpoint) < 0) /* the teller says it */
+        if (!list || checkpoint_load(leases->kubelet, &checkpoint) < 0) /* the allocation reporter logs it */
                 return 0;
         n = list_all(leases, list);
         for (size_t i = 0; i < n && clock_now() < until; i++)
-                if (leases_is_over(list, i, &checkpoint, asked, now))
+                if (leases_is_expired(list, i, &checkpoint, asked, now))
                         n_ended += end_one(leases, list[i]) == 0;
         return n_ended;
 }
 
 void leases_sweep(struct plugin_leases *leases)
 {
-        (void)end_over(leases, NULL);
+        (void)end_expired(leases, NULL);
 }
 
 static void on_due(struct loop_timer *timer)
@@ -170,11 +170,11 @@ static void on_due(struct loop_timer *timer)
         leases_sweep(timer->context);
 }
 
-int leases_begin(struct plugin_leases *leases, struct loop *loop, struct err *err)
+int leases_start(struct plugin_leases *leases, struct loop *loop, struct err *err)
 {
         struct statfs fs;
 
-        /* Users of the host are to read no page, nor write into books. */
+        /* Users of the host must not read lease descriptors or write usage segments. */
         if (mkdir(leases->path, 0700) < 0 && errno != EEXIST)
                 return err_set(err, -errno, "making %s", leases->path);
         if (statfs(leases->path, &fs) < 0)
@@ -187,14 +187,14 @@ int leases_begin(struct plugin_leases *leases, struct loop *loop, struct err *er
         return 0;
 }
 
-void leases_end(struct plugin_leases *leases)
+void leases_stop(struct plugin_leases *leases)
 {
         if (leases->loop)
                 loop_timer_drop(leases->loop, &leases->timer);
         leases->loop = NULL;
 }
 
-/* ---- one more ---- */
+/* ---- a new lease ---- */
 
 /* {"mounts":[{"source","target","read_only"}]}. How many; -EPROTO. */
 static int read_mounts(const char *text, struct plugin_mount ret[static PLUGIN_MOUNTS])
@@ -204,8 +204,7 @@ static int read_mounts(const char *text, struct plugin_mount ret[static PLUGIN_M
         size_t i, n = json_array_size(list);
         int r = n && n <= PLUGIN_MOUNTS ? (int)n : -EPROTO;
 
-        json_array_foreach(list, i, entry)
-        {
+        json_array_foreach (list, i, entry) {
                 const char *source = json_string_value(json_object_get(entry, "source"));
                 const char *target = json_string_value(json_object_get(entry, "target"));
 
@@ -226,9 +225,9 @@ int leases_lease(void *context, const struct plugin_lease_request *asked, struct
                  struct err *err)
 {
         const struct plugin_leases *leases = context;
-        const struct timespec pause = { .tv_nsec = AGAIN_EVERY };
+        const struct timespec pause = { .tv_nsec = RETRY_EVERY };
         nsec began = clock_now();
-        size_t n_ended = end_over(leases, asked), n = 0;
+        size_t n_ended = end_expired(leases, asked), n = 0;
         struct leases_name name = { leases_hash(asked->resource, (const char *const *)asked->ids, asked->n_ids),
                                     clock_realtime() };
         char path[PLUGIN_MOUNT_PATH], text[LEASES_NAME], memory[24], gpu[16], answer[ANSWER];
@@ -254,10 +253,10 @@ int leases_lease(void *context, const struct plugin_lease_request *asked, struct
                 argv[n] = (char *)(uintptr_t)leases->dir;
         }
         while ((r = run_lease(argv, began + ALLOCATE_TIME, answer, err)) == -EBUSY && n_ended &&
-               clock_now() - began < AGAIN_TIME)
+               clock_now() - began < RETRY_TIME)
                 (void)nanosleep(&pause, NULL);
         if (r < 0)
                 return r;
         r = read_mounts(answer, ret);
-        return r < 0 ? err_set(err, r, "'sublet lease' said: %.100s", answer) : r;
+        return r < 0 ? err_set(err, r, "'sublet lease' answered: %.100s", answer) : r;
 }

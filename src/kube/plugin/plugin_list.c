@@ -1,4 +1,4 @@
-/* What is said without being asked for ids: the list, our options, the registration; and PreStartContainer. */
+/* The list of devices, our options, the registration; and PreStartContainer. */
 #include "kube/plugin/plugin_inside.h"
 
 #include "base/cleanup.h"
@@ -21,14 +21,14 @@ int plugin_pack(const ProtobufCMessage *message, struct grpc_message *ret)
 
 static char word_healthy[] = "Healthy", word_unhealthy[] = "Unhealthy";
 
-/* One of the list's rows, with its text behind it. */
+/* A row of the list, with its id. */
 struct row {
         Plugin__Device device;
         char id[PLUGIN_ID];
 };
 
-static void fill(const struct plugin_resource *resource, const struct plugin_node *node, struct row *rows,
-                 Plugin__Device **list)
+static void fill_rows(const struct plugin_resource *resource, const struct plugin_node *node, struct row *rows,
+                      Plugin__Device **list)
 {
         size_t at = 0;
 
@@ -39,7 +39,8 @@ static void fill(const struct plugin_resource *resource, const struct plugin_nod
                         plugin__device__init(&rows[at].device);
                         plugin_id_format(device, n, rows[at].id);
                         rows[at].device.id = rows[at].id;
-                        rows[at].device.health = device->is_healthy && node->is_heard ? word_healthy : word_unhealthy;
+                        rows[at].device.health =
+                                device->is_healthy && node->is_daemon_up ? word_healthy : word_unhealthy;
                         list[at] = &rows[at].device;
                 }
         }
@@ -60,7 +61,7 @@ int plugin_list(const struct plugin_resource *resource, const struct plugin_node
         list = calloc(n + 1, sizeof(*list));
         if (!rows || !list)
                 return -ENOMEM;
-        fill(resource, node, rows, list);
+        fill_rows(resource, node, rows, list);
         message.devices = list;
         message.n_devices = n;
         return plugin_pack(&message.base, ret);
@@ -99,7 +100,7 @@ int plugin_pre_start(const struct plugin_resource *resource, const struct plugin
 
         asked = plugin__pre_start_request__unpack(NULL, request->size, request->data);
         if (!asked)
-                return err_say(err, -EINVAL, "PreStartContainer: not understood");
+                return err_say(err, -EINVAL, "PreStartContainer: malformed request");
         r = plugin_count_ids(resource, node, asked->ids, asked->n_ids, amounts, err);
         if (r < 0)
                 return r;

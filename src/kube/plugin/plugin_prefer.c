@@ -1,6 +1,6 @@
 /*
- * GetPreferredAllocation: memory and time are packed (on the device with the least left that is enough: large gaps stay large), seats are
- * spread. Kubelet has its own way where no device has enough, and Allocate then says no.
+ * GetPreferredAllocation: memory and time are packed on the device with the least left that is enough, so that large gaps
+ * stay large; seats are spread. Where no device has enough kubelet chooses by itself, and Allocate then refuses.
  */
 #include "kube/plugin/plugin_inside.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An id that may be taken; of the message's text. */
+/* An id that may be taken, borrowed from the message. */
 struct offer {
         char *id;
         size_t device;
@@ -24,7 +24,7 @@ struct choice {
         struct offer *offers;
         size_t n_offers;
         unsigned int left[PLUGIN_DEVICES], taken[PLUGIN_DEVICES];
-        char **ids; /* what was chosen */
+        char **ids; /* the chosen ones */
         size_t n_ids, size;
 };
 
@@ -45,7 +45,7 @@ static void take_offer(struct choice *choice, struct offer *offer)
         choice->ids[choice->n_ids++] = offer->id;
 }
 
-/* The device to go on with; -1: nothing is left. */
+/* The device to take from next; -1: nothing is left. */
 static int next_device(const struct choice *choice, size_t n_devices)
 {
         bool spreads = choice->resource->kind == PLUGIN_SEATS || choice->resource->kind == PLUGIN_MPS;
@@ -121,7 +121,7 @@ static int read_offers(struct choice *choice, const struct plugin_node *node, co
         return 0;
 }
 
-/* For one container; ids is the caller's (free), its texts are the message's. */
+/* For one container. ret->ids is the caller's (free), its texts are borrowed from the message. */
 static int choose_ids(const struct plugin_resource *resource, const struct plugin_node *node,
                       const Plugin__ContainerChoice *asked, Plugin__ContainerIds *ret)
 {
@@ -160,7 +160,7 @@ int plugin_prefer(const struct plugin_resource *resource, const struct plugin_no
 
         asked = plugin__prefer_request__unpack(NULL, request->size, request->data);
         if (!asked)
-                return err_say(err, -EINVAL, "GetPreferredAllocation: not understood");
+                return err_say(err, -EINVAL, "GetPreferredAllocation: malformed request");
         answers = calloc(asked->n_containers + 1, sizeof(*answers));
         list = calloc(asked->n_containers + 1, sizeof(Plugin__ContainerIds *));
         if (!answers || !list)
@@ -172,7 +172,7 @@ int plugin_prefer(const struct plugin_resource *resource, const struct plugin_no
         }
         message.containers = list;
         message.n_containers = asked->n_containers;
-        r = r < 0 ? err_say(err, r, "GetPreferredAllocation: these are not ids of %s", resource->name) :
+        r = r < 0 ? err_say(err, r, "GetPreferredAllocation: not ids of %s", resource->name) :
                     plugin_pack(&message.base, ret);
         for (size_t i = 0; i < asked->n_containers; i++)
                 free(answers[i].ids);

@@ -1,4 +1,4 @@
-/* The device plugin's loop: news of the daemon, of kubelet's folder, and signals. */
+/* The device plugin's loop: reports of the daemon, changes in kubelet's directory, and signals. */
 #include "kube/plugin/plugin_run.h"
 
 #include "base/cleanup.h"
@@ -13,7 +13,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-/* Kubelet makes its socket and then listens; and it empties the folder file by file. */
+/* Kubelet creates its socket before it listens on it, and it empties the directory file by file. */
 #define SETTLE (100 * NSEC_PER_MSEC)
 
 static void give_up(struct plugin *plugin, int code)
@@ -22,8 +22,8 @@ static void give_up(struct plugin *plugin, int code)
         loop_stop(plugin->loop);
 }
 
-/* P3 for all resources; a refusal is said and is the end. */
-static bool all_fit(struct plugin *plugin)
+/* P3 for all resources; false: the plugin stops with the reason logged. */
+static bool do_all_fit(struct plugin *plugin)
 {
         struct err err = { 0 };
 
@@ -36,18 +36,18 @@ static bool all_fit(struct plugin *plugin)
         return true;
 }
 
-static void on_heard(struct loop_source *source, uint32_t events)
+static void on_report(struct loop_source *source, uint32_t events)
 {
         struct plugin *plugin = source->context;
         size_t n_unhealthy = 0;
 
         (void)events;
-        if (read(source->fd, &plugin->node, sizeof(plugin->node)) != sizeof(plugin->node) || !all_fit(plugin))
+        if (read(source->fd, &plugin->node, sizeof(plugin->node)) != sizeof(plugin->node) || !do_all_fit(plugin))
                 return;
         reporter_set_devices(&plugin->reporter, &plugin->node);
         for (size_t i = 0; i < plugin->node.n_devices; i++)
                 n_unhealthy += !plugin->node.devices[i].is_healthy;
-        if (plugin->node.is_heard)
+        if (plugin->node.is_daemon_up)
                 plugin->say("%zu GPUs, %zu of them lost", plugin->node.n_devices, n_unhealthy);
         else
                 plugin->say("the daemon does not answer: its GPUs are unhealthy until it does");
@@ -66,7 +66,7 @@ static void on_checkpoint(struct plugin *plugin)
                 leases_sweep(&plugin->leases);
 }
 
-static void on_folder(struct loop_source *source, uint32_t events)
+static void on_directory(struct loop_source *source, uint32_t events)
 {
         _Alignas(struct inotify_event) char data[4096];
         struct plugin *plugin = source->context;
@@ -86,7 +86,7 @@ static void on_folder(struct loop_source *source, uint32_t events)
                 for (size_t i = 0; event->len && plugin->is_begun && i < plugin->n_endpoints; i++) {
                         bool is_new = event->mask & IN_CREATE && !strcmp(event->name, "kubelet.sock");
 
-                        if (is_new) /* it knows nobody */
+                        if (is_new) /* a new kubelet knows no plugin */
                                 plugin->endpoints[i].is_registered = false;
                         if (is_new || !strcmp(event->name, plugin->endpoints[i].name))
                                 endpoint_schedule(&plugin->endpoints[i], SETTLE);
@@ -102,17 +102,17 @@ static void on_signal(struct loop_source *source, uint32_t events)
         give_up(plugin, 0);
 }
 
-static int watch_folder(struct plugin *plugin, struct err *err)
+static int watch_directory(struct plugin *plugin, struct err *err)
 {
         int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 
-        plugin->inotify = (struct loop_source){ .fd = fd, .ready = on_folder, .context = plugin };
+        plugin->inotify = (struct loop_source){ .fd = fd, .ready = on_directory, .context = plugin };
         if (fd < 0 || loop_add(plugin->loop, &plugin->inotify, EPOLLIN) < 0)
                 return err_set(err, -errno, "inotify");
         if (inotify_add_watch(fd, plugin->kubelet,
                               IN_CREATE | IN_DELETE | IN_MOVED_TO | IN_CLOSE_WRITE | IN_DELETE_SELF | IN_MOVE_SELF |
                                       IN_ONLYDIR) < 0)
-                return err_set(err, -errno, "%s (kubelet's folder for device plugins)", plugin->kubelet);
+                return err_set(err, -errno, "%s (kubelet's directory for device plugins)", plugin->kubelet);
         return 0;
 }
 
@@ -147,7 +147,7 @@ static int start_reporter(struct plugin *plugin, struct err *err)
         return reporter_start(reporter, err);
 }
 
-static int begin_leases(struct plugin *plugin, struct err *err)
+static int start_leases(struct plugin *plugin, struct err *err)
 {
         struct plugin_leases *leases = &plugin->leases;
 
@@ -157,32 +157,32 @@ static int begin_leases(struct plugin *plugin, struct err *err)
         leases->kubelet = plugin->kubelet;
         leases->say = plugin->say;
         plugin->ways.context = leases;
-        return leases_begin(leases, plugin->loop, err);
+        return leases_start(leases, plugin->loop, err);
 }
 
 static int plugin_loop(struct plugin *plugin, struct err *err)
 {
-        int r = take_signals(plugin, err); /* before the thread */
+        int r = take_signals(plugin, err); /* before any thread starts */
 
         if (r == 0)
-                r = watch_folder(plugin, err);
+                r = watch_directory(plugin, err);
         if (r == 0)
-                r = begin_leases(plugin, err);
+                r = start_leases(plugin, err);
         if (r == 0)
                 r = start_reporter(plugin, err);
         if (r < 0)
                 return r;
-        r = plugin_watch_begin(plugin, err);
+        r = plugin_poll_start(plugin, err);
         if (r < 0) {
                 reporter_stop(&plugin->reporter);
                 return r;
         }
-        plugin->heard.ready = on_heard;
-        plugin->heard.context = plugin;
-        r = loop_add(plugin->loop, &plugin->heard, EPOLLIN);
+        plugin->reports.ready = on_report;
+        plugin->reports.context = plugin;
+        r = loop_add(plugin->loop, &plugin->reports, EPOLLIN);
         if (r == 0)
                 r = loop_run(plugin->loop);
-        plugin_watch_end(plugin);
+        plugin_poll_stop(plugin);
         reporter_stop(&plugin->reporter);
         for (size_t i = 0; i < plugin->n_endpoints; i++)
                 endpoint_end(&plugin->endpoints[i]);
@@ -197,7 +197,7 @@ int plugin_run(struct plugin *plugin, struct err *err)
                 return err_set(err, r, "a loop");
         plugin->inotify.fd = plugin->signals.fd = -1;
         r = plugin_loop(plugin, err);
-        leases_end(&plugin->leases);
+        leases_stop(&plugin->leases);
         closep(&plugin->inotify.fd);
         closep(&plugin->signals.fd);
         plugin->loop = loop_free(plugin->loop);

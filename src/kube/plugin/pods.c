@@ -73,7 +73,7 @@ void pods_done(struct pods *pods)
         pods_end(pods);
 }
 
-/* Our annotation counts for the node that it names; a binding that failed may have left one of another. */
+/* The annotation counts only on the node it names: a failed binding may have left one for another node. */
 static json_t *read_allocation(const char *text, const char *node)
 {
         json_t *root = text ? json_loads(text, 0, NULL) : NULL, *containers = json_object_get(root, "containers");

@@ -1,6 +1,6 @@
 /*
- * What the API server says of this node's pods, as far as it says which device a container was given: for the device plugin, where the
- * extender places. A pod that is over, or on another node, is not there.
+ * This node's pods as the API server shows them, with the devices that the extender chose for their containers. Pods that
+ * have ended or are on another node are not kept.
  *
  * Threads: one at a time; the owner locks. No input or output.
  */
@@ -11,9 +11,9 @@
 struct pods_pod {
         struct pods_pod *next;
         char *uid, *namespace, *name;
-        json_t *containers; /* of the extender's annotation: what each was given; NULL: none */
-        int index;          /* gpushare's: one device for all; -1: none */
-        unsigned int round; /* of the last list that had it */
+        json_t *containers; /* from the extender's annotation, what each was given; NULL: none */
+        int index;          /* gpushare's device index for all containers; -1: none */
+        unsigned int round; /* of the last list that contained it */
 };
 
 struct pods {
@@ -23,7 +23,7 @@ struct pods {
 
 void pods_done(struct pods *pods);
 
-/* A list: begin, put all of it, end; what it did not have is gone. put: 0; -EINVAL: not a pod; -ENOMEM. */
+/* A list: begin, put every pod, end; the others are gone then. put: 0; -EINVAL: not a pod; -ENOMEM. */
 void pods_begin(struct pods *pods);
 int pods_put(struct pods *pods, const char *node, const json_t *json);
 void pods_drop(struct pods *pods, const char *uid);

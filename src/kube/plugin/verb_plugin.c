@@ -1,4 +1,4 @@
-/* `sublet device-plugin`: what it is told, and the words it says. */
+/* `sublet device-plugin`: its options and messages. */
 #include "kube/plugin/verbs.h"
 
 #include "ask/flags.h"
@@ -15,26 +15,26 @@
 
 static const char usage[] =
         "usage: sublet device-plugin [OPTION...]\n"
-        "Offers the GPUs of this node to kubelet, by memory and by share; the daemon says what there is and what is "
-        "sick.\n"
+        "Offers the GPUs of this node to kubelet, by memory and by share. The daemon reports the GPUs and their "
+        "health.\n"
         "\n"
         "  --dir DIR          the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
         "  --kubelet DIR      default: /var/lib/kubelet/device-plugins\n"
-        "  --unit SIZE        what one of " NAME_MEMORY " stands for (default: 1G)\n"
-        "  --placed           sublet extender places the pods: it names the device, an allocation is an amount\n"
+        "  --unit SIZE        size of one " NAME_MEMORY " (default: 1G)\n"
+        "  --placed           sublet extender places the pods: it names the device, an allocation is only an amount\n"
         "  --node NAME        this node's name at the API server (default: $NODE_NAME)\n"
         "  --server URL       the API server (default, in a pod that has an account: its own)\n"
-        "  --token-file FILE  a bearer token, read anew every minute\n"
-        "  --ca-file FILE     who may be the API server\n"
+        "  --token-file FILE  a bearer token, read again every minute\n"
+        "  --ca-file FILE     CA that signs the API server's certificate\n"
         "  --aliyun           offer " NAME_ALIYUN_MEMORY " and " NAME_ALIYUN_COUNT " instead, as gpushare does\n"
         "  --inject WORDS     how a container gets its device besides NVIDIA_VISIBLE_DEVICES: any of\n"
-        "                     cdi (kubelet 1.28 and later), annotation, nodes; with commas between\n"
-        "  --preload          no supervisor is needed: each container of " NAME_MEMORY
+        "                     cdi (kubelet 1.28 and later), annotation, nodes; separated by commas\n"
+        "  --preload          without a supervisor: each container of " NAME_MEMORY
         " mounts a lease with libsublet.so\n"
-        "                     ('sublet lease'). Without --placed; no " NAME_SHARE "\n"
-        "  --lease-dir DIR    where those leases are, on a tmpfs (default: /run/sublet/leases)\n"
+        "                     ('sublet lease'). Not with --placed; no " NAME_SHARE "\n"
+        "  --lease-dir DIR    directory of these leases, on a tmpfs (default: /run/sublet/leases)\n"
         "\n"
-        "Plain sharing, without quotas, as other plugins have it:\n"
+        "Plain sharing without quotas, as other plugins offer it:\n"
         "  --seats N          each GPU is offered N times, and shared by time-slicing\n"
         "  --mps DIR          ... and by MPS, whose pipes are in DIR\n"
         "  --seats-name NAME  default: nvidia.com/gpu.shared\n"
@@ -48,7 +48,7 @@ struct options {
         bool is_aliyun, is_preload;
 };
 
-__attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void log_line(const char *format, ...)
 {
         char text[512];
         va_list arguments;
@@ -61,14 +61,12 @@ __attribute__((format(printf, 1, 2))) static void say(const char *format, ...)
 
 static int parse_inject(const char *words, struct plugin_ways *ways, struct err *err)
 {
-        static const struct {
+        const struct {
                 const char *word;
-                size_t offset;
-        } known[] = {
-                { "cdi", offsetof(struct plugin_ways, has_cdi) },
-                { "annotation", offsetof(struct plugin_ways, has_annotation) },
-                { "nodes", offsetof(struct plugin_ways, has_nodes) },
-        };
+                bool *to;
+        } known[] = { { "cdi", &ways->has_cdi },
+                      { "annotation", &ways->has_annotation },
+                      { "nodes", &ways->has_nodes } };
 
         while (words && *words) {
                 size_t size = strcspn(words, ","), i;
@@ -78,7 +76,7 @@ static int parse_inject(const char *words, struct plugin_ways *ways, struct err 
                                 break;
                 if (i == ARRAY_SIZE(known))
                         return err_say(err, -EINVAL, "--inject %s: cdi, annotation, nodes", words);
-                *((bool *)ways + known[i].offset) = true;
+                *known[i].to = true;
                 words += size + (words[size] == ',');
         }
         return 0;
@@ -111,10 +109,11 @@ static int add_endpoints(struct plugin *plugin, const struct options *options, s
         int r;
 
         if (options->is_preload &&
-            (options->seats || plugin->ways.is_placed)) /* a lease is of a quota, and of a known device */
+            (options->seats || plugin->ways.is_placed)) /* a lease needs a quota and a known device */
                 return err_say(err, -EINVAL, "--preload goes with neither --placed nor --seats");
         if (*plugin->leases.path != '/' || strlen(plugin->leases.path) > PLUGIN_MOUNT_PATH - 64)
-                return err_say(err, -EINVAL, "--lease-dir %s: a whole path, and a short one", plugin->leases.path);
+                return err_say(err, -EINVAL, "--lease-dir %s: an absolute path of at most %d characters",
+                               plugin->leases.path, PLUGIN_MOUNT_PATH - 64);
         if (options->is_preload)
                 plugin->ways.lease = leases_lease;
         if (has_mps && !options->seats)
@@ -144,8 +143,8 @@ static int add_endpoints(struct plugin *plugin, const struct options *options, s
         return r;
 }
 
-/* Without --placed the API server is only told, and names pods: where a pod has no account, all else works without. */
-static int find_api(struct plugin *plugin, char url[static API_URL], struct err *err)
+/* Without --placed the API server is optional: it is used where the pod has an account. */
+static int configure_api(struct plugin *plugin, char url[static API_URL], struct err *err)
 {
         struct allocation_reporter *reporter = &plugin->reporter;
         bool is_wanted = plugin->ways.is_placed || reporter->api.server || access(API_ACCOUNT "/token", R_OK) == 0;
@@ -160,7 +159,7 @@ static int find_api(struct plugin *plugin, char url[static API_URL], struct err 
                 return plugin->ways.is_placed ? err_while(err, "--placed") : r;
         if (!reporter->node || !*reporter->node || strspn(reporter->node, NODE_LETTERS) != strlen(reporter->node) ||
             strlen(reporter->node) > 253)
-                return err_say(err, -EINVAL, "which node is this? Give --node NAME, or $NODE_NAME");
+                return err_say(err, -EINVAL, "the name of this node is missing: give --node NAME, or $NODE_NAME");
         reporter->has_api = true;
         return 0;
 }
@@ -169,7 +168,7 @@ int device_plugin_main(int argc, char **argv)
 {
         struct plugin plugin = { .kubelet = "/var/lib/kubelet/device-plugins",
                                  .leases = { .path = "/run/sublet/leases" },
-                                 .say = say };
+                                 .say = log_line };
         struct options options = { 0 };
         const struct flag flags[] = {
                 { "dir", 0, FLAG_TEXT, &plugin.dir },
@@ -197,7 +196,7 @@ int device_plugin_main(int argc, char **argv)
         if (operand < argc)
                 return flags_surplus("device-plugin", argv[operand]);
         if (parse_inject(options.inject, &plugin.ways, &err) < 0 || add_endpoints(&plugin, &options, &err) < 0 ||
-            find_api(&plugin, url, &err) < 0) {
+            configure_api(&plugin, url, &err) < 0) {
                 (void)flags_failed(&err);
                 return VERB_USAGE;
         }

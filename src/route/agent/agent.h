@@ -2,6 +2,7 @@
  * `sublet route CONFIG`: keeps nginx running with our module, and keeps the module informed about the replicas.
  *
  *      agent.c     set-up, the loop, the file, signals
+ *      replicas.c  the list of replicas
  *      process.c   nginx: start, adopt, reload, end; the request log
  *      sync.c      the module's API: reads its state, sends it what changed
  *      health.c    health, models and metrics of each replica
@@ -72,6 +73,14 @@ void agent_due(struct agent *agent, nsec at);    /* the next tick is at that tim
 bool agent_is_due(struct agent *agent, nsec at); /* that time has come; if not, the next tick is then */
 void agent_log(const struct agent *agent, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+typedef void agent_done(void *context, const struct http_answer *answer);
+
+json_t *agent_json(const struct http_answer *answer); /* the body of a success; the caller's. NULL: none */
+
+/* Starts a call without a line handler, as http_pool_start; body NULL: none. */
+int agent_call(struct agent *agent, const char *method, const char *base, const char *path, const char *body,
+               nsec limit, agent_done *done, void *context, struct http_pool_call **slot);
+
 /* Lists a replica of a source; a new one is created. NULL: there are too many (logged), or another source has it. */
 struct fleet_replica *agent_replica(struct agent *agent, const char *name, const char *address, int origin,
                                     const struct replica_settings *config);
@@ -100,8 +109,7 @@ void sleep_wanted(struct agent *agent, struct fleet_replica *replica); /* a requ
 /* tenants.c */
 void tenants_set(struct agent *agent);
 void tenants_tick(struct agent *agent);
-int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend,
-                  void (*done)(void *context, const struct http_answer *answer));
+int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend, agent_done *done);
 
 /* kube_watch.c */
 int kube_set(struct agent *agent, struct err *err);

@@ -1,6 +1,7 @@
 #include "route/agent/fleet.h"
 
 #include "base/cleanup.h"
+#include "route/pick.h"
 
 #include <string.h>
 
@@ -46,35 +47,28 @@ static bool knows_models(const struct fleet_replica *replica)
         return replica->config.models.n > 0 || replica->has_models;
 }
 
-enum state {
-        STATE_UP,
-        STATE_ASLEEP,
-        STATE_DRAINING,
-        STATE_DOWN,
-};
-
 /* The first row that holds. */
-static enum state state_of(const struct fleet_replica *replica, const char **ret_why)
+static enum pick_state state_of(const struct fleet_replica *replica, const char **ret_why)
 {
         const struct {
                 bool holds;
-                enum state state;
+                enum pick_state state;
                 const char *why;
         } rows[] = {
-                { replica->config.is_draining, STATE_DRAINING, "drain is set in the file" },
-                { replica->is_terminating, STATE_DRAINING, "its pod is terminating" },
-                { !*replica->numeric, STATE_DOWN, "its name does not resolve" },
-                { replica->is_suspended, STATE_ASLEEP, "suspended by the daemon" },
-                { replica->sleep == FLEET_WAKING, STATE_ASLEEP, "waking" },
-                { replica->sleep != FLEET_AWAKE, STATE_ASLEEP, "asleep" },
-                { !replica->is_ready, STATE_DOWN, "its pod is not ready" },
-                { replica->health == FLEET_UNHEALTHY && replica->config.wake.kind == WAKE_COMMAND, STATE_ASLEEP,
+                { replica->config.is_draining, PICK_DRAINING, "drain is set in the file" },
+                { replica->is_terminating, PICK_DRAINING, "its pod is terminating" },
+                { !*replica->numeric, PICK_DOWN, "its name does not resolve" },
+                { replica->is_suspended, PICK_ASLEEP, "suspended by the daemon" },
+                { replica->sleep == FLEET_WAKING, PICK_ASLEEP, "waking" },
+                { replica->sleep != FLEET_AWAKE, PICK_ASLEEP, "asleep" },
+                { !replica->is_ready, PICK_DOWN, "its pod is not ready" },
+                { replica->health == FLEET_UNHEALTHY && replica->config.wake.kind == WAKE_COMMAND, PICK_ASLEEP,
                   "it does not run" },
-                { replica->health == FLEET_UNHEALTHY, STATE_DOWN, "it does not answer" },
-                { replica->health == FLEET_UNKNOWN, STATE_DOWN, "not probed yet" },
-                { replica->config.wake.kind == WAKE_ENGINE && !replica->knows_sleep, STATE_DOWN, "not probed yet" },
-                { !knows_models(replica), STATE_DOWN, "its models are not known yet" },
-                { true, STATE_UP, "" },
+                { replica->health == FLEET_UNHEALTHY, PICK_DOWN, "it does not answer" },
+                { replica->health == FLEET_UNKNOWN, PICK_DOWN, "not probed yet" },
+                { replica->config.wake.kind == WAKE_ENGINE && !replica->knows_sleep, PICK_DOWN, "not probed yet" },
+                { !knows_models(replica), PICK_DOWN, "its models are not known yet" },
+                { true, PICK_UP, "" },
         };
         size_t i = 0;
 
@@ -86,10 +80,9 @@ static enum state state_of(const struct fleet_replica *replica, const char **ret
 
 const char *fleet_state(const struct fleet_replica *replica)
 {
-        static const char *const names[] = { "up", "asleep", "draining", "down" };
         const char *why;
 
-        return names[state_of(replica, &why)];
+        return pick_state_name(state_of(replica, &why));
 }
 
 const char *fleet_why(const struct fleet_replica *replica)

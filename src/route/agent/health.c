@@ -104,19 +104,6 @@ static void on_health(void *context, const struct http_answer *answer)
                 mark_unhealthy(replica, answer);
 }
 
-static void get_from_replica(struct fleet_replica *replica, const char *path, nsec limit, struct http_pool_call **slot,
-                             void (*done)(void *context, const struct http_answer *answer))
-{
-        const struct http_request request = { .method = "GET",
-                                              .base = replica->address,
-                                              .path = path,
-                                              .limit = limit,
-                                              .done = done,
-                                              .context = replica };
-
-        (void)http_pool_start(replica->agent->http, &request, slot);
-}
-
 static void probe(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
@@ -132,7 +119,8 @@ static void probe(struct fleet_replica *replica)
         if (!agent_is_due(agent, replica->probe_at))
                 return;
         replica->probe_at = agent->now + settings->health_every;
-        get_from_replica(replica, settings->health, settings->health_timeout, &replica->probe, on_health);
+        (void)agent_call(agent, "GET", replica->address, settings->health, NULL, settings->health_timeout, on_health,
+                         replica, &replica->probe);
 }
 
 /* ---- models -------------------------------------------------------------------------------------------------- */
@@ -145,7 +133,7 @@ static bool is_model(const char *name)
 static void on_models(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
-        json_t *root = answer->code == 0 && answer->status == 200 ? json_loads(http_text(answer), 0, NULL) : NULL;
+        json_t *root = agent_json(answer);
         const json_t *list = json_object_get(root, "data");
 
         replica->ask = NULL;
@@ -174,7 +162,8 @@ static void poll_models(struct fleet_replica *replica)
         if (!agent_is_due(agent, replica->models_at))
                 return;
         replica->models_at = agent->now + MODELS_EVERY_SECONDS * NSEC_PER_SEC;
-        get_from_replica(replica, "/v1/models", 5 * NSEC_PER_SEC, &replica->ask, on_models);
+        (void)agent_call(agent, "GET", replica->address, "/v1/models", NULL, 5 * NSEC_PER_SEC, on_models, replica,
+                         &replica->ask);
 }
 
 /* ---- metrics ------------------------------------------------------------------------------------------------- */
@@ -207,7 +196,8 @@ static void poll_metrics(struct fleet_replica *replica)
         if (!agent_is_due(agent, replica->scrape_at))
                 return;
         replica->scrape_at = agent->now + agent->settings->scrape;
-        get_from_replica(replica, "/metrics", agent->settings->scrape + NSEC_PER_SEC, &replica->scrape, on_metrics);
+        (void)agent_call(agent, "GET", replica->address, "/metrics", NULL, agent->settings->scrape + NSEC_PER_SEC,
+                         on_metrics, replica, &replica->scrape);
 }
 
 void health_tick(struct agent *agent)

@@ -160,7 +160,7 @@ static void kube_failed(struct kube *kube, const struct http_answer *answer)
 static void on_page(void *context, const struct http_answer *answer)
 {
         struct kube *kube = context;
-        json_t *page = http_is_good(answer) ? json_loads(http_text(answer), 0, NULL) : NULL;
+        json_t *page = agent_json(answer);
 
         kube->call = NULL;
         if (answer->status == 404 && !kube->is_old)

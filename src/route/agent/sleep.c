@@ -24,18 +24,10 @@ enum {
 
 static const nsec LIMIT = 60 * NSEC_PER_SEC;
 
-static void call_engine(struct fleet_replica *replica, const char *method, const char *path,
-                        void (*done)(void *context, const struct http_answer *answer))
+static void call_engine(struct fleet_replica *replica, const char *method, const char *path, agent_done *done)
 {
-        const struct http_request request = { .method = method,
-                                              .base = replica->address,
-                                              .path = path,
-                                              .body = !strcmp(method, "POST") ? "{}" : NULL,
-                                              .limit = LIMIT,
-                                              .done = done,
-                                              .context = replica };
-
-        (void)http_pool_start(replica->agent->http, &request, &replica->order);
+        (void)agent_call(replica->agent, method, replica->address, path, !strcmp(method, "POST") ? "{}" : NULL, LIMIT,
+                         done, replica, &replica->order);
 }
 
 static void run_command(struct fleet_replica *replica, const char *command)
@@ -224,7 +216,7 @@ static void on_idle_confirmed(void *context, const struct http_answer *answer)
 {
         struct fleet_replica *replica = context;
         struct agent *agent = replica->agent;
-        json_t *state = http_is_good(answer) ? json_loads(http_text(answer), 0, NULL) : NULL;
+        json_t *state = agent_json(answer);
         bool is_idle = state && !json_integer_value(json_object_get(state, "inflight")) &&
                        !json_integer_value(json_object_get(state, "wanted"));
 
@@ -244,17 +236,12 @@ static void confirm_idle(struct fleet_replica *replica)
 {
         const char *acknowledged = json_string_value(json_object_get(replica->acknowledged, "state"));
         char path[HTTP_URL];
-        const struct http_request request = { .method = "GET",
-                                              .base = replica->agent->api,
-                                              .path = path,
-                                              .limit = LIMIT,
-                                              .done = on_idle_confirmed,
-                                              .context = replica };
 
         if (replica->order || replica->command || replica->push || !acknowledged || strcmp(acknowledged, "asleep"))
                 return;
         (void)snprintf(path, sizeof(path), "/v1/replicas/%s", replica->name);
-        (void)http_pool_start(replica->agent->http, &request, &replica->order);
+        (void)agent_call(replica->agent, "GET", replica->agent->api, path, NULL, LIMIT, on_idle_confirmed, replica,
+                         &replica->order);
 }
 
 static void check_idle(struct fleet_replica *replica)

@@ -16,19 +16,10 @@ enum {
 
 static const nsec LIMIT = 5 * NSEC_PER_SEC;
 
-static void call(struct agent *agent, const char *method, const char *path, const char *body,
-                 void (*done)(void *context, const struct http_answer *answer), void *context,
-                 struct http_pool_call **slot)
+static void call(struct agent *agent, const char *method, const char *path, const char *body, agent_done *done,
+                 void *context, struct http_pool_call **slot)
 {
-        const struct http_request request = { .method = method,
-                                              .base = agent->api,
-                                              .path = path,
-                                              .body = body,
-                                              .limit = LIMIT,
-                                              .done = done,
-                                              .context = context };
-
-        (void)http_pool_start(agent->http, &request, slot);
+        (void)agent_call(agent, method, agent->api, path, body, LIMIT, done, context, slot);
 }
 
 /* ---- the module's state -------------------------------------------------------------------------------------------- */
@@ -99,7 +90,7 @@ static void begin_epoch(struct agent *agent, const char *epoch)
 static void on_state(void *context, const struct http_answer *answer)
 {
         struct agent *agent = context;
-        json_t *root = http_is_good(answer) ? json_loads(http_text(answer), 0, NULL) : NULL;
+        json_t *root = agent_json(answer);
         const char *epoch = json_string_value(json_object_get(root, "epoch"));
 
         agent->state = NULL;

@@ -72,7 +72,7 @@ static void on_tenants(void *context, const struct http_answer *answer)
 {
         struct agent_daemon *daemon = context;
         struct agent *agent = daemon->agent;
-        json_t *tenants = answer->code == 0 && answer->status == 200 ? json_loads(http_text(answer), 0, NULL) : NULL;
+        json_t *tenants = agent_json(answer);
 
         daemon->call = NULL;
         if (!json_is_array(tenants)) {
@@ -124,12 +124,6 @@ void tenants_tick(struct agent *agent)
 
         for (size_t i = 0; i < agent->n_daemons; i++) {
                 struct agent_daemon *daemon = &agent->daemons[i];
-                const struct http_request request = { .method = "GET",
-                                                      .base = daemon->base,
-                                                      .path = "/v1/tenants",
-                                                      .limit = 5 * NSEC_PER_SEC,
-                                                      .done = on_tenants,
-                                                      .context = daemon };
 
                 if (daemon->call)
                         continue;
@@ -140,24 +134,19 @@ void tenants_tick(struct agent *agent)
                         continue;
                 }
                 daemon->at = agent->now + every;
-                (void)http_pool_start(agent->http, &request, &daemon->call);
+                (void)agent_call(agent, "GET", daemon->base, "/v1/tenants", NULL, 5 * NSEC_PER_SEC, on_tenants, daemon,
+                                 &daemon->call);
         }
 }
 
-int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend,
-                  void (*done)(void *context, const struct http_answer *answer))
+int tenants_order(struct agent *agent, struct fleet_replica *replica, bool is_suspend, agent_done *done)
 {
         char path[HTTP_URL];
-        struct http_request request = { .method = "PATCH",
-                                        .path = path,
-                                        .body = is_suspend ? "{\"suspended\":true}" : "{\"suspended\":false}",
-                                        .limit = 60 * NSEC_PER_SEC,
-                                        .done = done,
-                                        .context = replica };
 
         if (!replica->is_tenant || (size_t)replica->daemon >= agent->n_daemons)
                 return -ENOENT;
-        request.base = agent->daemons[replica->daemon].base;
         (void)snprintf(path, sizeof(path), "/v1/tenants/%s", fleet_tenant(replica));
-        return http_pool_start(agent->http, &request, &replica->order);
+        return agent_call(agent, "PATCH", agent->daemons[replica->daemon].base, path,
+                          is_suspend ? "{\"suspended\":true}" : "{\"suspended\":false}", 60 * NSEC_PER_SEC, done,
+                          replica, &replica->order);
 }

@@ -43,7 +43,7 @@ struct options {
         bool is_json, wants_settings, wants_help;
 };
 
-static int parse(struct options *options, int argc, char **argv, struct err *err)
+static int parse_options(struct options *options, int argc, char **argv, struct err *err)
 {
         static const struct option longs[] = { { "dir", required_argument, NULL, 'd' },
                                                { "module", required_argument, NULL, OPTION_MODULE },
@@ -84,7 +84,7 @@ static int need(int argc, int n, struct err *err)
                                            "too many arguments ('sublet route --help')");
 }
 
-static int run(struct options *options, int argc, char **argv, struct err *err)
+static int run_command_line(struct options *options, int argc, char **argv, struct err *err)
 {
         const char *first = optind < argc ? argv[optind] : "";
         int r;
@@ -108,13 +108,13 @@ int route_main(int argc, char **argv)
         struct err err = { 0 };
         int r;
 
-        r = parse(&options, argc, argv, &err);
+        r = parse_options(&options, argc, argv, &err);
         if (r == 0 && options.wants_help)
                 (void)fputs(usage, stdout);
         else if (r == 0 && options.wants_settings)
                 route_settings_print(stdout);
         else if (r == 0)
-                r = run(&options, argc, argv, &err);
+                r = run_command_line(&options, argc, argv, &err);
         if (r < 0)
                 (void)fprintf(stderr, "sublet route: %s\n", err.text);
         return r == 0 ? 0 : r == -EINVAL ? EXIT_USAGE : EXIT_FAILED;

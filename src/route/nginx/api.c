@@ -11,10 +11,6 @@ enum {
         WAIT_MAX_MS = 300000,
 };
 
-static const char *const STATES[] = {
-        [PICK_UP] = "up", [PICK_ASLEEP] = "asleep", [PICK_DRAINING] = "draining", [PICK_DOWN] = "down"
-};
-
 /* A call that waits for the state to change. */
 typedef struct {
         ngx_queue_t queue;
@@ -68,19 +64,20 @@ static json_t *replica_json(const struct pool *pool, int i)
         if (!pool_read(pool, i, &config))
                 return NULL;
         is_tripped = config.state == PICK_UP && r->tripped; /* also while one request tries it */
-        return json_pack(
-                "{ss ss so ss sI si si si si si sb sI sI sf sf sI sI sI sI si ss}", "name", config.name, "address",
-                config.address, "models", models_json(&config), "state", is_tripped ? "down" : STATES[config.state],
-                "rate", (json_int_t)config.rate, "capacity", (int)config.capacity, "kv_tokens", (int)config.kv_tokens,
-                "kv_permille", (int)config.kv_permille, "waiting", (int)config.waiting, "wake_ms", (int)config.wake_ms,
-                "hold", config.hold, "inflight", (json_int_t)pool_load(pool, i, POOL_INFLIGHT), "prefilling",
-                (json_int_t)pool_load(pool, i, POOL_UNANSWERED), "backlog", rate_backlog(&r->rate, now), "rate_now",
-                rate_now(&r->rate), "wanted", (json_int_t)pool_load(pool, i, POOL_WANTED), "sent", (json_int_t)r->sent,
-                "failed", (json_int_t)r->failed, "cached_blocks", (json_int_t)index_count(pool->index, (unsigned int)i),
-                "failures", (int)r->failures, "down_for",
-                is_tripped                ? "failures" :
-                config.state == PICK_DOWN ? "agent" :
-                                            "");
+        return json_pack("{ss ss so ss sI si si si si si sb sI sI sf sf sI sI sI sI si ss}", "name", config.name,
+                         "address", config.address, "models", models_json(&config), "state",
+                         is_tripped ? "down" : pick_state_name(config.state), "rate", (json_int_t)config.rate,
+                         "capacity", (int)config.capacity, "kv_tokens", (int)config.kv_tokens, "kv_permille",
+                         (int)config.kv_permille, "waiting", (int)config.waiting, "wake_ms", (int)config.wake_ms,
+                         "hold", config.hold, "inflight", (json_int_t)pool_load(pool, i, POOL_INFLIGHT), "prefilling",
+                         (json_int_t)pool_load(pool, i, POOL_UNANSWERED), "backlog", rate_backlog(&r->rate, now),
+                         "rate_now", rate_now(&r->rate), "wanted", (json_int_t)pool_load(pool, i, POOL_WANTED), "sent",
+                         (json_int_t)r->sent, "failed", (json_int_t)r->failed, "cached_blocks",
+                         (json_int_t)index_count(pool->index, (unsigned int)i), "failures", (int)r->failures,
+                         "down_for",
+                         is_tripped                ? "failures" :
+                         config.state == PICK_DOWN ? "agent" :
+                                                     "");
 }
 
 static json_t *settings_json(const struct pool *pool)
@@ -166,14 +163,12 @@ static const char *set_state(json_t *state, struct pool_config *config)
 {
         const char *name = json_string_value(state);
 
-        if (!state)
-                return NULL;
-        for (size_t i = 0; name && i < sizeof(STATES) / sizeof(STATES[0]); i++)
-                if (strcmp(STATES[i], name) == 0) {
-                        config->state = (enum pick_state)i;
+        for (enum pick_state i = PICK_UP; name && i <= PICK_DOWN; i++)
+                if (strcmp(pick_state_name(i), name) == 0) {
+                        config->state = i;
                         return NULL;
                 }
-        return "'state' is up, asleep, draining or down";
+        return state ? "'state' is up, asleep, draining or down" : NULL;
 }
 
 static const char *set_address(ngx_http_request_t *r, json_t *address, struct pool_config *config)

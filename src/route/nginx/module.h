@@ -67,7 +67,6 @@ void sublet_ring(void); /* wakes all workers: held requests are decided anew, wa
 
 /* request.c */
 ngx_int_t sublet_route(ngx_http_request_t *r); /* PRECONTENT phase */
-ngx_int_t sublet_log(ngx_http_request_t *r);   /* LOG phase */
 void sublet_queue_init(void);
 void sublet_queue_scan(void); /* the bell rang */
 ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_retry);
@@ -95,3 +94,4 @@ void sublet_api_init(void);
 void sublet_api_poll(void);
 ngx_int_t sublet_metrics(ngx_http_request_t *r, struct pool *pool);
 ngx_int_t sublet_variables(ngx_conf_t *cf);
+ngx_int_t sublet_log(ngx_http_request_t *r); /* LOG phase */

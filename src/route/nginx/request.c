@@ -428,32 +428,3 @@ ngx_int_t sublet_route(ngx_http_request_t *r)
         ngx_http_finalize_request(r, NGX_DONE); /* and this one discounts it */
         return NGX_DONE;
 }
-
-static enum pool_outcome outcome_of(ngx_http_request_t *r, const sublet_ctx_t *ctx)
-{
-        ngx_uint_t status = r->err_status ? r->err_status : r->headers_out.status;
-
-        if (status == NGX_HTTP_CLIENT_CLOSED_REQUEST || r->connection->error)
-                return POOL_LEFT;
-        if (ctx->refusal)
-                return ctx->outcome;
-        if (ctx->is_answer)
-                return POOL_ANSWERED;
-        return status >= NGX_HTTP_INTERNAL_SERVER_ERROR ? POOL_FAILED : status >= 400 ? POOL_BAD : POOL_ANSWERED;
-}
-
-ngx_int_t sublet_log(ngx_http_request_t *r)
-{
-        sublet_ctx_t *ctx = sublet_ctx(r);
-        nsec now;
-
-        if (!ctx)
-                return NGX_OK;
-        now = clock_now();
-        atomic_fetch_add(&ctx->pool->outcomes[outcome_of(r, ctx)], 1);
-        if (ctx->was_held)
-                pool_measure(&ctx->pool->held, ctx->held_for);
-        if (ctx->is_answer && ctx->n_events > 2)
-                pool_measure(&ctx->pool->token, (now - ctx->first_at) / (ctx->n_events - 1));
-        return NGX_OK;
-}

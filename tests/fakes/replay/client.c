@@ -299,7 +299,7 @@ static void body(struct line *line, const char *data, size_t size)
                 over(line, outcome_of(call), true);
 }
 
-static void take(struct line *line, const char *data, size_t size)
+static void take_line(struct line *line, const char *data, size_t size)
 {
         size_t room = HEAD_MAX - line->head_size, n = size < room ? size : room, before = line->head_size;
         char *end;
@@ -341,7 +341,7 @@ static void receive(struct line *line)
                 } else if (n <= 0) {
                         over(line, line->call->first_at ? CALL_LATE : CALL_EARLY, false);
                 } else if (line->call) {
-                        take(line, data, (size_t)n);
+                        take_line(line, data, (size_t)n);
                         if (!line->call)
                                 return;
                 } else {

@@ -105,7 +105,7 @@ static void on_done(struct call *call, void *context)
         replay->ended = clock_now();
 }
 
-static int run(struct replay *replay)
+static int run_replay(struct replay *replay)
 {
         size_t n = replay->load.n_requests;
 
@@ -207,7 +207,7 @@ static int usage(void)
         return 2;
 }
 
-static int parse(int argc, char **argv, struct options *ret)
+static int parse_options(int argc, char **argv, struct options *ret)
 {
         static const struct option OPTIONS[] = {
                 { "to", required_argument, NULL, 't' },     { "path", required_argument, NULL, 'p' },
@@ -274,12 +274,12 @@ int main(int argc, char **argv)
         struct err err = { 0 };
         int r;
 
-        if (parse(argc, argv, &replay.options) < 0)
+        if (parse_options(argc, argv, &replay.options) < 0)
                 return usage();
         r = prepare(&replay, &err);
         if (r < 0)
                 fprintf(stderr, "replay: %s\n", err.text);
-        else if ((r = run(&replay)) == 0)
+        else if ((r = run_replay(&replay)) == 0)
                 r = report(&replay);
         (void)client_free(replay.client);
         load_done(&replay.load);

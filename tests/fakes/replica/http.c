@@ -50,7 +50,7 @@ struct http {
         bool has_more; /* bytes of a further request came with an earlier one */
 };
 
-static bool add(struct buffer *buffer, const char *data, size_t size)
+static bool buffer_append(struct buffer *buffer, const char *data, size_t size)
 {
         if (buffer->size + size > buffer->room) {
                 size_t room = buffer->room ? buffer->room : 1024;
@@ -250,7 +250,7 @@ void *http_get(struct http_conn *conn)
 
 void http_raw(struct http_conn *conn, const char *data, size_t size)
 {
-        if (!conn->is_dead && add(&conn->out, data, size))
+        if (!conn->is_dead && buffer_append(&conn->out, data, size))
                 flush(conn);
 }
 
@@ -285,8 +285,8 @@ void http_reply(struct http_conn *conn, int status, const char *type, const char
         char text[512], length[64];
 
         (void)snprintf(length, sizeof(length), "Content-Length: %zu", size);
-        (void)add(&conn->out, text, head(text, conn, status, type, length));
-        (void)add(&conn->out, body, size);
+        (void)buffer_append(&conn->out, text, head(text, conn, status, type, length));
+        (void)buffer_append(&conn->out, body, size);
         finish(conn);
 }
 
@@ -302,14 +302,14 @@ void http_chunk(struct http_conn *conn, const char *data, size_t size)
         char text[32];
         int n = snprintf(text, sizeof(text), "%zx\r\n", size);
 
-        (void)add(&conn->out, text, (size_t)n);
-        (void)add(&conn->out, data, size);
+        (void)buffer_append(&conn->out, text, (size_t)n);
+        (void)buffer_append(&conn->out, data, size);
         http_raw(conn, "\r\n", 2);
 }
 
 void http_end(struct http_conn *conn)
 {
-        (void)add(&conn->out, "0\r\n\r\n", 5);
+        (void)buffer_append(&conn->out, "0\r\n\r\n", 5);
         finish(conn);
 }
 
@@ -385,7 +385,7 @@ static void parse_one(struct http_conn *conn)
                 give(conn, end + 4, size, offset + size);
 }
 
-static void parse(struct http_conn *conn)
+static void parse_requests(struct http_conn *conn)
 {
         size_t before = SIZE_MAX;
 
@@ -404,14 +404,14 @@ static void receive(struct http_conn *conn)
 
                 if (n < 0 && errno == EAGAIN)
                         break;
-                if (n <= 0 || !add(&conn->in, data, (size_t)n)) {
+                if (n <= 0 || !buffer_append(&conn->in, data, (size_t)n)) {
                         gone(conn);
                         return;
                 }
                 if ((size_t)n < sizeof(data))
                         break;
         }
-        parse(conn);
+        parse_requests(conn);
 }
 
 static void parse_more(struct http *http)
@@ -420,7 +420,7 @@ static void parse_more(struct http *http)
                 http->has_more = false;
                 for (struct http_conn *conn = http->conns, *next; conn; conn = next) {
                         next = conn->next;
-                        parse(conn);
+                        parse_requests(conn);
                 }
         }
 }

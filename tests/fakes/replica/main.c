@@ -106,7 +106,7 @@ static int set(struct program *program, int option, const char *value)
         return strchr("sxbkq", option) ? 0 : -EINVAL;
 }
 
-static int run(struct program *program)
+static int run_program(struct program *program)
 {
         for (;;) {
                 nsec next = INT64_MAX, now = clock_now();
@@ -144,5 +144,5 @@ int main(int argc, char **argv)
                         return usage();
         if (optind != argc || !program.replicas)
                 return usage();
-        return run(&program) < 0;
+        return run_program(&program) < 0;
 }

@@ -16,7 +16,7 @@ static void text_done(struct text *text)
         free(text->data);
 }
 
-static int add(struct text *text, const char *data, size_t size)
+static int text_append(struct text *text, const char *data, size_t size)
 {
         if (text->size + size > text->room) {
                 size_t room = 2 * (text->size + size) + 1024;
@@ -53,7 +53,7 @@ static int add_image(struct text *text, const char *url)
         for (uint64_t i = 0; r == 0 && i < 128; i++) {
                 uint64_t word = (hash + i) * 0x9e3779b97f4a7c15u;
 
-                r = add(text, (const char *)&word, sizeof(word));
+                r = text_append(text, (const char *)&word, sizeof(word));
         }
         return r;
 }
@@ -64,16 +64,15 @@ static int add_content(struct text *text, json_t *content)
         size_t i;
 
         if (json_is_string(content))
-                return add(text, json_string_value(content), json_string_length(content));
-        json_array_foreach(content, i, part)
-        {
+                return text_append(text, json_string_value(content), json_string_length(content));
+        json_array_foreach (content, i, part) {
                 json_t *words = json_object_get(part, "text"), *image = json_object_get(part, "image_url");
                 int r = 0;
 
                 if (json_is_object(image))
                         image = json_object_get(image, "url");
                 if (json_is_string(words))
-                        r = add(text, json_string_value(words), json_string_length(words));
+                        r = text_append(text, json_string_value(words), json_string_length(words));
                 else if (json_is_string(image))
                         r = add_image(text, json_string_value(image));
                 if (r < 0)
@@ -87,11 +86,10 @@ static int add_messages(struct text *text, json_t *messages)
         json_t *message;
         size_t i;
 
-        json_array_foreach(messages, i, message)
-        {
+        json_array_foreach (messages, i, message) {
                 const char *role = json_string_value(json_object_get(message, "role"));
 
-                if (!role || add(text, role, strlen(role)) < 0 || add(text, ":", 1) < 0 ||
+                if (!role || text_append(text, role, strlen(role)) < 0 || text_append(text, ":", 1) < 0 ||
                     add_content(text, json_object_get(message, "content")) < 0)
                         return -EINVAL;
         }
@@ -106,7 +104,7 @@ static int add_tools(struct text *text, json_t *tools, struct answer *answer)
 
         if (name)
                 (void)snprintf(answer->tool, sizeof(answer->tool), "%s", name);
-        return words ? add(text, words, strlen(words)) : 0;
+        return words ? text_append(text, words, strlen(words)) : 0;
 }
 
 static int add_inputs(struct text *text, json_t *input, struct answer *answer)
@@ -117,7 +115,9 @@ static int add_inputs(struct text *text, json_t *input, struct answer *answer)
         answer->n_inputs = json_is_array(input) ? (uint32_t)json_array_size(input) : 1;
         if (json_is_string(input))
                 return add_content(text, input);
-        json_array_foreach(input, i, one) if (json_is_string(one) && add_content(text, one) < 0) return -ENOMEM;
+        json_array_foreach (input, i, one)
+                if (json_is_string(one) && add_content(text, one) < 0)
+                        return -ENOMEM;
         return json_is_array(input) && answer->n_inputs > 0 ? 0 : -EINVAL;
 }
 

@@ -87,7 +87,7 @@ struct replica *replica_free(struct replica *replica)
         return NULL;
 }
 
-static void begin(struct replica *replica, nsec now)
+static void begin_iteration(struct replica *replica, nsec now)
 {
         nsec span = replica->is_asleep ? 0 : engine_begin(&replica->engine);
 
@@ -110,14 +110,14 @@ nsec replica_run(struct replica *replica, nsec now)
         if (replica->wakes_at <= now) {
                 replica->wakes_at = INT64_MAX;
                 replica->is_asleep = false;
-                begin(replica, now);
+                begin_iteration(replica, now);
         }
         for (int i = 0; replica->busy_until <= now && i < 100; i++) {
                 nsec at = replica->busy_until;
 
                 engine_finish(&replica->engine);
                 give_all(replica);
-                begin(replica, at); /* on time, also if we were called late */
+                begin_iteration(replica, at); /* on time, also if we were called late */
         }
         return replica->busy_until < replica->wakes_at ? replica->busy_until : replica->wakes_at;
 }
@@ -193,7 +193,7 @@ static void infer(struct replica *replica, struct http_conn *conn, const struct 
         http_set(conn, answer);
         engine_submit(&replica->engine, &answer->request);
         if (!replica->engine.is_busy)
-                begin(replica, clock_now());
+                begin_iteration(replica, clock_now());
 }
 
 /* true: this request got the fault that is set. */

@@ -164,7 +164,7 @@ void shape_token(struct answer *answer)
         chunk(answer, delta, "null");
 }
 
-/* Up to 200 words of it: nobody reads the rest of an answer in one piece. */
+/* At most 200 words of it: no test reads more of an answer in one piece. */
 static void words(const struct answer *answer, char ret[1024])
 {
         size_t n = 0;

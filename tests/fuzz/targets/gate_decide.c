@@ -115,7 +115,7 @@ static void look(const struct rm_call *call, uint8_t *block, uint8_t *params, si
         uint32_t n = rm_get32(params, size, 0), pid = 7;
 
         if (call->kind == RM_CARD_INFO)
-                view_cards(block, call->block_size / 72, &lease);
+                view_devices(block, call->block_size / 72, &lease);
         else if (call->kind == RM_VID_HEAP)
                 view_heap_info(block, call->block_size, &view);
         else if (call->class_or_cmd == RM_GET_ATTACHED_IDS)

@@ -66,7 +66,7 @@ static void check_ids(uint8_t *reply, size_t size, const struct lease *lease)
 
 static void check_cards(uint8_t *reply, size_t size, const struct lease *lease)
 {
-        view_cards(reply, size / CARD, lease);
+        view_devices(reply, size / CARD, lease);
         for (size_t i = 0; i < size / CARD; i++) {
                 const uint8_t *card = reply + i * CARD;
 

@@ -19,13 +19,13 @@ static void check_leases(const struct checkpoint *checkpoint, const char *text)
         if (text && leases_name_parse(text, &name) == 0) {
                 leases_name_format(name, again);
                 assert(!strcmp(again, text));
-                (void)leases_is_over(&name, 0, checkpoint, NULL, NOW);
+                (void)leases_is_expired(&name, 0, checkpoint, NULL, NOW);
         }
         for (size_t i = 0; i < checkpoint->n_rows && i < 16; i++) {
                 const struct checkpoint_row *row = &checkpoint->rows[i];
 
                 name = (struct leases_name){ leases_hash(row->resource, row->ids, row->n_ids), 0 };
-                assert(!leases_is_over(&name, 0, checkpoint, NULL, NOW));
+                assert(!leases_is_expired(&name, 0, checkpoint, NULL, NOW));
         }
 }
 
@@ -35,7 +35,7 @@ static const struct plugin_node node = {
         .devices = { { .uuid = "GPU-a", .index = 0, .memory = 16 * GIB, .is_healthy = true },
                      { .uuid = "GPU-b", .index = 1, .memory = 8 * GIB, .is_healthy = true } },
         .n_devices = 2,
-        .is_heard = true,
+        .is_daemon_up = true,
 };
 
 static const struct plugin_resource resources[] = {
@@ -55,8 +55,7 @@ static void check(const struct checkpoint *checkpoint, const struct pods *pods)
 
         assert(allocations_make(&view, &made) == 0);
         assert(json_array_size(json_object_get(made.table, "allocations")) == made.n);
-        json_array_foreach(json_object_get(made.table, "allocations"), i, row)
-        {
+        json_array_foreach (json_object_get(made.table, "allocations"), i, row) {
                 json_int_t share = json_integer_value(json_object_get(row, "share_permille"));
 
                 assert(json_integer_value(json_object_get(row, "mem_bytes")) > 0);

@@ -13,7 +13,7 @@ static const struct plugin_node node = {
                      { .uuid = "GPU-b", .index = 1, .memory = 8 * GIB, .is_healthy = true },
                      { .uuid = "GPU-c", .index = 2, .memory = 8 * GIB } },
         .n_devices = 3,
-        .is_heard = true,
+        .is_daemon_up = true,
 };
 
 static const struct plugin_resource resources[] = {

@@ -89,8 +89,8 @@ told() {
         return 1
 }
 
-# said_again: how often the plugin has told a daemon everything that it may not know. It repeats itself, too, and says nothing then.
-said_again() { grep -c 'told everything again' "$machine/plugin" || true; }
+# sent_again: how often the plugin has sent the whole table on a new connection. The regular repetition is not logged.
+sent_again() { grep -c 'all allocations are sent again' "$machine/plugin" || true; }
 
 @test "the daemon is told which container of which pod has what, as soon as kubelet has written it down" {
         plugin_start
@@ -102,12 +102,12 @@ said_again() { grep -c 'told everything again' "$machine/plugin" || true; }
         daemon_end KILL
         daemon_start
         told '.[0].pod == "u-other"' # another daemon, which knew nothing
-        before=$(said_again)
+        before=$(sent_again)
         kill -STOP "$plugin" # and one that came while the plugin did not look
         daemon_end KILL
         daemon_start
         kill -CONT "$plugin"
-        wait_for eval '[ "$(said_again)" -gt "$before" ]'
+        wait_for eval '[ "$(sent_again)" -gt "$before" ]'
         told '.[0].pod == "u-other"'
         plugin_end
         checkpoint u-late $first-_-1
@@ -282,5 +282,5 @@ said_again() { grep -c 'told everything again' "$machine/plugin" || true; }
         run -2 env -u NODE_NAME "$sublet" device-plugin --placed --server http://127.0.0.1:1
         [[ $output = *--node* ]]
         run -1 "$sublet" device-plugin --kubelet "$machine/nowhere"
-        [[ $output = *"kubelet's folder"* ]]
+        [[ $output = *"kubelet's directory"* ]]
 }

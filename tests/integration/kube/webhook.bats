@@ -120,7 +120,7 @@ verdict() { ask /validate "$(review "$@")" | jq -r '.response | "\(.allowed) \(.
 
 @test "where a pod's memory is, only the extender may change" {
         old=$(pod "$good" "$class" '"sublet.dev/allocation":"here"') new=$(pod "$good" "$class" '"sublet.dev/allocation":"there"')
-        [[ $(verdict "$new" UPDATE "$old") == "false "*"not yours to change" ]]
+        [[ $(verdict "$new" UPDATE "$old") == "false you may not change "* ]]
         [[ $(verdict "$(pod "$good" "$class")" UPDATE "$old") == "false "* ]]
         [ "$(verdict "$old" UPDATE "$old")" = "true " ]
         [ "$(verdict "$new" UPDATE "$old" system:serviceaccount:sublet:extender)" = "true " ]

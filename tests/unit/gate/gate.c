@@ -61,7 +61,7 @@ static uint32_t alloc(int fd, uint32_t client, uint32_t parent, uint32_t *handle
         return rm_get32(block, 48, 40);
 }
 
-static struct handles start(uint32_t instance)
+static struct handles client_start(uint32_t instance)
 {
         struct handles h = { .ctl = fake_node_open("nvidiactl"), .device = 0x5c000001, .subdevice = 0x5c000002 };
         uint8_t params[56] = { 0 };
@@ -75,7 +75,7 @@ static struct handles start(uint32_t instance)
         return h;
 }
 
-static uint32_t take(const struct handles *h, bytes size, uint32_t *ret_handle)
+static uint32_t memory_take(const struct handles *h, bytes size, uint32_t *ret_handle)
 {
         uint8_t params[128] = { 0 };
         uint32_t r;
@@ -188,7 +188,7 @@ static int under_filter(struct rig *rig, void (*tenant)(void), pid_t *ret_proces
 }
 
 /* A process under the filter, and a gate for it. */
-static void begin(struct rig *rig, void (*tenant)(void))
+static void gate_begin(struct rig *rig, void (*tenant)(void))
 {
         struct gate_options options = { .lease = &rig->lease,
                                         .layout = layout_of(580, 159, 4),
@@ -227,18 +227,18 @@ static int finish(struct rig *rig, struct gate_stats *ret)
 
 static void fill(void)
 {
-        struct handles h = start(2);
+        struct handles h = client_start(2);
         uint32_t handles[17], n = 0, last;
 
-        while ((last = take(&h, STEP, &handles[n])) == RM_STATUS_OK)
+        while ((last = memory_take(&h, STEP, &handles[n])) == RM_STATUS_OK)
                 NEED(++n < 17);
         NEED(n == 16 && last == RM_STATUS_NO_MEMORY);
-        NEED(take(&h, 1, &handles[n]) == RM_STATUS_NO_MEMORY); /* not a byte more */
+        NEED(memory_take(&h, 1, &handles[n]) == RM_STATUS_NO_MEMORY); /* not a byte more */
         NEED(drop(&h, handles[3]) == RM_STATUS_OK);
-        NEED(take(&h, STEP, &handles[3]) == RM_STATUS_OK);
+        NEED(memory_take(&h, STEP, &handles[3]) == RM_STATUS_OK);
         NEED(drop(&h, h.device) == RM_STATUS_OK); /* all of it */
         h.device = 0x5c000009;
-        NEED(take(&h, STEP, &handles[0]) == RM_STATUS_OBJECT_NOT_FOUND);
+        NEED(memory_take(&h, STEP, &handles[0]) == RM_STATUS_OBJECT_NOT_FOUND);
 }
 
 static void a_tenant_takes_its_quota_and_not_a_byte_more(void **state)
@@ -246,33 +246,33 @@ static void a_tenant_takes_its_quota_and_not_a_byte_more(void **state)
         struct rig *rig = *state;
         struct gate_stats stats;
 
-        begin(rig, fill);
+        gate_begin(rig, fill);
         assert_int_equal(finish(rig, &stats), 0);
         assert_int_equal(rig->fake->most_held, QUOTA);
         assert_int_equal(rig->lease.devices[0].quota.peak, QUOTA);
         assert_true(stats.n_events[EVENT_QUOTA_REFUSED] >= 2);
 }
 
-static void look(void)
+static void tenant_look(void)
 {
-        struct handles h = start(2);
+        struct handles h = client_start(2);
         uint32_t handle;
 
         NEED(fb_info(&h, RM_FB_TOTAL_RAM) == QUOTA / KIB);
         NEED(fb_info(&h, RM_FB_HEAP_FREE) == QUOTA / KIB);
-        NEED(take(&h, STEP, &handle) == RM_STATUS_OK);
+        NEED(memory_take(&h, STEP, &handle) == RM_STATUS_OK);
         NEED(fb_info(&h, RM_FB_HEAP_FREE) == (QUOTA - STEP) / KIB);
 }
 
 static void a_tenant_sees_its_quota(void **state)
 {
-        begin(*state, look);
+        gate_begin(*state, tenant_look);
         assert_int_equal(finish(*state, NULL), 0);
 }
 
 static void steer(void)
 {
-        struct handles h = start(2);
+        struct handles h = client_start(2);
         uint8_t params[8] = { 1 };
 
         NEED(control(&h, h.client, RM_SET_TIMESLICE, params, 8) == RM_STATUS_OK); /* and nothing happens */
@@ -285,7 +285,7 @@ static void a_tenant_does_not_steer(void **state)
         struct rig *rig = *state;
         struct gate_stats stats;
 
-        begin(rig, steer);
+        gate_begin(rig, steer);
         assert_int_equal(finish(rig, &stats), 0);
         assert_int_equal(rig->fake->n_timeslices, 0);
         assert_int_equal(stats.n_events[EVENT_UNKNOWN_CONTROL], 1);
@@ -302,7 +302,7 @@ static uint32_t channel_of(const struct handles *h, uint32_t parent, uint32_t ha
 
 static void schedule(void)
 {
-        struct handles h = start(2), group = h, channel = h;
+        struct handles h = client_start(2), group = h, channel = h;
         uint8_t params[20] = { 0 }, on[3] = { 1 }, off[3] = { 0 };
 
         group.subdevice = 0x5c000010;
@@ -329,14 +329,14 @@ static void what_is_scheduled_is_not_scheduled_again(void **state)
 {
         struct rig *rig = *state;
 
-        begin(rig, schedule);
+        gate_begin(rig, schedule);
         assert_int_equal(finish(rig, NULL), 0);
         assert_int_equal(rig->fake->n_schedules, 3);
 }
 
 static void reach_out(void)
 {
-        struct handles h = start(2);
+        struct handles h = client_start(2);
         uint32_t device = 0x5c000777, handle = 0;
         uint8_t params[64] = { 0 }, block[28] = { 0 };
 
@@ -360,7 +360,7 @@ static void what_is_somebody_elses_is_out_of_reach(void **state)
 {
         struct gate_stats stats;
 
-        begin(*state, reach_out);
+        gate_begin(*state, reach_out);
         assert_int_equal(finish(*state, &stats), 0);
         assert_int_equal(stats.n_events[EVENT_FOREIGN_OBJECT], 3);
         assert_int_equal(stats.n_events[EVENT_UNKNOWN_CLASS], 1);
@@ -368,7 +368,7 @@ static void what_is_somebody_elses_is_out_of_reach(void **state)
 
 static void use_strange_descriptors(void)
 {
-        struct handles h = start(2);
+        struct handles h = client_start(2);
         int file = memfd_create("no-driver", MFD_CLOEXEC), forbidden = fake_node_open("nvidia-modeset"), ends[2];
         uint8_t block[48] = { 0 };
         int n = 7;
@@ -386,19 +386,19 @@ static void use_strange_descriptors(void)
 
 static void strange_descriptors_and_addresses_are_refused(void **state)
 {
-        begin(*state, use_strange_descriptors);
+        gate_begin(*state, use_strange_descriptors);
         assert_int_equal(finish(*state, NULL), 0);
 }
 
 static void take_from_a_small_card(void)
 {
-        struct handles h = start(2);
+        struct handles h = client_start(2);
         uint32_t handle;
 
-        NEED(take(&h, 128 * MIB, &handle) == RM_STATUS_OK);
-        NEED(take(&h, 512 * MIB, &handle) == RM_STATUS_NO_MEMORY); /* the card's word */
-        NEED(fb_info(&h, RM_FB_HEAP_FREE) == 128 * MIB / KIB);     /* what the card has, not the quota */
-        NEED(take(&h, 128 * MIB, &handle) == RM_STATUS_OK);
+        NEED(memory_take(&h, 128 * MIB, &handle) == RM_STATUS_OK);
+        NEED(memory_take(&h, 512 * MIB, &handle) == RM_STATUS_NO_MEMORY); /* the card's word */
+        NEED(fb_info(&h, RM_FB_HEAP_FREE) == 128 * MIB / KIB);            /* what the card has, not the quota */
+        NEED(memory_take(&h, 128 * MIB, &handle) == RM_STATUS_OK);
 }
 
 static void what_the_driver_refuses_costs_nothing(void **state)
@@ -406,18 +406,18 @@ static void what_the_driver_refuses_costs_nothing(void **state)
         struct rig *rig = *state;
 
         rig->fake->card = 256 * MIB;
-        begin(rig, take_from_a_small_card);
+        gate_begin(rig, take_from_a_small_card);
         assert_int_equal(finish(rig, NULL), 0);
         assert_int_equal(rig->lease.devices[0].quota.n_refused, 0);
 }
 
 static void take_more_than_asked(void)
 {
-        struct handles h = start(2);
+        struct handles h = client_start(2);
         uint32_t handle;
 
-        NEED(take(&h, 1, &handle) == RM_STATUS_OK); /* 640 MiB, in truth */
-        NEED(take(&h, 1, &handle) == RM_STATUS_NO_MEMORY);
+        NEED(memory_take(&h, 1, &handle) == RM_STATUS_OK); /* 640 MiB, in truth */
+        NEED(memory_take(&h, 1, &handle) == RM_STATUS_NO_MEMORY);
         NEED(fb_info(&h, RM_FB_HEAP_FREE) == (QUOTA - 640 * MIB) / KIB);
 }
 
@@ -427,7 +427,7 @@ static void what_the_driver_gives_beyond_the_quota_goes_back(void **state)
 
         rig->fake->granule = 640 * MIB;
         rig->may_hold = 2 * 640 * MIB; /* for a moment */
-        begin(rig, take_more_than_asked);
+        gate_begin(rig, take_more_than_asked);
         assert_int_equal(finish(rig, NULL), 0);
 }
 
@@ -446,7 +446,7 @@ static void *struggle(void *context)
                         NEED(drop(&shared, *slot) == RM_STATUS_OK);
                         *slot = 0;
                 } else {
-                        uint32_t r = take(&shared, (bytes)(rand_r(&seed) % 100 + 1) * MIB, slot);
+                        uint32_t r = memory_take(&shared, (bytes)(rand_r(&seed) % 100 + 1) * MIB, slot);
 
                         NEED(r == RM_STATUS_OK || r == RM_STATUS_NO_MEMORY);
                         if (r != RM_STATUS_OK)
@@ -460,7 +460,7 @@ static void race(void)
 {
         pthread_t threads[8];
 
-        shared = start(2);
+        shared = client_start(2);
         for (uintptr_t i = 0; i < 8; i++)
                 NEED(pthread_create(&threads[i], NULL, struggle, (void *)(i + 1)) == 0);
         for (int i = 0; i < 8; i++)
@@ -471,18 +471,18 @@ static void threads_do_not_race_past_the_quota(void **state)
 {
         struct rig *rig = *state;
 
-        begin(rig, race);
+        gate_begin(rig, race);
         assert_int_equal(finish(rig, NULL), 0);
         assert_true(rig->lease.devices[0].quota.n_refused > 0); /* it was tight */
 }
 
 static void take_slowly(void)
 {
-        struct handles h = start(2);
+        struct handles h = client_start(2);
         uint32_t handle;
 
         for (;;)
-                (void)take(&h, STEP, &handle);
+                (void)memory_take(&h, STEP, &handle);
 }
 
 /* The call is in the driver when its caller dies: the memory is there, and nobody will free it. */
@@ -494,7 +494,7 @@ static void a_tenant_killed_in_the_middle_of_a_call_leaves_nothing(void **state)
         for (int i = 0; i < 5; i++) {
                 unsigned int before = rig->fake->n_inside;
 
-                begin(rig, take_slowly);
+                gate_begin(rig, take_slowly);
                 while (rig->fake->n_inside < before + (unsigned int)i + 1)
                         fake_wait(1);
                 fake_wait(i * 7);
@@ -523,12 +523,12 @@ static void storm(void)
                         NEED(waitpid(children[i], NULL, 0) == children[i]);
         }
         {
-                struct handles h = start(2);
+                struct handles h = client_start(2);
                 uint32_t handle, n = 0;
 
-                while (n < 16 && take(&h, STEP, &handle) == RM_STATUS_OK)
+                while (n < 16 && memory_take(&h, STEP, &handle) == RM_STATUS_OK)
                         n++;
-                NEED(n == 16 && take(&h, 1, &handle) == RM_STATUS_NO_MEMORY);
+                NEED(n == 16 && memory_take(&h, 1, &handle) == RM_STATUS_NO_MEMORY);
         }
 }
 
@@ -536,34 +536,34 @@ static void a_storm_of_kills_leaves_the_whole_quota(void **state)
 {
         struct rig *rig = *state;
 
-        begin(rig, storm);
+        gate_begin(rig, storm);
         assert_int_equal(finish(rig, NULL), 0);
 }
 
 static void two_processes(void)
 {
-        struct handles h = start(2);
+        struct handles h = client_start(2);
         uint32_t handle, n = 0;
         pid_t child;
         int status;
 
-        NEED(take(&h, 512 * MIB, &handle) == RM_STATUS_OK);
+        NEED(memory_take(&h, 512 * MIB, &handle) == RM_STATUS_OK);
         child = fork();
         if (child == 0) {
-                struct handles own = start(2);
+                struct handles own = client_start(2);
 
-                while (take(&own, STEP, &handle) == RM_STATUS_OK)
+                while (memory_take(&own, STEP, &handle) == RM_STATUS_OK)
                         n++;
                 _exit(n == 8 ? 0 : 1);
         }
         NEED(waitpid(child, &status, 0) == child && status == 0);
-        NEED(take(&h, 512 * MIB, &handle) == RM_STATUS_OK);
+        NEED(memory_take(&h, 512 * MIB, &handle) == RM_STATUS_OK);
 }
 
 /* One process after the other, and room for one: what the first had is there when its parent hears of its end. */
 static void one_after_the_other(void)
 {
-        struct handles h = start(2);
+        struct handles h = client_start(2);
         uint32_t handle;
         int status;
 
@@ -571,14 +571,14 @@ static void one_after_the_other(void)
                 pid_t child = fork();
 
                 if (child == 0) {
-                        struct handles own = start(2);
+                        struct handles own = client_start(2);
 
-                        NEED(take(&own, QUOTA, &handle) == RM_STATUS_OK);
-                        NEED(take(&own, STEP, &handle) == RM_STATUS_NO_MEMORY); /* and the books are settled */
+                        NEED(memory_take(&own, QUOTA, &handle) == RM_STATUS_OK);
+                        NEED(memory_take(&own, STEP, &handle) == RM_STATUS_NO_MEMORY); /* and the books are settled */
                         _exit(0);
                 }
                 NEED(waitpid(child, &status, 0) == child && status == 0);
-                NEED(take(&h, QUOTA, &handle) == RM_STATUS_OK);
+                NEED(memory_take(&h, QUOTA, &handle) == RM_STATUS_OK);
                 NEED(drop(&h, handle) == RM_STATUS_OK);
         }
 }
@@ -587,7 +587,7 @@ static void what_has_ended_is_in_nobodys_way(void **state)
 {
         struct rig *rig = *state;
 
-        begin(rig, one_after_the_other);
+        gate_begin(rig, one_after_the_other);
         assert_int_equal(finish(rig, NULL), 0);
 }
 
@@ -596,7 +596,7 @@ static void what_the_driver_takes_down_late_is_waited_for(void **state)
         struct rig *rig = *state;
 
         rig->fake->linger_ms = 60;
-        begin(rig, one_after_the_other);
+        gate_begin(rig, one_after_the_other);
         assert_int_equal(finish(rig, NULL), 0);
 }
 
@@ -607,34 +607,34 @@ static void memory_of_the_card_itself_is_waited_for(void **state)
         rig->fake->linger_ms = 60;
         rig->fake->card = QUOTA;
         rig->lease.devices[0].quota.size = 4 * QUOTA;
-        begin(rig, one_after_the_other);
+        gate_begin(rig, one_after_the_other);
         assert_int_equal(finish(rig, NULL), 0);
 }
 
 static void processes_share_one_quota(void **state)
 {
-        begin(*state, two_processes);
+        gate_begin(*state, two_processes);
         assert_int_equal(finish(*state, NULL), 0);
 }
 
 static void take_and_wait(void)
 {
-        struct handles h = start(2);
+        struct handles h = client_start(2);
         uint32_t handle;
 
-        NEED(take(&h, 512 * MIB, &handle) == RM_STATUS_OK);
+        NEED(memory_take(&h, 512 * MIB, &handle) == RM_STATUS_OK);
         while (fb_info(&h, RM_FB_TOTAL_RAM) == QUOTA / KIB)
                 fake_wait(1);
         NEED(fb_info(&h, RM_FB_TOTAL_RAM) == 256 * MIB / KIB);
         NEED(fb_info(&h, RM_FB_HEAP_FREE) == 0);
-        NEED(take(&h, 1, &handle) == RM_STATUS_NO_MEMORY);
+        NEED(memory_take(&h, 1, &handle) == RM_STATUS_NO_MEMORY);
 }
 
 static void a_quota_that_shrinks_under_use_grants_nothing(void **state)
 {
         struct rig *rig = *state;
 
-        begin(rig, take_and_wait);
+        gate_begin(rig, take_and_wait);
         while (gate_held(rig->gate, 0) < 512 * MIB)
                 fake_wait(1);
         rig->lease.devices[0].quota.size = 256 * MIB;
@@ -643,7 +643,7 @@ static void a_quota_that_shrinks_under_use_grants_nothing(void **state)
 
 static void hammer(void)
 {
-        struct handles h = start(2);
+        struct handles h = client_start(2);
 
         for (;;)
                 (void)fb_info(&h, RM_FB_TOTAL_RAM);
@@ -653,7 +653,7 @@ static void do_nothing(void)
 {
 }
 
-/* As `exec` into a container, again and again: while all places are taken nobody else comes in, and what has ended takes none
+/* As `exec` into a container, again and again: while all slots are taken nobody else joins, and what has ended takes none
  * from who comes next. */
 static void processes_come_in_later(void **state)
 {
@@ -663,7 +663,7 @@ static void processes_come_in_later(void **state)
         pid_t processes[MOST];
         size_t n = 0;
 
-        begin(rig, hammer);
+        gate_begin(rig, hammer);
         for (;;) {
                 assert_true(n < MOST);
                 listener = under_filter(rig, do_nothing, &processes[n], &go[n]);
@@ -696,7 +696,7 @@ static void a_gate_that_ends_leaves_errors_behind(void **state)
         struct rig *rig = *state;
         int status;
 
-        begin(rig, hammer);
+        gate_begin(rig, hammer);
         fake_wait(20);
         rig->gate = gate_free(rig->gate);
         assert_int_equal(waitpid(rig->tenant, &status, 0), rig->tenant);
@@ -713,7 +713,7 @@ static void gates_leave_no_descriptor_behind(void **state)
                 void *rig;
 
                 assert_int_equal(open_rig(&rig), 0);
-                begin(rig, look);
+                gate_begin(rig, tenant_look);
                 assert_int_equal(finish(rig, NULL), 0);
                 assert_int_equal(close_rig(&rig), 0);
         }

@@ -55,7 +55,7 @@ static inline int close_books(void **state)
         return is_sound ? 0 : -1;
 }
 
-static inline struct charge take(struct books *books, size_t device, bytes size)
+static inline struct charge charge_take(struct books *books, size_t device, bytes size)
 {
         struct charge charge = { 0 };
 
@@ -64,11 +64,11 @@ static inline struct charge take(struct books *books, size_t device, bytes size)
 }
 
 /* size 0: an object without memory. */
-static inline void put(struct books *books, uint32_t client, uint32_t parent, uint32_t handle, bytes size)
+static inline void object_put(struct books *books, uint32_t client, uint32_t parent, uint32_t handle, bytes size)
 {
         struct ledger_object object = { client, parent, handle, size ? MEMORY : DEVICE, -1 };
 
-        ledger_put(books->ledger, room(books), &object, take(books, 0, size));
+        ledger_put(books->ledger, room(books), &object, charge_take(books, 0, size));
 }
 
 static inline int dup_of(struct books *books, uint32_t client, uint32_t handle, uint32_t source_client,

@@ -5,7 +5,7 @@ static void a_mapping_holds_memory_after_its_object_is_freed(void **state)
 {
         struct books *books = *state;
 
-        put(books, C, C, 1, 10);
+        object_put(books, C, C, 1, 10);
         assert_int_equal(map(books, 5, 0x1000, 0x1000, C, 1), LEDGER_OK);
         ledger_free(books->ledger, C, 1);
         assert_int_equal(held(books), 10);
@@ -17,7 +17,7 @@ static void unmapping_alone_keeps_the_objects_memory(void **state)
 {
         struct books *books = *state;
 
-        put(books, C, C, 1, 10);
+        object_put(books, C, C, 1, 10);
         assert_int_equal(map(books, 5, 0x1000, 0x1000, C, 1), LEDGER_OK);
         unmap(books, 5, 0x1000, 0x1000);
         assert_int_equal(held(books), 10);
@@ -27,7 +27,7 @@ static void a_memory_may_be_mapped_often(void **state)
 {
         struct books *books = *state;
 
-        put(books, C, C, 1, 10);
+        object_put(books, C, C, 1, 10);
         for (uint64_t space = 1; space <= 3; space++)
                 for (uint64_t base = 0; base < 3; base++)
                         assert_int_equal(map(books, space, base, 1, C, 1), LEDGER_OK);
@@ -45,7 +45,7 @@ static void a_mapping_covers_those_inside_it_of_the_same_device(void **state)
         struct books *books = *state;
 
         for (uint32_t i = 0; i < 4; i++)
-                put(books, C, C, i, 1u << i);
+                object_put(books, C, C, i, 1u << i);
         assert_int_equal(map(books, 5, 100, 10, C, 0), LEDGER_OK);
         assert_int_equal(map(books, 5, 110, 10, C, 1), LEDGER_OK);
         assert_int_equal(map(books, 5, 119, 10, C, 2), LEDGER_OK);
@@ -64,7 +64,7 @@ static void mappings_of_two_devices_are_two(void **state)
 {
         struct books *books = *state;
 
-        put(books, C, C, 1, 1);
+        object_put(books, C, C, 1, 1);
         assert_int_equal(map_on(books, 7, 1), LEDGER_OK);
         assert_int_equal(map_on(books, 8, 1), LEDGER_OK);
         ledger_free(books->ledger, C, 1);
@@ -80,8 +80,8 @@ static void a_mapping_of_several_devices_goes_with_none_of_them(void **state)
 {
         struct books *books = *state;
 
-        put(books, C, C, 1, 1);
-        put(books, C, C, 2, 2);
+        object_put(books, C, C, 1, 1);
+        object_put(books, C, C, 2, 2);
         assert_int_equal(map_on(books, 0, 1), LEDGER_OK);
         assert_int_equal(map_on(books, 7, 2), LEDGER_OK);
         ledger_client_gone(books->ledger, C);
@@ -103,7 +103,7 @@ static void a_range_unmaps_what_lies_wholly_inside(void **state)
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(mappings); i++) {
-                put(books, C, C, 1, 1);
+                object_put(books, C, C, 1, 1);
                 assert_int_equal(map(books, 5, mappings[i].base, mappings[i].length, C, 1), LEDGER_OK);
                 ledger_free(books->ledger, C, 1);
                 unmap(books, 5, 100, 100);
@@ -116,7 +116,7 @@ static void ranges_at_the_end_of_the_numbers_do_not_wrap(void **state)
 {
         struct books *books = *state;
 
-        put(books, C, C, 1, 10);
+        object_put(books, C, C, 1, 10);
         assert_int_equal(map(books, 5, 0, 1, C, 1), LEDGER_OK);
         assert_int_equal(map(books, 5, UINT64_MAX, 1, C, 1), LEDGER_OK);
         assert_int_equal(map(books, 5, UINT64_MAX - 1, UINT64_MAX, C, 1), LEDGER_OK);
@@ -134,7 +134,7 @@ static void a_mapping_of_an_unknown_object_is_refused_and_replaces_nothing(void 
 {
         struct books *books = *state;
 
-        put(books, C, C, 1, 10);
+        object_put(books, C, C, 1, 10);
         assert_int_equal(map(books, 5, 0, 1, C, 1), LEDGER_OK);
         assert_int_equal(map(books, 5, 0, 1, C, 2), LEDGER_E_NO_OBJECT);
         ledger_free(books->ledger, C, 1);
@@ -146,7 +146,7 @@ static void what_holds_no_memory_can_be_mapped_and_exported(void **state)
         struct books *books = *state;
         struct ledger_object to = { D, D, 1, DEVICE, -1 };
 
-        put(books, C, C, 1, 0);
+        object_put(books, C, C, 1, 0);
         assert_int_equal(map(books, 5, 0, 1, C, 1), LEDGER_OK);
         assert_int_equal(ledger_export(books->ledger, room(books), 3, 0, C, 1), LEDGER_OK);
         assert_int_equal(ledger_import(books->ledger, room(books), &to, 3, 0), LEDGER_OK);
@@ -158,7 +158,7 @@ static void an_export_holds_memory_until_its_descriptor_closes(void **state)
 {
         struct books *books = *state;
 
-        put(books, C, C, 1, 10);
+        object_put(books, C, C, 1, 10);
         assert_int_equal(ledger_export(books->ledger, room(books), 3, 0, C, 1), LEDGER_OK);
         ledger_client_gone(books->ledger, C);
         assert_int_equal(held(books), 10);
@@ -173,7 +173,7 @@ static void an_import_inside_the_tenant_is_free_and_holds(void **state)
         struct books *books = *state;
         struct ledger_object to = { D, D, 7, MEMORY, -1 };
 
-        put(books, C, C, 1, 10);
+        object_put(books, C, C, 1, 10);
         assert_int_equal(ledger_export(books->ledger, room(books), 3, 0, C, 1), LEDGER_OK);
         assert_int_equal(ledger_import(books->ledger, room(books), &to, 3, 0), LEDGER_OK);
         assert_int_equal(held(books), 10);
@@ -201,9 +201,9 @@ static void a_descriptor_keeps_several_by_index(void **state)
         struct books *books = *state;
         struct ledger_object to = { D, D, 7, MEMORY, -1 };
 
-        put(books, C, C, 1, 10);
-        put(books, C, C, 2, 20);
-        put(books, C, C, 3, 40);
+        object_put(books, C, C, 1, 10);
+        object_put(books, C, C, 2, 20);
+        object_put(books, C, C, 3, 40);
         for (uint32_t i = 0; i < 2; i++)
                 assert_int_equal(ledger_export(books->ledger, room(books), 3, i, C, i + 1), LEDGER_OK);
         assert_int_equal(ledger_export(books->ledger, room(books), 3, 1, C, 3), LEDGER_OK);
@@ -219,7 +219,7 @@ static void a_descriptor_keeps_several_by_index(void **state)
 
 static void manage(struct books *books, uint64_t space, uint32_t owner, uint64_t base, size_t device, bytes size)
 {
-        ledger_managed_put(books->ledger, room(books), space, owner, base, size, 0, take(books, device, size));
+        ledger_managed_put(books->ledger, room(books), space, owner, base, size, 0, charge_take(books, device, size));
 }
 
 static void a_managed_range_is_charged_until_it_is_gone(void **state)
@@ -337,7 +337,8 @@ static void what_was_put_just_now_is_not_yet_missing(void **state)
         struct books *books = *state;
 
         for (size_t device = 0; device < 2; device++)
-                ledger_managed_put(books->ledger, room(books), 5, 100, 0x1000, 64, 1000, take(books, device, 64));
+                ledger_managed_put(books->ledger, room(books), 5, 100, 0x1000, 64, 1000,
+                                   charge_take(books, device, 64));
         assert_true(ledger_managed_gone_before(books->ledger, 100, 0x1000, 1000));
         assert_false(ledger_managed_gone_before(books->ledger, 100, 0x0fff, 2000));
         assert_false(ledger_managed_gone_before(books->ledger, 200, 0x1000, 2000));
@@ -358,7 +359,7 @@ static void a_range_takes_the_mappings_inside_along(void **state)
         struct books *books = *state;
 
         for (uint32_t i = 0; i < 4; i++)
-                put(books, C, C, i, 1u << i);
+                object_put(books, C, C, i, 1u << i);
         range(books, 5, 100, 100, false);
         assert_int_equal(map(books, 5, 100, 10, C, 0), LEDGER_OK);
         assert_int_equal(map(books, 5, 190, 10, C, 1), LEDGER_OK);
@@ -400,8 +401,8 @@ static void totals_count_everything(void **state)
         struct books *books = *state;
         struct ledger_totals totals;
 
-        put(books, C, C, 1, 0);
-        put(books, C, 1, 2, 10);
+        object_put(books, C, C, 1, 0);
+        object_put(books, C, 1, 2, 10);
         assert_int_equal(dup_of(books, D, 2, C, 2), LEDGER_OK);
         assert_int_equal(map(books, 1, 1, 1, C, 2), LEDGER_OK);
         assert_int_equal(ledger_export(books->ledger, room(books), 3, 0, C, 2), LEDGER_OK);

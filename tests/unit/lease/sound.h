@@ -93,20 +93,6 @@ static inline bool nodes_are_sound(const struct ledger *ledger)
         return n == n_expected;
 }
 
-static inline bool classes_are_sound(const struct ledger *ledger)
-{
-        const struct node *node;
-        size_t n = 0;
-        void *count;
-
-        for (size_t i = 0; (count = map_next(&ledger->classes, &i)) != NULL;)
-                n += (size_t)count;
-        for (size_t i = 0; (node = map_next(&ledger->objects, &i)) != NULL;)
-                if (!map_get(&ledger->classes, node->name.class_number))
-                        return false;
-        return n == ledger->objects.n_used;
-}
-
 static inline bool count_holder(struct map *holders, const struct memory *memory)
 {
         uintptr_t n = memory ? (uintptr_t)map_take(holders, (uintptr_t)memory) : 0;
@@ -120,7 +106,7 @@ static inline bool count_holds(struct map *holders, const struct tree *tree)
         bool is_counted = true;
 
         for (; at; at = tree_next(at))
-                is_counted &= count_holder(holders, OWNER_OF(at, struct hold, place)->memory);
+                is_counted &= count_holder(holders, OWNER_OF(at, struct hold, node)->memory);
         return is_counted;
 }
 
@@ -148,11 +134,10 @@ static inline bool memories_are_sound(const struct ledger *ledger)
 static inline bool ledger_is_sound(const struct ledger *ledger)
 {
         return sound_has_room(&ledger->clients, ledger->n_entries) &&
-               sound_has_room(&ledger->objects, ledger->n_entries) &&
-               sound_has_room(&ledger->classes, ledger->n_entries) && tree_is_sound(&ledger->mappings) &&
+               sound_has_room(&ledger->objects, ledger->n_entries) && tree_is_sound(&ledger->mappings) &&
                tree_is_sound(&ledger->exports) && tree_is_sound(&ledger->ranges) && tree_is_sound(&ledger->managed) &&
                tree_is_sound(&ledger->managed_owned) && ledger->managed.n_nodes == ledger->managed_owned.n_nodes &&
-               nodes_are_sound(ledger) && classes_are_sound(ledger) && memories_are_sound(ledger);
+               nodes_are_sound(ledger) && memories_are_sound(ledger);
 }
 
 /* All managed ranges of a process go. */

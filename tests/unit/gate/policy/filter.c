@@ -24,7 +24,7 @@ enum {
 };
 
 /* What classic BPF can do in a seccomp program: Documentation/networking/filter.rst. */
-static uint32_t run(const struct sock_fprog *program, const struct seccomp_data *data)
+static uint32_t filter_run(const struct sock_fprog *program, const struct seccomp_data *data)
 {
         uint32_t a = 0, x = 0, memory[BPF_MEMWORDS] = { 0 };
 
@@ -134,16 +134,16 @@ static int free_all(void **state)
         return 0;
 }
 
-static uint32_t ask(size_t release, uint32_t arch, int nr, uint64_t arg1, uint64_t arg3, uint64_t arg5)
+static uint32_t filter_ask(size_t release, uint32_t arch, int nr, uint64_t arg1, uint64_t arg3, uint64_t arg5)
 {
         struct seccomp_data data = { .nr = nr, .arch = arch, .args = { 7, arg1, 0x7f0000001000, arg3, 9, arg5 } };
 
-        return run(&programs[release], &data);
+        return filter_run(&programs[release], &data);
 }
 
 static uint32_t ioctl_of(size_t release, uint64_t request)
 {
-        return ask(release, AUDIT_ARCH_X86_64, SYS_ioctl, request, 0, 0);
+        return filter_ask(release, AUDIT_ARCH_X86_64, SYS_ioctl, request, 0, 0);
 }
 
 static bool is_notified(size_t release, uint64_t request)
@@ -291,7 +291,7 @@ static void a_uvm_number_counts_as_a_whole(void **state)
 
 static bool mmap_is_notified(size_t release, uint64_t flags, uint64_t offset)
 {
-        return ask(release, AUDIT_ARCH_X86_64, SYS_mmap, 4096, flags, offset) == SECCOMP_RET_USER_NOTIF;
+        return filter_ask(release, AUDIT_ARCH_X86_64, SYS_mmap, 4096, flags, offset) == SECCOMP_RET_USER_NOTIF;
 }
 
 static void a_shared_mapping_of_a_file_at_an_offset_is_seen(void **state)
@@ -328,13 +328,14 @@ static void the_other_tables_carry_no_driver_call(void **state)
         (void)state;
         for (size_t i = 0; i < N_RELEASES; i++) {
                 for (size_t k = 0; k < ARRAY_SIZE(requests); k++) {
-                        assert_int_equal(ask(i, AUDIT_ARCH_I386, I386_IOCTL, requests[k], 0, 0), refused);
-                        assert_int_equal(ask(i, AUDIT_ARCH_X86_64, X32_BIT | X32_IOCTL, requests[k], 0, 0), refused);
+                        assert_int_equal(filter_ask(i, AUDIT_ARCH_I386, I386_IOCTL, requests[k], 0, 0), refused);
+                        assert_int_equal(filter_ask(i, AUDIT_ARCH_X86_64, X32_BIT | X32_IOCTL, requests[k], 0, 0),
+                                         refused);
                 }
-                assert_int_equal(ask(i, AUDIT_ARCH_I386, I386_MMAP, 0, 0, 0), refused);
-                assert_int_equal(ask(i, AUDIT_ARCH_I386, I386_MMAP2, 4096, MAP_SHARED, 1), refused);
-                assert_int_equal(ask(i, AUDIT_ARCH_X86_64, X32_BIT | SYS_mmap, 4096, MAP_SHARED, 4096), refused);
-                assert_int_equal(ask(i, AUDIT_ARCH_I386, I386_MMAP2, 4096, MAP_PRIVATE | MAP_ANONYMOUS, 0),
+                assert_int_equal(filter_ask(i, AUDIT_ARCH_I386, I386_MMAP, 0, 0, 0), refused);
+                assert_int_equal(filter_ask(i, AUDIT_ARCH_I386, I386_MMAP2, 4096, MAP_SHARED, 1), refused);
+                assert_int_equal(filter_ask(i, AUDIT_ARCH_X86_64, X32_BIT | SYS_mmap, 4096, MAP_SHARED, 4096), refused);
+                assert_int_equal(filter_ask(i, AUDIT_ARCH_I386, I386_MMAP2, 4096, MAP_PRIVATE | MAP_ANONYMOUS, 0),
                                  SECCOMP_RET_ALLOW);
         }
 }
@@ -343,7 +344,7 @@ static void a_table_that_no_kernel_of_this_machine_has_is_not_let_through(void *
 {
         (void)state;
         for (size_t i = 0; i < N_RELEASES; i++)
-                assert_int_not_equal(ask(i, AUDIT_ARCH_AARCH64, 29, 0xc030462b, 0, 0), SECCOMP_RET_ALLOW);
+                assert_int_not_equal(filter_ask(i, AUDIT_ARCH_AARCH64, 29, 0xc030462b, 0, 0), SECCOMP_RET_ALLOW);
 }
 
 /* F5 */
@@ -354,9 +355,9 @@ static void other_calls_are_not_touched(void **state)
         for (size_t i = 0; i < N_RELEASES; i++) {
                 for (int nr = 0; nr < 512; nr++)
                         if (nr != SYS_ioctl && nr != SYS_mmap)
-                                assert_int_equal(ask(i, AUDIT_ARCH_X86_64, nr, 0xc030462b, MAP_SHARED, 4096),
+                                assert_int_equal(filter_ask(i, AUDIT_ARCH_X86_64, nr, 0xc030462b, MAP_SHARED, 4096),
                                                  SECCOMP_RET_ALLOW);
-                assert_int_equal(ask(i, AUDIT_ARCH_I386, 3, 0, 0, 0), SECCOMP_RET_ALLOW); /* read */
+                assert_int_equal(filter_ask(i, AUDIT_ARCH_I386, 3, 0, 0, 0), SECCOMP_RET_ALLOW); /* read */
         }
 }
 

@@ -170,11 +170,11 @@ static void a_lease_of_nothing_shows_nothing(void **state)
         for (size_t i = 0; i < 4; i++)
                 assert_int_equal(ids[i], UINT32_MAX);
         memset(cards, 1, sizeof(cards));
-        view_cards(cards, 2, &nothing);
+        view_devices(cards, 2, &nothing);
         for (size_t i = 0; i < sizeof(cards); i++)
                 assert_int_equal(cards[i], 0);
         view_gpu_ids(ids, 0, &nothing);
-        view_cards(cards, 0, &nothing);
+        view_devices(cards, 0, &nothing);
 }
 
 static void card_put(uint8_t *card, uint32_t gpu_id, uint32_t minor)
@@ -194,7 +194,7 @@ static void other_cards_are_not_shown_and_the_tenants_are_as_large_as_its_quota(
         card_put(cards, THEIRS, 0);
         card_put(cards + CARD, MINE, 1);
         card_put(cards + 2 * CARD, MINE_TOO, 2);
-        view_cards(cards, 32, lease_of_two());
+        view_devices(cards, 32, lease_of_two());
         assert_int_equal(rm_get32(cards, CARD, 16), MINE);
         assert_int_equal(rm_get32(cards, CARD, 56), 1);
         assert_int_equal(rm_get64(cards, CARD, 48), 8 * GIB);
@@ -211,7 +211,7 @@ static void a_card_that_is_not_valid_is_no_card(void **state)
         (void)state;
         card_put(cards, MINE, 0);
         cards[0] = 0;
-        view_cards(cards, 1, lease_of_two());
+        view_devices(cards, 1, lease_of_two());
         assert_int_equal(rm_get32(cards, CARD, 16), 0);
 }
 

@@ -13,7 +13,7 @@ static struct channel channel(uint32_t client, uint32_t handle, uint32_t group, 
         };
 }
 
-static void put(struct channels *channels, struct channel one)
+static void channel_put(struct channels *channels, struct channel one)
 {
         assert_int_equal(channels_reserve(channels, false), 0);
         {
@@ -38,10 +38,10 @@ static void a_reservation_bounds_what_is_put_and_goes_back(void **state)
         (void)state;
         channels_init(&channels, 2, 1);
         assert_int_equal(channels_reserve(&channels, false), 0);
-        put(&channels, channel(1, 1, 9, true));
+        channel_put(&channels, channel(1, 1, 9, true));
         assert_int_equal(channels_reserve(&channels, false), -ENOSPC);
         channels_unreserve(&channels, false);
-        put(&channels, channel(1, 2, 9, true));
+        channel_put(&channels, channel(1, 2, 9, true));
         assert_int_equal(channels_reserve(&channels, false), -ENOSPC);
         assert_int_equal(channels_reserve(&channels, true), 0);
         assert_int_equal(channels_reserve(&channels, true), -ENOSPC);
@@ -56,7 +56,7 @@ static void copies_are_of_one_device_one_group_and_compute_only(void **state)
         (void)state;
         channels_init(&channels, 100, 100);
         for (uint32_t i = 1; i <= 40; i++)
-                put(&channels, channel(1, i, i % 2 ? 100 : 101, i % 4 != 0));
+                channel_put(&channels, channel(1, i, i % 2 ? 100 : 101, i % 4 != 0));
         assert_int_equal(channels_copy(&channels, 0, 0, 0, &copy), 30);
         freep(&copy);
         assert_int_equal(channels_copy(&channels, 0, 1, 100, &copy), 20);
@@ -75,8 +75,8 @@ static void a_handle_that_comes_again_replaces_and_is_counted_on(void **state)
 
         (void)state;
         channels_init(&channels, 100, 100);
-        put(&channels, channel(1, 7, 100, true));
-        put(&channels, channel(1, 7, 101, true));
+        channel_put(&channels, channel(1, 7, 100, true));
+        channel_put(&channels, channel(1, 7, 101, true));
         assert_int_equal(channels_copy(&channels, 0, 0, 0, &copy), 1);
         assert_int_equal(copy[0].is.group, 101);
         assert_int_equal(copy[0].is.order, 1);

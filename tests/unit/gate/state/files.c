@@ -70,7 +70,7 @@ static pid_t holder(void (*first)(int fd), int fd)
         return child;
 }
 
-static void end(pid_t child)
+static void holder_end(pid_t child)
 {
         (void)kill(child, SIGKILL);
         assert_int_equal(waitpid(child, NULL, 0), child);
@@ -150,9 +150,9 @@ static void a_file_is_kept_while_a_fork_has_it(void **state)
         files_init(&files);
         number = files_keep(&files, fd, true);
         assert_int_equal(drop(&files), 0);
-        end(first);
+        holder_end(first);
         assert_int_equal(drop(&files), 0);
-        end(second);
+        holder_end(second);
         assert_int_equal(files_drop_unused(&files, true, nobody_maps, &is_space), number); /* our own does not count */
         assert_true(is_space);
         assert_int_equal(drop(&files), 0);
@@ -177,7 +177,7 @@ static void a_file_is_kept_under_another_number(void **state)
         (void)files_keep(&files, fd, false);
         (void)close(fd);
         assert_int_equal(drop(&files), 0);
-        end(child);
+        holder_end(child);
         assert_int_not_equal(drop(&files), 0);
         files_done(&files);
 }
@@ -226,7 +226,7 @@ static void a_file_is_kept_by_who_was_sent_it(void **state)
         (void)close(fd);
         child = holder(receive_from, sockets[1]); /* forked after our close: it has only what it received */
         assert_int_equal(drop(&files), 0);
-        end(child);
+        holder_end(child);
         assert_int_equal(drop(&files), number);
         (void)close(sockets[0]);
         (void)close(sockets[1]);
@@ -270,12 +270,12 @@ static void a_file_in_flight_is_kept(void **state)
         number = files_keep(&files, fd, true);
         (void)close(fd);
         assert_int_equal(drop(&files), 0);
-        end(child);
+        holder_end(child);
         assert_int_equal(drop(&files), number);
         files_done(&files);
 }
 
-/* When no task of the tenant is left, who has something in flight is another tenant: it must not hold up our books. What was
+/* When no task of the tenant is left, what is in flight is another tenant's: it must not hold up our ledger. What was
  * exported is memory wherever it is. */
 static void what_others_have_in_flight_keeps_no_space_of_a_tenant_that_is_gone(void **state)
 {
@@ -297,7 +297,7 @@ static void what_others_have_in_flight_keeps_no_space_of_a_tenant_that_is_gone(v
         assert_int_equal(files_drop_unused(&files, false, nobody_maps, &is_space), number);
         assert_true(is_space);
         assert_int_equal(files_drop_unused(&files, false, nobody_maps, &is_space), 0);
-        end(child);
+        holder_end(child);
         assert_int_not_equal(files_drop_unused(&files, false, nobody_maps, &is_space), 0);
         assert_false(is_space);
         files_done(&files);
@@ -352,7 +352,7 @@ static void a_space_in_use_is_not_closed(void **state)
         assert_true(files_use(&files, child, child_fd, &ours, &used));
         assert_int_equal(used, number);
         assert_int_equal(files_find(&files, ours), number);
-        end(child);
+        holder_end(child);
         (void)close(fd);
         (void)close(child_fd);
         assert_int_equal(drop(&files), 0);
@@ -375,7 +375,7 @@ static void an_export_is_no_space_to_use(void **state)
         (void)files_keep(&files, fd, false);
         assert_false(files_use(&files, child, fd, &ours, &number));
         assert_false(files_use(&files, child, 999, &ours, &number));
-        end(child);
+        holder_end(child);
         assert_false(files_use(&files, child, fd, &ours, &number));
         (void)close(fd);
         files_done(&files);

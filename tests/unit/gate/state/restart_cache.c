@@ -1,4 +1,4 @@
-/* An answer that was not delivered is the answer to the same call of the same thread, made again, and to nothing else. */
+/* An answer that was not delivered answers the same call of the same thread, made again, and nothing else. */
 #include "unit.h"
 
 #include "gate/state/restart_cache.h"

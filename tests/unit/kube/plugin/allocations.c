@@ -11,7 +11,7 @@ static const struct plugin_node node = {
         .devices = { { .uuid = "GPU-a", .index = 0, .memory = 16 * GIB, .is_healthy = true },
                      { .uuid = "GPU-b", .index = 1, .memory = 16 * GIB } },
         .n_devices = 2,
-        .is_heard = true,
+        .is_daemon_up = true,
 };
 static const struct plugin_resource resources[] = {
         { .name = "sublet.dev/gpu-mem", .kind = PLUGIN_MEMORY, .unit = 2 * GIB },

@@ -14,7 +14,7 @@
 struct world {
         struct loop *loop;
         struct grpc_server *server;
-        struct grpc_ask *ask;
+        struct grpc_call *ask;
         char path[64];
         int status; /* of the last question; -1: none yet */
         char text[256];
@@ -48,7 +48,7 @@ static int end(void **state)
 {
         struct world *world = *state;
 
-        (void)grpc_ask_free(world->ask);
+        (void)grpc_call_free(world->ask);
         (void)grpc_server_free(world->server);
         assert_int_equal(access(world->path, F_OK), -1);
         (void)loop_free(world->loop);
@@ -62,7 +62,7 @@ static void on_done(void *context, int status, const char *text)
 
         world->status = status;
         (void)snprintf(world->text, sizeof(world->text), "%s", text);
-        world->ask = grpc_ask_free(world->ask);
+        world->ask = grpc_call_free(world->ask);
         loop_stop(world->loop);
 }
 
@@ -71,7 +71,7 @@ static int ask(struct world *world, const char *path, const char *data, size_t s
         const struct grpc_message request = { (uint8_t *)(uintptr_t)data, size };
 
         world->status = -1;
-        assert_int_equal(grpc_ask_new(world->loop, world->path, path, &request, on_done, world, &world->ask, NULL), 0);
+        assert_int_equal(grpc_call_new(world->loop, world->path, path, &request, on_done, world, &world->ask, NULL), 0);
         assert_int_equal(loop_run(world->loop), 0);
         return world->status;
 }
@@ -111,8 +111,8 @@ static void nobody_there_is_said_at_once(void **state)
         const struct grpc_message request = { 0 };
         struct world *world = *state;
 
-        assert_int_equal(grpc_ask_new(world->loop, "/tmp/sublet-unit-nobody", "/a/B", &request, on_done, world,
-                                      &world->ask, NULL),
+        assert_int_equal(grpc_call_new(world->loop, "/tmp/sublet-unit-nobody", "/a/B", &request, on_done, world,
+                                       &world->ask, NULL),
                          -ENOENT);
         assert_null(world->ask);
 }

@@ -13,7 +13,7 @@ static const struct plugin_node two = {
         .devices = { { .uuid = "GPU-a", .index = 0, .memory = 16 * GIB, .is_healthy = true },
                      { .uuid = "GPU-b", .index = 1, .memory = 8 * GIB + 1, .is_healthy = true } },
         .n_devices = 2,
-        .is_heard = true,
+        .is_daemon_up = true,
 };
 static const struct plugin_resource memory = { .name = "sublet.dev/gpu-mem", .kind = PLUGIN_MEMORY, .unit = GIB };
 static const struct plugin_resource share = { .name = "sublet.dev/gpu-share", .kind = PLUGIN_SHARE };
@@ -107,7 +107,7 @@ static void a_list_has_every_id_and_its_health(void **state)
         assert_true(has(&all, "GPU-a-_-3\x12\tUnhealthy"));
         assert_true(has(&all, "GPU-b-_-3\x12\aHealthy"));
         grpc_message_done(&all);
-        node.is_heard = false;
+        node.is_daemon_up = false;
         assert_int_equal(plugin_list(&seats, &node, &all), 0);
         assert_false(has(&all, "\aHealthy"));
 }
@@ -155,7 +155,7 @@ static void what_is_not_ours_to_give_is_not_given(void **state)
         assert_int_equal(allocate(&count, &two, &plain, "GPU-a-_-0", &none), -EINVAL);
         node.devices[1].is_healthy = false;
         assert_int_equal(allocate(&memory, &node, &plain, "GPU-b-_-0", &none), -EBUSY);
-        node.is_heard = false;
+        node.is_daemon_up = false;
         assert_int_equal(allocate(&memory, &node, &plain, "GPU-a-_-0", &none), -EAGAIN);
 }
 
@@ -264,7 +264,7 @@ static void the_daemons_answer_is_read_whole_or_not_at_all(void **state)
         assert_int_equal(node.devices[0].index, 3);
         assert_true(node.devices[0].is_healthy);
         assert_false(node.devices[1].is_healthy);
-        assert_true(node.is_heard);
+        assert_true(node.is_daemon_up);
         assert_int_equal(read_node("{}", &node), -EPROTO);
         assert_int_equal(read_node("[{\"index\":3,\"uuid\":\"GPU-a\",\"state\":\"ok\"}]", &node), -EPROTO);
         assert_int_equal(read_node("[{\"index\":3,\"uuid\":\"GPU-_-a\",\"memory_bytes\":5,\"state\":\"ok\"}]", &node),

@@ -24,7 +24,7 @@ static const char *over(const struct leases_name *list, size_t n, size_t n_rows,
         for (size_t i = 0; i < n_rows; i++)
                 rows[i] = (struct checkpoint_row){ "u", "main", MEMORY, (const char **)(uintptr_t)two, 2 };
         for (size_t i = 0; i < n; i++)
-                said[i] = leases_is_over(list, i, &checkpoint, now ? &asked : NULL, NOW) ? 'y' : 'n';
+                said[i] = leases_is_expired(list, i, &checkpoint, now ? &asked : NULL, NOW) ? 'y' : 'n';
         said[n] = '\0';
         return said;
 }
