@@ -1,6 +1,6 @@
 /*
- * Messages between `sublet run`, the shims and the daemon: one JSON object per packet of a SOCK_SEQPACKET socket, at most
- * MESSAGE_MAX bytes, with "v":1 and "type". Descriptors, here in brackets, travel with the packet.
+ * Messages between `sublet run`, the shims and the daemon: one JSON object per packet of a SOCK_SEQPACKET socket, at
+ * most MESSAGE_MAX bytes, with "v":1 and "type". Descriptors, here in brackets, travel with the packet.
  *
  *      run -> daemon     lease, then listener + [listener]; return + [lease descriptor, usage segment]
  *      daemon -> run     granted, or refused; returned
@@ -46,7 +46,8 @@ struct message {
 json_t *message_new(const char *type);
 
 /* Sends, and drops `body` in any case (NULL: -ENOMEM). fds stay the caller's. Never raises SIGPIPE, and
- * never waits, whatever the socket does: the peer may be stopped. MESSAGE_OK; MESSAGE_E_NONE (would block); MESSAGE_E_CLOSED; -EMSGSIZE; -errno. */
+ * never waits, whatever the socket does: the peer may be stopped. MESSAGE_OK; MESSAGE_E_NONE (would block);
+ * MESSAGE_E_CLOSED; -EMSGSIZE; -errno. */
 int message_send(int socket, json_t *body, const int *fds, size_t n_fds);
 
 /* Waits if the socket does. On MESSAGE_OK *ret is the caller's until message_done. -EPROTO: it was no message

@@ -1,6 +1,6 @@
 /*
- * The promises of turns.h in random scenarios, in which tenants of every kind come and go, calls are late, and processes
- * fork; and in views that make no sense.
+ * The promises of turns.h in random scenarios, in which tenants of every kind come and go, calls are late, and
+ * processes fork; and in views that make no sense.
  *
  *      SUBLET_SEED=7 unit-turns-random           that scenario only, as a failure names it
  *      SUBLET_SEEDS=5000 unit-turns-random       so many
