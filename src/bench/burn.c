@@ -4,7 +4,7 @@
  */
 #include "bench/verbs.h"
 
-#include "ask/flags.h"
+#include "base/flags.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "bench/load.h"
@@ -18,16 +18,7 @@ static const char usage[] =
         "usage: sublet burn [OPTION...] deep|sync|periodic|alloc|grab|checkpoint|calibrate\n"
         "The load of 'sublet bench': uses the first device for a while, and says as JSON what it got.\n"
         "\n"
-        "  --kernel US      length of a kernel that is alone (770)\n"
-        "  --period US      periodic: from launch to launch (5000)\n"
-        "  --rounds N       of arithmetic in a millisecond, as calibrate prints them (52000)\n"
-        "  --part PERCENT   how much of the multiprocessors a kernel fills (100)\n"
-        "  --size MIB       alloc: of a piece (4); grab: at most so much\n"
-        "  --process PID    checkpoint: of whom\n"
-        "  --for TIME       for so long (2s)\n"
-        "  --barrier DIR    say when ready, and wait for the others\n"
-        "  --name NAME      in DIR (burn)\n"
-        "  -h, --help       this text\n";
+        "\f";
 
 #define SETTLE (300 * NSEC_PER_MSEC) /* from the beginning to what is measured: queues are full by then */
 #define WAIT_MOST (60 * NSEC_PER_SEC)
@@ -158,11 +149,17 @@ int burn_main(int argc, char **argv)
                              .span = 2 * NSEC_PER_SEC,
                              .name = "burn" };
         const struct flag flags[] = {
-                { "kernel", 0, FLAG_COUNT, &burn.kernel_us }, { "period", 0, FLAG_COUNT, &burn.period_us },
-                { "rounds", 0, FLAG_COUNT, &burn.rounds },    { "part", 0, FLAG_COUNT, &burn.part },
-                { "size", 0, FLAG_COUNT, &burn.size },        { "process", 0, FLAG_COUNT, &burn.process },
-                { "for", 0, FLAG_SPAN, &burn.span },          { "barrier", 0, FLAG_TEXT, &burn.barrier },
-                { "name", 0, FLAG_TEXT, &burn.name },
+                { "kernel", 0, FLAG_COUNT, &burn.kernel_us, "US", "length of a kernel that is alone (770)", NULL },
+                { "period", 0, FLAG_COUNT, &burn.period_us, "US", "periodic: from launch to launch (5000)", NULL },
+                { "rounds", 0, FLAG_COUNT, &burn.rounds, "N",
+                  "of arithmetic in a millisecond, as calibrate prints them (52000)", NULL },
+                { "part", 0, FLAG_COUNT, &burn.part, "PERCENT", "how much of the multiprocessors a kernel fills (100)",
+                  NULL },
+                { "size", 0, FLAG_COUNT, &burn.size, "MIB", "alloc: of a piece (4); grab: at most so much", NULL },
+                { "process", 0, FLAG_COUNT, &burn.process, "PID", "checkpoint: of whom", NULL },
+                { "for", 0, FLAG_SPAN, &burn.span, "TIME", "for so long (2s)", NULL },
+                { "barrier", 0, FLAG_TEXT, &burn.barrier, "DIR", "say when ready, and wait for the others", NULL },
+                { "name", 0, FLAG_TEXT, &burn.name, "NAME", "in DIR (burn)", NULL },
         };
         struct err err = { 0 };
         int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);

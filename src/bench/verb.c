@@ -7,7 +7,7 @@
 
 #include "ask/ask.h"
 #include "ask/field.h"
-#include "ask/flags.h"
+#include "base/flags.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "bench/table.h"
@@ -21,12 +21,7 @@ static const char usage[] =
         "usage: sublet bench --modes [--json] [-o FILE] [--for TIME]\n"
         "Measures what each way to share costs on the first device, which is to be idle; about two minutes.\n"
         "\n"
-        "  --modes          all of them\n"
-        "  --json           the table as JSON\n"
-        "  -o, --output FILE  and into FILE, as 'sublet plan --facts=FILE' reads it\n"
-        "  --for TIME       how long each load is measured (2s)\n"
-        "  --only FIGURE,...  these only\n"
-        "  -h, --help       this text\n"
+        "\f"
         "\n"
         "A figure that is not to be had here has the reason in its place. Needs root, and no other daemon.\n"
         "The figures:\n"
@@ -178,11 +173,14 @@ static int bench_it(struct bench *bench, struct err *err)
 int bench_main(int argc, char **argv)
 {
         static struct bench bench = { .span = 2 * NSEC_PER_SEC };
-        const struct flag flags[] = { { "modes", 0, FLAG_IS, &bench.is_modes },
-                                      { "json", 0, FLAG_IS, &bench.is_json },
-                                      { "output", 'o', FLAG_TEXT, &bench.output },
-                                      { "for", 0, FLAG_SPAN, &bench.span },
-                                      { "only", 0, FLAG_TEXT, &bench.only } };
+        const struct flag flags[] = {
+                { "modes", 0, FLAG_IS, &bench.is_modes, NULL, "all of them", NULL },
+                { "json", 0, FLAG_IS, &bench.is_json, NULL, "the table as JSON", NULL },
+                { "output", 'o', FLAG_TEXT, &bench.output, "FILE",
+                  "and into FILE, as 'sublet plan --facts=FILE' reads it", NULL },
+                { "for", 0, FLAG_SPAN, &bench.span, "TIME", "how long each load is measured (2s)", NULL },
+                { "only", 0, FLAG_TEXT, &bench.only, "FIGURE,...", "these only", NULL },
+        };
         struct err err = { 0 };
         int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code);
 

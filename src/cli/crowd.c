@@ -20,8 +20,7 @@ static int put_devices(struct crowd *crowd, const json_t *answer)
 
         if (!devices)
                 return -ENOMEM;
-        json_array_foreach(answer, i, from)
-        {
+        json_array_foreach (answer, i, from) {
                 struct crowd_device *to = &devices[i];
 
                 to->index = (unsigned int)field_number(from, "index");
@@ -118,15 +117,17 @@ int crowd_put(struct crowd *crowd, const json_t *devices, const json_t *tenants,
         struct crowd_row *rows;
         size_t n = 0, i, k;
 
-        json_array_foreach(tenants, i, tenant) n += json_array_size(field_array(tenant, "devices"));
+        json_array_foreach (tenants, i, tenant)
+                n += json_array_size(field_array(tenant, "devices"));
         rows = calloc(n + 1, sizeof(*rows));
         if (!rows || put_devices(crowd, devices) < 0) {
                 free(rows);
                 return -ENOMEM;
         }
         n = 0;
-        json_array_foreach(tenants, i, tenant) json_array_foreach(field_array(tenant, "devices"), k, device)
-                put_row(crowd, &rows[n++], tenant, device, now);
+        json_array_foreach (tenants, i, tenant)
+                json_array_foreach (field_array(tenant, "devices"), k, device)
+                        put_row(crowd, &rows[n++], tenant, device, now);
         free(crowd->rows);
         crowd->rows = rows;
         crowd->n_rows = n;

@@ -4,15 +4,14 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "ask/ask.h"
-#include "ask/flags.h"
+#include "base/flags.h"
 
 #include <stdio.h>
 
 static const char usage[] = "usage: sublet end [--dir DIR] TENANT...\n"
                             "Ends tenants: their processes are killed, and what they hold is free.\n"
                             "\n"
-                            "  --dir DIR      the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-                            "  -h, --help     this text\n";
+                            "\f";
 
 static int end(struct ask *ask, const char *tenant, struct err *err)
 {
@@ -31,7 +30,10 @@ static int end(struct ask *ask, const char *tenant, struct err *err)
 int end_main(int argc, char **argv)
 {
         const char *dir = NULL;
-        const struct flag flags[] = { { "dir", 0, FLAG_TEXT, &dir } };
+        const struct flag flags[] = {
+                { "dir", 0, FLAG_TEXT, &dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
+                  NULL },
+        };
         _cleanup_(ask_freep) struct ask *ask = NULL;
         struct err err = { 0 };
         int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);

@@ -6,7 +6,7 @@
 #include "base/when.h"
 #include "ask/ask.h"
 #include "ask/field.h"
-#include "ask/flags.h"
+#include "base/flags.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -16,12 +16,7 @@
 static const char usage[] = "usage: sublet events [OPTION...] [TENANT]\n"
                             "Says what has happened. 'sublet explain NAME' says what an event means.\n"
                             "\n"
-                            "  -f, --follow   and goes on as it happens\n"
-                            "  --since TIME   from then on: 10m (ago), 2026-11-21, '2026-11-21 10:30'\n"
-                            "                 (default: all that is kept)\n"
-                            "  --json         one JSON object per line\n"
-                            "  --dir DIR      the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-                            "  -h, --help     this text\n";
+                            "\f";
 
 struct want {
         const char *dir, *tenant;
@@ -67,7 +62,8 @@ static int list(struct want *want, struct ask *ask, const char *path, struct err
 
         if (r < 0)
                 return r;
-        json_array_foreach(events, i, event) print_event(want, event);
+        json_array_foreach (events, i, event)
+                print_event(want, event);
         json_decref(events);
         return 0;
 }
@@ -98,10 +94,16 @@ static int print(struct want *want, struct err *err)
 int events_main(int argc, char **argv)
 {
         struct want want = { 0 };
-        const struct flag flags[] = { { "follow", 'f', FLAG_IS, &want.is_following },
-                                      { "since", 0, FLAG_SINCE, &want.since },
-                                      { "json", 0, FLAG_IS, &want.is_json },
-                                      { "dir", 0, FLAG_TEXT, &want.dir } };
+        const struct flag flags[] = {
+                { "follow", 'f', FLAG_IS, &want.is_following, NULL, "and goes on as it happens", NULL },
+                { "since", 0, FLAG_SINCE, &want.since, "TIME",
+                  "from then on: 10m (ago), 2026-11-21, '2026-11-21 10:30'\n"
+                  "(default: all that is kept)",
+                  NULL },
+                { "json", 0, FLAG_IS, &want.is_json, NULL, "one JSON object per line", NULL },
+                { "dir", 0, FLAG_TEXT, &want.dir, "DIR",
+                  "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
+        };
         struct err err = { 0 };
         int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 1, &code);
 

@@ -7,7 +7,7 @@
 #include "base/when.h"
 #include "ask/ask.h"
 #include "ask/field.h"
-#include "ask/flags.h"
+#include "base/flags.h"
 #include "cli/table.h"
 
 #include <locale.h>
@@ -16,11 +16,7 @@
 static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "Lists the tenants.\n"
                             "\n"
-                            "  -a, --all      also those that have ended\n"
-                            "  -q, --quiet    names only\n"
-                            "  --json         the daemon's answer\n"
-                            "  --dir DIR      the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-                            "  -h, --help     this text\n"
+                            "\f"
                             "\n"
                             "MEMORY is what the tenant holds, of its quota. GPU is its part of the device's time in\n"
                             "the last second, SHARE what it is entitled to, CAP what it never exceeds; a * behind\n"
@@ -74,8 +70,9 @@ static int print_table(const json_t *tenants)
 
         table_init(&table, "TENANT", "DEVICE>", "MEMORY>", "GPU>", "SHARE>", "CAP>", "SMS>?", "CLASS", "PLANE", "STATE",
                    "SINCE>", "PROCESSES>", "COMMAND", NULL);
-        json_array_foreach(tenants, i, tenant) json_array_foreach(field_array(tenant, "devices"), k, device)
-                row(&table, tenant, device, now);
+        json_array_foreach (tenants, i, tenant)
+                json_array_foreach (field_array(tenant, "devices"), k, device)
+                        row(&table, tenant, device, now);
         r = table_print(&table, stdout);
         table_done(&table);
         return r;
@@ -87,8 +84,8 @@ static void print_names(const json_t *tenants)
         char name[256];
         size_t i;
 
-        json_array_foreach(tenants, i, tenant)(void)
-                printf("%s\n", field_clean(field_text(tenant, "tenant"), name, sizeof(name)));
+        json_array_foreach (tenants, i, tenant)
+                (void)printf("%s\n", field_clean(field_text(tenant, "tenant"), name, sizeof(name)));
 }
 
 static int print(const struct ps *ps, struct err *err)
@@ -117,10 +114,13 @@ static int print(const struct ps *ps, struct err *err)
 int ps_main(int argc, char **argv)
 {
         struct ps ps = { 0 };
-        const struct flag flags[] = { { "all", 'a', FLAG_IS, &ps.is_all },
-                                      { "quiet", 'q', FLAG_IS, &ps.is_quiet },
-                                      { "json", 0, FLAG_IS, &ps.is_json },
-                                      { "dir", 0, FLAG_TEXT, &ps.dir } };
+        const struct flag flags[] = {
+                { "all", 'a', FLAG_IS, &ps.is_all, NULL, "also those that have ended", NULL },
+                { "quiet", 'q', FLAG_IS, &ps.is_quiet, NULL, "names only", NULL },
+                { "json", 0, FLAG_IS, &ps.is_json, NULL, "the daemon's answer", NULL },
+                { "dir", 0, FLAG_TEXT, &ps.dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
+                  NULL },
+        };
         struct err err = { 0 };
         int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code);
 

@@ -10,7 +10,7 @@
 #include "base/when.h"
 #include "ask/ask.h"
 #include "ask/field.h"
-#include "ask/flags.h"
+#include "base/flags.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -26,9 +26,7 @@ static const char usage[] =
         "  cap=PERCENT|none            part of GPU time that it never exceeds\n"
         "  class=latency|normal|batch  whether it waits for others, or they for it\n"
         "\n"
-        "  --json         the daemon's answer\n"
-        "  --dir DIR      the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-        "  -h, --help     this text\n"
+        "\f"
         "\n"
         "A quota below what the tenant holds refuses new memory until it has freed enough; nothing is taken away.\n"
         "The exit code is 0; 1 if the daemon refused (nothing has changed then); 2 for bad use.\n";
@@ -130,8 +128,7 @@ static void spread(json_t *body, const json_t *tenant)
 
         if (!every)
                 return;
-        json_array_foreach(field_array(tenant, "devices"), i, device)
-        {
+        json_array_foreach (field_array(tenant, "devices"), i, device) {
                 (void)snprintf(index, sizeof(index), "%llu", (unsigned long long)field_number(device, "index"));
                 if (!json_object_get(mem, index))
                         (void)json_object_set(mem, index, every);
@@ -183,15 +180,15 @@ static void say_changes(const char *tenant, const json_t *before, const json_t *
         char text[400];
         size_t i;
 
-        json_array_foreach(devices, i, device)
+        json_array_foreach (devices, i, device)
                 say_device(&has_said, tenant, json_array_get(was, i), device, json_array_size(devices) == 1);
         say(&has_said, tenant, "class", field_text(before, "class"), field_text(after, "class"));
         if (has_said)
                 (void)printf("\n");
         else
                 (void)printf("%s: as it was\n", tenant);
-        json_array_foreach(field_array(after, "notes"), i, note)(void)
-                printf("%s: note: %s\n", tenant, field_clean(json_string_value(note), text, sizeof(text)));
+        json_array_foreach (field_array(after, "notes"), i, note)
+                (void)printf("%s: note: %s\n", tenant, field_clean(json_string_value(note), text, sizeof(text)));
 }
 
 static int change(const char *dir, const char *tenant, json_t *body, bool is_json, struct err *err)
@@ -231,7 +228,11 @@ int set_main(int argc, char **argv)
 {
         bool is_json = false;
         const char *dir = NULL;
-        const struct flag flags[] = { { "json", 0, FLAG_IS, &is_json }, { "dir", 0, FLAG_TEXT, &dir } };
+        const struct flag flags[] = {
+                { "json", 0, FLAG_IS, &is_json, NULL, "the daemon's answer", NULL },
+                { "dir", 0, FLAG_TEXT, &dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
+                  NULL },
+        };
         struct err err = { 0 };
         int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
         json_t *body;

@@ -10,7 +10,7 @@
 #include "ask/ask.h"
 #include "cli/crowd.h"
 #include "ask/field.h"
-#include "ask/flags.h"
+#include "base/flags.h"
 #include "cli/frame.h"
 #include "cli/screen.h"
 
@@ -25,12 +25,7 @@
 static const char usage[] = "usage: sublet top [OPTION...]\n"
                             "Shows who has which GPU, live: time, memory, what was refused, who waits.\n"
                             "\n"
-                            "  -d, --delay TIME   between two looks: 1s, 250ms (default: 1s)\n"
-                            "  -b, --batch        as text, without a terminal\n"
-                            "  -n, --number COUNT so many times, then the end (with -b)\n"
-                            "  --once             is -b -n 1\n"
-                            "  --dir DIR          the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-                            "  -h, --help         this text\n"
+                            "\f"
                             "\n"
                             "In a bar of GPU time, which is 1000 permille long, the first mark is the tenant's share,\n"
                             "the second its cap.\n";
@@ -284,11 +279,14 @@ static int run(struct top *top, struct err *err)
 int top_main(int argc, char **argv)
 {
         struct top top = { .period = NSEC_PER_SEC };
-        const struct flag flags[] = { { "delay", 'd', FLAG_SPAN, &top.period },
-                                      { "batch", 'b', FLAG_IS, &top.is_batch },
-                                      { "number", 'n', FLAG_COUNT, &top.n_times },
-                                      { "once", 0, FLAG_IS, &top.is_once },
-                                      { "dir", 0, FLAG_TEXT, &top.dir } };
+        const struct flag flags[] = {
+                { "delay", 'd', FLAG_SPAN, &top.period, "TIME", "between two looks: 1s, 250ms (default: 1s)", NULL },
+                { "batch", 'b', FLAG_IS, &top.is_batch, NULL, "as text, without a terminal", NULL },
+                { "number", 'n', FLAG_COUNT, &top.n_times, "COUNT", "so many times, then the end (with -b)", NULL },
+                { "once", 0, FLAG_IS, &top.is_once, NULL, "is -b -n 1", NULL },
+                { "dir", 0, FLAG_TEXT, &top.dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
+                  NULL },
+        };
         struct err err = { 0 };
         int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code);
 

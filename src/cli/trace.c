@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "base/when.h"
 #include "ask/ask.h"
-#include "ask/flags.h"
+#include "base/flags.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,10 +15,7 @@
 static const char usage[] = "usage: sublet trace [--for TIME] [-o FILE]\n"
                             "Records who was on the GPU when, as Chrome trace JSON: open it at ui.perfetto.dev.\n"
                             "\n"
-                            "  --for TIME     how long: 1s to 60s (default: 5s)\n"
-                            "  -o, --output FILE  (default: sublet-trace.json; - is standard output)\n"
-                            "  --dir DIR      the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-                            "  -h, --help     this text\n";
+                            "\f";
 
 struct trace {
         const char *dir, *path;
@@ -73,9 +70,13 @@ static int record_file(struct trace *trace, struct err *err)
 int trace_main(int argc, char **argv)
 {
         struct trace trace = { .path = "sublet-trace.json", .span = 5 * NSEC_PER_SEC };
-        const struct flag flags[] = { { "for", 0, FLAG_SPAN, &trace.span },
-                                      { "output", 'o', FLAG_TEXT, &trace.path },
-                                      { "dir", 0, FLAG_TEXT, &trace.dir } };
+        const struct flag flags[] = {
+                { "for", 0, FLAG_SPAN, &trace.span, "TIME", "how long: 1s to 60s (default: 5s)", NULL },
+                { "output", 'o', FLAG_TEXT, &trace.path, "FILE", "(default: sublet-trace.json; - is standard output)",
+                  NULL },
+                { "dir", 0, FLAG_TEXT, &trace.dir, "DIR",
+                  "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
+        };
         struct err err = { 0 };
         int code, r, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code);
 

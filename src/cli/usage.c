@@ -7,7 +7,7 @@
 #include "base/when.h"
 #include "ask/ask.h"
 #include "ask/field.h"
-#include "ask/flags.h"
+#include "base/flags.h"
 #include "cli/table.h"
 
 #include <locale.h>
@@ -15,10 +15,7 @@
 static const char usage[] = "usage: sublet usage [OPTION...] [TENANT]\n"
                             "Says what tenants have had: GPU time as metered, memory as held.\n"
                             "\n"
-                            "  --since TIME   from then on: 1h (ago), 2026-11-21, '2026-11-21 10:30' (default: all)\n"
-                            "  --json         the daemon's answer\n"
-                            "  --dir DIR      the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-                            "  -h, --help     this text\n";
+                            "\f";
 
 struct want {
         const char *dir, *tenant;
@@ -58,7 +55,8 @@ static int print_table(const json_t *entries)
         int r;
 
         table_init(&table, "TENANT", "DEVICE>", "GPU-SECONDS>", "GIB-HOURS>", "PEAK>", "REFUSED>", "FROM", "TO", NULL);
-        json_array_foreach(entries, i, entry) row(&table, entry, &sum);
+        json_array_foreach (entries, i, entry)
+                row(&table, entry, &sum);
         (void)snprintf(seconds, sizeof(seconds), "%.3f", sum.gpu_seconds);
         (void)snprintf(hours, sizeof(hours), "%.4f", sum.gib_hours);
         (void)snprintf(refused, sizeof(refused), "%llu", (unsigned long long)sum.n_refused);
@@ -96,9 +94,13 @@ static int print(const struct want *want, struct err *err)
 int usage_main(int argc, char **argv)
 {
         struct want want = { 0 };
-        const struct flag flags[] = { { "since", 0, FLAG_SINCE, &want.since },
-                                      { "json", 0, FLAG_IS, &want.is_json },
-                                      { "dir", 0, FLAG_TEXT, &want.dir } };
+        const struct flag flags[] = {
+                { "since", 0, FLAG_SINCE, &want.since, "TIME",
+                  "from then on: 1h (ago), 2026-11-21, '2026-11-21 10:30' (default: all)", NULL },
+                { "json", 0, FLAG_IS, &want.is_json, NULL, "the daemon's answer", NULL },
+                { "dir", 0, FLAG_TEXT, &want.dir, "DIR",
+                  "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
+        };
         struct err err = { 0 };
         int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 1, &code);
 

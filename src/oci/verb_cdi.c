@@ -1,7 +1,7 @@
 /* `sublet cdi`: the devices of this machine, for podman, containerd and kubelet. */
 #include "oci/verbs.h"
 
-#include "ask/flags.h"
+#include "base/flags.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "oci/cdi.h"
@@ -19,17 +19,10 @@ static const char usage[] =
         "       sublet cdi list [--json]\n"
         "Describes the devices of this machine for container engines: " CDI_KIND "=0, =GPU-..., =all.\n"
         "\n"
-        "  --output FILE       write it there, in one step (/etc/cdi/sublet.json; default: standard output)\n"
-        "  --driver-root DIR   where the driver's libraries are (default: /)\n"
-        "  --dir DIR           the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-        "  --program FILE      where the runtime finds sublet on the host (default: this program)\n"
-        "  --no-hook           without sublet hook, where the runtime has it already (sublet oci spec)\n"
-        "  --json              the list as JSON\n"
-        "  -h, --help          this text\n"
+        "\f"
         "\n"
-        "A description cannot carry a seccomp profile: give the container one of 'sublet oci profile' as well. The "
-        "hook\n"
-        "refuses to start a container without.\n";
+        "A description cannot carry a seccomp profile: give the container one of 'sublet oci profile' as well.\n"
+        "The hook refuses to start a container without it.\n";
 
 struct cdi {
         struct oci_options options;
@@ -48,7 +41,7 @@ static int write_whole(const char *path, const json_t *value, struct err *err)
         fd = mkostemp(next, O_CLOEXEC);
         if (fd < 0)
                 return err_set(err, -errno, "writing %s", path);
-        text[size] = '\n'; /* in place of its end */
+        text[size] = '\n'; /* instead of the NUL */
         if (write(fd, text, size + 1) != (ssize_t)size + 1 || fchmod(fd, 0644) < 0 || rename(next, path) < 0) {
                 int r = errno ? -errno : -EIO;
 
@@ -58,7 +51,7 @@ static int write_whole(const char *path, const json_t *value, struct err *err)
         return 0;
 }
 
-static int find(const struct cdi *cdi, struct machine *machine, struct err *err)
+static int machine_of(const struct cdi *cdi, struct machine *machine, struct err *err)
 {
         struct oci_options options = cdi->options;
         int r = oci_options_release(&options, err);
@@ -66,17 +59,17 @@ static int find(const struct cdi *cdi, struct machine *machine, struct err *err)
         return r < 0 ? r : machine_find(cdi->root, options.release, machine, err);
 }
 
-static int generate(const struct cdi *cdi, struct err *err)
+static int cdi_generate(const struct cdi *cdi, struct err *err)
 {
-        const struct spec_place place = oci_options_place(&cdi->options);
+        const struct spec_paths paths = oci_options_paths(&cdi->options);
         static struct machine machine; /* some tens of KiB */
         json_t *made;
         int r;
 
-        r = find(cdi, &machine, err);
+        r = machine_of(cdi, &machine, err);
         if (r < 0)
                 return r;
-        made = cdi_write(&machine, cdi->has_no_hook ? NULL : &place);
+        made = cdi_write(&machine, cdi->has_no_hook ? NULL : &paths);
         if (!made)
                 return err_set(err, -ENOMEM, "describing the devices");
         if (cdi->output)
@@ -87,20 +80,19 @@ static int generate(const struct cdi *cdi, struct err *err)
         return r;
 }
 
-static int list(const struct cdi *cdi, struct err *err)
+static int cdi_list(const struct cdi *cdi, struct err *err)
 {
         static struct machine machine;
         json_t *made, *names, *device;
         size_t i;
         int r;
 
-        r = find(cdi, &machine, err);
+        r = machine_of(cdi, &machine, err);
         if (r < 0)
                 return r;
         made = cdi_write(&machine, NULL);
         names = json_array();
-        json_array_foreach(json_object_get(made, "devices"), i, device)
-        {
+        json_array_foreach (json_object_get(made, "devices"), i, device) {
                 const char *name = json_string_value(json_object_get(device, "name"));
 
                 (void)json_array_append_new(names, json_sprintf(CDI_KIND "=%s", name));
@@ -120,9 +112,17 @@ int cdi_main(int argc, char **argv)
 {
         struct cdi cdi = { .root = "/" };
         const struct flag flags[] = {
-                { "output", 'o', FLAG_TEXT, &cdi.output },   { "driver-root", 0, FLAG_TEXT, &cdi.root },
-                { "dir", 0, FLAG_TEXT, &cdi.options.dir },   { "program", 0, FLAG_TEXT, &cdi.options.path },
-                { "no-hook", 0, FLAG_IS, &cdi.has_no_hook }, { "json", 0, FLAG_IS, &cdi.is_json },
+                { "output", 'o', FLAG_TEXT, &cdi.output, "FILE",
+                  "write it there, in one step (/etc/cdi/sublet.json; default: standard output)", NULL },
+                { "driver-root", 0, FLAG_TEXT, &cdi.root, "DIR", "where the driver's libraries are (default: /)",
+                  NULL },
+                { "dir", 0, FLAG_TEXT, &cdi.options.dir, "DIR",
+                  "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
+                { "program", 0, FLAG_TEXT, &cdi.options.path, "FILE",
+                  "where the runtime finds sublet on the host (default: this program)", NULL },
+                { "no-hook", 0, FLAG_IS, &cdi.has_no_hook, NULL,
+                  "without sublet hook, where the runtime has it already (sublet oci spec)", NULL },
+                { "json", 0, FLAG_IS, &cdi.is_json, NULL, "the list as JSON", NULL },
         };
         struct err err = { 0 };
         int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code), r;
@@ -141,6 +141,6 @@ int cdi_main(int argc, char **argv)
         if (r == 0 && cdi.root[0] != '/')
                 r = err_say(&err, -EINVAL, "--driver-root %s: an absolute path", cdi.root);
         if (r == 0)
-                r = is_list ? list(&cdi, &err) : generate(&cdi, &err);
+                r = is_list ? cdi_list(&cdi, &err) : cdi_generate(&cdi, &err);
         return r < 0 ? flags_failed(&err) : VERB_DONE;
 }

@@ -1,7 +1,7 @@
-/* `sublet oci`: what container runtimes are given so that their containers are tenants. */
+/* `sublet oci`: the files by which container runtimes make their containers tenants. */
 #include "oci/verbs.h"
 
-#include "ask/flags.h"
+#include "base/flags.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "oci/options.h"
@@ -17,21 +17,11 @@ static const char usage[] =
         "       sublet oci config [--class]             containerd's settings; or the RuntimeClass\n"
         "What container runtimes are given so that their containers are tenants of the daemon.\n"
         "\n"
-        "  --dir DIR         the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-        "  --base FILE       join our rules to this profile, of Docker's or the runtimes' form (default: our own,\n"
-        "                    which allows what Docker and containerd allow, and no more)\n"
-        "  --caps LIST       what a container may do besides, for a --base with conditions (default: Docker's)\n"
-        "  --driver RELEASE  the driver that it will meet (default: this machine's)\n"
-        "  --wait-killable   no signal interrupts a call that is decided; crun takes it, runc 1.1 does not\n"
-        "  --runtime FILE    the specification to start from (default: standard input)\n"
-        "  --file FILE       where the specification will lie (default: /etc/sublet/containerd.json)\n"
-        "  --program FILE    where the runtime finds sublet on the host (default: this program)\n"
-        "  --name NAME       of containerd's runtime and of the RuntimeClass (default: sublet)\n"
-        "  -h, --help        this text\n"
+        "\f"
         "\n"
         "A profile is for one release of the driver: after an update of either, write it anew.\n";
 
-static int print(const json_t *value, struct err *err)
+static int print_json(const json_t *value, struct err *err)
 {
         if (json_dumpf(value, stdout, JSON_INDENT(2)) < 0 || putchar('\n') < 0 || fflush(stdout) < 0)
                 return err_set(err, -EIO, "writing");
@@ -53,7 +43,7 @@ static int do_profile(const struct oci_options *options, struct err *err)
 
         if (r < 0)
                 return r;
-        r = print(profile, err);
+        r = print_json(profile, err);
         json_decref(profile);
         return r;
 }
@@ -61,7 +51,7 @@ static int do_profile(const struct oci_options *options, struct err *err)
 static int do_spec(const struct oci_options *options, struct err *err)
 {
         const char *from = options->runtime ? options->runtime : "-";
-        const struct spec_place place = oci_options_place(options);
+        const struct spec_paths paths = oci_options_paths(options);
         json_t *profile, *spec, *made;
         int r;
 
@@ -72,11 +62,11 @@ static int do_spec(const struct oci_options *options, struct err *err)
                 return r;
         r = oci_options_read(from, &spec, err);
         if (r == 0) {
-                r = spec_make(spec, profile, &place, &made, err);
+                r = spec_make(spec, profile, &paths, &made, err);
                 json_decref(spec);
         }
         if (r == 0) {
-                r = print(made, err);
+                r = print_json(made, err);
                 json_decref(made);
         }
         json_decref(profile);
@@ -85,9 +75,9 @@ static int do_spec(const struct oci_options *options, struct err *err)
 
 static int do_config(const struct oci_options *options, struct err *err)
 {
-        const struct spec_place place = oci_options_place(options);
+        const struct spec_paths paths = oci_options_paths(options);
 
-        return print_text(options->is_class ? spec_class(&place) : spec_containerd(&place), err);
+        return print_text(options->is_class ? spec_class(&paths) : spec_containerd(&paths), err);
 }
 
 static bool is_name(const char *name)
@@ -101,11 +91,27 @@ int oci_main(int argc, char **argv)
 {
         struct oci_options options = { .name = "sublet", .file = "/etc/sublet/containerd.json" };
         const struct flag flags[] = {
-                { "dir", 0, FLAG_TEXT, &options.dir },         { "base", 0, FLAG_TEXT, &options.base },
-                { "caps", 0, FLAG_TEXT, &options.caps },       { "driver", 0, FLAG_TEXT, &options.driver },
-                { "runtime", 0, FLAG_TEXT, &options.runtime }, { "name", 0, FLAG_TEXT, &options.name },
-                { "file", 0, FLAG_TEXT, &options.file },       { "wait-killable", 0, FLAG_IS, &options.is_killable },
-                { "program", 0, FLAG_TEXT, &options.path },    { "class", 0, FLAG_IS, &options.is_class },
+                { "dir", 0, FLAG_TEXT, &options.dir, "DIR",
+                  "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
+                { "base", 0, FLAG_TEXT, &options.base, "FILE",
+                  "join our rules to this profile, of Docker's or the runtimes' form (default: our own,\n"
+                  "which allows what Docker and containerd allow, and no more)",
+                  NULL },
+                { "caps", 0, FLAG_TEXT, &options.caps, "LIST",
+                  "what a container may do besides, for a --base with conditions (default: Docker's)", NULL },
+                { "driver", 0, FLAG_TEXT, &options.driver, "RELEASE",
+                  "the driver that it will meet (default: this machine's)", NULL },
+                { "runtime", 0, FLAG_TEXT, &options.runtime, "FILE",
+                  "the specification to start from (default: standard input)", NULL },
+                { "name", 0, FLAG_TEXT, &options.name, "NAME",
+                  "of containerd's runtime and of the RuntimeClass (default: sublet)", NULL },
+                { "file", 0, FLAG_TEXT, &options.file, "FILE",
+                  "where the specification will lie (default: /etc/sublet/containerd.json)", NULL },
+                { "wait-killable", 0, FLAG_IS, &options.is_killable, NULL,
+                  "no signal interrupts a call that is decided; crun takes it, runc 1.1 does not", NULL },
+                { "program", 0, FLAG_TEXT, &options.path, "FILE",
+                  "where the runtime finds sublet on the host (default: this program)", NULL },
+                { "class", 0, FLAG_IS, &options.is_class, NULL, NULL, NULL },
         };
         static const struct {
                 const char *name;

@@ -2,7 +2,7 @@
 #include "plan/verbs.h"
 
 #include "ask/ask.h"
-#include "ask/flags.h"
+#include "base/flags.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "conf/file.h"

@@ -5,7 +5,7 @@
 
 struct choice {
         const struct pick_view *view;
-        size_t n; /* >= 2 when a policy is asked */
+        size_t n; /* >= 2 when a policy is called */
         bool is_blind;
         uint16_t list[PICK_REPLICAS_MAX]; /* indices into view->replicas, ascending */
 };

@@ -2,7 +2,7 @@
  * What all policies share: which replicas are candidates, the verdict when there is none, and its reason.
  *
  * A policy proper is a choice among candidates (struct choice). A patient policy ("cost") prices replicas that sleep
- * or are at capacity, and may prefer to wait for one. The others look at the replicas that can take the request now,
+ * or are at capacity, and may prefer to wait for one. The others compare the replicas that can take the request now,
  * wake one if there is none, and hold the request only if all are at capacity.
  */
 #include "route/pick.h"

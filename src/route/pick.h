@@ -111,7 +111,7 @@ struct choice; /* route/choose.h */
 struct pick_policy {
         const char *name;
         bool is_patient; /* prices replicas that sleep or are at capacity, and may prefer to wait for one */
-        bool is_blind;   /* looks at neither cache nor load */
+        bool is_blind;   /* considers neither cache nor load */
         uint32_t (*choose)(const struct choice *choice);
 };
 

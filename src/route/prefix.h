@@ -36,5 +36,5 @@ void prefix_text(struct prefix *prefix, const void *text, size_t size);
 /* Once, at the end: the chain is the same only for the same model and salt. */
 void prefix_bind(struct prefix *prefix, const void *model, size_t model_size, const void *salt, size_t salt_size);
 
-/* Bytes of text that the first n blocks stand for. */
+/* Bytes of text in the first n blocks. */
 uint64_t prefix_bytes(uint32_t n_blocks);

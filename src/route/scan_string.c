@@ -88,7 +88,7 @@ static int unicode_done(struct scan *scan)
         return r;
 }
 
-/* The character that \n, \" and their like stand for; 0: another escape. */
+/* The character meant by \n, \" and other short escapes; 0: another escape. */
 static char short_escape(char c)
 {
         static const char meant[128] = {

@@ -1,5 +1,5 @@
 /*
- * Policies that look at little: round robin, load, and a hash of the prompt's beginning.
+ * Policies that use little knowledge: round robin, load, and a hash of the prompt's beginning.
  *
  * "prefix-hash" is as in SMG (lightseekorg/smg 73da68ca): a ring on the first 256 tokens; over 1.25 of the mean load, least load.
  */
@@ -40,7 +40,7 @@ uint32_t choose_two(const struct choice *choice)
                                                                                          choice->list[a];
 }
 
-/* Rendezvous hashing stands for the ring: the same minimal movement, no ring to keep. */
+/* Rendezvous hashing in place of the ring: the same minimal movement, and no ring to keep. */
 uint32_t choose_prefix_hash(const struct choice *choice)
 {
         const struct pick_replica *replicas = choice->view->replicas;

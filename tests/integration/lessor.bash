@@ -5,7 +5,7 @@
 lessor_start() {
         rm -f "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
         mkfifo "$BATS_TEST_TMPDIR/in" "$BATS_TEST_TMPDIR/out"
-        SUBLET_SIM=$machine_dir python3 "$BATS_TEST_DIRNAME/../../fakes/lessor.py" "$sublet" "$node" "$@" \
+        SUBLET_SIM=$machine_dir /usr/bin/python3 "$BATS_TEST_DIRNAME/../../fakes/lessor.py" "$sublet" "$node" "$@" \
                 < "$BATS_TEST_TMPDIR/in" > "$BATS_TEST_TMPDIR/out" 2> "$BATS_TEST_TMPDIR/lessor.said" 3>&- &
         lessor=$!
         exec 7> "$BATS_TEST_TMPDIR/in" 8< "$BATS_TEST_TMPDIR/out"

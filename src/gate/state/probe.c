@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 enum {
-        CARDS_SIZE = RM_CARDS_MAX * RM_CARD_SIZE,
+        CARDS_SIZE = RM_DEVICES_MAX * RM_DEVICE_INFO_SIZE,
         DEVICE_PARAMS_SIZE = 56,
         SUBDEVICE_PARAMS_SIZE = 4,
 
@@ -164,7 +164,7 @@ static int instance_of(struct probe *probe, uint32_t gpu_id, uint32_t *ret)
 }
 
 /* An open attaches the device; before that the driver has no number for it. */
-static int find_device(struct probe *probe, const struct rm_card *card, struct lease *lease)
+static int find_device(struct probe *probe, const struct rm_device *card, struct lease *lease)
 {
         struct lease_device *device = &lease->devices[lease->n_devices];
         unsigned int index = lease->n_devices;
@@ -185,14 +185,14 @@ static int find_device(struct probe *probe, const struct rm_card *card, struct l
 
 int probe_devices(struct probe *probe, struct lease *lease)
 {
-        struct rm_card cards[RM_CARDS_MAX];
+        struct rm_device cards[RM_DEVICES_MAX];
         uint8_t block[CARDS_SIZE] = { 0 };
         size_t n;
         int r;
 
         if (call_driver(probe, probe->ctl, RM_NR_CARD_INFO, block, sizeof(block)) < 0)
                 return -EIO;
-        n = rm_decode_cards(block, sizeof(block), cards);
+        n = rm_decode_devices(block, sizeof(block), cards);
         lease->n_devices = 0;
         for (size_t i = 0; i < n; i++) {
                 r = find_device(probe, &cards[i], lease);

@@ -10,7 +10,7 @@
 #include "base/err.h"
 #include "kube/client/informer.h"
 #include "kube/client/server.h"
-#include "kube/client/verb_options.h"
+#include "base/flags.h"
 #include "kube/extender/bind.h"
 #include "kube/extender/stats.h"
 #include "net/metrics.h"
@@ -416,25 +416,26 @@ int extender_main(int argc, char **argv)
         (void)gethostname(self, 255);
         (void)snprintf(self + strlen(self), 24, "-%d", (int)getpid());
         e->elect.self = self;
-        const struct option_row rows[] = {
-                { "listen", "SUBLET_LISTEN", OPTION_TEXT, &e->listen, "ADDR:PORT",
-                  "where the scheduler asks; default 0.0.0.0:12345" },
-                { "server", "SUBLET_API_SERVER", OPTION_TEXT, &e->api.server, "URL",
-                  "the API server; default: the pod's own" },
-                { "token-file", NULL, OPTION_TEXT, &e->api.token_file, "FILE",
-                  "a bearer token, read again every minute" },
-                { "ca-file", NULL, OPTION_TEXT, &e->api.ca_file, "FILE", "CA that signs the API server's certificate" },
-                { "lease", "SUBLET_LEASE", OPTION_TEXT, &e->elect.lease, "NAMESPACE/NAME",
-                  "of several extenders, the holder of this lease decides" },
-                { "identity", "SUBLET_IDENTITY", OPTION_TEXT, &e->elect.self, "NAME",
-                  "holder's name in that lease; default: host and process" },
-                { "policy", "SUBLET_POLICY", OPTION_TEXT, &e->policy, "NAME", "binpack (default), spread, fragment" },
-                { "unit", "SUBLET_UNIT", OPTION_BYTES, &e->extend.cluster.unit, "SIZE",
-                  "size of one sublet.dev/gpu-mem; default 1G" },
-                { "cert", NULL, OPTION_TEXT, &e->cert, "FILE", "certificate, PEM: serve HTTPS" },
-                { "key", NULL, OPTION_TEXT, &e->key, "FILE", "its key" },
+        const struct flag flags[] = {
+                { "listen", 0, FLAG_TEXT, &e->listen, "ADDR:PORT", "where the scheduler asks; default 0.0.0.0:12345",
+                  "SUBLET_LISTEN" },
+                { "server", 0, FLAG_TEXT, &e->api.server, "URL", "the API server; default: the pod's own",
+                  "SUBLET_API_SERVER" },
+                { "token-file", 0, FLAG_TEXT, &e->api.token_file, "FILE", "a bearer token, read again every minute",
+                  NULL },
+                { "ca-file", 0, FLAG_TEXT, &e->api.ca_file, "FILE", "CA that signs the API server's certificate",
+                  NULL },
+                { "lease", 0, FLAG_TEXT, &e->elect.lease, "NAMESPACE/NAME",
+                  "of several extenders, the holder of this lease decides", "SUBLET_LEASE" },
+                { "identity", 0, FLAG_TEXT, &e->elect.self, "NAME",
+                  "holder's name in that lease; default: host and process", "SUBLET_IDENTITY" },
+                { "policy", 0, FLAG_TEXT, &e->policy, "NAME", "binpack (default), spread, fragment", "SUBLET_POLICY" },
+                { "unit", 0, FLAG_BYTES, &e->extend.cluster.unit, "SIZE", "size of one sublet.dev/gpu-mem; default 1G",
+                  "SUBLET_UNIT" },
+                { "cert", 0, FLAG_TEXT, &e->cert, "FILE", "certificate, PEM: serve HTTPS", NULL },
+                { "key", 0, FLAG_TEXT, &e->key, "FILE", "its key", NULL },
         };
-        operand = options_read(argc, argv, rows, ARRAY_SIZE(rows), usage, &code);
+        operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
         if (operand < 0)
                 return code;
         if (operand < argc) {

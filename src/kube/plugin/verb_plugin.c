@@ -1,7 +1,7 @@
 /* `sublet device-plugin`: its options and messages. */
 #include "kube/plugin/verbs.h"
 
-#include "ask/flags.h"
+#include "base/flags.h"
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "kube/client/names.h"
@@ -171,21 +171,21 @@ int device_plugin_main(int argc, char **argv)
                                  .say = log_line };
         struct options options = { 0 };
         const struct flag flags[] = {
-                { "dir", 0, FLAG_TEXT, &plugin.dir },
-                { "kubelet", 0, FLAG_TEXT, &plugin.kubelet },
-                { "unit", 0, FLAG_TEXT, &options.unit },
-                { "placed", 0, FLAG_IS, &plugin.ways.is_placed },
-                { "node", 0, FLAG_TEXT, &plugin.reporter.node },
-                { "server", 0, FLAG_TEXT, &plugin.reporter.api.server },
-                { "token-file", 0, FLAG_TEXT, &plugin.reporter.api.token_file },
-                { "ca-file", 0, FLAG_TEXT, &plugin.reporter.api.ca_file },
-                { "aliyun", 0, FLAG_IS, &options.is_aliyun },
-                { "inject", 0, FLAG_TEXT, &options.inject },
-                { "preload", 0, FLAG_IS, &options.is_preload },
-                { "lease-dir", 0, FLAG_TEXT, &plugin.leases.path },
-                { "seats", 0, FLAG_COUNT, &options.seats },
-                { "mps", 0, FLAG_TEXT, &plugin.ways.mps },
-                { "seats-name", 0, FLAG_TEXT, &options.seats_name },
+                { "dir", 0, FLAG_TEXT, &plugin.dir, NULL, NULL, NULL },
+                { "kubelet", 0, FLAG_TEXT, &plugin.kubelet, NULL, NULL, NULL },
+                { "unit", 0, FLAG_TEXT, &options.unit, NULL, NULL, NULL },
+                { "placed", 0, FLAG_IS, &plugin.ways.is_placed, NULL, NULL, NULL },
+                { "node", 0, FLAG_TEXT, &plugin.reporter.node, NULL, NULL, NULL },
+                { "server", 0, FLAG_TEXT, &plugin.reporter.api.server, NULL, NULL, NULL },
+                { "token-file", 0, FLAG_TEXT, &plugin.reporter.api.token_file, NULL, NULL, NULL },
+                { "ca-file", 0, FLAG_TEXT, &plugin.reporter.api.ca_file, NULL, NULL, NULL },
+                { "aliyun", 0, FLAG_IS, &options.is_aliyun, NULL, NULL, NULL },
+                { "inject", 0, FLAG_TEXT, &options.inject, NULL, NULL, NULL },
+                { "preload", 0, FLAG_IS, &options.is_preload, NULL, NULL, NULL },
+                { "lease-dir", 0, FLAG_TEXT, &plugin.leases.path, NULL, NULL, NULL },
+                { "seats", 0, FLAG_COUNT, &options.seats, NULL, NULL, NULL },
+                { "mps", 0, FLAG_TEXT, &plugin.ways.mps, NULL, NULL, NULL },
+                { "seats-name", 0, FLAG_TEXT, &options.seats_name, NULL, NULL, NULL },
         };
         struct err err = { 0 };
         char url[API_URL];

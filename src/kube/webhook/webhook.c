@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "kube/webhook/review.h"
 #include "kube/client/server.h"
-#include "kube/client/verb_options.h"
+#include "base/flags.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -89,21 +89,21 @@ static int webhook_run(struct webhook *webhook)
 int webhook_main(int argc, char **argv)
 {
         struct webhook webhook = { .listen = "0.0.0.0:8443", .review.runtime_class = "sublet" };
-        const struct option_row rows[] = {
-                { "listen", "SUBLET_LISTEN", OPTION_TEXT, &webhook.listen, "ADDR:PORT", "default 0.0.0.0:8443" },
-                { "cert", NULL, OPTION_TEXT, &webhook.cert, "FILE", "certificate, PEM; loaded again when it changes" },
-                { "key", NULL, OPTION_TEXT, &webhook.key, "FILE", "its private key" },
-                { "plain", NULL, OPTION_IS, &webhook.is_plain, NULL, "plain HTTP, behind a proxy that speaks HTTPS" },
-                { "scheduler", "SUBLET_SCHEDULER", OPTION_TEXT, &webhook.review.scheduler, "NAME",
-                  "schedulerName for pods that rent" },
-                { "runtime-class", "SUBLET_RUNTIME_CLASS", OPTION_TEXT, &webhook.review.runtime_class, "NAME",
-                  "runtimeClassName for them; default sublet" },
-                { "profile", "SUBLET_PROFILE", OPTION_TEXT, &webhook.review.profile, "PATH",
-                  "localhostProfile for their containers" },
-                { "trusted", "SUBLET_TRUSTED", OPTION_TEXT, &webhook.review.trusted, "USERS",
-                  "users that may write Sublet's annotations" },
+        const struct flag flags[] = {
+                { "listen", 0, FLAG_TEXT, &webhook.listen, "ADDR:PORT", "default 0.0.0.0:8443", "SUBLET_LISTEN" },
+                { "cert", 0, FLAG_TEXT, &webhook.cert, "FILE", "certificate, PEM; loaded again when it changes", NULL },
+                { "key", 0, FLAG_TEXT, &webhook.key, "FILE", "its private key", NULL },
+                { "plain", 0, FLAG_IS, &webhook.is_plain, NULL, "plain HTTP, behind a proxy that speaks HTTPS", NULL },
+                { "scheduler", 0, FLAG_TEXT, &webhook.review.scheduler, "NAME", "schedulerName for pods that rent",
+                  "SUBLET_SCHEDULER" },
+                { "runtime-class", 0, FLAG_TEXT, &webhook.review.runtime_class, "NAME",
+                  "runtimeClassName for them; default sublet", "SUBLET_RUNTIME_CLASS" },
+                { "profile", 0, FLAG_TEXT, &webhook.review.profile, "PATH", "localhostProfile for their containers",
+                  "SUBLET_PROFILE" },
+                { "trusted", 0, FLAG_TEXT, &webhook.review.trusted, "USERS",
+                  "users that may write Sublet's annotations", "SUBLET_TRUSTED" },
         };
-        int code, operand = options_read(argc, argv, rows, ARRAY_SIZE(rows), usage, &code);
+        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
 
         if (operand < 0)
                 return code;

@@ -74,7 +74,7 @@ struct fleet_replica {
         bool must_forget;
         json_t *acknowledged, *pushing;
         nsec push_at;
-        struct http_pool_call *probe, *scrape, *ask, *push, *order;
+        struct http_pool_call *probe, *scrape, *list_models, *push, *order;
 };
 
 struct fleet {

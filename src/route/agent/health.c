@@ -136,7 +136,7 @@ static void on_models(void *context, const struct http_answer *answer)
         json_t *root = agent_json(answer);
         const json_t *list = json_object_get(root, "data");
 
-        replica->ask = NULL;
+        replica->list_models = NULL;
         if (json_is_array(list) || answer->status == 404) {
                 replica->has_models = true; /* an engine without a list serves every model */
                 replica->found.n = 0;
@@ -156,14 +156,14 @@ static void poll_models(struct fleet_replica *replica)
 {
         struct agent *agent = replica->agent;
 
-        if (replica->config.models.n || replica->ask || replica->health != FLEET_HEALTHY || replica->is_suspended ||
-            replica->sleep != FLEET_AWAKE)
+        if (replica->config.models.n || replica->list_models || replica->health != FLEET_HEALTHY ||
+            replica->is_suspended || replica->sleep != FLEET_AWAKE)
                 return;
         if (!agent_is_due(agent, replica->models_at))
                 return;
         replica->models_at = agent->now + MODELS_EVERY_SECONDS * NSEC_PER_SEC;
         (void)agent_call(agent, "GET", replica->address, "/v1/models", NULL, 5 * NSEC_PER_SEC, on_models, replica,
-                         &replica->ask);
+                         &replica->list_models);
 }
 
 /* ---- metrics ------------------------------------------------------------------------------------------------- */

@@ -101,7 +101,7 @@ static const struct {
         { "load",
           "another replica had more of the prompt cached, but was busier or slower: there it would have taken longer" },
         { "rate", "nothing of the prompt was cached anywhere: this replica would answer first" },
-        { "policy", "the policy looks at neither load nor cache" },
+        { "policy", "the policy considers neither load nor cache" },
         { "full", "every better replica was at capacity" },
         { "asleep", "it slept and was still the best choice, so it was woken" },
         { "none", "no replica of this model was up" },

@@ -1,7 +1,7 @@
 /*
  * The replicas of a service are the endpoints that the Kubernetes API names (net/http/watch.h). The token is read anew for
  * each call: it is rotated. While the API server is away, all stays as it was, and replicas are checked by their health.
- * The older Endpoints are asked for where EndpointSlices do not exist.
+ * Endpoints are used where EndpointSlices do not exist.
  */
 #include "route/agent/agent.h"
 
@@ -71,7 +71,7 @@ static void sync_fleet(struct kube *kube)
                 }
 }
 
-/* A list puts all its slices before the fleet is told; an event is told at once. */
+/* A list is stored whole before the fleet is updated; an event updates it at once. */
 static void on_begin(void *context)
 {
         struct kube *kube = context;

@@ -71,7 +71,7 @@ void agent_unlist(struct agent *agent, int origin)
 
 void agent_forget(struct agent *agent, struct fleet_replica *replica)
 {
-        struct http_pool_call *calls[] = { replica->probe, replica->scrape, replica->ask, replica->push,
+        struct http_pool_call *calls[] = { replica->probe, replica->scrape, replica->list_models, replica->push,
                                            replica->order };
 
         for (size_t i = 0; i < ARRAY_SIZE(calls); i++)

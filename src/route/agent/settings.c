@@ -260,8 +260,8 @@ void route_settings_print(FILE *to)
 {
         print_table(to, "The file (YAML); defaults in brackets:", TABLE_TOP);
         print_table(to, "replicas: a list of", TABLE_LISTED);
-        print_table(to,
-                    "  and of these, which may also stand in defaults: and in a service of kubernetes:", TABLE_REPLICA);
+        print_table(to, "  and of these, which are also allowed in defaults: and in a service of kubernetes:",
+                    TABLE_REPLICA);
         print_table(to, "keys: a list of", TABLE_KEY);
         print_table(to, "kubernetes: a list of", TABLE_SERVICE);
 }

@@ -33,7 +33,7 @@ static const char usage[] =
         "      --tls CERT:KEY    TLS on port 8443 with these files\n"
         "      --check           check the file and nginx's configuration, start nothing\n"
         "      --settings        print the keys of the file\n"
-        "      --module FILE     Sublet's nginx module, if it is not in its installed place\n"
+        "      --module FILE     Sublet's nginx module, if it is not where it was installed\n"
         "  state                 print the replicas as the router sees them now\n"
         "  explain ID            print why a request was sent to its replica; ID is its X-Request-Id\n";
 

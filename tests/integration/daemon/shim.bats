@@ -94,7 +94,7 @@ command_of() { # the child of sublet run
 
 @test "what is no listener is refused: no keeper waits for ever" {
         lessor_start
-        run python3 - "$node" << 'END'
+        run /usr/bin/python3 - "$node" << 'END'
 import array, json, os, socket, sys
 run = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 run.connect(sys.argv[1] + '/tenant.sock')

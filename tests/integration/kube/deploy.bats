@@ -69,8 +69,8 @@ is_there() {
 }
 
 @test "a patch of a layer names what is below it" { # kustomize itself does not mind a target that is not there
-        python3 -c 'import yaml' 2> /dev/null || skip "no yaml in this python3"
-        python3 - "$root/deploy" << 'END'
+        /usr/bin/python3 -c 'import yaml' 2> /dev/null || skip "no yaml in this python3"
+        /usr/bin/python3 - "$root/deploy" << 'END'
 import pathlib, re, sys, yaml
 deploy = pathlib.Path(sys.argv[1])
 def below(folder):
@@ -108,7 +108,7 @@ END
 @test "monitoring builds, and asks only for figures that are there" {
         made kubernetes/monitoring
         for figure in $(jq -r '.panels[].targets[].expr' "$root/deploy/kubernetes/monitoring/dashboard.json" | grep -oE 'sublet_[a-z_]+' | sed 's/_bucket$//' | sort -u); do
-                grep -rqE "${figure#sublet_}" "$root/src/node/metrics.c" "$root/src/kube" || { echo "no $figure"; return 1; }
+                grep -rqE "${figure#sublet_}" "$root/src/daemon/api/metrics.c" "$root/src/kube" || { echo "no $figure"; return 1; }
         done
 }
 

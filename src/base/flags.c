@@ -1,4 +1,4 @@
-#include "ask/flags.h"
+#include "base/flags.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -9,10 +9,12 @@
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
-        FLAGS_MAX = 16,
+        FLAGS_MAX = 24,
+        LEFT = 64,       /* of a row of the help */
         LONG_ONLY = 256, /* getopt's value of the first row */
         COUNT_MAX = 1000000,
 };
@@ -52,8 +54,68 @@ static int set(const struct flag *flag, const char *value)
                 if (since_parse(value, clock_realtime(), flag->to) < 0)
                         return bad(flag->name, value, "not a time such as 1h (ago), 2026-11-21 or '2026-11-21 10:30'");
                 return 0;
+        case FLAG_BYTES:
+                return bytes_parse(value, 0, flag->to) < 0 ? bad(flag->name, value, "not a size such as 1G or 256M") :
+                                                             0;
         }
         return -EINVAL;
+}
+
+/* "-o, --output FILE"; the number of its characters. */
+static int left_format(const struct flag *flag, char buffer[static LEFT])
+{
+        char letter[8] = "";
+
+        if (flag->letter)
+                (void)snprintf(letter, sizeof(letter), "-%c, ", flag->letter);
+        return snprintf(buffer, LEFT, "%s--%s%s%s", letter, flag->name, flag->argument ? " " : "",
+                        flag->argument ? flag->argument : "");
+}
+
+static void print_row(int width, const char *left, const char *help, const char *environment)
+{
+        size_t n = strcspn(help, "\n");
+
+        (void)printf("  %-*s   %.*s", width, left, (int)n, help);
+        for (; help[n]; n += strcspn(help + n, "\n")) {
+                n++;
+                (void)printf("\n  %-*s   %.*s", width, "", (int)strcspn(help + n, "\n"), help + n);
+        }
+        (void)printf(environment ? " ($%s)\n" : "\n", environment);
+}
+
+static void print_help(const struct flag *flags, size_t n_flags, const char *usage)
+{
+        size_t before = strcspn(usage, "\f");
+        const struct flag help = { .name = "help", .letter = 'h' };
+        char left[LEFT];
+        int width = left_format(&help, left), n;
+
+        for (size_t i = 0; i < n_flags; i++)
+                if (flags[i].help && (n = left_format(&flags[i], left)) > width)
+                        width = n;
+        (void)fwrite(usage, 1, before, stdout);
+        for (size_t i = 0; i < n_flags; i++)
+                if (flags[i].help) {
+                        (void)left_format(&flags[i], left);
+                        print_row(width, left, flags[i].help, flags[i].environment);
+                }
+        if (usage[before] || (n_flags && flags[0].help)) {
+                (void)left_format(&help, left);
+                print_row(width, left, "this text", NULL);
+        }
+        (void)fputs(usage + before + (usage[before] == '\f'), stdout);
+}
+
+static int read_environment(const struct flag *flags, size_t n_flags)
+{
+        for (size_t i = 0; i < n_flags; i++) {
+                const char *value = flags[i].environment ? getenv(flags[i].environment) : NULL;
+
+                if (value && *value && set(&flags[i], value) < 0)
+                        return -EINVAL;
+        }
+        return 0;
 }
 
 /* getopt's two tables. */
@@ -94,12 +156,14 @@ int flags_parse(int argc, char **argv, const struct flag *flags, size_t n_flags,
         int option;
 
         *ret_code = VERB_USAGE;
+        if (read_environment(flags, n_flags) < 0)
+                return -1;
         tables(flags, n_flags, longs, shorts);
         opterr = 0;
         optind = 0; /* glibc's: begin anew */
         while ((option = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
                 if (option == 'h') {
-                        (void)fputs(usage, stdout);
+                        print_help(flags, n_flags, usage);
                         *ret_code = VERB_DONE;
                         return -1;
                 }

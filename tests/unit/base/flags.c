@@ -1,7 +1,9 @@
 #include "said.h"
 
+#include "base/cleanup.h"
 #include "base/clock.h"
-#include "ask/flags.h"
+#include "base/text.h"
+#include "base/flags.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -19,11 +21,13 @@ struct values {
 static struct values parse(const char *words, char *copy, char **argv)
 {
         struct values v = { 0 };
-        const struct flag flags[] = { { "all", 'a', FLAG_IS, &v.is_all },
-                                      { "dir", 0, FLAG_TEXT, &v.dir },
-                                      { "delay", 'd', FLAG_SPAN, &v.period },
-                                      { "since", 0, FLAG_SINCE, &v.since },
-                                      { "number", 'n', FLAG_COUNT, &v.count } };
+        const struct flag flags[] = {
+                { "all", 'a', FLAG_IS, &v.is_all, NULL, NULL, NULL },
+                { "dir", 0, FLAG_TEXT, &v.dir, NULL, NULL, NULL },
+                { "delay", 'd', FLAG_SPAN, &v.period, NULL, NULL, NULL },
+                { "since", 0, FLAG_SINCE, &v.since, NULL, NULL, NULL },
+                { "number", 'n', FLAG_COUNT, &v.count, NULL, NULL, NULL },
+        };
         struct said out, err;
         int argc = 0;
         char *word;
@@ -136,6 +140,41 @@ static void a_verb_can_parse_twice(void **state)
         }
 }
 
+static void help_and_environment_come_from_the_rows(void **state)
+{
+        bytes size = 1;
+        bool is_all = false;
+        const struct flag flags[] = {
+                { "size", 's', FLAG_BYTES, &size, "SIZE", "of it,\nroughly", "SUBLET_TEST_SIZE" },
+                { "all", 0, FLAG_IS, &is_all, NULL, "all of them", NULL },
+                { "old", 0, FLAG_IS, &is_all, NULL, NULL, NULL },
+        };
+        char verb[] = "verb", is_help[] = "--help", is_size[] = "-s2M";
+        char *help[] = { verb, is_help, NULL }, *none[] = { verb, NULL }, *given[] = { verb, is_size, NULL };
+        char text[512];
+        struct said out;
+        int code, operand;
+
+        (void)state;
+        (void)setenv("SUBLET_TEST_SIZE", "3K", 1);
+        assert_int_equal(flags_parse(1, none, flags, ARRAY_SIZE(flags), "", &code), 1);
+        assert_int_equal(size, 3 * KIB);
+        assert_int_equal(flags_parse(2, given, flags, ARRAY_SIZE(flags), "", &code), 2);
+        assert_int_equal(size, 2 * MIB);
+        (void)unsetenv("SUBLET_TEST_SIZE");
+        out = said_begin(stdout);
+        operand = flags_parse(2, help, flags, ARRAY_SIZE(flags), "usage: verb\n\n\f\nThe end.\n", &code);
+        said_end(&out, stdout, text, sizeof(text));
+        assert_int_equal(operand, -1);
+        assert_int_equal(code, VERB_DONE);
+        assert_string_equal(text, "usage: verb\n\n"
+                                  "  -s, --size SIZE   of it,\n"
+                                  "                    roughly ($SUBLET_TEST_SIZE)\n"
+                                  "  --all             all of them\n"
+                                  "  -h, --help        this text\n"
+                                  "\nThe end.\n");
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -145,6 +184,7 @@ int main(void)
                 cmocka_unit_test(one_operand_too_many_is_named),
                 cmocka_unit_test(what_is_wrong_is_one_line_and_bad_use),
                 cmocka_unit_test(a_verb_can_parse_twice),
+                cmocka_unit_test(help_and_environment_come_from_the_rows),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,10 +1,14 @@
 /*
- * The options of a verb, declared once as rows; what is wrong is said in one line.
+ * The options of a verb, declared once as rows: parser, environment and help come from them.
  *
- *      const struct flag flags[] = { { "dir", 0, FLAG_TEXT, &ps.dir }, { "all", 'a', FLAG_IS, &ps.is_all } };
+ *      const struct flag flags[] = {
+ *              { "dir", 0, FLAG_TEXT, &dir, "DIR", "the daemon's directory", "SUBLET_DIR" },
+ *              { "all", 'a', FLAG_IS, &is_all, NULL, "also those that have ended", NULL },
+ *      };
  *      int operands = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
  *
- * Options and operands may be mixed; `--` ends the options. Every verb has --help.
+ * Options and operands may be mixed; `--` ends the options. Every verb has --help, which prints `usage` with the rows that
+ * have a help in the place of its form feed ("\f"), or behind it.
  */
 #pragma once
 
@@ -18,13 +22,16 @@ enum flag_kind {
         FLAG_SPAN,  /* nsec: see duration_parse */
         FLAG_COUNT, /* unsigned int: 1 to 1000000 */
         FLAG_SINCE, /* nsec since the epoch: see since_parse */
+        FLAG_BYTES, /* bytes: see bytes_parse */
 };
 
 struct flag {
         const char *name; /* "since" is --since */
         char letter;      /* 'a' is -a; 0: none */
         enum flag_kind kind;
-        void *to;
+        void *to;                    /* holds the default */
+        const char *argument, *help; /* "DIR"; help: NULL is not printed, and a line end begins another line of it */
+        const char *environment;     /* the variable that is read where the option is not given; NULL: none */
 };
 
 /* The index of the first operand in argv (they are moved behind the options); or -1, and the verb ends with *ret_code:
