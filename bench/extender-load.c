@@ -25,7 +25,7 @@ enum {
         CHUNK = 500,
 };
 
-/* What services ask for on a card of 80: the sizes of the deployment's ticket, and how many of 20 ask so. */
+/* What services ask for on a device of 80: the sizes of the deployment's ticket, and how many of 20 ask so. */
 static const struct {
         int units, of_20;
 } mix[] = { { 8, 5 }, { 12, 3 }, { 16, 5 }, { 20, 2 }, { 24, 2 }, { 40, 2 }, { 80, 1 } };
@@ -86,7 +86,7 @@ static struct text post(CURL *curl, const char *socket, const char *url, const c
         return text;
 }
 
-static void put(CURL *curl, const char *objects)
+static void objects_put(CURL *curl, const char *objects)
 {
         char url[256];
 
@@ -123,7 +123,7 @@ static void put_nodes(CURL *curl)
                                       i == from ? '[' : ',', i, n_gpus * n_units, n_gpus);
                 (void)fputc(']', to);
                 (void)fclose(to);
-                put(curl, text.data);
+                objects_put(curl, text.data);
                 free(text.data);
         }
 }
@@ -140,7 +140,7 @@ static void put_pods(CURL *curl, unsigned int from, unsigned int end)
                 }
                 (void)fputc(']', to);
                 (void)fclose(to);
-                put(curl, text.data);
+                objects_put(curl, text.data);
                 free(text.data);
         }
 }
@@ -184,11 +184,11 @@ static void choose(CURL *curl, unsigned int pod, char *node, size_t size, nsec *
         *took += clock_now() - began;
         scores = json_loads(text.data, 0, NULL);
         node[0] = '\0';
-        json_array_foreach(scores, i, one) if (json_integer_value(json_object_get(one, "Score")) > best)
-        {
-                best = json_integer_value(json_object_get(one, "Score"));
-                (void)snprintf(node, size, "%s", json_string_value(json_object_get(one, "Host")));
-        }
+        json_array_foreach (scores, i, one)
+                if (json_integer_value(json_object_get(one, "Score")) > best) {
+                        best = json_integer_value(json_object_get(one, "Score"));
+                        (void)snprintf(node, size, "%s", json_string_value(json_object_get(one, "Host")));
+                }
         json_decref(scores);
         free(text.data);
         free(body);

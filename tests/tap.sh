@@ -1,14 +1,14 @@
-# What tests/run, tests/all and tools/lint share: keeping what a TAP program said, and adding it up.
+# Shared by tests/run, tests/all and tools/lint: recording the output of TAP programs, and adding it up.
 # shellcheck shell=bash
 #
-# A kept run is a folder: out and err (what it said), rc (how it ended), name. The rules:
+# A recorded run is a folder: out and err (its output), rc (its exit status), name. The rules:
 #   T1  a test that was planned and never reported has failed;
-#   T2  so has a program that ended badly although none of its tests did, or that a signal or the
-#       clock ended in any case;
+#   T2  so has a program whose exit status is bad although none of its tests failed, and one that a signal or
+#       the time limit ended;
 #   T3  a program without a plan has failed; a skip is neither passed nor failed.
 
-# keep FOLDER NAME SECONDS COMMAND...
-keep() {
+# run_recorded FOLDER NAME SECONDS COMMAND...
+run_recorded() {
         local folder=$1 seconds=$3 rc=0
         mkdir -p "$folder"
         printf '%s\n' "$2" > "$folder/name"
@@ -17,13 +17,13 @@ keep() {
         printf '%s\n' "$rc" > "$folder/rc"
 }
 
-# "PASSED FAILED SKIPPED" of one kept run.
+# "PASSED FAILED SKIPPED" of one recorded run.
 tally() {
         local rc
         rc=$(cat "$1/rc" 2> /dev/null)
         awk -v rc="${rc:-none}" '
                 /^1\.\.[0-9]+/     { planned = substr($1, 4) + 0; has_plan = 1; whole = /# *[Ss][Kk][Ii][Pp]/; next }
-                /^not ok( |$)/        { reported++; if (/# *(TODO|SKIP)/) skipped++; else failed++; next } # cmocka skips so
+                /^not ok( |$)/        { reported++; if (/# *(TODO|SKIP)/) skipped++; else failed++; next } # how cmocka skips
                 /^ok( |$)/        { reported++; if (/# *([Ss][Kk][Ii][Pp]|TODO)/) skipped++; else passed++; next }
                 /^Bail out!/       { bailed = 1 }
                 END {
@@ -37,7 +37,7 @@ tally() {
                 }' "$1/out" 2> /dev/null || echo 0 1 0
 }
 
-# What failed, in full: everything but the tests that passed, and how it ended.
+# All output but the tests that passed, and the exit status.
 explain() {
         local rc
         rc=$(cat "$1/rc" 2> /dev/null || echo 'never')
@@ -58,21 +58,21 @@ verdict() {
         [ "$2" -eq 0 ] && [ "$1" -gt 0 ]
 }
 
-# Adds up all kept runs below FOLDER..., a line for each; failures in full. Sets PASSED FAILED SKIPPED.
+# Adds up the recorded runs in FOLDER..., a line for each; failures in full. Sets PASSED FAILED SKIPPED.
 add_up() {
-        local kept p f s
-        for kept in "$@"; do
-                [ -f "$kept/name" ] || continue
-                read -r p f s <<< "$(tally "$kept")"
+        local recorded p f s
+        for recorded in "$@"; do
+                [ -f "$recorded/name" ] || continue
+                read -r p f s <<< "$(tally "$recorded")"
                 PASSED=$((${PASSED:-0} + p)) FAILED=$((${FAILED:-0} + f)) SKIPPED=$((${SKIPPED:-0} + s))
                 if [ "$f" -gt 0 ]; then
-                        printf 'FAILED  %-34s %4d passed, %d failed\n' "$(cat "$kept/name")" "$p" "$f"
-                        explain "$kept"
+                        printf 'FAILED  %-34s %4d passed, %d failed\n' "$(cat "$recorded/name")" "$p" "$f"
+                        explain "$recorded"
                 elif [ -z "${BRIEF:-}" ]; then
-                        printf 'ok      %-34s %4d passed%s\n' "$(cat "$kept/name")" "$p" "$([ "$s" -gt 0 ] && echo ", $s skipped")"
+                        printf 'ok      %-34s %4d passed%s\n' "$(cat "$recorded/name")" "$p" "$([ "$s" -gt 0 ] && echo ", $s skipped")"
                 fi
-                # What was not seen is said, with the reason.
-                [ "$s" -eq 0 ] || sed -nE 's/^(not ok|ok|1\.\.0) *([0-9]+ *)?(.*)# *([Ss][Kk][Ii][Pp].*)$/        \4  (\3)/p' "$kept/out"
+                # Skipped tests are listed with their reasons.
+                [ "$s" -eq 0 ] || sed -nE 's/^(not ok|ok|1\.\.0) *([0-9]+ *)?(.*)# *([Ss][Kk][Ii][Pp].*)$/        \4  (\3)/p' "$recorded/out"
         done
 }
 

@@ -1,7 +1,7 @@
 /*
  * The driver of this machine, real or simulated, behind one interface.
  *
- * Threads: the functions of a backend may be called from any, at once.
+ * Threads: a backend's functions may be called from any, at the same time.
  */
 #pragma once
 
@@ -17,16 +17,16 @@ struct gpu_backend {
         char release[32]; /* "580.159.04" */
         void *context;
 
-        /* What is behind a descriptor of ours; *ret_minor for RM_NODE_DEVICE. */
+        /* The kind of node behind a descriptor of this process; *ret_minor is set for RM_NODE_DEVICE. */
         enum rm_node (*node)(void *context, int fd, uint32_t *ret_minor);
 
-        /* ioctl(2); block and what it points to in our memory. 0 or more, or -errno. */
+        /* ioctl(2); the block and what it points to are in this process's memory. 0 or more; -errno. */
         int (*ioctl)(void *context, int fd, uint32_t request, void *block);
 
-        /* A descriptor of a node: "nvidiactl", "nvidia0", "nvidia-uvm". Or -errno. */
+        /* Opens a node: "nvidiactl", "nvidia0", "nvidia-uvm". A descriptor, the caller's; -errno. */
         int (*open)(void *context, const char *node);
 
-        /* Maps what MAP_MEMORY has prepared on the descriptor, to read; munmap(2) ends it. 0; -errno. */
+        /* Maps read-only what MAP_MEMORY has prepared on the descriptor; munmap(2) ends it. 0; -errno. */
         int (*map)(void *context, int fd, size_t size, const void **ret);
 };
 
@@ -38,5 +38,5 @@ int gpu_backend_find(struct gpu_backend *ret, struct err *err);
 int gpu_driver_open(struct gpu_backend *ret, struct err *err);
 int gpu_sim_open(struct gpu_backend *ret, struct err *err);
 
-/* The release of a version file, and its layout. */
+/* Reads a release from a version file, and its layout. 0; -ENOTSUP: not a known release; -errno. */
 int gpu_release_read(const char *path, struct gpu_backend *ret, struct err *err);

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define FIRST_HANDLE 0x5ab10000u /* of our objects; any that are unique in the client */
+#define FIRST_HANDLE 0x5ab10000u /* of the objects made here; any numbers that are unique in the client */
 
 enum {
         DEVICE_SIZE = 56, /* NV0080_ALLOC_PARAMETERS: deviceId@0 */
@@ -31,7 +31,7 @@ int client_error(int64_t status)
         }
 }
 
-static int call(const struct gpu_client *client, int fd, uint32_t nr, void *block, uint32_t size)
+static int client_ioctl(const struct gpu_client *client, int fd, uint32_t nr, void *block, uint32_t size)
 {
         return client->backend->ioctl(client->backend->context, fd, rm_encode_request(nr, size), block);
 }
@@ -42,13 +42,13 @@ int client_alloc(struct gpu_client *client, uint32_t parent, uint32_t class_numb
         const struct rm_layout *layout = &client->backend->layout;
         struct rm_alloc alloc = { .client = client->client,
                                   .parent = parent,
-                                  .object = parent ? client->next : 0, /* the driver names clients */
+                                  .object = parent ? client->next : 0, /* the driver chooses a client's handle */
                                   .class_number = class_number,
                                   .params = params,
                                   .params_size = params_size };
         uint8_t block[RM_BLOCK_MAX];
         uint32_t size = rm_encode_alloc(layout, &alloc, block);
-        int r = call(client, client->ctl, RM_NR_ALLOC, block, size);
+        int r = client_ioctl(client, client->ctl, RM_NR_ALLOC, block, size);
 
         if (r < 0)
                 return r;
@@ -67,7 +67,7 @@ int64_t client_control(struct gpu_client *client, uint32_t object, uint32_t cmd,
         };
         uint8_t block[RM_BLOCK_MAX];
         uint32_t block_size = rm_encode_control(&control, block);
-        int r = call(client, client->ctl, RM_NR_CONTROL, block, block_size);
+        int r = client_ioctl(client, client->ctl, RM_NR_CONTROL, block, block_size);
 
         return r < 0 ? (int64_t)r : (int64_t)rm_get32(block, block_size, RM_CONTROL_STATUS_AT);
 }
@@ -80,11 +80,11 @@ void client_free(struct gpu_client *client, uint32_t object)
                 return;
         rm_put32(block, sizeof(block), 0, client->client);
         rm_put32(block, sizeof(block), 8, object);
-        (void)call(client, client->ctl, RM_NR_FREE, block, sizeof(block));
+        (void)client_ioctl(client, client->ctl, RM_NR_FREE, block, sizeof(block));
 }
 
-/* A mapping goes through a descriptor of its own: the driver keeps one prepared mapping per struct file. hDevice is
- * the client: the memory of an event buffer has no device (fecs, H200, 580.159.04). */
+/* Each mapping needs its own descriptor: the driver keeps one prepared mapping per struct file. hDevice is the client:
+ * the memory of an event buffer has no device (H200, 580.159.04). */
 int client_map(struct gpu_client *client, uint32_t object, size_t size, const void **ret)
 {
         const struct gpu_backend *backend = client->backend;
@@ -100,13 +100,13 @@ int client_map(struct gpu_client *client, uint32_t object, size_t size, const vo
 
         if (fd < 0)
                 return fd;
-        r = call(client, client->ctl, RM_NR_MAP_MEMORY, block, rm_encode_map(&map, block));
+        r = client_ioctl(client, client->ctl, RM_NR_MAP_MEMORY, block, rm_encode_map(&map, block));
         if (!r)
                 r = client_error(rm_get32(block, sizeof(block), RM_MAP_STATUS_AT));
         return r < 0 ? r : backend->map(backend->context, fd, size, ret);
 }
 
-/* ---- the machine, and one card --------------------------------------------------------------- */
+/* ---- the machine, and one device --------------------------------------------------------------- */
 
 int client_open(struct gpu_client *client, const struct gpu_backend *backend)
 {
@@ -122,18 +122,18 @@ int client_open(struct gpu_client *client, const struct gpu_backend *backend)
         return r;
 }
 
-int client_cards(struct gpu_client *client, struct rm_card ret[static RM_CARDS_MAX], size_t *ret_n)
+int client_devices(struct gpu_client *client, struct rm_device ret[static RM_DEVICES_MAX], size_t *ret_n)
 {
-        uint8_t cards[RM_CARDS_MAX * RM_CARD_SIZE] = { 0 };
-        int r = call(client, client->ctl, RM_NR_CARD_INFO, cards, sizeof(cards));
+        uint8_t devices[RM_DEVICES_MAX * RM_DEVICE_INFO_SIZE] = { 0 };
+        int r = client_ioctl(client, client->ctl, RM_NR_CARD_INFO, devices, sizeof(devices));
 
         if (r < 0)
                 return r;
-        *ret_n = rm_decode_cards(cards, sizeof(cards), ret);
+        *ret_n = rm_decode_devices(devices, sizeof(devices), ret);
         return 0;
 }
 
-/* The driver's number of an attached card: GET_ID_INFO_V2, gpuId@0 in, deviceInstance@8 out. */
+/* The driver's number of an attached device: GET_ID_INFO_V2, gpuId@0 in, deviceInstance@8 out. */
 static int instance_of(struct gpu_client *client, uint32_t gpu_id, uint32_t *ret)
 {
         uint8_t params[32] = { 0 };
@@ -155,21 +155,21 @@ static int open_node(struct gpu_client *client, uint32_t minor)
         (void)snprintf(node, sizeof(node), "nvidia%u", minor);
         client->node = backend->open(backend->context, node);
         if (client->node < 0)
-                return client->node == -EIO ? -ENODEV : client->node; /* the driver opens no lost card */
-        return call(client, client->node, RM_NR_REGISTER_FD, &ctl, sizeof(ctl));
+                return client->node == -EIO ? -ENODEV : client->node; /* a lost device cannot be opened */
+        return client_ioctl(client, client->node, RM_NR_REGISTER_FD, &ctl, sizeof(ctl));
 }
 
-/* An open attaches the card; before that the driver has no number for it. */
-int client_attach(struct gpu_client *client, const struct rm_card *card)
+/* Opening the node attaches the device; before that the driver has no number for it. */
+int client_attach(struct gpu_client *client, const struct rm_device *info)
 {
         uint8_t params[DEVICE_SIZE] = { 0 };
         uint32_t instance = 0;
         int r;
 
-        client->card = *card;
-        r = open_node(client, card->minor);
+        client->info = *info;
+        r = open_node(client, info->minor);
         if (!r)
-                r = instance_of(client, card->gpu_id, &instance);
+                r = instance_of(client, info->gpu_id, &instance);
         if (r < 0)
                 return r;
         rm_put32(params, sizeof(params), 0, instance);
@@ -188,16 +188,16 @@ void client_done(struct gpu_client *client)
 
 int gpu_client_open(const struct gpu_backend *backend, unsigned int device, struct gpu_client **ret)
 {
-        struct rm_card cards[RM_CARDS_MAX];
+        struct rm_device devices[RM_DEVICES_MAX];
         struct gpu_client client;
         size_t n = 0;
         int r = client_open(&client, backend);
 
         if (r < 0)
                 return r;
-        r = client_cards(&client, cards, &n);
+        r = client_devices(&client, devices, &n);
         if (!r)
-                r = device < n ? client_attach(&client, &cards[device]) : -ENODEV;
+                r = device < n ? client_attach(&client, &devices[device]) : -ENODEV;
         if (!r) {
                 *ret = malloc(sizeof(client));
                 r = *ret ? 0 : -ENOMEM;

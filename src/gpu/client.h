@@ -1,7 +1,7 @@
 /*
- * Inside the room: a client of the driver at one device, and the calls that control, meter and find are made of.
+ * Internal to gpu: a driver client at one device, and the calls of which control, meter and find consist.
  *
- * A status is the driver's; a call that fails itself is a negative errno.
+ * A status is the driver's; a negative value is the errno of a failed ioctl.
  */
 #pragma once
 
@@ -15,27 +15,27 @@ enum {
 struct gpu_client {
         const struct gpu_backend *backend;
         int ctl, node; /* -1: not open */
-        struct rm_card card;
+        struct rm_device info;
         uint32_t client, device, subdevice; /* handles */
         uint32_t next;                      /* handle of the next object */
 };
 
-/* A client without a device, and the cards of the machine: n of them. */
+/* Opens a client without a device; and lists the machine's devices. 0; -errno. */
 int client_open(struct gpu_client *client, const struct gpu_backend *backend);
-int client_cards(struct gpu_client *client, struct rm_card ret[static RM_CARDS_MAX], size_t *ret_n);
-/* Goes to the card: opens its node, makes device and subdevice. -ENODEV: it is lost. */
-int client_attach(struct gpu_client *client, const struct rm_card *card);
+int client_devices(struct gpu_client *client, struct rm_device ret[static RM_DEVICES_MAX], size_t *ret_n);
+/* Opens the device's node and makes its device and subdevice objects. 0; -ENODEV: the device is lost; -errno. */
+int client_attach(struct gpu_client *client, const struct rm_device *info);
 void client_done(struct gpu_client *client); /* closes; the driver frees the rest */
 
-/* 0 with the new handle; -ENODEV: lost; -ENOTSUP: refused, or not known there; -errno. */
+/* 0 and the new handle; -ENODEV: the device is lost; -ENOTSUP: refused, or unknown to the driver; -errno. */
 int client_alloc(struct gpu_client *client, uint32_t parent, uint32_t class_number, void *params, uint32_t params_size,
                  uint32_t *ret_object);
 /* The driver's status, or -errno. */
 int64_t client_control(struct gpu_client *client, uint32_t object, uint32_t cmd, void *params, uint32_t size);
 void client_free(struct gpu_client *client, uint32_t object);
 
-/* Maps a memory object of `size` bytes, to read. 0; -errno. */
+/* Maps a memory object of `size` bytes read-only. 0; -errno. */
 int client_map(struct gpu_client *client, uint32_t object, size_t size, const void **ret);
 
-/* What a status means for a caller: 0; -ENODEV; -EPERM; -ENOTSUP; -EIO. */
+/* A status as an errno: 0; -ENODEV; -EPERM; -ENOTSUP; -EIO. */
 int client_error(int64_t status);

@@ -1,10 +1,9 @@
 /*
- * Channels off and on: FIFO_DISABLE_CHANNELS, with lists of handles of whomever.
+ * Disables and enables channels: FIFO_DISABLE_CHANNELS, with lists of any clients' handles.
  *
- * A tenant may end between the list and the call, and the driver then refuses the call at the handle
- * that is gone, with what stood before it done (GSP decides; not readable). So a refused list is
- * halved until the ones that fail stand alone: those that are gone do not matter, others do. To do a
- * channel twice does no harm.
+ * If a tenant ends after the list was made, the driver refuses the call at the missing handle; the channels before it
+ * are done (GSP decides, which cannot be read). So a refused list is halved until the failing channels stand alone:
+ * missing ones are ignored, other failures are reported. Doing a channel twice is harmless.
  */
 #include "gpu/client.h"
 
@@ -21,7 +20,7 @@ enum {
         STATUS_INVALID_OBJECT = 0x31,
 };
 
-static int64_t set(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled)
+static int64_t disable_set(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled)
 {
         uint8_t params[SIZE] = { is_disabled };
 
@@ -34,7 +33,7 @@ static int64_t set(struct gpu_client *client, const struct gpu_channel *channels
 }
 
 /* Measured, H200, 580.159.04: 0x21, whether the client, the channel or its kind is wrong (tests/gpu/meter.c).
- * The others are what the driver says of handles elsewhere. */
+ * The other statuses are those of wrong handles in other calls. */
 static bool is_gone(int64_t status)
 {
         return status == RM_STATUS_INVALID_CHANNEL || status == RM_STATUS_OBJECT_NOT_FOUND ||
@@ -42,10 +41,10 @@ static bool is_gone(int64_t status)
                status == STATUS_INVALID_OBJECT;
 }
 
-static int set_some(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled,
-                    uint32_t *ret_status)
+static int disable_some(struct gpu_client *client, const struct gpu_channel *channels, size_t n, bool is_disabled,
+                        uint32_t *ret_status)
 {
-        int64_t status = set(client, channels, n, is_disabled);
+        int64_t status = disable_set(client, channels, n, is_disabled);
         int first, second;
 
         if (status < 0 || status == GPU_STATUS_IS_LOST)
@@ -59,10 +58,10 @@ static int set_some(struct gpu_client *client, const struct gpu_channel *channel
                         *ret_status = (uint32_t)status;
                 return -EIO;
         }
-        first = set_some(client, channels, n / 2, is_disabled, ret_status);
+        first = disable_some(client, channels, n / 2, is_disabled, ret_status);
         if (first == -ENODEV)
                 return first;
-        second = set_some(client, channels + n / 2, n - n / 2, is_disabled, ret_status);
+        second = disable_some(client, channels + n / 2, n - n / 2, is_disabled, ret_status);
         return first < 0 ? first : second;
 }
 
@@ -74,7 +73,7 @@ int gpu_channels_set(struct gpu_client *client, const struct gpu_channel *channe
         for (size_t i = 0; i < n; i += GPU_CHANNELS_PER_CALL) {
                 size_t some = n - i < GPU_CHANNELS_PER_CALL ? n - i : GPU_CHANNELS_PER_CALL;
 
-                one = set_some(client, channels + i, some, is_disabled, ret_status);
+                one = disable_some(client, channels + i, some, is_disabled, ret_status);
                 if (one == -ENODEV)
                         return one;
                 r = one < 0 ? one : r;

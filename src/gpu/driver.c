@@ -1,4 +1,4 @@
-/* The real driver: device nodes, told apart by their numbers. */
+/* The real driver: device nodes, distinguished by their numbers. */
 #include "gpu/backend.h"
 
 #include "base/cleanup.h"
@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-/* Major 195 is the driver's for ever; nvidiactl and nvidia-modeset have fixed minors in it.
- * The others' majors are handed out at module load and stand in /proc/devices. */
+/* Major 195 is the driver's permanently, with fixed minors of nvidiactl and nvidia-modeset. The other majors are
+ * assigned when a module is loaded, and listed in /proc/devices. */
 enum {
         MAJOR_NVIDIA = 195,
         MINOR_CTL = 255,

@@ -1,6 +1,6 @@
 /*
- * Names and sizes come from the driver's own client; NVML is asked, by UUID, for what only it says. So a
- * machine without NVML, and the simulator without its libraries, are described all the same.
+ * Names and sizes come from the driver's own client; NVML is asked by UUID for what only it knows. So a machine without
+ * NVML, and the simulator without its libraries, are described too.
  */
 #include "gpu/find.h"
 
@@ -19,20 +19,12 @@ enum {
         GID_SIZE = 268,
 };
 
-static void ask_name(struct gpu_client *client, struct gpu_device *device)
-{
-        uint8_t params[NAME_SIZE] = { 0 };
-
-        if (client_control(client, client->subdevice, GET_NAME, params, sizeof(params)) == RM_STATUS_OK)
-                (void)snprintf(device->name, sizeof(device->name), "%.63s", (const char *)params + 4);
-}
-
-static void ask_uuid(struct gpu_client *client, struct gpu_device *device)
+static void ask_text(struct gpu_client *client, uint32_t control, uint32_t size, size_t text_at, char ret[static 64])
 {
         uint8_t params[GID_SIZE] = { 0 };
 
-        if (client_control(client, client->subdevice, GET_GID, params, sizeof(params)) == RM_STATUS_OK)
-                (void)snprintf(device->uuid, sizeof(device->uuid), "%.63s", (const char *)params + 12);
+        if (client_control(client, client->subdevice, control, params, size) == RM_STATUS_OK)
+                (void)snprintf(ret, 64, "%.63s", (const char *)params + text_at);
 }
 
 static void ask_memory(struct gpu_client *client, struct gpu_device *device)
@@ -46,24 +38,24 @@ static void ask_memory(struct gpu_client *client, struct gpu_device *device)
                 device->total = (bytes)rm_get32(params, size, 8) * KIB;
 }
 
-static int ask_driver(const struct gpu_backend *backend, const struct rm_card *card, struct gpu_device *device)
+static int ask_driver(const struct gpu_backend *backend, const struct rm_device *info, struct gpu_device *device)
 {
         struct gpu_client client;
         int r = client_open(&client, backend);
 
         if (r < 0)
                 return r;
-        r = client_attach(&client, card);
+        r = client_attach(&client, info);
         if (!r) {
-                ask_name(&client, device);
-                ask_uuid(&client, device);
+                ask_text(&client, GET_NAME, NAME_SIZE, 4, device->name);
+                ask_text(&client, GET_GID, GID_SIZE, 12, device->uuid);
                 ask_memory(&client, device);
         }
         client_done(&client);
         return r;
 }
 
-/* Cores of a multiprocessor, by compute capability. Source: CUDA C++ programming guide, «Arithmetic instructions». */
+/* Cores of a multiprocessor, by compute capability. Source: CUDA C++ programming guide, "Arithmetic instructions". */
 static unsigned int cores_per_sm(int major, int minor)
 {
         return major == 7 || (major == 8 && minor == 0) ? 64 : 128;
@@ -88,26 +80,26 @@ static void ask_nvml(const struct nvml_calls *nvml, struct gpu_device *device)
                 device->sms = (int)(cores / cores_per_sm(major, minor));
 }
 
-static int cards_of(const struct gpu_backend *backend, struct rm_card cards[static RM_CARDS_MAX], size_t *ret_n)
+static int devices_of(const struct gpu_backend *backend, struct rm_device devices[static RM_DEVICES_MAX], size_t *ret_n)
 {
         struct gpu_client client;
         int r = client_open(&client, backend);
 
         if (r < 0)
                 return r;
-        r = client_cards(&client, cards, ret_n);
+        r = client_devices(&client, devices, ret_n);
         client_done(&client);
         return r;
 }
 
-static int find_one(const struct gpu_backend *backend, const struct rm_card *card, unsigned int index,
+static int find_one(const struct gpu_backend *backend, const struct rm_device *info, unsigned int index,
                     struct gpu_device *ret)
 {
-        struct gpu_device device = { .index = index, .minor = card->minor, .sms = -1 };
+        struct gpu_device device = { .index = index, .minor = info->minor, .sms = -1 };
         int r;
 
-        (void)snprintf(device.bus_id, sizeof(device.bus_id), "%08X:%02X:%02X.0", card->domain, card->bus, card->slot);
-        r = ask_driver(backend, card, &device);
+        (void)snprintf(device.bus_id, sizeof(device.bus_id), "%08X:%02X:%02X.0", info->domain, info->bus, info->slot);
+        r = ask_driver(backend, info, &device);
         if (r < 0 && r != -ENODEV)
                 return r;
         device.is_lost = r == -ENODEV;
@@ -118,19 +110,19 @@ static int find_one(const struct gpu_backend *backend, const struct rm_card *car
 int gpu_find(const struct gpu_backend *backend, struct gpu_device ret[static GPU_DEVICES_MAX], unsigned int *ret_n,
              struct err *err)
 {
-        struct rm_card cards[RM_CARDS_MAX];
+        struct rm_device devices[RM_DEVICES_MAX];
         struct nvml_calls nvml;
         size_t n = 0;
-        int r = cards_of(backend, cards, &n);
+        int r = devices_of(backend, devices, &n);
 
         if (r < 0)
                 return err_set(err, r, "asking the driver for its devices");
         if (!n)
                 return err_say(err, -ENODEV, "the driver has no device ('sublet doctor' looks for the reason)");
         for (size_t i = 0; i < n; i++) {
-                r = find_one(backend, &cards[i], (unsigned int)i, &ret[i]);
+                r = find_one(backend, &devices[i], (unsigned int)i, &ret[i]);
                 if (r < 0)
-                        return err_set(err, r, "opening device %zu (/dev/nvidia%u)", i, cards[i].minor);
+                        return err_set(err, r, "opening device %zu (/dev/nvidia%u)", i, devices[i].minor);
         }
         if (nvml_open(&nvml) == 0) {
                 for (size_t i = 0; i < n; i++)

@@ -1,5 +1,5 @@
-/* The devices of this machine, for people: names, memory, UUIDs, and what else NVML knows. NVML is found
- * by dlopen ("libnvidia-ml.so.1"); where it is missing, what the driver's own client says is given. */
+/* The machine's devices, for people: names, memory, UUIDs, and what NVML knows. NVML is found by dlopen
+ * ("libnvidia-ml.so.1"); without it, only the facts of the driver's own client are given. */
 #pragma once
 
 #include "gpu/backend.h"
@@ -20,7 +20,7 @@ struct gpu_device {
         char bus_id[32];    /* "00000000:18:00.0" */
         uint32_t minor;     /* N of /dev/nvidiaN */
         bytes total;
-        bool has_nvml; /* what follows was asked */
+        bool has_nvml; /* NVML was asked for what follows */
         bool can_mig;  /* it has a MIG mode */
         bool has_mig;  /* MIG mode is on */
         bool is_lost;  /* fell off the bus */
@@ -31,26 +31,26 @@ struct gpu_device {
 int gpu_find(const struct gpu_backend *backend, struct gpu_device ret[static GPU_DEVICES_MAX], unsigned int *ret_n,
              struct err *err);
 
-/* A part of a device in MIG mode that the operator has made: what CUDA_VISIBLE_DEVICES can name. */
+/* A MIG device that the operator has made: what CUDA_VISIBLE_DEVICES can name. */
 struct gpu_instance {
         char uuid[64];         /* "MIG-..." */
         uint32_t gpu, compute; /* ids of its GPU instance and of its compute instance in that */
         bytes memory;          /* the GPU instance's: its compute instances share it */
 };
 
-/* Whether the device of that UUID is in MIG mode, and its instances, as NVML tells them now: *ret_n, 0 without the mode.
- * 0; -ENOTSUP: no NVML here, or one too old for MIG. Blocks: starts NVML if nobody in this process has. */
+/* Whether the device of that UUID is in MIG mode, and its *ret_n instances by NVML; 0 instances without the mode.
+ * 0; -ENOTSUP: no NVML, or one too old for MIG. Blocks: initialises NVML unless this process has. */
 int gpu_instances(const char *uuid, bool *ret_is_on, struct gpu_instance ret[static GPU_INSTANCES_MAX],
                   unsigned int *ret_n);
 
-/* Processes that have a compute context on a device, by NVML; in the numbers of our pid namespace. Threads: one. */
+/* Processes with a compute context on a device, by NVML; pids of this pid namespace. Threads: one. */
 struct gpu_users;
-int gpu_users_open(struct gpu_users **ret); /* 0; -ENOTSUP: no NVML here */
+int gpu_users_open(struct gpu_users **ret); /* 0; -ENOTSUP: no NVML */
 int gpu_users_list(struct gpu_users *users, const char *uuid, pid_t *ret, size_t n_room, size_t *ret_n); /* 0; -EIO */
 struct gpu_users *gpu_users_close(struct gpu_users *users);
 
-/* Waits at most `timeout_ms` for an Xid or a lost device (NVML events). 1: *ret_device, *ret_xid; 0: nothing;
- * -ENOTSUP; -errno. Thread: one. */
+/* Waits at most `timeout_ms` for an Xid or a lost device (NVML events). 1: *ret_device, *ret_xid; 0: nothing
+ * happened; -ENOTSUP; -errno. Threads: one. */
 struct gpu_watch;
 int gpu_watch_open(struct gpu_watch **ret);
 int gpu_watch_next(struct gpu_watch *watch, int timeout_ms, unsigned int *ret_device, uint64_t *ret_xid);

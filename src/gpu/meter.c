@@ -1,14 +1,14 @@
 /*
- * The event buffer, read in place. Two memories of our client, mapped read-only: a header with positions
- * and a ring of records. The driver writes, over the oldest if need be («keep newest»), so reading costs
- * no call; what was overwritten or dropped is counted from the running number that every record carries.
+ * The event buffer, read in place. Two memories of the client are mapped read-only: a header with positions, and a ring
+ * of records. The driver writes over the oldest records if need be ("keep newest"), so reading costs no call. What was
+ * overwritten or dropped is counted by the sequence number in every record.
  *
- * M1  A record counts when it is complete. 525 and 535 move the position before they write the record, so
- *     there the newest one counts only once the position has rested for a whole call of meter_read, or
- *     another follows it (docs/rm-abi.md 6).
- * M2  The device's clock is its own: nanoseconds since the epoch as of when the driver started it, and
- *     drifting since. Its difference to clock_now() is measured again and again (the device's time, asked
- *     between two looks at our clock; only a quick answer counts). Records never go back in time by that.
+ * M1  A record counts when it is complete. 525 and 535 move the position before they write the record, so there the
+ *     newest one counts only after the position has rested for a whole call of meter_read, or another record follows
+ *     (docs/rm-abi.md 6).
+ * M2  The device has a clock of its own: nanoseconds since the epoch as of when the driver started it, drifting since.
+ *     Its difference to clock_now() is measured repeatedly (the device's time is read between two readings of
+ *     clock_now(); only a quick answer counts). The correction never moves records back in time.
  */
 #include "gpu/meter.h"
 
@@ -20,13 +20,13 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 
-#define CLOCK_EVERY NSEC_PER_SEC          /* between two looks at the device's clock */
-#define CLOCK_QUICK (100 * NSEC_PER_USEC) /* an answer that took longer does not say when it was given */
-#define CLOCK_OLD (10 * NSEC_PER_SEC)     /* after that long any answer is better than none */
-#define EPOCH_FAR (86400 * NSEC_PER_SEC)  /* a clock that differs more from the time of day is no such clock */
+#define CLOCK_EVERY NSEC_PER_SEC          /* between two readings of the device's clock */
+#define CLOCK_QUICK (100 * NSEC_PER_USEC) /* a slower answer is too imprecise */
+#define CLOCK_OLD (10 * NSEC_PER_SEC)     /* after that any answer is better than none */
+#define EPOCH_FAR (86400 * NSEC_PER_SEC)  /* a clock that differs more from the time of day is not on the epoch */
 
 enum {
-        N_RECORDS = 32768, /* half a cycle of the running number: an old record is never taken for a new one */
+        N_RECORDS = 32768, /* half a cycle of the sequence number: an old record is never taken for a new one */
         RECORD_SIZE = 32,
         HEADER_SIZE = 4096,
         CLASS_MEMORY = 0x90ce,
@@ -36,7 +36,7 @@ enum {
         BIND_V1 = 0x20801231, /* the same without reason */
         BIND_V2_SIZE = 24,
         BIND_V1_SIZE = 20,
-        SIMPLE = 1, /* level of detail: release builds give no more */
+        SIMPLE = 1, /* level of detail: release builds have no other */
         ENABLE = 0x90cd0101,
         FLUSH = 0x90cd0104,
         KEEP_NEWEST = 2,
@@ -150,8 +150,8 @@ static int buffer_make(struct meter *meter)
         return client_alloc(meter->client, meter->client->client, CLASS_BUFFER, params, sizeof(params), &meter->buffer);
 }
 
-/* What the older control leaves out is at the end of the newer one's. */
-static int bind(struct meter *meter)
+/* The older control lacks the last field of the newer one. */
+static int buffer_bind(struct meter *meter)
 {
         struct gpu_client *client = meter->client;
         uint8_t params[BIND_V2_SIZE] = { 0 };
@@ -169,7 +169,7 @@ static int bind(struct meter *meter)
         return client_error(status);
 }
 
-static int enable(struct meter *meter)
+static int buffer_enable(struct meter *meter)
 {
         uint8_t params[8] = { 1 };
 
@@ -189,9 +189,9 @@ static int open_all(struct meter *meter)
         if (!r)
                 r = buffer_make(meter);
         if (!r)
-                r = bind(meter);
+                r = buffer_bind(meter);
         if (!r)
-                r = enable(meter);
+                r = buffer_enable(meter);
         return r;
 }
 
@@ -240,7 +240,7 @@ static uint16_t sequence_of(const uint8_t *record)
         return (uint16_t)(rm_get32(record, RECORD_SIZE, 8) >> 16);
 }
 
-/* The driver has lapped us: what is left begins at its position, and a few there may be overwritten next. */
+/* The driver has overwritten unread records: the rest begins at its position, less a few that may be next. */
 static uint64_t catch_up(struct meter *meter, uint32_t put, uint64_t count)
 {
         uint64_t behind = count - meter->count, kept = N_RECORDS - 64;
@@ -259,7 +259,7 @@ static bool follows(struct meter *meter, const uint8_t *record, uint16_t *ret_ga
         *ret_gap = meter->is_first ? 0 : (uint16_t)(sequence_of(record) - meter->sequence);
         if (meter->is_ordered || *ret_gap < UINT16_MAX / 2)
                 return true;
-        return false; /* what was there a lap ago: M1 */
+        return false; /* a record of the previous round: M1 */
 }
 
 /* False: not a switch. */

@@ -1,49 +1,43 @@
-/* Existing MIG instances, as NVML tells them. What nvml.def has is needed; these calls came later and may be missing. */
+/* Existing MIG instances, by NVML. The calls of nvml.def are required; these are newer and may be missing. */
 #include "gpu/find.h"
 
 #include "gpu/nvml.h"
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Source: nvml.h of driver 450 and later; the layout of the instances is never changed here. */
+#define MIG_CALLS(CALL)                                                                                                \
+        CALL(max, "nvmlDeviceGetMaxMigDeviceCount", nvmlDevice_t, unsigned int *)                                      \
+        CALL(handle, "nvmlDeviceGetMigDeviceHandleByIndex", nvmlDevice_t, unsigned int, nvmlDevice_t *)                \
+        CALL(uuid, "nvmlDeviceGetUUID", nvmlDevice_t, char *, unsigned int)                                            \
+        CALL(gpu, "nvmlDeviceGetGpuInstanceId", nvmlDevice_t, unsigned int *)                                          \
+        CALL(compute, "nvmlDeviceGetComputeInstanceId", nvmlDevice_t, unsigned int *)                                  \
+        CALL(memory, "nvmlDeviceGetMemoryInfo", nvmlDevice_t, nvmlMemory_t *)
+
 struct mig_calls {
-        nvmlReturn_t (*max)(nvmlDevice_t, unsigned int *);
-        nvmlReturn_t (*handle)(nvmlDevice_t, unsigned int, nvmlDevice_t *);
-        nvmlReturn_t (*uuid)(nvmlDevice_t, char *, unsigned int);
-        nvmlReturn_t (*gpu)(nvmlDevice_t, unsigned int *);
-        nvmlReturn_t (*compute)(nvmlDevice_t, unsigned int *);
-        nvmlReturn_t (*memory)(nvmlDevice_t, nvmlMemory_t *);
+#define MEMBER(name, symbol, ...) nvmlReturn_t (*name)(__VA_ARGS__);
+        MIG_CALLS(MEMBER)
+#undef MEMBER
 };
 
 static int find_calls(void *library, struct mig_calls *ret)
 {
-        static const struct {
-                const char *name;
-                size_t at;
-        } calls[] = {
-                { "nvmlDeviceGetMaxMigDeviceCount", offsetof(struct mig_calls, max) },
-                { "nvmlDeviceGetMigDeviceHandleByIndex", offsetof(struct mig_calls, handle) },
-                { "nvmlDeviceGetUUID", offsetof(struct mig_calls, uuid) },
-                { "nvmlDeviceGetGpuInstanceId", offsetof(struct mig_calls, gpu) },
-                { "nvmlDeviceGetComputeInstanceId", offsetof(struct mig_calls, compute) },
-                { "nvmlDeviceGetMemoryInfo", offsetof(struct mig_calls, memory) },
-        };
+        void *address;
 
-        for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-                void *address = dlsym(library, calls[i].name);
-
-                if (!address)
-                        return -ENOTSUP;
-                memcpy((char *)ret + calls[i].at, &address, sizeof(address));
-        }
+#define FIND(name, symbol, ...)                                                                                        \
+        address = dlsym(library, symbol);                                                                              \
+        if (!address)                                                                                                  \
+                return -ENOTSUP;                                                                                       \
+        memcpy(&ret->name, &address, sizeof(address));
+        MIG_CALLS(FIND)
+#undef FIND
         return 0;
 }
 
-static bool ask(const struct mig_calls *calls, nvmlDevice_t handle, struct gpu_instance *ret)
+static bool instance_read(const struct mig_calls *calls, nvmlDevice_t handle, struct gpu_instance *ret)
 {
         struct gpu_instance found = { .gpu = 0 };
         nvmlMemory_t memory;
@@ -57,8 +51,8 @@ static bool ask(const struct mig_calls *calls, nvmlDevice_t handle, struct gpu_i
         return true;
 }
 
-static unsigned int ask_all(const struct nvml_calls *nvml, const struct mig_calls *calls, const char *uuid,
-                            bool *ret_is_on, struct gpu_instance *ret)
+static unsigned int instances_read(const struct nvml_calls *nvml, const struct mig_calls *calls, const char *uuid,
+                                   bool *ret_is_on, struct gpu_instance *ret)
 {
         unsigned int mode, pending, most = 0, n = 0;
         nvmlDevice_t device, handle;
@@ -67,8 +61,8 @@ static unsigned int ask_all(const struct nvml_calls *nvml, const struct mig_call
                      nvml->DeviceGetMigMode(device, &mode, &pending) == NVML_SUCCESS && mode == NVML_DEVICE_MIG_ENABLE;
         if (!*ret_is_on || calls->max(device, &most) != NVML_SUCCESS)
                 return 0;
-        for (unsigned int i = 0; i < most && n < GPU_INSTANCES_MAX; i++) /* places may be empty in between */
-                if (calls->handle(device, i, &handle) == NVML_SUCCESS && ask(calls, handle, &ret[n]))
+        for (unsigned int i = 0; i < most && n < GPU_INSTANCES_MAX; i++) /* indices may be unused in between */
+                if (calls->handle(device, i, &handle) == NVML_SUCCESS && instance_read(calls, handle, &ret[n]))
                         n++;
         return n;
 }
@@ -84,7 +78,7 @@ int gpu_instances(const char *uuid, bool *ret_is_on, struct gpu_instance ret[sta
                 return r;
         r = find_calls(nvml.library, &calls);
         if (r == 0)
-                *ret_n = ask_all(&nvml, &calls, uuid, ret_is_on, ret);
+                *ret_n = instances_read(&nvml, &calls, uuid, ret_is_on, ret);
         nvml_close(&nvml);
         return r;
 }

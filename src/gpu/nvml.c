@@ -7,12 +7,6 @@
 
 #define LIBRARY "libnvidia-ml.so.1"
 
-/* ISO C has no conversion from an object's address to a function's. */
-static void put(void *to, void *address)
-{
-        memcpy(to, &address, sizeof(address));
-}
-
 int nvml_open(struct nvml_calls *ret)
 {
         struct nvml_calls nvml = { .library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL) };
@@ -24,7 +18,7 @@ int nvml_open(struct nvml_calls *ret)
         address = dlsym(nvml.library, "nvml" #name);                                                                   \
         if (!address)                                                                                                  \
                 goto unusable;                                                                                         \
-        put(&nvml.name, address);
+        memcpy(&nvml.name, &address, sizeof(address)); /* ISO C does not convert it */
 #include "gpu/nvml.def"
 #undef NVML
         if (nvml.Init_v2() == NVML_SUCCESS) {
@@ -36,7 +30,7 @@ unusable:
         return -ENOTSUP;
 }
 
-/* The library stays loaded: it does not like to be unloaded while its threads end. */
+/* The library stays loaded: unloading it while its threads end is unsafe. */
 void nvml_close(struct nvml_calls *nvml)
 {
         if (nvml->library)

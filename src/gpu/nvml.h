@@ -1,5 +1,5 @@
 /*
- * Inside the room: NVML, found at run time. One table of what is wanted of it.
+ * Internal to gpu: NVML, loaded at run time, as a table of its functions.
  *
  *      if (nvml_open(&nvml) == 0) { nvml.DeviceGetCount_v2(&n); nvml_close(&nvml); }
  */
@@ -14,6 +14,6 @@ struct nvml_calls {
 #undef NVML
 };
 
-/* Loads and starts it. 0; -ENOTSUP: no NVML here, or one without a call that is needed. */
+/* Loads and initialises NVML. 0; -ENOTSUP: no NVML, or a required function is missing. */
 int nvml_open(struct nvml_calls *ret);
 void nvml_close(struct nvml_calls *nvml);

@@ -16,25 +16,25 @@ static struct {
         struct rm_layout layout;
 } machine;
 
-static enum rm_node node(void *context, int fd, uint32_t *ret_minor)
+static enum rm_node sim_backend_node(void *context, int fd, uint32_t *ret_minor)
 {
         (void)context;
         return sim_node(machine.directory, fd, ret_minor);
 }
 
-static int call(void *context, int fd, uint32_t request, void *block)
+static int sim_backend_ioctl(void *context, int fd, uint32_t request, void *block)
 {
         (void)context;
         return sim_ioctl(fd, &machine.layout, request, block);
 }
 
-static int open_node(void *context, const char *name)
+static int sim_backend_open(void *context, const char *name)
 {
         (void)context;
         return sim_open(machine.directory, name, O_CLOEXEC);
 }
 
-static int map(void *context, int fd, size_t size, const void **ret)
+static int sim_backend_map(void *context, int fd, size_t size, const void **ret)
 {
         bool is_uvm;
         intptr_t at = sim_mmap(fd, NULL, size, PROT_READ, MAP_SHARED, 0, &is_uvm);
@@ -48,7 +48,11 @@ static int map(void *context, int fd, size_t size, const void **ret)
 
 int gpu_sim_open(struct gpu_backend *ret, struct err *err)
 {
-        struct gpu_backend found = { .name = "sim", .node = node, .ioctl = call, .open = open_node, .map = map };
+        struct gpu_backend found = { .name = "sim",
+                                     .node = sim_backend_node,
+                                     .ioctl = sim_backend_ioctl,
+                                     .open = sim_backend_open,
+                                     .map = sim_backend_map };
         const char *directory = sim_directory();
         char path[512];
         int r;

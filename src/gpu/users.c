@@ -1,4 +1,4 @@
-/* Who is on a device, as NVML lists it: processes with a compute context. */
+/* The processes with a compute context on a device, by NVML. */
 #include "gpu/find.h"
 
 #include "gpu/nvml.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 enum {
-        USERS_MAX = 1024, /* of a device; the driver lists 950 */
+        USERS_MAX = 1024, /* of a device; the driver lists at most 950 */
 };
 
 struct gpu_users {

@@ -1,6 +1,6 @@
 /*
- * Xids, by NVML's events. A device that does not take part (old control blocks, some virtual ones) is not watched; a lost
- * one is told as Xid 79 («GPU has fallen off the bus»), once.
+ * Xids, by NVML's events. A device without event support (old boards, some virtual ones) is not watched. A lost device
+ * is reported once, as Xid 79 ("GPU has fallen off the bus").
  */
 #include "gpu/find.h"
 
@@ -16,7 +16,7 @@ enum {
 struct gpu_watch {
         struct nvml_calls nvml;
         nvmlEventSet_t set;
-        bool is_lost_told[GPU_DEVICES_MAX];
+        bool is_lost_reported[GPU_DEVICES_MAX];
 };
 
 static unsigned int register_all(struct gpu_watch *watch)
@@ -48,7 +48,7 @@ int gpu_watch_open(struct gpu_watch **ret)
         return 0;
 }
 
-/* NVML says that a device is lost, not which: each is asked. */
+/* NVML does not say which device is lost, so each is asked. */
 static int find_lost(struct gpu_watch *watch, unsigned int *ret_device)
 {
         unsigned int n = 0;
@@ -61,9 +61,9 @@ static int find_lost(struct gpu_watch *watch, unsigned int *ret_device)
 
                 if (r == NVML_SUCCESS)
                         r = watch->nvml.DeviceGetIndex(device, &index);
-                if (r != NVML_ERROR_GPU_IS_LOST || watch->is_lost_told[i])
+                if (r != NVML_ERROR_GPU_IS_LOST || watch->is_lost_reported[i])
                         continue;
-                watch->is_lost_told[i] = true;
+                watch->is_lost_reported[i] = true;
                 *ret_device = i;
                 return 1;
         }
@@ -82,7 +82,7 @@ int gpu_watch_next(struct gpu_watch *watch, int timeout_ms, unsigned int *ret_de
                 *ret_device = index;
                 *ret_xid = data.eventData;
                 if (index < GPU_DEVICES_MAX && data.eventData == XID_LOST)
-                        watch->is_lost_told[index] = true;
+                        watch->is_lost_reported[index] = true;
                 return 1;
         case NVML_ERROR_TIMEOUT:
                 return 0;

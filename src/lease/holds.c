@@ -210,11 +210,6 @@ static struct hold *managed_beside(const struct hold *hold)
         return OWNER_OF(next, struct hold, owned);
 }
 
-static const struct quota *quota_of(const struct hold *hold)
-{
-        return hold->memory ? hold->memory->charge.quota : NULL;
-}
-
 void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint32_t owner,
                         uint64_t base, uint64_t length, int64_t now, struct charge charge)
 {
@@ -222,7 +217,7 @@ void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint6
 
         if (old && old->owned.key.low != base)
                 old = NULL;
-        while (old && quota_of(old) != charge.quota)
+        while (old && (old->memory ? old->memory->charge.quota : NULL) != charge.quota)
                 old = managed_beside(old);
         if (old)
                 managed_gone(ledger, old);

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-static void put(json_t *list, json_t *value)
+static void list_append(json_t *list, json_t *value)
 {
         (void)json_array_append_new(list, value);
 }
@@ -15,13 +15,13 @@ static json_t *node(const char *format, unsigned int minor)
         return json_pack("{s:s}", "path", path);
 }
 
-/* The nodes of one device, or of all. A simulated machine's are in its directory, which is mounted. */
+/* The nodes of devices `first` to `end` - 1. A simulated machine's nodes are in its directory, which is mounted. */
 static json_t *edits_of(const struct machine *machine, size_t first, size_t end)
 {
         json_t *nodes = json_array();
 
         for (size_t i = first; i < end && !machine->sim[0]; i++)
-                put(nodes, node("/dev/nvidia%u", machine->devices[i].minor));
+                list_append(nodes, node("/dev/nvidia%u", machine->devices[i].minor));
         return json_pack("{s:[s], s:o}", "env", "NVIDIA_VISIBLE_DEVICES=void", "deviceNodes", nodes);
 }
 
@@ -37,11 +37,11 @@ static json_t *devices_of(const struct machine *machine)
 
         for (size_t i = 0; i < machine->n_devices; i++) {
                 (void)snprintf(index, sizeof(index), "%zu", i);
-                put(list, device(index, edits_of(machine, i, i + 1)));
+                list_append(list, device(index, edits_of(machine, i, i + 1)));
                 if (machine->devices[i].uuid[0])
-                        put(list, device(machine->devices[i].uuid, edits_of(machine, i, i + 1)));
+                        list_append(list, device(machine->devices[i].uuid, edits_of(machine, i, i + 1)));
         }
-        put(list, device("all", edits_of(machine, 0, machine->n_devices)));
+        list_append(list, device("all", edits_of(machine, 0, machine->n_devices)));
         return list;
 }
 
@@ -50,38 +50,32 @@ static json_t *variable(const char *name, const char *value)
         return json_sprintf("%s=%s", name, value);
 }
 
-/* What every device needs. No nvidia-uvm-tools and no nvidia-caps: a tenant is refused whatever it asks there. */
+/* What every device needs. A tenant has no use for nvidia-uvm-tools and nvidia-caps, where every call is refused. */
 static json_t *common(const struct machine *machine)
 {
-        json_t *edits = json_object(), *mounts = json_array(), *nodes = json_array(), *variables = json_array();
+        json_t *mounts = json_array(), *edits = json_pack("{s:o}", "mounts", mounts);
 
         for (size_t i = 0; i < machine->n_mounts; i++)
-                put(mounts,
-                    json_pack("{s:s, s:s, s:[s, s, s, s]}", "hostPath", machine->mounts[i].host, "containerPath",
-                              machine->mounts[i].container, "options", "ro", "nosuid", "nodev", "rbind"));
-        if (machine->sim[0]) {
-                put(variables, variable("SUBLET_SIM", machine->sim));
-                put(variables, variable("LD_PRELOAD", machine->preload));
-                put(variables, variable("LD_LIBRARY_PATH", machine->libraries));
-                (void)json_object_set(edits, "env", variables);
-        } else {
-                put(nodes, node("/dev/nvidiactl", 0));
-                put(nodes, node("/dev/nvidia-uvm", 0));
-                (void)json_object_set(edits, "deviceNodes", nodes);
-        }
-        (void)json_object_set(edits, "mounts", mounts);
-        json_decref(variables);
-        json_decref(nodes);
-        json_decref(mounts);
+                list_append(mounts, json_pack("{s:s, s:s, s:[s, s, s, s]}", "hostPath", machine->mounts[i].host,
+                                              "containerPath", machine->mounts[i].container, "options", "ro", "nosuid",
+                                              "nodev", "rbind"));
+        if (machine->sim[0])
+                (void)json_object_set_new(edits, "env",
+                                          json_pack("[o, o, o]", variable("SUBLET_SIM", machine->sim),
+                                                    variable("LD_PRELOAD", machine->preload),
+                                                    variable("LD_LIBRARY_PATH", machine->libraries)));
+        else
+                (void)json_object_set_new(edits, "deviceNodes",
+                                          json_pack("[o, o]", node("/dev/nvidiactl", 0), node("/dev/nvidia-uvm", 0)));
         return edits;
 }
 
-json_t *cdi_write(const struct machine *machine, const struct spec_place *place)
+json_t *cdi_write(const struct machine *machine, const struct spec_paths *paths)
 {
         json_t *edits = common(machine);
 
-        if (place)
-                (void)json_object_set_new(edits, "hooks", json_pack("[o]", spec_hook(place, "createRuntime")));
+        if (paths)
+                (void)json_object_set_new(edits, "hooks", json_pack("[o]", spec_hook(paths, "createRuntime")));
         return json_pack("{s:s, s:s, s:o, s:o}", "cdiVersion", "0.5.0", "kind", CDI_KIND, "devices",
                          devices_of(machine), "containerEdits", edits);
 }

@@ -1,7 +1,7 @@
 /*
- * The description of this machine's devices for container engines (CDI 0.5.0, which podman 4.3, containerd 1.7 and all later
- * ones read): nodes, the driver's libraries, and the hook that refuses a container which has no gate. CDI cannot carry a
- * seccomp profile; that is why the hook looks for it.
+ * The description of this machine's devices for container engines (CDI 0.5.0, read by podman 4.3, containerd 1.7 and
+ * all later ones): nodes, the driver's libraries, and the hook that refuses a container without a gate. CDI cannot
+ * carry a seccomp profile, so the hook checks for it.
  *
  * Pure: cdi_write makes JSON of what machine.c has found.
  */
@@ -31,18 +31,18 @@ struct machine {
         } mounts[MACHINE_MOUNTS];
         size_t n_mounts;
 
-        char sim[MACHINE_PATH]; /* directory of a simulated machine, whose nodes are files in it; "": a real one */
-        char preload[MACHINE_PATH], libraries[MACHINE_PATH]; /* of a simulated machine: in the container */
+        char sim[MACHINE_PATH]; /* directory of a simulated machine, with its nodes; "": a real machine */
+        char preload[MACHINE_PATH], libraries[MACHINE_PATH]; /* of a simulated machine: paths in the container */
 };
 
 /*
- * What there is: of the machine that SUBLET_SIM names, or else of this one. `root` is where the driver's files are ("/", or
- * a mounted driver container's). 0; -ENODEV: no device, or no libcuda, as err says.
+ * Describes the simulated machine of SUBLET_SIM, else this one. `root` has the driver's files ("/", or the mount of a
+ * driver container). 0; -ENODEV: no device or no libcuda; err says which.
  */
 int machine_find(const char *root, const char *release, struct machine *ret, struct err *err);
 
-/* The mounts alone, of a driver of that release. */
+/* Finds only the mounts, of a driver of that release. */
 int machine_libraries(const char *root, const char *release, struct machine *ret, struct err *err);
 
-/* The caller's; NULL: out of memory. `place`: of the hook; NULL: none. */
-json_t *cdi_write(const struct machine *machine, const struct spec_place *place);
+/* The caller's; NULL: out of memory. `paths`: of the hook; NULL: no hook. */
+json_t *cdi_write(const struct machine *machine, const struct spec_paths *paths);

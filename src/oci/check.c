@@ -1,6 +1,6 @@
 /*
- * P4: the profile's program is asked what it does with requests, and the rules of the gate what it should do. Which ones:
- * every number with every size that any rule names and those beside it, under several types, directions and upper halves
+ * P4: runs the profile's program on requests and compares its decisions with the gate's rules. The requests: every
+ * number with every size that a rule names and the neighbouring sizes, under several types, directions and upper halves
  * of the register; every number without a size; and mappings around the borders.
  */
 #include "oci/profile.h"
@@ -19,7 +19,7 @@ struct check {
         struct sock_fprog program;
         struct caught caught[CAUGHT_MAX];
         size_t n;
-        uint64_t wrong; /* the first request that is taken otherwise */
+        uint64_t wrong; /* the first request with another decision */
 };
 
 static void program_donep(struct sock_fprog *program)
@@ -35,7 +35,7 @@ static bool should_notify(const struct check *check, uint32_t request)
         return false;
 }
 
-static uint32_t ask(const struct check *check, int nr, uint64_t arg1, uint64_t arg3, uint64_t arg5)
+static uint32_t check_run(const struct check *check, int nr, uint64_t arg1, uint64_t arg3, uint64_t arg5)
 {
         struct seccomp_data call = { .nr = nr,
                                      .arch = AUDIT_ARCH_X86_64,
@@ -46,7 +46,7 @@ static uint32_t ask(const struct check *check, int nr, uint64_t arg1, uint64_t a
 
 static bool is_right(struct check *check, uint64_t request)
 {
-        bool is = ask(check, SYS_ioctl, request, 0, 0) == SECCOMP_RET_USER_NOTIF;
+        bool is = check_run(check, SYS_ioctl, request, 0, 0) == SECCOMP_RET_USER_NOTIF;
 
         check->wrong = request;
         return is == should_notify(check, (uint32_t)request);
@@ -91,7 +91,7 @@ static bool mappings_are_right(const struct check *check)
         for (uint64_t flags = 0; flags < 0x80; flags++)
                 for (size_t i = 0; i < ARRAY_SIZE(offsets); i++)
                         for (size_t k = 0; k < ARRAY_SIZE(uppers); k++) {
-                                bool is = ask(check, SYS_mmap, 4096, flags | uppers[k], offsets[i]) ==
+                                bool is = check_run(check, SYS_mmap, 4096, flags | uppers[k], offsets[i]) ==
                                           SECCOMP_RET_USER_NOTIF;
 
                                 if (is != ((flags & CAUGHT_MMAP_MASK) == CAUGHT_MMAP_FLAGS &&
@@ -101,11 +101,11 @@ static bool mappings_are_right(const struct check *check)
         return true;
 }
 
-/* What no profile may do to a process that computes: neither call is refused altogether. */
+/* A process that computes needs both calls: neither may be refused altogether. */
 static bool is_usable(const struct check *check)
 {
-        return ask(check, SYS_ioctl, 0x5401, 0, 0) == SECCOMP_RET_ALLOW &&
-               ask(check, SYS_mmap, 4096, MAP_PRIVATE | MAP_ANONYMOUS, 0) == SECCOMP_RET_ALLOW;
+        return check_run(check, SYS_ioctl, 0x5401, 0, 0) == SECCOMP_RET_ALLOW &&
+               check_run(check, SYS_mmap, 4096, MAP_PRIVATE | MAP_ANONYMOUS, 0) == SECCOMP_RET_ALLOW;
 }
 
 int profile_check(const json_t *profile, const struct rm_layout *layout, struct err *err)

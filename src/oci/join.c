@@ -1,6 +1,6 @@
 /*
- * A base and our rules. Of the base's own rules only the plain ones of ioctl and mmap change: ours stand in their place,
- * together with what they leave over.
+ * Joins a base profile and the gate's rules. Of the base's rules only the plain ones for ioctl and mmap change: the
+ * gate's rules replace them, with rules for the requests that those leave.
  */
 #include "oci/profile.h"
 
@@ -17,61 +17,55 @@ static const char *text_of(const json_t *object, const char *key)
         return text ? text : "";
 }
 
-static json_t *condition(int index, uint64_t value, uint64_t value_two, const char *op)
+/* Appends a rule; takes the references to its conditions. `second` may be NULL. */
+static void put_rule(json_t *rules, const char *call, const char *action, json_t *first, json_t *second)
 {
-        return json_pack("{s:i, s:I, s:I, s:s}", "index", index, "value", (json_int_t)value, "valueTwo",
-                         (json_int_t)value_two, "op", op);
-}
-
-static json_t *rule(const char *call, const char *action, json_t *first, json_t *second)
-{
-        json_t *made = json_pack("{s:[s], s:s, s:[o]}", "names", call, "action", action, "args", first);
+        json_t *rule = json_pack("{s:[s], s:s, s:[o]}", "names", call, "action", action, "args", first);
 
         if (second)
-                (void)json_array_append_new(json_object_get(made, "args"), second);
-        return made;
+                (void)json_array_append_new(json_object_get(rule, "args"), second);
+        (void)json_array_append_new(rules, rule);
 }
 
-/* F1, F2; and every other request, which is compared last (profile.h). */
+/* F1, F2; and all other requests, which are compared last (profile.h). */
 static void put_ioctl(json_t *rules, const struct rm_layout *layout, bool is_allowed)
 {
         struct caught caught[CAUGHT_MAX];
         size_t n = caught_requests(layout, caught);
 
         for (size_t i = 0; i < n; i++)
-                (void)json_array_append_new(
-                        rules, rule("ioctl", "SCMP_ACT_NOTIFY",
-                                    condition(1, caught[i].mask, caught[i].value, "SCMP_CMP_MASKED_EQ"), NULL));
+                put_rule(rules, "ioctl", "SCMP_ACT_NOTIFY",
+                         profile_condition(1, caught[i].mask, caught[i].value, "SCMP_CMP_MASKED_EQ"), NULL);
         if (is_allowed)
-                (void)json_array_append_new(rules,
-                                            rule("ioctl", "SCMP_ACT_ALLOW", condition(1, 0, 0, "SCMP_CMP_GE"), NULL));
+                put_rule(rules, "ioctl", "SCMP_ACT_ALLOW", profile_condition(1, 0, 0, "SCMP_CMP_GE"), NULL);
 }
 
-/* F3; and what is left, in pieces that do not overlap: three other pairs of the two flags, or an offset below. */
+static json_t *flags_are(uint64_t flags)
+{
+        return profile_condition(3, CAUGHT_MMAP_MASK, flags, "SCMP_CMP_MASKED_EQ");
+}
+
+/* F3; and the rest, in parts that do not overlap: the three other pairs of the two flags, or a lower offset. */
 static void put_mmap(json_t *rules, bool is_allowed)
 {
         static const int others[] = { 0, MAP_ANONYMOUS, MAP_SHARED | MAP_ANONYMOUS };
 
-        (void)json_array_append_new(rules, rule("mmap", "SCMP_ACT_NOTIFY",
-                                                condition(3, CAUGHT_MMAP_MASK, CAUGHT_MMAP_FLAGS, "SCMP_CMP_MASKED_EQ"),
-                                                condition(5, CAUGHT_MMAP_OFFSET, 0, "SCMP_CMP_GE")));
+        put_rule(rules, "mmap", "SCMP_ACT_NOTIFY", flags_are(CAUGHT_MMAP_FLAGS),
+                 profile_condition(5, CAUGHT_MMAP_OFFSET, 0, "SCMP_CMP_GE"));
         if (!is_allowed)
                 return;
         for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-                (void)json_array_append_new(
-                        rules, rule("mmap", "SCMP_ACT_ALLOW",
-                                    condition(3, CAUGHT_MMAP_MASK, (uint64_t)others[i], "SCMP_CMP_MASKED_EQ"), NULL));
-        (void)json_array_append_new(rules, rule("mmap", "SCMP_ACT_ALLOW",
-                                                condition(3, CAUGHT_MMAP_MASK, CAUGHT_MMAP_FLAGS, "SCMP_CMP_MASKED_EQ"),
-                                                condition(5, CAUGHT_MMAP_OFFSET, 0, "SCMP_CMP_LT")));
+                put_rule(rules, "mmap", "SCMP_ACT_ALLOW", flags_are((uint64_t)others[i]), NULL);
+        put_rule(rules, "mmap", "SCMP_ACT_ALLOW", flags_are(CAUGHT_MMAP_FLAGS),
+                 profile_condition(5, CAUGHT_MMAP_OFFSET, 0, "SCMP_CMP_LT"));
 }
 
 struct join {
         json_t *rules;
-        bool has_ioctl, has_mmap; /* the base lets them through */
+        bool has_ioctl, has_mmap; /* the base allows them */
 };
 
-/* A rule of the base without ioctl and mmap; nothing if no name is left. */
+/* Appends a rule of the base without ioctl and mmap, unless no name is left. */
 static int put_rest(struct join *join, const json_t *of, struct err *err)
 {
         const char *action = text_of(of, "action"), *name;
@@ -79,8 +73,7 @@ static int put_rest(struct join *join, const json_t *of, struct err *err)
         const json_t *element;
         size_t i;
 
-        json_array_foreach(json_object_get(of, "names"), i, element)
-        {
+        json_array_foreach (json_object_get(of, "names"), i, element) {
                 bool is_ioctl = (name = json_string_value(element)) && !strcmp(name, "ioctl");
 
                 if (!is_ioctl && (!name || strcmp(name, "mmap") != 0)) {
@@ -111,8 +104,7 @@ static int put_base(struct join *join, const json_t *base, struct err *err)
 
         if (json_object_get(base, "listenerPath") || json_object_get(base, "listenerMetadata"))
                 return err_say(err, -EINVAL, "the base profile has a listener, and a container has one at most");
-        json_array_foreach(json_object_get(base, "syscalls"), i, element)
-        {
+        json_array_foreach (json_object_get(base, "syscalls"), i, element) {
                 if (!strcmp(text_of(element, "action"), "SCMP_ACT_NOTIFY"))
                         return err_say(err, -EINVAL,
                                        "the base profile has a listener, and a container has one at most");
@@ -123,8 +115,8 @@ static int put_base(struct join *join, const json_t *base, struct err *err)
         return 0;
 }
 
-int profile_join(const json_t *base, const struct rm_layout *layout, const struct profile_wishes *desired, json_t **ret,
-                 struct err *err)
+int profile_join(const json_t *base, const struct rm_layout *layout, const struct profile_settings *desired,
+                 json_t **ret, struct err *err)
 {
         bool allows_all = !strcmp(text_of(base, "defaultAction"), "SCMP_ACT_ALLOW");
         struct join join = { .rules = json_array(), .has_ioctl = false };

@@ -1,7 +1,7 @@
 /*
- * Finds devices by what the driver says of them in /proc, and its libraries where the loader would: in the directories of
- * ld.so.conf and the usual ones. Each is mounted where it was found, by its plain name and by that of its release, which the
- * driver's own libraries ask for.
+ * Finds devices in the driver's files in /proc, and its libraries where the loader would: in the directories of
+ * ld.so.conf and the usual ones. Each library is mounted where it was found, by its plain name and by its release's
+ * name, which the driver's own libraries use.
  */
 #include "oci/cdi.h"
 
@@ -18,19 +18,19 @@
 #include <sys/stat.h>
 
 enum {
-        PLACES_MAX = 64,
+        DIRECTORIES_MAX = 64,
 };
 
 struct search {
         const char *root, *release;
-        char places[PLACES_MAX][MACHINE_PATH]; /* below root */
-        size_t n_places;
+        char directories[DIRECTORIES_MAX][MACHINE_PATH]; /* below root */
+        size_t n_directories;
         struct machine *machine;
 };
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
-/* "GPU UUID: \t GPU-...": the word behind a key. */
+/* Copies the word after a key: "GPU UUID: \t GPU-...". */
 static bool word_of(const char *line, const char *key, char *ret, size_t size)
 {
         size_t n = strlen(key), length;
@@ -103,18 +103,18 @@ static int find_devices(struct machine *machine, struct err *err)
 
 /* ---- libraries ------------------------------------------------------------------------------- */
 
-static void put_place(struct search *search, const char *place)
+static void put_directory(struct search *search, const char *directory)
 {
-        size_t length = strlen(place);
+        size_t length = strlen(directory);
 
-        while (length > 1 && place[length - 1] == '/')
+        while (length > 1 && directory[length - 1] == '/')
                 length--;
-        if (place[0] != '/' || length >= MACHINE_PATH || search->n_places == PLACES_MAX)
+        if (directory[0] != '/' || length >= MACHINE_PATH || search->n_directories == DIRECTORIES_MAX)
                 return;
-        (void)snprintf(search->places[search->n_places++], MACHINE_PATH, "%.*s", (int)length, place);
+        (void)snprintf(search->directories[search->n_directories++], MACHINE_PATH, "%.*s", (int)length, directory);
 }
 
-static void read_places(struct search *search, const char *path, int depth)
+static void read_directories(struct search *search, const char *path, int depth)
 {
         _cleanup_(fclosep) FILE *file = fopen(path, "re");
         char line[MACHINE_PATH], word[MACHINE_PATH], pattern[2 * MACHINE_PATH];
@@ -127,15 +127,15 @@ static void read_places(struct search *search, const char *path, int depth)
                                        word);
                         if (glob(pattern, 0, NULL, &found) == 0)
                                 for (size_t i = 0; i < found.gl_pathc; i++)
-                                        read_places(search, found.gl_pathv[i], depth + 1);
+                                        read_directories(search, found.gl_pathv[i], depth + 1);
                         globfree(&found);
                 } else if (sscanf(line, " %511s", word) == 1) {
-                        put_place(search, word);
+                        put_directory(search, word);
                 }
         }
 }
 
-/* Where a link below the root leads, on the host: what is absolute begins at that root. */
+/* Resolves a link below the root on the host: absolute targets begin at that root. */
 static bool follow(const struct search *search, char *path, size_t size)
 {
         char target[MACHINE_PATH], next[MACHINE_PATH];
@@ -158,12 +158,12 @@ static bool follow(const struct search *search, char *path, size_t size)
         return false;
 }
 
-static void put_mount(struct machine *machine, const char *host, const char *place, const char *name)
+static void put_mount(struct machine *machine, const char *host, const char *directory, const char *name)
 {
         struct machine_mount *mount = &machine->mounts[machine->n_mounts];
 
         if (machine->n_mounts == MACHINE_MOUNTS ||
-            (size_t)snprintf(mount->container, MACHINE_PATH, "%s/%s", place, name) >= MACHINE_PATH)
+            (size_t)snprintf(mount->container, MACHINE_PATH, "%s/%s", directory, name) >= MACHINE_PATH)
                 return;
         for (size_t i = 0; i < machine->n_mounts; i++)
                 if (!strcmp(machine->mounts[i].container, mount->container))
@@ -172,19 +172,19 @@ static void put_mount(struct machine *machine, const char *host, const char *pla
         machine->n_mounts++;
 }
 
-/* True if it was there. */
-static bool find_file(struct search *search, const char *place, const char *name)
+/* Returns whether it was found. */
+static bool find_file(struct search *search, const char *directory, const char *name)
 {
         char host[MACHINE_PATH];
 
-        if ((size_t)snprintf(host, sizeof(host), "%s%s/%s", search->root, place, name) >= sizeof(host) ||
+        if ((size_t)snprintf(host, sizeof(host), "%s%s/%s", search->root, directory, name) >= sizeof(host) ||
             !follow(search, host, sizeof(host)))
                 return false;
-        put_mount(search->machine, host, place, name);
+        put_mount(search->machine, host, directory, name);
         return true;
 }
 
-/* The first place that has it; the release's own name besides: "libcuda.so.1", "libcuda.so.580.159.04". */
+/* In the first directory that has it, by both names: "libcuda.so.1", "libcuda.so.580.159.04". */
 static bool find_library(struct search *search, const char *name)
 {
         char of_release[128];
@@ -192,12 +192,12 @@ static bool find_library(struct search *search, const char *name)
         bool found = false;
 
         (void)snprintf(of_release, sizeof(of_release), "%.*s.so.%s", (int)(so - name), name, search->release);
-        for (size_t i = 0; i < search->n_places && !found; i++) {
-                found = find_file(search, search->places[i], of_release);
+        for (size_t i = 0; i < search->n_directories && !found; i++) {
+                found = find_file(search, search->directories[i], of_release);
                 if (found && so[3])
-                        (void)(find_file(search, search->places[i], name) ||
+                        (void)(find_file(search, search->directories[i], name) ||
                                (put_mount(search->machine, search->machine->mounts[search->machine->n_mounts - 1].host,
-                                          search->places[i], name),
+                                          search->directories[i], name),
                                 true));
         }
         return found;
@@ -216,9 +216,9 @@ int machine_libraries(const char *root, const char *release, struct machine *ret
         search->release = release;
         search->machine = ret;
         for (size_t i = 0; i < ARRAY_SIZE(usual); i++)
-                put_place(search, usual[i]);
+                put_directory(search, usual[i]);
         (void)snprintf(path, sizeof(path), "%s/etc/ld.so.conf", search->root);
-        read_places(search, path, 0);
+        read_directories(search, path, 0);
 #define LIBRARY(name, needed, meaning)                                                                                 \
         if (!find_library(search, name) && (needed))                                                                   \
                 return err_say(err, -ENODEV, "there is no %s of release %s below %s/ (--driver-root names another)",   \
@@ -232,9 +232,9 @@ int machine_libraries(const char *root, const char *release, struct machine *ret
 
 /* ---- a simulated machine ---------------------------------------------------------------------- */
 
-#define SIM_PLACE "/usr/lib/sublet"
+#define SIM_DIRECTORY "/usr/lib/sublet"
 
-/* What `sublet sim` gave this program, it gives the container's, by other names: a build's directory says nothing there. */
+/* The container gets what `sublet sim` gave this program, at other paths: a build directory does not exist there. */
 static int find_sim(struct machine *machine, struct err *err)
 {
         const char *preload = getenv("LD_PRELOAD"), *libraries = getenv("LD_LIBRARY_PATH");
@@ -246,17 +246,17 @@ static int find_sim(struct machine *machine, struct err *err)
                                "sublet sim -- sublet cdi generate");
         put_mount(machine, machine->sim, machine->sim, ".");
         machine->mounts[0].container[strlen(machine->sim)] = '\0';
-        (void)snprintf(machine->preload, sizeof(machine->preload), SIM_PLACE "/libsublet-sim.so");
-        put_mount(machine, preload, SIM_PLACE, "libsublet-sim.so");
+        (void)snprintf(machine->preload, sizeof(machine->preload), SIM_DIRECTORY "/libsublet-sim.so");
+        put_mount(machine, preload, SIM_DIRECTORY, "libsublet-sim.so");
         for (unsigned int i = 0; *libraries && i < 8; i++) {
                 size_t length = strcspn(libraries, ":");
                 char host[MACHINE_PATH], name[16];
 
                 (void)snprintf(host, sizeof(host), "%.*s", (int)length, libraries);
                 (void)snprintf(name, sizeof(name), "%u", i);
-                put_mount(machine, host, SIM_PLACE, name);
+                put_mount(machine, host, SIM_DIRECTORY, name);
                 used += (size_t)snprintf(machine->libraries + used, sizeof(machine->libraries) - used,
-                                         "%s" SIM_PLACE "/%s", used ? ":" : "", name);
+                                         "%s" SIM_DIRECTORY "/%s", used ? ":" : "", name);
                 libraries += length + (libraries[length] == ':');
         }
         return 0;

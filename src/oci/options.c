@@ -31,7 +31,7 @@ int oci_options_read(const char *path, json_t **ret, struct err *err)
         return 0;
 }
 
-/* A path that stands in other programs' files and is a socket's directory: whole, and plain enough for JSON, YAML and TOML. */
+/* A path for other programs' files and for sockets: absolute, and without characters that JSON, YAML or TOML quote. */
 static int take_path(const char *what, const char *path, size_t max, char *ret, struct err *err)
 {
         if (path[0] != '/' || strpbrk(path, "\"\\\n\t ") || strlen(path) > max)
@@ -69,7 +69,7 @@ int oci_options_release(struct oci_options *options, struct err *err)
         return 0;
 }
 
-/* "CAP_CHOWN,kill": names as capsh has them. */
+/* Names as capsh has them: "CAP_CHOWN,kill". */
 static int take_capabilities(struct oci_options *options, struct err *err)
 {
         size_t n = 0, used = 0;
@@ -113,9 +113,9 @@ int oci_options_complete(struct oci_options *options, struct err *err)
 int oci_options_profile(const struct oci_options *options, json_t **ret, struct err *err)
 {
         struct oci_options with = *options;
-        struct profile_wishes desired = { .listener = options->listener,
-                                          .metadata = with.metadata,
-                                          .is_killable = options->is_killable };
+        struct profile_settings desired = { .listener = options->listener,
+                                            .metadata = with.metadata,
+                                            .is_killable = options->is_killable };
         json_t *file, *base = NULL;
         int r;
 
@@ -150,9 +150,9 @@ int oci_options_profile(const struct oci_options *options, json_t **ret, struct 
         return r;
 }
 
-struct spec_place oci_options_place(const struct oci_options *options)
+struct spec_paths oci_options_paths(const struct oci_options *options)
 {
-        return (struct spec_place){
+        return (struct spec_paths){
                 .program = options->program, .dir = options->daemon, .name = options->name, .file = options->file
         };
 }

@@ -1,4 +1,4 @@
-/* What `sublet oci` is told, and what it reads because of it. */
+/* The options of `sublet oci` and `sublet cdi`, and the files that they name. */
 #pragma once
 
 #include "oci/profile.h"
@@ -20,16 +20,16 @@ struct oci_options {
         const char *capabilities[OPTIONS_CAPABILITIES + 1];
 };
 
-/* Looks at the machine for what was not told: the daemon's directory, the driver's release, this program. 0; -errno. */
+/* Fills in defaults: the daemon's directory, its socket, this program's path. 0; -errno. */
 int oci_options_complete(struct oci_options *options, struct err *err);
 
-/* The driver's release and its layout, of this machine's driver if none was told. 0; -errno. */
+/* Fills in the driver's release and its layout, by default this machine's. 0; -errno. */
 int oci_options_release(struct oci_options *options, struct err *err);
 
-/* The profile as it was asked for, checked. *ret is the caller's. 0; -errno. */
+/* Makes and checks the profile. *ret is the caller's. 0; -errno. */
 int oci_options_profile(const struct oci_options *options, json_t **ret, struct err *err);
 
-struct spec_place oci_options_place(const struct oci_options *options);
+struct spec_paths oci_options_paths(const struct oci_options *options);
 
-/* A file of JSON; "-" is standard input. *ret is the caller's. 0; -EINVAL; -errno. */
+/* Reads a JSON object from a file; "-" is standard input. *ret is the caller's. 0; -EINVAL; -errno. */
 int oci_options_read(const char *path, json_t **ret, struct err *err);

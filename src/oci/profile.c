@@ -7,78 +7,55 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const refused[] = {
-#define REFUSED(name, because) #name,
-#define MISSING(name, because)
-#define ALLOWED_IF(name, argument, op, value, value_two)
-#include "oci/calls.def"
-#undef REFUSED
-#undef MISSING
-#undef ALLOWED_IF
-};
-
-static const char *const missing[] = {
-#define REFUSED(name, because)
-#define MISSING(name, because) #name,
-#define ALLOWED_IF(name, argument, op, value, value_two)
-#include "oci/calls.def"
-#undef REFUSED
-#undef MISSING
-#undef ALLOWED_IF
-};
-
-static const struct condition {
-        const char *name, *op;
+static const struct call {
+        const char *name;
+        enum { IS_REFUSED, IS_MISSING, IS_CONDITIONAL } kind;
+        const char *op;
         unsigned int argument;
         uint64_t value, value_two;
-} conditions[] = {
-#define REFUSED(name, because)
-#define MISSING(name, because)
-#define ALLOWED_IF(name, argument, op, value, value_two) { #name, "SCMP_CMP_" #op, argument, value, value_two },
+} calls[] = {
+#define REFUSED(name, because) { #name, IS_REFUSED, NULL, 0, 0, 0 },
+#define MISSING(name, because) { #name, IS_MISSING, NULL, 0, 0, 0 },
+#define ALLOWED_IF(name, argument, op, value, value_two)                                                               \
+        { #name, IS_CONDITIONAL, "SCMP_CMP_" #op, argument, value, value_two },
 #include "oci/calls.def"
 #undef REFUSED
 #undef MISSING
 #undef ALLOWED_IF
 };
 
-static bool is_among(const char *name, const char *const *names, size_t n)
+static bool has_row(const char *name)
 {
-        for (size_t i = 0; i < n; i++)
-                if (!strcmp(name, names[i]))
+        for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+                if (!strcmp(name, calls[i].name))
                         return true;
         return false;
 }
 
-static bool is_conditional(const char *name)
-{
-        for (size_t i = 0; i < ARRAY_SIZE(conditions); i++)
-                if (!strcmp(name, conditions[i].name))
-                        return true;
-        return false;
-}
-
-/* Borrows nothing: what is packed is in the rules, or nowhere. */
-static int put(json_t *rules, json_t *rule)
+/* Takes the reference to `rule`, also if it fails. */
+static int rules_append(json_t *rules, json_t *rule)
 {
         return rule && json_array_append_new(rules, rule) == 0 ? 0 : -ENOMEM;
 }
 
-static json_t *names_of(const char *const *names, size_t n)
+/* The calls of that kind, failing with that error. */
+static json_t *failing(int kind, int error)
 {
-        json_t *list = json_array();
+        json_t *names = json_array();
 
-        for (size_t i = 0; i < n; i++)
-                (void)json_array_append_new(list, json_string(names[i]));
-        return list;
+        for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
+                if ((int)calls[i].kind == kind)
+                        (void)json_array_append_new(names, json_string(calls[i].name));
+        return json_pack("{s:o, s:s, s:i}", "names", names, "action", "SCMP_ACT_ERRNO", "errnoRet", error);
 }
 
-static json_t *argument_of(unsigned int index, uint64_t value, uint64_t value_two, const char *op)
+json_t *profile_condition(unsigned int index, uint64_t value, uint64_t value_two, const char *op)
 {
         return json_pack("{s:i, s:I, s:I, s:s}", "index", (int)index, "value", (json_int_t)value, "valueTwo",
                          (json_int_t)value_two, "op", op);
 }
 
-/* Every call that libseccomp has a name for and no row does. */
+/* Every call that libseccomp has a name for and calls.def has no row for. */
 static json_t *allowed_names(void)
 {
         json_t *list = json_array();
@@ -86,8 +63,7 @@ static json_t *allowed_names(void)
         for (int nr = 0; nr <= CALL_LAST; nr++) {
                 _cleanup_(freep) char *name = seccomp_syscall_resolve_num_arch(SCMP_ARCH_X86_64, nr);
 
-                if (name && !is_among(name, refused, ARRAY_SIZE(refused)) &&
-                    !is_among(name, missing, ARRAY_SIZE(missing)) && !is_conditional(name))
+                if (name && !has_row(name))
                         (void)json_array_append_new(list, json_string(name));
         }
         return list;
@@ -98,19 +74,20 @@ json_t *profile_default(void)
         json_t *rules = json_array();
         int r;
 
-        r = put(rules, json_pack("{s:o, s:s}", "names", allowed_names(), "action", "SCMP_ACT_ALLOW"));
-        for (size_t i = 0; i < ARRAY_SIZE(conditions) && r == 0; i++) {
-                const struct condition *c = &conditions[i];
+        r = rules_append(rules, json_pack("{s:o, s:s}", "names", allowed_names(), "action", "SCMP_ACT_ALLOW"));
+        for (size_t i = 0; i < ARRAY_SIZE(calls) && r == 0; i++) {
+                const struct call *c = &calls[i];
 
-                r = put(rules, json_pack("{s:[s], s:s, s:[o]}", "names", c->name, "action", "SCMP_ACT_ALLOW", "args",
-                                         argument_of(c->argument, c->value, c->value_two, c->op)));
+                if (c->kind == IS_CONDITIONAL)
+                        r = rules_append(rules,
+                                         json_pack("{s:[s], s:s, s:[o]}", "names", c->name, "action", "SCMP_ACT_ALLOW",
+                                                   "args",
+                                                   profile_condition(c->argument, c->value, c->value_two, c->op)));
         }
         if (r == 0)
-                r = put(rules, json_pack("{s:o, s:s, s:i}", "names", names_of(refused, ARRAY_SIZE(refused)), "action",
-                                         "SCMP_ACT_ERRNO", "errnoRet", EPERM));
+                r = rules_append(rules, failing(IS_REFUSED, EPERM));
         if (r == 0)
-                r = put(rules, json_pack("{s:o, s:s, s:i}", "names", names_of(missing, ARRAY_SIZE(missing)), "action",
-                                         "SCMP_ACT_ERRNO", "errnoRet", ENOSYS));
+                r = rules_append(rules, failing(IS_MISSING, ENOSYS));
         if (r == 0)
                 return json_pack("{s:s, s:i, s:o}", "defaultAction", "SCMP_ACT_ERRNO", "defaultErrnoRet", ENOSYS,
                                  "syscalls", rules);

@@ -74,7 +74,7 @@ static int comparison_of(const json_t *argument, struct scmp_arg_cmp *ret)
         return -EINVAL;
 }
 
-/* Conditions on one argument twice make a rule each, as the runtimes have it. */
+/* If two conditions name one argument, each becomes a rule of its own, as in the runtimes. */
 static int add_rule(scmp_filter_ctx context, uint32_t action, int nr, const json_t *arguments)
 {
         struct scmp_arg_cmp comparisons[6];
@@ -86,8 +86,7 @@ static int add_rule(scmp_filter_ctx context, uint32_t action, int nr, const json
 
         if (json_array_size(arguments) > ARRAY_SIZE(comparisons))
                 return -EINVAL;
-        json_array_foreach(arguments, i, argument)
-        {
+        json_array_foreach (arguments, i, argument) {
                 if (comparison_of(argument, &comparisons[n]) < 0 || comparisons[n].arg >= ARRAY_SIZE(comparisons))
                         return -EINVAL;
                 is_twice |= (seen >> comparisons[n].arg & 1) != 0;
@@ -106,18 +105,16 @@ static int add_rules(scmp_filter_ctx context, const json_t *profile, uint32_t ot
         uint32_t action;
         size_t i, k;
 
-        json_array_foreach(json_object_get(profile, "syscalls"), i, rule)
-        {
+        json_array_foreach (json_object_get(profile, "syscalls"), i, rule) {
                 if (action_of(rule, "action", "errnoRet", &action) < 0)
                         return err_say(err, -EINVAL, "rule %zu: an action that is none", i + 1);
                 if (action == otherwise)
                         continue;
-                json_array_foreach(json_object_get(rule, "names"), k, name)
-                {
+                json_array_foreach (json_object_get(rule, "names"), k, name) {
                         int nr = seccomp_syscall_resolve_name(json_string_value(name)), r;
 
                         if (nr == __NR_SCMP_ERROR)
-                                continue; /* another machine's, or one that this library has not heard of */
+                                continue; /* another architecture's, or unknown to this libseccomp */
                         r = add_rule(context, action, nr, json_object_get(rule, "args"));
                         if (r < 0 && r != -EEXIST)
                                 return err_set(err, -EINVAL, "rule %zu, %s: libseccomp %d", i + 1,
@@ -145,7 +142,7 @@ int program_make(const json_t *profile, struct sock_fprog *ret, struct err *err)
         return r < 0 ? err_set(err, r, "making a filter") : 0;
 }
 
-/* What libseccomp writes, and no other instruction. */
+/* Only the instructions that libseccomp emits. */
 uint32_t program_run(const struct sock_fprog *program, const struct seccomp_data *call)
 {
         uint32_t a = 0;

@@ -1,5 +1,5 @@
 /*
- * The program that the kernel would run for a profile: made by libseccomp as the runtimes make it, and run here.
+ * The program that the kernel would run for a profile: made by libseccomp, as in the runtimes, and interpreted here.
  *
  * Threads: any.
  */
@@ -12,8 +12,8 @@
 
 struct err;
 
-/* What runc and crun do with a profile. The caller frees ->filter. 0; -EINVAL: a rule that libseccomp does not take. */
+/* Compiles a profile as runc and crun do. The caller frees ->filter. 0; -EINVAL: libseccomp refuses a rule. */
 int program_make(const json_t *profile, struct sock_fprog *ret, struct err *err);
 
-/* What the program says of a call: SECCOMP_RET_*. SECCOMP_RET_KILL_PROCESS for a program that is none. */
+/* The program's decision on a call: SECCOMP_RET_*; SECCOMP_RET_KILL_PROCESS if the program is invalid. */
 uint32_t program_run(const struct sock_fprog *program, const struct seccomp_data *call);

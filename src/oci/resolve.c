@@ -1,12 +1,13 @@
 /*
- * A base profile of somebody's, as a runtime takes it.
+ * Reads a base profile as an engine would.
  *
- * Docker and containers/common ship theirs with conditions: a rule counts if the container has these capabilities, or not,
- * on these architectures, from this kernel on. An engine resolves them for each container; here it is done once, for what
- * a tenant's container is.
+ * Docker and containers/common ship theirs with conditions: a rule counts only with or without certain capabilities, on
+ * certain architectures, or from a kernel on. An engine resolves them for each container; here it is done once, for a
+ * tenant's container.
  */
 #include "oci/profile.h"
 
+#include "base/cleanup.h"
 #include "base/err.h"
 
 #include <errno.h>
@@ -28,14 +29,13 @@ static bool has(const char *const *words, const char *word)
         return false;
 }
 
-/* Of a list of names: one of them, or all of them, among the words. */
+/* Whether one name of the list, or each of them, is among the words. */
 static bool meets(const json_t *list, const char *const *words, bool all)
 {
         const json_t *element;
         size_t i;
 
-        json_array_foreach(list, i, element)
-        {
+        json_array_foreach (list, i, element) {
                 if (has(words, json_string_value(element)) != all)
                         return !all;
         }
@@ -49,7 +49,7 @@ static bool is_this_machine(const json_t *arches)
         return !arches || meets(arches, names, false);
 }
 
-/* "4.8": at most this kernel? */
+/* Whether this kernel is at least the given one: "4.8". */
 static bool is_old_enough(const json_t *kernel)
 {
         unsigned int major, minor, our_major = 0, our_minor = 0;
@@ -63,7 +63,7 @@ static bool is_old_enough(const json_t *kernel)
         return our_major > major || (our_major == major && our_minor >= minor);
 }
 
-/* What includes: all capabilities, one architecture, the kernel. What excludes: any. */
+/* "includes" wants all capabilities, one architecture and the kernel; "excludes" applies if any matches. */
 static bool counts(const json_t *rule, const char *const *capabilities)
 {
         const json_t *in = json_object_get(rule, "includes"), *out = json_object_get(rule, "excludes"), *caps;
@@ -80,15 +80,22 @@ static bool counts(const json_t *rule, const char *const *capabilities)
         return !meets(json_object_get(out, "caps"), capabilities, false);
 }
 
-/* Conditions, comments, and the names of error numbers are not the runtime's. "name" is the older form of "names". */
+static void copy_members(json_t *to, const json_t *from, const char *const *keys, size_t n)
+{
+        json_t *value;
+
+        for (size_t i = 0; i < n; i++)
+                if ((value = json_object_get(from, keys[i])) && !json_is_null(value))
+                        (void)json_object_set(to, keys[i], value);
+}
+
+/* Drops conditions, comments and names of error numbers, which runtimes do not read. "name" is an older form. */
 static json_t *plain(const json_t *rule)
 {
         static const char *const kept[] = { "names", "action", "args", "errnoRet" };
         json_t *made = json_object(), *value;
 
-        for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
-                if ((value = json_object_get(rule, kept[i])) && !json_is_null(value))
-                        (void)json_object_set(made, kept[i], value);
+        copy_members(made, rule, kept, ARRAY_SIZE(kept));
         if (!json_object_get(made, "names") && (value = json_object_get(rule, "name")))
                 (void)json_object_set_new(made, "names", json_pack("[O]", value));
         return made;
@@ -99,8 +106,7 @@ static bool is_rule(const json_t *rule)
         const json_t *names = json_object_get(rule, "names"), *element;
         size_t i;
 
-        json_array_foreach(names, i, element)
-        {
+        json_array_foreach (names, i, element) {
                 if (!json_is_string(element))
                         return false;
         }
@@ -109,9 +115,10 @@ static bool is_rule(const json_t *rule)
 
 int profile_resolve(const json_t *base, const char *const *capabilities, json_t **ret, struct err *err)
 {
+        static const char *const kept[] = { "defaultErrnoRet", "listenerPath", "listenerMetadata" };
         const char *otherwise = json_string_value(json_object_get(base, "defaultAction"));
         const json_t *rules = json_object_get(base, "syscalls"), *rule;
-        json_t *made, *value, *list;
+        json_t *made, *list;
         size_t i;
 
         if (!otherwise || !json_is_array(rules))
@@ -120,15 +127,8 @@ int profile_resolve(const json_t *base, const char *const *capabilities, json_t 
         made = json_pack("{s:s, s:o}", "defaultAction", otherwise, "syscalls", list);
         if (!made)
                 return err_set(err, -ENOMEM, "reading the profile");
-        for (size_t k = 0; k < 3; k++) {
-                static const char *const kept[] = { "defaultErrnoRet", "listenerPath", "listenerMetadata" };
-
-                value = json_object_get(base, kept[k]);
-                if (value)
-                        (void)json_object_set(made, kept[k], value);
-        }
-        json_array_foreach(rules, i, rule)
-        {
+        copy_members(made, base, kept, ARRAY_SIZE(kept));
+        json_array_foreach (rules, i, rule) {
                 json_t *copy = plain(rule);
 
                 if (!is_rule(copy)) {

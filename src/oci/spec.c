@@ -7,17 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
-json_t *spec_hook(const struct spec_place *place, const char *name)
+json_t *spec_hook(const struct spec_paths *paths, const char *name)
 {
-        json_t *hook = json_pack("{s:s, s:[s, s, s, s]}", "path", place->program, "args", "sublet", "hook", "--dir",
-                                 place->dir);
+        json_t *hook = json_pack("{s:s, s:[s, s, s, s]}", "path", paths->program, "args", "sublet", "hook", "--dir",
+                                 paths->dir);
 
         if (hook && name)
                 (void)json_object_set_new(hook, "hookName", json_string(name));
         return hook;
 }
 
-/* Whether it is one that we wrote: by what it is called with, wherever the program was then. */
+/* Whether `sublet oci spec` wrote it: by its arguments, whatever the program's path was. */
 static bool is_ours(const json_t *hook)
 {
         const char *verb = json_string_value(json_array_get(json_object_get(hook, "args"), 1)),
@@ -37,7 +37,7 @@ static json_t *object_of(json_t *parent, const char *key)
         return child;
 }
 
-static void put_hook(json_t *hooks, const char *when, const struct spec_place *place)
+static void put_hook(json_t *hooks, const char *when, const struct spec_paths *paths)
 {
         json_t *list = json_object_get(hooks, when), *hook;
         size_t i = json_array_size(list);
@@ -49,10 +49,10 @@ static void put_hook(json_t *hooks, const char *when, const struct spec_place *p
         while (i-- > 0)
                 if ((hook = json_array_get(list, i)) && is_ours(hook))
                         (void)json_array_remove(list, i);
-        (void)json_array_append_new(list, spec_hook(place, NULL));
+        (void)json_array_append_new(list, spec_hook(paths, NULL));
 }
 
-int spec_make(const json_t *spec, json_t *profile, const struct spec_place *place, json_t **ret, struct err *err)
+int spec_make(const json_t *spec, json_t *profile, const struct spec_paths *paths, json_t **ret, struct err *err)
 {
         json_t *made;
 
@@ -64,12 +64,12 @@ int spec_make(const json_t *spec, json_t *profile, const struct spec_place *plac
         if (!made)
                 return err_set(err, -ENOMEM, "writing the specification");
         (void)json_object_set(json_object_get(made, "linux"), "seccomp", profile);
-        put_hook(object_of(made, "hooks"), "createRuntime", place);
+        put_hook(object_of(made, "hooks"), "createRuntime", paths);
         *ret = made;
         return 0;
 }
 
-char *spec_containerd(const struct spec_place *place)
+char *spec_containerd(const struct spec_paths *paths)
 {
         char *text = NULL;
 
@@ -80,12 +80,12 @@ char *spec_containerd(const struct spec_place *place)
                      "  base_runtime_spec = \"%s\"\n"
                      "  pod_annotations = [\"sublet.dev/*\"]\n"
                      "  container_annotations = [\"sublet.dev/*\"]\n",
-                     place->name, place->file) < 0)
+                     paths->name, paths->file) < 0)
                 return NULL;
         return text;
 }
 
-char *spec_class(const struct spec_place *place)
+char *spec_class(const struct spec_paths *paths)
 {
         char *text = NULL;
 
@@ -95,7 +95,7 @@ char *spec_class(const struct spec_place *place)
                      "metadata:\n"
                      "  name: %s\n"
                      "handler: %s\n",
-                     place->name, place->name) < 0)
+                     paths->name, paths->name) < 0)
                 return NULL;
         return text;
 }

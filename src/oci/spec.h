@@ -1,5 +1,5 @@
 /*
- * What a runtime is given so that its containers are tenants: a specification with our profile and hook, containerd's
+ * The files for a runtime whose containers are tenants: a specification with the profile and the hook, containerd's
  * settings, and the RuntimeClass by which pods choose them.
  */
 #pragma once
@@ -8,7 +8,7 @@
 
 struct err;
 
-struct spec_place {
+struct spec_paths {
         const char *program; /* of `sublet`, as the runtime finds it on the host */
         const char *dir;     /* the daemon's */
         const char *name;    /* of the handler and the class */
@@ -16,14 +16,14 @@ struct spec_place {
 };
 
 /*
- * `spec`, as `ctr oci spec` or `runc spec` prints it, with the profile and with `sublet hook` before each start. A hook of ours that
- * stands there already is replaced. *ret is the caller's. 0; -EINVAL: it is no specification; -ENOMEM.
+ * Adds the profile, and `sublet hook` before each start, to `spec`, as `ctr oci spec` or `runc spec` prints it. A hook
+ * of Sublet's that is there already is replaced. *ret is the caller's. 0; -EINVAL: it is no specification; -ENOMEM.
  */
-int spec_make(const json_t *spec, json_t *profile, const struct spec_place *place, json_t **ret, struct err *err);
+int spec_make(const json_t *spec, json_t *profile, const struct spec_paths *paths, json_t **ret, struct err *err);
 
 /* `{"path": ..., "args": [...]}` of the hook; `name` is the key that CDI gives it, or NULL. The caller's. */
-json_t *spec_hook(const struct spec_place *place, const char *name);
+json_t *spec_hook(const struct spec_paths *paths, const char *name);
 
-/* Texts to be printed as they stand; the caller frees them. NULL: out of memory. */
-char *spec_containerd(const struct spec_place *place);
-char *spec_class(const struct spec_place *place);
+/* Texts to print; the caller frees them. NULL: out of memory. */
+char *spec_containerd(const struct spec_paths *paths);
+char *spec_class(const struct spec_paths *paths);

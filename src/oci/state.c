@@ -15,8 +15,8 @@
 
 enum {
         MAJOR_NVIDIA = 195,
-        PID_MAX = 1 << 22, /* the kernel's own bound */
-        ID_SHOWN = 12,     /* of 64 hexadecimal digits, as everybody shows them */
+        PID_MAX = 1 << 22, /* the kernel's bound */
+        ID_SHOWN = 12,     /* of 64 hexadecimal digits, as is usual */
 };
 
 static void json_freep(json_t **json)
@@ -31,7 +31,7 @@ static const char *text_of(const json_t *object, const char *key)
         return text ? text : "";
 }
 
-/* What does not fit is refused, not cut. */
+/* Text that does not fit is refused, not truncated. */
 static bool copy(char *to, size_t room, const char *text)
 {
         size_t n = strlen(text);
@@ -50,7 +50,7 @@ static bool is_made_of(const char *text, const char *also)
         return true;
 }
 
-/* A path is shown, too. */
+/* Paths are printed, too. */
 static bool is_printable(const char *text)
 {
         for (; *text; text++)
@@ -68,7 +68,7 @@ static bool copy_pid(const json_t *object, pid_t *ret)
         return !pid || (json_is_integer(pid) && number >= 0 && number <= PID_MAX);
 }
 
-/* containerd's, or CRI-O's, which always says ContainerType. NULL: fine. */
+/* containerd's, or CRI-O's, which always has ContainerType. Returns the bad key, or NULL. */
 static const char *read_annotations(const json_t *annotations, struct oci_container *to)
 {
         const struct {
@@ -93,8 +93,8 @@ static const char *read_annotations(const json_t *annotations, struct oci_contai
                         return key;
         }
         to->is_sandbox = !strcmp(*type ? type : of_containerd, "sandbox");
-        /* A pod's container is leased what was allocated to it, or nothing. Of containerd before 1.6.11, which does not
-         * say whose it is, it would be nobody's, and leased what it asks for itself. */
+        /* A pod's container gets what was allocated to it, or nothing. containerd before 1.6.11 does not name the pod:
+         * such a container would count as no pod's and get what it requests itself. */
         if (*type && !to->pod[0])
                 return "io.kubernetes.pod.uid";
         return *of_containerd && !to->is_sandbox && !to->pod[0] ? "io.kubernetes.cri.sandbox-uid" : NULL;
@@ -106,7 +106,7 @@ static const char *read_state(const json_t *state, struct oci_container *to)
                 return "id";
         if (!copy(to->bundle, sizeof(to->bundle), text_of(state, "bundle")) || !is_printable(to->bundle))
                 return "bundle";
-        if (to->bundle[0] != '/') /* crun exec says "." or so: where that is only it knows */
+        if (to->bundle[0] != '/') /* crun exec gives a relative path */
                 to->bundle[0] = '\0';
         if (!copy(to->status, sizeof(to->status), text_of(state, "status")))
                 return "status";
@@ -115,7 +115,7 @@ static const char *read_state(const json_t *state, struct oci_container *to)
         return read_annotations(json_object_get(state, "annotations"), to);
 }
 
-/* Two forms: of a hook, where the state is all; and with a listener, where it is within. */
+/* Two forms: a hook gets the state itself; with a listener the state is a member. */
 static const char *read_either(const json_t *root, struct oci_container *to)
 {
         const json_t *within = json_object_get(root, "state");
@@ -129,7 +129,7 @@ static const char *read_either(const json_t *root, struct oci_container *to)
         return wrong ? wrong : copy_pid(root, &to->process) ? NULL : "pid";
 }
 
-/* A parser that was still hungry when the text ended. */
+/* Whether the text ended while the parser expected more. */
 static bool is_cut_off(const char *text, size_t size, const json_error_t *error)
 {
         size_t i = 0;
@@ -161,7 +161,7 @@ int oci_state_parse(const char *text, size_t size, struct oci_container *ret, co
         return 0;
 }
 
-/* ---- what is asked ------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------- */
 
 struct field {
         const char *annotation, *variable;
@@ -179,7 +179,7 @@ static const struct field fields[] = {
 #undef ROW
 };
 
-static const char *put(struct oci_request *to, const struct field *field, const char *text)
+static const char *field_set(struct oci_request *to, const struct field *field, const char *text)
 {
         if (!copy((char *)to + field->at, field->room, text) || !is_printable(text))
                 return field->annotation;
@@ -192,8 +192,7 @@ static void see_unknown(const json_t *annotations, struct oci_request *to)
         const char *key;
         json_t *value;
 
-        json_object_foreach((json_t *)(uintptr_t)annotations, key, value)
-        {
+        json_object_foreach ((json_t *)(uintptr_t)annotations, key, value) {
                 size_t i = 0;
 
                 while (i < ARRAY_SIZE(fields) && strcmp(key, fields[i].annotation) != 0)
@@ -207,7 +206,8 @@ static const char *read_asked(const json_t *annotations, struct oci_request *to)
 {
         for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
                 const json_t *value = json_object_get(annotations, fields[i].annotation);
-                const char *wrong = value ? put(to, &fields[i], text_of(annotations, fields[i].annotation)) : NULL;
+                const char *wrong =
+                        value ? field_set(to, &fields[i], text_of(annotations, fields[i].annotation)) : NULL;
 
                 if (wrong)
                         return wrong;
@@ -217,12 +217,12 @@ static const char *read_asked(const json_t *annotations, struct oci_request *to)
         return NULL;
 }
 
-/* Of its environment, what NVIDIA's hook would give it devices for. */
+/* The environment variables for which NVIDIA's hook would give it devices. */
 struct visible {
         bool is_said, has_version, has_require;
 };
 
-/* The value, if it is this variable's. */
+/* The variable's value, or NULL. */
 static const char *value_of(const char *text, const char *name)
 {
         size_t n = strlen(name);
@@ -243,38 +243,36 @@ static void see_variable(const char *text, struct visible *visible, struct oci_r
                 visible->has_require = *require;
 }
 
-/* An image of before 2017 has every device without a word about which.
+/* An image from before 2017 gets every device without naming any.
  * Source: nvidia-container-toolkit, internal/config/image/cuda_image.go, IsLegacy and DevicesFromEnvvars. */
 static bool is_given_all(const struct visible *visible)
 {
         return visible->has_version && !visible->has_require && !visible->is_said;
 }
 
-/* The latest of a name counts, as with execve's. */
+/* The last of several equal names counts. */
 static const char *read_variable(const char *text, struct oci_request *to)
 {
         for (size_t i = 0; i < ARRAY_SIZE(fields) && !to->has_annotations; i++)
                 if (!strncmp(text, fields[i].variable, strlen(fields[i].variable)))
-                        return put(to, &fields[i], text + strlen(fields[i].variable));
+                        return field_set(to, &fields[i], text + strlen(fields[i].variable));
         return NULL;
 }
 
-/* By name, or by the number that is the driver's for ever; or a file of the host's that is mounted; or a mount that NVIDIA's
- * hook takes for a device's name (accept-nvidia-visible-devices-as-volume-mounts). */
+/* A device by name or by the driver's fixed major; a mounted device file of the host; or a mount that NVIDIA's hook
+ * takes for a device's name (accept-nvidia-visible-devices-as-volume-mounts). */
 static bool has_node(const json_t *root)
 {
         const json_t *devices = json_object_get(json_object_get(root, "linux"), "devices"),
                      *mounts = json_object_get(root, "mounts"), *one;
         size_t i;
 
-        json_array_foreach(devices, i, one)
-        {
+        json_array_foreach (devices, i, one) {
                 if (!strncmp(text_of(one, "path"), NODE, strlen(NODE)) ||
                     json_integer_value(json_object_get(one, "major")) == MAJOR_NVIDIA)
                         return true;
         }
-        json_array_foreach(mounts, i, one)
-        {
+        json_array_foreach (mounts, i, one) {
                 if (value_of(text_of(one, "source"), NODE) || value_of(text_of(one, "destination"), NAMED_BY_MOUNT))
                         return true;
         }

@@ -1,12 +1,13 @@
 /*
- * What a container runtime says of a container: the state that it hands to hooks and, with the notify descriptor, to
- * the seccomp listener; and the little of the bundle's config.json that asks for a lease.
+ * What a container runtime says of a container: the state that it gives to hooks and, with the notify descriptor, to
+ * the seccomp listener; and those parts of the bundle's config.json that request a lease.
  *
- * Runtimes run as root and are believed. What the container's own author could write is not: names that Kubernetes
- * would not let in are refused, and what a container asks for is only asked (node/agent.h).
+ * Runtimes run as root and are trusted. What the container's author could write is not: names that Kubernetes would not
+ * accept are refused, and a container's request is only a request (daemon/containers/agent.h).
  *
- * Pure: bytes in, values out. Source: runtime-spec 1.0.2, runtime.md (State) and config-linux.md (containerProcessState);
- * runc 1.1.5, crun 1.8.1 and containerd 1.6.20 write it (crun over several lines, and with ociVersion 0.2.0).
+ * Pure: bytes in, values out. Source: runtime-spec 1.0.2, runtime.md (State) and config-linux.md
+ * (containerProcessState); written by runc 1.1.5, crun 1.8.1 (over several lines, with ociVersion 0.2.0) and
+ * containerd 1.6.20.
  */
 #pragma once
 
@@ -15,45 +16,44 @@
 #include <sys/types.h>
 
 enum {
-        OCI_STATE_MAX = 256 * 1024,   /* bytes of a state; annotations are of no use to anybody beyond that */
-        OCI_CONFIG_MAX = 1024 * 1024, /* of a config.json; containerd's have 20 KiB */
+        OCI_STATE_MAX = 256 * 1024,   /* bytes of a state */
+        OCI_CONFIG_MAX = 1024 * 1024, /* bytes of a config.json; containerd's have 20 KiB */
 
-        OCI_E_NOT_WHOLE = 1, /* it is cut off: more may come */
+        OCI_E_NOT_WHOLE = 1, /* the text ends early: more may come */
 };
 
 struct oci_container {
         char id[128];       /* as the runtime calls it: letters, digits, '_', '+', '-', '.' */
-        char bundle[4096];  /* where its config.json is; "": not said */
-        char status[16];    /* "creating", "created", "running", "stopped": runtimes do not agree; "": not said */
-        pid_t pid;          /* of the container's first process; 0: it has ended, or is not said */
-        pid_t process;      /* whose filter the listener belongs to; 0 in a hook's state */
-        char metadata[64];  /* what the profile says of itself, with a listener (oci/profile.h); "": nothing */
+        char bundle[4096];  /* directory of its config.json; "": unknown */
+        char status[16];    /* "creating", "created", "running", "stopped": runtimes differ; "": unknown */
+        pid_t pid;          /* of the container's first process; 0: it has ended, or is unknown */
+        pid_t process;      /* the process with the listener's filter; 0 in a hook's state */
+        char metadata[64];  /* the profile's listenerMetadata (oci/profile.h); "": none */
         bool is_sandbox;    /* a pod's pause container */
-        char pod[64];       /* UID; "": no pod of Kubernetes'. From here on by containerd's annotations */
+        char pod[64];       /* UID; "": no Kubernetes pod. This and what follows come from annotations */
         char namespace[64]; /* the pod's namespace */
         char name[254];     /* the pod's name */
         char container[64]; /* name in the pod */
 };
 
-/* What a container asks for, as `sublet run` reads it; "": not asked. */
+/* What a container requests, in the syntax of `sublet run`; "": nothing. */
 struct oci_request {
         char mem[512], share[16], cap[16], class[16], gpus[256], mode[16];
-        char unknown
-                [64]; /* one more annotation below sublet.dev/; pods have such, others mean one of these; "": none */
-        bool has_annotations; /* it comes from sublet.dev/ annotations, and what the environment says is left out */
-        char listener[108];   /* where its seccomp profile sends its driver calls; "": nowhere */
-        bool wants_gpu;       /* it asks for something, or was given a node of the driver's */
+        char unknown[64];     /* another annotation below sublet.dev/, perhaps misspelt; "": none */
+        bool has_annotations; /* the request comes from annotations, and the environment is ignored */
+        char listener[108];   /* the listener of its seccomp profile; "": none */
+        bool wants_gpu;       /* it requests something, or has a node of the driver */
 };
 
 /*
- * The state that came with a listener (a containerProcessState: the container's is within), or that a hook is given.
- * 0; OCI_E_NOT_WHOLE: a JSON object begins there and does not end; -EINVAL: not a state, or a name in it is none, *ret_wrong
- * (static) says what.
+ * Parses the state that came with a listener (a containerProcessState, which contains the container's), or that a hook
+ * got. 0; OCI_E_NOT_WHOLE: a JSON object begins and does not end; -EINVAL: not a state, or a bad name in it: *ret_wrong
+ * (static) says which.
  */
 int oci_state_parse(const char *text, size_t size, struct oci_container *ret, const char **ret_wrong);
 
-/* A bundle's config.json. 0; -EINVAL: not a config, or a field is too long, as *ret_wrong (static) says. */
+/* Parses a bundle's config.json. 0; -EINVAL: not a config, or a field is too long: *ret_wrong (static) says which. */
 int oci_config_parse(const char *text, size_t size, struct oci_request *ret, const char **ret_wrong);
 
-/* "shop/web-0/main", for lines; the id where it is no pod's, 64 digits by the first 12. */
+/* Writes "shop/web-0/main", or the id of a container without a pod (the first 12 of 64 digits). Returns buffer. */
 const char *oci_container_format(const struct oci_container *container, char buffer[static 512]);

@@ -21,9 +21,8 @@ static const char usage[] =
         "\n"
         "\f"
         "\n"
-        "A description cannot carry a seccomp profile: give the container one of 'sublet oci profile' as well. The "
-        "hook\n"
-        "refuses to start a container without.\n";
+        "A description cannot carry a seccomp profile: give the container one of 'sublet oci profile' as well.\n"
+        "The hook refuses to start a container without it.\n";
 
 struct cdi {
         struct oci_options options;
@@ -42,7 +41,7 @@ static int write_whole(const char *path, const json_t *value, struct err *err)
         fd = mkostemp(next, O_CLOEXEC);
         if (fd < 0)
                 return err_set(err, -errno, "writing %s", path);
-        text[size] = '\n'; /* in place of its end */
+        text[size] = '\n'; /* instead of the NUL */
         if (write(fd, text, size + 1) != (ssize_t)size + 1 || fchmod(fd, 0644) < 0 || rename(next, path) < 0) {
                 int r = errno ? -errno : -EIO;
 
@@ -52,7 +51,7 @@ static int write_whole(const char *path, const json_t *value, struct err *err)
         return 0;
 }
 
-static int find(const struct cdi *cdi, struct machine *machine, struct err *err)
+static int machine_of(const struct cdi *cdi, struct machine *machine, struct err *err)
 {
         struct oci_options options = cdi->options;
         int r = oci_options_release(&options, err);
@@ -60,17 +59,17 @@ static int find(const struct cdi *cdi, struct machine *machine, struct err *err)
         return r < 0 ? r : machine_find(cdi->root, options.release, machine, err);
 }
 
-static int generate(const struct cdi *cdi, struct err *err)
+static int cdi_generate(const struct cdi *cdi, struct err *err)
 {
-        const struct spec_place place = oci_options_place(&cdi->options);
+        const struct spec_paths paths = oci_options_paths(&cdi->options);
         static struct machine machine; /* some tens of KiB */
         json_t *made;
         int r;
 
-        r = find(cdi, &machine, err);
+        r = machine_of(cdi, &machine, err);
         if (r < 0)
                 return r;
-        made = cdi_write(&machine, cdi->has_no_hook ? NULL : &place);
+        made = cdi_write(&machine, cdi->has_no_hook ? NULL : &paths);
         if (!made)
                 return err_set(err, -ENOMEM, "describing the devices");
         if (cdi->output)
@@ -81,14 +80,14 @@ static int generate(const struct cdi *cdi, struct err *err)
         return r;
 }
 
-static int list(const struct cdi *cdi, struct err *err)
+static int cdi_list(const struct cdi *cdi, struct err *err)
 {
         static struct machine machine;
         json_t *made, *names, *device;
         size_t i;
         int r;
 
-        r = find(cdi, &machine, err);
+        r = machine_of(cdi, &machine, err);
         if (r < 0)
                 return r;
         made = cdi_write(&machine, NULL);
@@ -142,6 +141,6 @@ int cdi_main(int argc, char **argv)
         if (r == 0 && cdi.root[0] != '/')
                 r = err_say(&err, -EINVAL, "--driver-root %s: an absolute path", cdi.root);
         if (r == 0)
-                r = is_list ? list(&cdi, &err) : generate(&cdi, &err);
+                r = is_list ? cdi_list(&cdi, &err) : cdi_generate(&cdi, &err);
         return r < 0 ? flags_failed(&err) : VERB_DONE;
 }

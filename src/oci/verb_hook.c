@@ -1,17 +1,18 @@
 /*
- * `sublet hook`: a hook of the runtime specification (createRuntime or prestart, and poststop). It reads the container's
- * state on stdin and asks the daemon for its lease before anything of the container runs: what is refused here is not
- * started, and the runtime shows our one line. At poststop what was kept for the container is given back.
+ * `sublet hook`: a hook of the runtime specification (createRuntime or prestart, and poststop). It reads the
+ * container's state on stdin and asks the daemon for its lease before the container's program starts. If the daemon
+ * refuses, the container is not started, and the runtime shows the hook's one line. At poststop an unused lease is
+ * given back.
  *
- * It holds nothing: the lease is the daemon's, and the container's listener comes behind it by itself.
+ * The hook holds nothing: the lease is the daemon's, and the runtime sends the listener later.
  */
 #include "wire/messages.h"
 #include "oci/verbs.h"
 
 #include "base/cleanup.h"
 #include "base/err.h"
-#include "oci/state.h"
 #include "net/socket.h"
+#include "oci/state.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,7 @@
 
 enum {
         OPTION_DIR = 256,
-        ANSWER_MS = 310 * 1000, /* the daemon's --patience is 5 minutes at most; as a rule it answers at once */
+        ANSWER_MS = 310 * 1000, /* the daemon's --patience is at most 5 minutes; usually it answers at once */
         EXIT_USAGE = 2,
 };
 
@@ -58,8 +59,8 @@ static int parse_stage(struct hook *hook, const char *stage, struct err *err)
         return err_say(err, -EINVAL, "hook: '%s' is none of createRuntime, prestart and poststop", stage);
 }
 
-/* 1: help was asked for. */
-static int parse(struct hook *hook, int argc, char **argv, struct err *err)
+/* 0; 1: --help; -EINVAL. */
+static int hook_parse(struct hook *hook, int argc, char **argv, struct err *err)
 {
         const char *named = getenv("SUBLET_DIR");
         int option;
@@ -81,7 +82,7 @@ static int parse(struct hook *hook, int argc, char **argv, struct err *err)
         return optind < argc ? parse_stage(hook, argv[optind], err) : 0;
 }
 
-/* As it came, for the daemon reads it by the same rules; the caller's. NULL: err. */
+/* Returns the state unchanged, since the daemon parses it by the same rules; the caller's. NULL: err. */
 static json_t *read_state(struct hook *hook, struct err *err)
 {
         _cleanup_(freep) char *text = malloc(OCI_STATE_MAX + 1);
@@ -99,7 +100,7 @@ static json_t *read_state(struct hook *hook, struct err *err)
         return json_loadb(text, size, 0, NULL);
 }
 
-/* A device without a gate is nobody's lease: whoever is given a node must be under a profile whose listener is ours. */
+/* A container with a device needs a gate: its profile must have this daemon's listener. */
 static int check_gate(const struct hook *hook, struct err *err)
 {
         static struct oci_request asked;
@@ -130,19 +131,8 @@ static int check_gate(const struct hook *hook, struct err *err)
                 hook->dir);
 }
 
-static int reach(const struct hook *hook, struct err *err)
-{
-        int fd = socket_connect(SOCK_SEQPACKET, 0, "%s/tenant.sock", hook->dir);
-
-        if (fd == -ENAMETOOLONG)
-                return err_say(err, fd, "%s: too long for the directory of a socket", hook->dir);
-        if (fd < 0)
-                return err_say(err, fd, "no daemon answers in %s: start it with 'sublet daemon'", hook->dir);
-        return fd;
-}
-
-/* state is dropped. */
-static int ask(const struct hook *hook, json_t *state, struct err *err)
+/* Takes the reference to `state`. */
+static int hook_ask(const struct hook *hook, json_t *state, struct err *err)
 {
         _cleanup_(message_done) struct message message = { 0 };
         json_t *body = message_new("container");
@@ -153,10 +143,12 @@ static int ask(const struct hook *hook, json_t *state, struct err *err)
         if (hook->is_over)
                 (void)json_object_set_new(state, "status", json_string("stopped"));
         (void)json_object_set_new(body, "state", state);
-        socket = reach(hook, err);
+        socket = socket_connect(SOCK_SEQPACKET, 0, "%s/tenant.sock", hook->dir);
         if (socket < 0) {
                 json_decref(body);
-                return socket;
+                if (socket == -ENAMETOOLONG)
+                        return err_say(err, socket, "%s: too long for the directory of a socket", hook->dir);
+                return err_say(err, socket, "no daemon answers in %s: start it with 'sublet daemon'", hook->dir);
         }
         r = message_send(socket, body, NULL, 0);
         if (r != MESSAGE_OK)
@@ -178,7 +170,7 @@ int hook_main(int argc, char **argv)
         struct err err = { 0 };
         json_t *state;
         char name[512];
-        int r = parse(&hook, argc, argv, &err);
+        int r = hook_parse(&hook, argc, argv, &err);
 
         if (r == 1) {
                 (void)fputs(usage, stdout);
@@ -190,8 +182,8 @@ int hook_main(int argc, char **argv)
                 return EXIT_USAGE;
         }
         r = hook.is_over ? 0 : check_gate(&hook, &err);
-        r = r < 0 ? r : ask(&hook, state, &err);
-        if (r < 0 && !hook.is_over) { /* afterwards there is nobody to tell */
+        r = r < 0 ? r : hook_ask(&hook, state, &err);
+        if (r < 0 && !hook.is_over) { /* nobody reads a message after the container's end */
                 (void)fprintf(stderr, "sublet: no lease for %s: %s\n", oci_container_format(&hook.container, name),
                               err.text);
                 return EXIT_FAILURE;

@@ -1,4 +1,4 @@
-/* `sublet oci`: what container runtimes are given so that their containers are tenants. */
+/* `sublet oci`: the files by which container runtimes make their containers tenants. */
 #include "oci/verbs.h"
 
 #include "base/flags.h"
@@ -21,7 +21,7 @@ static const char usage[] =
         "\n"
         "A profile is for one release of the driver: after an update of either, write it anew.\n";
 
-static int print(const json_t *value, struct err *err)
+static int print_json(const json_t *value, struct err *err)
 {
         if (json_dumpf(value, stdout, JSON_INDENT(2)) < 0 || putchar('\n') < 0 || fflush(stdout) < 0)
                 return err_set(err, -EIO, "writing");
@@ -43,7 +43,7 @@ static int do_profile(const struct oci_options *options, struct err *err)
 
         if (r < 0)
                 return r;
-        r = print(profile, err);
+        r = print_json(profile, err);
         json_decref(profile);
         return r;
 }
@@ -51,7 +51,7 @@ static int do_profile(const struct oci_options *options, struct err *err)
 static int do_spec(const struct oci_options *options, struct err *err)
 {
         const char *from = options->runtime ? options->runtime : "-";
-        const struct spec_place place = oci_options_place(options);
+        const struct spec_paths paths = oci_options_paths(options);
         json_t *profile, *spec, *made;
         int r;
 
@@ -62,11 +62,11 @@ static int do_spec(const struct oci_options *options, struct err *err)
                 return r;
         r = oci_options_read(from, &spec, err);
         if (r == 0) {
-                r = spec_make(spec, profile, &place, &made, err);
+                r = spec_make(spec, profile, &paths, &made, err);
                 json_decref(spec);
         }
         if (r == 0) {
-                r = print(made, err);
+                r = print_json(made, err);
                 json_decref(made);
         }
         json_decref(profile);
@@ -75,9 +75,9 @@ static int do_spec(const struct oci_options *options, struct err *err)
 
 static int do_config(const struct oci_options *options, struct err *err)
 {
-        const struct spec_place place = oci_options_place(options);
+        const struct spec_paths paths = oci_options_paths(options);
 
-        return print_text(options->is_class ? spec_class(&place) : spec_containerd(&place), err);
+        return print_text(options->is_class ? spec_class(&paths) : spec_containerd(&paths), err);
 }
 
 static bool is_name(const char *name)

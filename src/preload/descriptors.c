@@ -196,7 +196,7 @@ EXPORTED int dup(int fd)
         return r;
 }
 
-EXPORTED int dup2(int from, int to)
+static int duplicate_to(int from, int to, int flags, long call)
 {
         int r;
 
@@ -204,24 +204,21 @@ EXPORTED int dup2(int from, int to)
                 errno = EBADF;
                 return -1;
         }
-        r = (int)syscall(SYS_dup2, from, to);
+        r = (int)syscall(call, from, to, flags);
         if (r >= 0)
                 replaced(from, to);
         return r;
 }
 
+EXPORTED int dup2(int from, int to)
+{
+        return duplicate_to(from, to, 0, SYS_dup2);
+}
+
+/* The kernel refuses equal numbers. */
 EXPORTED int dup3(int from, int to, int flags)
 {
-        int r;
-
-        if (is_ours(to)) {
-                errno = EBADF;
-                return -1;
-        }
-        r = (int)syscall(SYS_dup3, from, to, flags);
-        if (r >= 0)
-                replaced(from, to);
-        return r;
+        return duplicate_to(from, to, flags, SYS_dup3);
 }
 
 /* ---- many at once ------------------------------------------------------------------------------------------- */

@@ -89,10 +89,5 @@ extern const struct gate_host preload_host;
 uint64_t files_number(struct preload *preload, int fd);
 uint64_t files_lookup(struct preload *preload, int fd); /* 0: none */
 
-/* managed.c. */
-int managed_map(struct preload *preload, int fd, void *address, size_t length, int prot, int flags, off_t offset,
-                void **ret);
-void managed_unmapped(struct preload *preload, uintptr_t base, size_t length);
-
 /* state.c: the latest result of preload_get, for functions whose signature has no room for it (lease/quota.h). */
 extern struct preload *preload_here;

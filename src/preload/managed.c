@@ -76,8 +76,8 @@ static bool could_be_managed(void *address, int prot, off_t offset)
         return (prot & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE) && (uintptr_t)address == (uintptr_t)offset;
 }
 
-int managed_map(struct preload *preload, int fd, void *address, size_t length, int prot, int flags, off_t offset,
-                void **ret)
+static int managed_map(struct preload *preload, int fd, void *address, size_t length, int prot, int flags, off_t offset,
+                       void **ret)
 {
         struct prepaid paid = { .n = 0 };
         uint64_t space = files_lookup(preload, fd);
@@ -106,7 +106,7 @@ int managed_map(struct preload *preload, int fd, void *address, size_t length, i
         return 0;
 }
 
-void managed_unmapped(struct preload *preload, uintptr_t from, size_t length)
+static void managed_unmapped(struct preload *preload, uintptr_t from, size_t length)
 {
         uint64_t space, base, size;
         LOCKED(&preload->gate.ledger_lock);

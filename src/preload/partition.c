@@ -211,19 +211,11 @@ static void part_end(struct part *part)
         part->green = NULL;
 }
 
-void partition_drop(CUdevice device)
+void partition_drop(CUdevice device, bool is_reset)
 {
         LOCKED(&lock);
 
-        if (device >= 0 && device < DEVICES && parts[device].green && --parts[device].n_retained == 0)
-                part_end(&parts[device]);
-}
-
-void partition_end(CUdevice device)
-{
-        LOCKED(&lock);
-
-        if (device >= 0 && device < DEVICES && parts[device].green)
+        if (device >= 0 && device < DEVICES && parts[device].green && (is_reset || --parts[device].n_retained == 0))
                 part_end(&parts[device]);
 }
 

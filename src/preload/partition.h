@@ -28,10 +28,9 @@ bool partition_is_requested(void);
 CUresult partition_resource(CUdevice device, CUdevResource *ret);
 unsigned int partition_size(CUdevice device); /* 0: unknown */
 
-/* P1: the primary context was retained, is released, is destroyed. */
+/* P1: the primary context was retained; is released, or reset whoever retains it. */
 CUresult partition_hold(CUdevice device, CUcontext primary);
-void partition_drop(CUdevice device);
-void partition_end(CUdevice device);
+void partition_drop(CUdevice device, bool is_reset);
 
 /* P2. */
 CUresult partition_new(CUdevice device, CUcontext *ret);

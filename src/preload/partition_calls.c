@@ -58,26 +58,26 @@ EXPORTED CUresult cuDevicePrimaryCtxRetain(CUcontext *ret, CUdevice device)
 
 EXPORTED CUresult cuDevicePrimaryCtxRelease(CUdevice device)
 {
-        partition_drop(device);
+        partition_drop(device, false);
         return DRIVER(cuDevicePrimaryCtxRelease, device);
 }
 
 EXPORTED CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-        partition_drop(device);
+        partition_drop(device, false);
         return DRIVER(cuDevicePrimaryCtxRelease_v2, device);
 }
 
 /* The driver does not reset a primary context that has a green one. */
 EXPORTED CUresult cuDevicePrimaryCtxReset(CUdevice device)
 {
-        partition_end(device);
+        partition_drop(device, true);
         return DRIVER(cuDevicePrimaryCtxReset, device);
 }
 
 EXPORTED CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
-        partition_end(device);
+        partition_drop(device, true);
         return DRIVER(cuDevicePrimaryCtxReset_v2, device);
 }
 

@@ -94,7 +94,7 @@ bool has_late(struct gate *gate)
 bool settle_lately(struct gate *gate)
 {
         (void)gate;
-        return false; /* what ends is noticed when it ends: descriptors.c, managed.c, region.c */
+        return false; /* what ends is noticed when it ends: descriptors.c, managed.c, usage_segment.c */
 }
 
 bool has_managed(struct gate *gate)

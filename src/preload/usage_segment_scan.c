@@ -23,7 +23,7 @@ static bool is_locked(int fd, size_t slot)
 }
 
 /* For each test the kernel walks all locks on the file, of which the tenant may have any number: -ETIME. */
-static int totals_add(int fd, const struct usage_segment *segment, struct usage_segment_totals *books)
+static int totals_add(int fd, const struct usage_segment *segment, struct usage_segment_totals *totals)
 {
         nsec until = clock_cpu() + SCAN_MAX;
 
@@ -36,22 +36,22 @@ static int totals_add(int fd, const struct usage_segment *segment, struct usage_
                         return -ETIME;
                 if (!is_locked(fd, i))
                         continue;
-                books->n_processes++;
+                totals->n_processes++;
                 for (size_t k = 0; k < USAGE_SEGMENT_KINDS; k++) {
                         bytes held = slot->held[k];
 
-                        books->held[k] = books->held[k] + held < held ? UINT64_MAX : books->held[k] + held;
+                        totals->held[k] = totals->held[k] + held < held ? UINT64_MAX : totals->held[k] + held;
                 }
         }
         for (size_t k = 0; k < USAGE_SEGMENT_KINDS; k++) {
-                books->peak[k] = segment->peak[k];
-                books->n_refused[k] = segment->n_refused[k];
-                books->largest_refused[k] = segment->largest_refused[k];
+                totals->peak[k] = segment->peak[k];
+                totals->n_refused[k] = segment->n_refused[k];
+                totals->largest_refused[k] = segment->largest_refused[k];
         }
-        books->sms = segment->sms;
-        books->sms_of = segment->sms_of;
-        books->is_attached = segment->is_attached;
-        books->attach_error = segment->attach_error;
+        totals->sms = segment->sms;
+        totals->sms_of = segment->sms_of;
+        totals->is_attached = segment->is_attached;
+        totals->attach_error = segment->attach_error;
         return 0;
 }
 
@@ -69,11 +69,11 @@ int usage_segment_scan(int fd, enum lease_descriptor_source source, uint64_t ten
             !usage_segment_has_tenancy(segment, tenancy))
                 r = -EPROTO;
         if (r == 0) {
-                struct usage_segment_totals books = { 0 };
+                struct usage_segment_totals totals = { 0 };
 
-                r = totals_add(fd, segment, &books);
+                r = totals_add(fd, segment, &totals);
                 if (r == 0)
-                        *ret = books;
+                        *ret = totals;
         }
         free(segment);
         return r;

@@ -1,20 +1,20 @@
 /*
- * Blocks are read by offset, from tables: requests.def says how large a block is and where its
- * result, descriptor and client stand, blocks.def where the rest does.
+ * Blocks are read by offset, from tables: requests.def has a block's size and the offsets of its status, descriptor and
+ * client, blocks.def those of the other fields.
  *
  * I1  The size of a block comes from the request and this release's table, never from the block.
- * I2  A field is read through rm_get, which reads 0 outside the buffer: no table row, right or
- *     wrong, reaches beyond what was copied.
- * I3  What the driver ignores is ignored here: the type byte and the direction bits of a request,
- *     what a tenant claims about the size of an allocation's parameters. A filter that looked at
- *     them would see another call than the driver does.
+ * I2  A field is read through rm_get, which reads 0 outside the buffer: no table row, right or wrong, reaches beyond
+ *     the copy.
+ * I3  What the driver ignores is ignored here: the type byte and the direction bits of a request, and the size that a
+ *     tenant claims for an allocation's parameters. A filter that used them would see another call than the driver.
  * I4  The flags of a control are decoded, since they decide what the rest means: with bit 2
- *     (NVOS54_FLAGS_FINN_SERIALIZED) the driver takes the parameters for a serialized message and
- *     leaves pointers.def's pointers alone (embedded_param_copy.c, rmapi_finn.c); bits 0 and 1 are
- *     the kernel's. No library is known to set any: who performs a control insists on 0.
+ *     (NVOS54_FLAGS_FINN_SERIALIZED) the driver takes the parameters for a serialized message and leaves the pointers
+ *     of pointers.def alone (embedded_param_copy.c, rmapi_finn.c); bits 0 and 1 are the kernel's. No library is known
+ *     to set any, and the code that performs a control insists on 0.
  */
 #include "rm/call.h"
 
+#include "rm/encode.h"
 #include "rm/numbers.h"
 
 #include <assert.h>
@@ -22,15 +22,13 @@
 #define NONE UINT32_MAX
 
 enum {
-        CARD_SIZE = 72,  /* nv_ioctl_card_info_t */
-        CARDS_MAX = 32,  /* NV_MAX_DEVICES */
         EVENT_SIZE = 16, /* NvUnixEvent, what EVENT_DATA writes */
 };
 
 static bool size_is(enum rm_kind kind, uint32_t row, uint32_t size)
 {
         if (kind == RM_CARD_INFO)
-                return size != 0 && size % CARD_SIZE == 0 && size <= CARDS_MAX * CARD_SIZE;
+                return size != 0 && size % RM_DEVICE_INFO_SIZE == 0 && size <= RM_DEVICES_MAX * RM_DEVICE_INFO_SIZE;
         return size == row && row != RM_ABSENT;
 }
 
@@ -83,64 +81,52 @@ int rm_request_find(const struct rm_layout *layout, enum rm_node node, uint32_t 
         return RM_E_NUMBER;
 }
 
-/* Offsets of what a kind's block holds. */
-struct block {
+/* A row of requests.def: the size, and the offsets of what most blocks have. */
+struct frame {
         uint32_t size; /* RM_ABSENT: the release has no such block */
         uint32_t status, fd, client;
+};
+
+/* A row of blocks.def: the offsets of the rest. */
+struct block {
         uint32_t parent, object, class_or_cmd, flags, source_client, source_object;
         uint32_t params, params_size, rights, base, length, new;
 };
 
-static struct block block_of(const struct rm_layout *layout, enum rm_kind kind)
+static struct frame frame_of(const struct rm_layout *layout, enum rm_kind kind)
 {
-        struct block b;
-
-        static_assert(RM_ABSENT == NONE, "one value says that something is not there");
-        memset(&b, 0xff, sizeof(b));
-
         switch (kind) {
 #define REQUEST(kind_, node, nr, size_, status_, fd_, client_, meaning)                                                \
         case RM_##kind_:                                                                                               \
-                b.size = size_;                                                                                        \
-                b.status = status_;                                                                                    \
-                b.fd = fd_;                                                                                            \
-                b.client = client_;                                                                                    \
-                break;
+                return (struct frame){ size_, status_, fd_, client_ };
 #include "rm/requests.def"
 #undef REQUEST
         case RM_N_KINDS:
                 break;
         }
+        return (struct frame){ .size = RM_ABSENT };
+}
+
+static struct block block_of(const struct rm_layout *layout, enum rm_kind kind)
+{
+        struct block none;
 
         switch (kind) {
-#define BLOCK(kind_, parent_, object_, class_, flags_, source_client_, source_object_, params_, params_size_, rights_, \
-              base_, length_, new_)                                                                                    \
+#define BLOCK(kind_, ...)                                                                                              \
         case RM_##kind_:                                                                                               \
-                b.parent = parent_;                                                                                    \
-                b.object = object_;                                                                                    \
-                b.class_or_cmd = class_;                                                                               \
-                b.flags = flags_;                                                                                      \
-                b.source_client = source_client_;                                                                      \
-                b.source_object = source_object_;                                                                      \
-                b.params = params_;                                                                                    \
-                b.params_size = params_size_;                                                                          \
-                b.rights = rights_;                                                                                    \
-                b.base = base_;                                                                                        \
-                b.length = length_;                                                                                    \
-                b.new = new_;                                                                                          \
-                break;
+                return (struct block){ __VA_ARGS__ };
 #include "rm/blocks.def"
 #undef BLOCK
         default:
-                break;
+                memset(&none, 0xff, sizeof(none)); /* NONE in all of them */
+                return none;
         }
-        return b;
 }
 
 /*
- * VID_HEAP is many calls; what its union holds depends on the function (NVOS32, the same 525 to
- * 595): ALLOC_DEPTH_WIDTH_HEIGHT 1 (525), ALLOC_SIZE 2, FREE 3, ALLOC_TILED_PITCH_HEIGHT 6,
- * ALLOC_SIZE_RANGE 14, ALLOC_OS_DESCRIPTOR 27. The others name no object that is their own.
+ * VID_HEAP is several calls; its union depends on the function (NVOS32, the same 525 to 595):
+ * ALLOC_DEPTH_WIDTH_HEIGHT 1 (525), ALLOC_SIZE 2, FREE 3, ALLOC_TILED_PITCH_HEIGHT 6, ALLOC_SIZE_RANGE 14,
+ * ALLOC_OS_DESCRIPTOR 27. The others name no object of their own.
  */
 static void heap_adjust(uint32_t function, struct block *b)
 {
@@ -164,8 +150,8 @@ static void heap_adjust(uint32_t function, struct block *b)
         }
 }
 
-/* What is inside must be a request that could have come from outside, but for another XFER: the
- * driver unwraps once (nv.c, 525 to 595) and then finds no such number. */
+/* The inner request must be one that could be made directly, and no other XFER: the driver unwraps once (nv.c, 525 to
+ * 595). */
 static int xfer_check(const struct rm_call *call)
 {
         if (call->class_or_cmd > 0xff || call->class_or_cmd == RM_NR_XFER)
@@ -176,11 +162,12 @@ static int xfer_check(const struct rm_call *call)
 int rm_decode(const struct rm_layout *layout, enum rm_kind kind, uint32_t request, const void *block, size_t size,
               struct rm_call *ret)
 {
+        struct frame frame = frame_of(layout, kind);
         struct block b = block_of(layout, kind);
         struct rm_call call = { .kind = kind, .request = request };
         int r = RM_OK;
 
-        if (size > UINT32_MAX || b.size == RM_ABSENT || !size_is(kind, b.size, (uint32_t)size))
+        if (size > UINT32_MAX || frame.size == RM_ABSENT || !size_is(kind, frame.size, (uint32_t)size))
                 return RM_E_SIZE;
 
         call.block_size = (uint32_t)size;
@@ -188,7 +175,7 @@ int rm_decode(const struct rm_layout *layout, enum rm_kind kind, uint32_t reques
         if (kind == RM_VID_HEAP)
                 heap_adjust(call.class_or_cmd, &b);
 
-        call.client = rm_get32(block, size, b.client);
+        call.client = rm_get32(block, size, frame.client);
         call.parent = rm_get32(block, size, b.parent);
         call.flags = rm_get32(block, size, b.flags);
         call.object = rm_get32(block, size, b.object);
@@ -200,12 +187,12 @@ int rm_decode(const struct rm_layout *layout, enum rm_kind kind, uint32_t reques
         call.length = rm_get64(block, size, b.length);
         if (kind == RM_ALLOC_MEMORY)
                 call.length++; /* the block has a limit, the last byte */
-        call.status_at = b.status;
+        call.status_at = frame.status;
         call.object_at = b.new;
         call.params_at = b.params;
         call.params_size_at = b.params_size;
         call.rights_at = b.rights;
-        call.fd_at = b.fd;
+        call.fd_at = frame.fd;
         if (kind == RM_XFER)
                 r = xfer_check(&call);
 
@@ -222,7 +209,7 @@ static uint32_t class_size(const struct rm_layout *layout, uint32_t number)
                 return size;
 #include "rm/classes.def"
 #undef CLASS
-        default: /* a channel class that no row names is a channel all the same */
+        default: /* a channel class without a row is still a channel */
                 return RM_CLASS_IS_CHANNEL(number) ? layout->channel_params_size : 0;
         }
 }

@@ -1,9 +1,9 @@
 /*
- * One driver call, decoded from our own copy of its block.
+ * One driver call, decoded from a private copy of its block.
  *
- * The edge copies the tenant's block once (rm_request_find says how many bytes), rm_decode reads
- * the copy, and only the copy counts from then on. Parameters (of an allocation or a control) are
- * a second copy whose size rm_params_size says. Nothing here follows a pointer.
+ * The tenant's block is copied once (rm_request_find gives its size), rm_decode reads the copy, and from then on only
+ * the copy counts. The parameters of an allocation or a control are a second copy, of rm_params_size bytes. Nothing
+ * here follows a pointer.
  */
 #pragma once
 
@@ -15,10 +15,10 @@ enum rm_node {
         RM_NODE_DEVICE,    /* /dev/nvidiaN */
         RM_NODE_UVM,       /* /dev/nvidia-uvm */
         RM_NODE_UVM_TOOLS, /* /dev/nvidia-uvm-tools */
-        RM_NODE_FORBIDDEN, /* the driver's, but no tenant's: nvidia-modeset, capabilities, ... */
+        RM_NODE_FORBIDDEN, /* the driver's, but not for tenants: nvidia-modeset, capabilities, ... */
 };
 
-/* What a request is, whatever its number was. */
+/* The kind of a request, independent of its number. */
 enum rm_kind {
 #define REQUEST(kind, node, nr, size, status, fd, client, meaning) RM_##kind,
 #include "rm/requests.def"
@@ -63,10 +63,9 @@ int rm_request_find(const struct rm_layout *layout, enum rm_node node, uint32_t 
                     uint32_t *ret_size);
 
 /*
- * Decodes a block of exactly the size that rm_request_find gave. RM_OK; RM_E_SIZE; of XFER also
- * RM_E_NUMBER: what is inside is no request, or another XFER. What is inside is found and decoded
- * as RM_REQUEST(call.class_or_cmd, call.params_size), its block being at call.params. On failure
- * ret is untouched.
+ * Decodes a block of exactly the size that rm_request_find gave. RM_OK; RM_E_SIZE; for XFER also
+ * RM_E_NUMBER: the inner request is none, or another XFER. The inner request has number
+ * call.class_or_cmd and size call.params_size, and its block is at call.params. On failure *ret is untouched.
  */
 int rm_decode(const struct rm_layout *layout, enum rm_kind kind, uint32_t request, const void *block, size_t size,
               struct rm_call *ret);
@@ -74,27 +73,27 @@ int rm_decode(const struct rm_layout *layout, enum rm_kind kind, uint32_t reques
 const char *rm_kind_name(enum rm_kind kind); /* "ALLOC", "UVM_MAP_EXTERNAL" */
 
 /*
- * Bytes of parameters that the driver copies for this call: of a control what it claims (the
- * driver compares it with its own table), of an allocation what its class defines in this release
- * (classes.def), whatever the tenant claims. 0: none, or unknown class.
+ * Bytes of parameters that the driver copies for this call: for a control the claimed size (which the
+ * driver compares with its own table), for an allocation the size that its class has in this release
+ * (classes.def). 0: none, or an unknown class.
  */
 uint32_t rm_params_size(const struct rm_layout *layout, const struct rm_call *call);
 
 /* A pointer inside a control's parameters that the driver follows (pointers.def). */
 struct rm_pointer {
-        uint32_t cmd;
-        uint32_t at;       /* offset of the u64 pointer; 0 there: the driver skips it */
-        uint32_t count_at; /* offset of the u32 count of elements */
-        uint32_t power;    /* there are as many elements as the count, or (2) as its square */
-        uint32_t element;  /* bytes of one element; 0: nobody described it, do not perform it */
-        bool in, out;      /* the driver reads it, writes it */
+        uint32_t cmd, since; /* since: the first branch with it */
+        uint32_t at;         /* offset of the u64 pointer; 0 there: the driver skips it */
+        uint32_t count_at;   /* offset of the u32 count of elements */
+        uint32_t power;      /* there are as many elements as the count, or (2) as its square */
+        uint32_t element;    /* bytes of one element; 0: not described, do not perform the control */
+        bool in, out;        /* the driver reads it, writes it */
 };
 
-/* The pointers inside a control's parameters. Returns how many; *ret is static. */
+/* The pointers inside a control's parameters. Returns their number; *ret is static. */
 size_t rm_pointers(const struct rm_layout *layout, uint32_t cmd, const struct rm_pointer **ret);
 
-/* Bytes behind a pointer, by the count in our copy of the parameters; 0: the pointer is 0.
- * UINT64_MAX: not described. The driver refuses more than RM_PARAMS_MAX, and so should we. */
+/* Bytes behind a pointer, by the count in the copy of the parameters; 0: the pointer is 0; UINT64_MAX: not described.
+ * The driver refuses more than RM_PARAMS_MAX, and so should the caller. */
 uint64_t rm_pointer_bytes(const struct rm_pointer *pointer, const void *params, size_t size);
 
 /* "RM_CLASS_VIDEO_MEMORY"-like short names for messages; NULL: no row. */

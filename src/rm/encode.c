@@ -53,32 +53,32 @@ uint32_t rm_encode_map(const struct rm_map *map, uint8_t block[static RM_BLOCK_M
 /* nv_ioctl_card_info: valid@0, pci {domain@4 bus@8 slot@9 function@10 vendor@12 device@14}, gpu_id@16, interrupt@20,
  * reg address@24 size@32, fb address@40 size@48, minor@56, name@60 (10).
  * Source: nv-ioctl.h, 525.147.05 to 595.45.04. */
-static bool card_at(const uint8_t *at, struct rm_card *ret)
+static bool device_info_at(const uint8_t *at, struct rm_device *ret)
 {
-        *ret = (struct rm_card){ .domain = rm_get32(at, RM_CARD_SIZE, 4),
-                                 .bus = at[8],
-                                 .slot = at[9],
-                                 .gpu_id = rm_get32(at, RM_CARD_SIZE, 16),
-                                 .minor = rm_get32(at, RM_CARD_SIZE, 56) };
+        *ret = (struct rm_device){ .domain = rm_get32(at, RM_DEVICE_INFO_SIZE, 4),
+                                   .bus = at[8],
+                                   .slot = at[9],
+                                   .gpu_id = rm_get32(at, RM_DEVICE_INFO_SIZE, 16),
+                                   .minor = rm_get32(at, RM_DEVICE_INFO_SIZE, 56) };
         return at[0];
 }
 
-static int by_pci(const void *a, const void *b)
+static int compare_pci(const void *a, const void *b)
 {
-        const struct rm_card *x = a, *y = b;
+        const struct rm_device *x = a, *y = b;
         uint64_t left = (uint64_t)x->domain << 16 | (uint64_t)x->bus << 8 | x->slot;
         uint64_t right = (uint64_t)y->domain << 16 | (uint64_t)y->bus << 8 | y->slot;
 
         return left < right ? -1 : left > right;
 }
 
-size_t rm_decode_cards(const void *cards, size_t size, struct rm_card *ret)
+size_t rm_decode_devices(const void *devices, size_t size, struct rm_device *ret)
 {
-        const uint8_t *at = cards;
+        const uint8_t *at = devices;
         size_t n = 0;
 
-        while (n < size / RM_CARD_SIZE && card_at(at + n * RM_CARD_SIZE, &ret[n]))
+        while (n < size / RM_DEVICE_INFO_SIZE && device_info_at(at + n * RM_DEVICE_INFO_SIZE, &ret[n]))
                 n++;
-        qsort(ret, n, sizeof(*ret), by_pci);
+        qsort(ret, n, sizeof(*ret), compare_pci);
         return n;
 }

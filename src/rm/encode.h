@@ -1,6 +1,4 @@
-/*
- * The driver's blocks, written: for clients of our own. The counterpart of rm_decode; pure.
- */
+/* The driver's blocks, encoded: for driver clients of Sublet's own. The counterpart of rm_decode. Pure. */
 #pragma once
 
 #include "rm/layout.h"
@@ -16,7 +14,7 @@ enum {
         RM_OBJECT_AT = 8, /* of an allocation: the handle, written back */
 };
 
-/* An allocation: `object` may be 0 (the driver picks). params: its address. The block's size. */
+/* An allocation; object 0: the driver picks a handle. Returns the block's size, as the next two do. */
 struct rm_alloc {
         uint32_t client, parent, object, class_number;
         void *params;
@@ -32,7 +30,7 @@ struct rm_control {
 };
 uint32_t rm_encode_control(const struct rm_control *control, uint8_t block[static RM_BLOCK_MAX]);
 
-/* MAP_MEMORY of a part of an object: the mmap that follows is of `fd`, from 0. */
+/* MAP_MEMORY of a part of an object: prepares a following mmap of `fd` at offset 0. */
 struct rm_map {
         uint32_t client, device, object, flags;
         uint64_t offset, size;
@@ -40,18 +38,19 @@ struct rm_map {
 };
 uint32_t rm_encode_map(const struct rm_map *map, uint8_t block[static RM_BLOCK_MAX]);
 
-/* A request as the real library sends it; the driver looks at neither direction nor type. */
+/* A request as libcuda sends it; the driver checks neither direction nor type. */
 uint32_t rm_encode_request(uint32_t nr, uint32_t size);
 
-/* One card of CARD_INFO. */
+/* A device in the reply to CARD_INFO. */
 enum {
-        RM_CARD_SIZE = 72,
-        RM_CARDS_MAX = 32,
+        RM_DEVICE_INFO_SIZE = 72,
+        RM_DEVICES_MAX = 32,
 };
-struct rm_card {
+struct rm_device {
         uint32_t domain, gpu_id, minor;
         uint8_t bus, slot;
 };
 
-/* The cards of an answer by PCI order, as nvidia-smi numbers them. How many; ret has room for `size` / RM_CARD_SIZE. */
-size_t rm_decode_cards(const void *cards, size_t size, struct rm_card *ret);
+/* Decodes a reply's devices, in PCI order as nvidia-smi numbers them. Returns their number; `ret` has room for
+ * size / RM_DEVICE_INFO_SIZE. */
+size_t rm_decode_devices(const void *devices, size_t size, struct rm_device *ret);

@@ -1,10 +1,9 @@
 /*
- * A release's layout is the oldest branch's, with every row of layouts.def laid over it whose first
- * release is not newer. Resolving costs a few comparisons and happens once per process; the result
- * is a value, copied freely.
+ * A release's layout is the oldest branch's, overridden by every row of layouts.def whose first release is not newer.
+ * Resolving costs a few comparisons and happens once per process; the result is a value, copied freely.
  *
- * A field access that does not lie wholly inside the buffer reads 0 and writes nothing: a decoder
- * with a wrong offset may be wrong about a call, it cannot reach other memory.
+ * A field access that is not wholly inside the buffer reads 0 and writes nothing: a decoder with a wrong offset may
+ * misread a call, but it cannot reach other memory.
  */
 #include "rm/layout.h"
 
@@ -58,14 +57,4 @@ int rm_layout_for(struct rm_version version, struct rm_layout *ret)
 
         *ret = layout;
         return RM_OK;
-}
-
-size_t rm_layout_fields(const struct rm_layout *layout, struct rm_field ret[static RM_N_FIELDS])
-{
-        size_t n = 0;
-
-#define FIELD(name_, unit, meaning) ret[n++] = (struct rm_field){ #name_, layout->name_ };
-#include "rm/fields.def"
-#undef FIELD
-        return n;
 }

@@ -1,8 +1,7 @@
 /*
- * Where the fields stand in one release's blocks, as small integers. No C struct of the driver's
- * is ever laid over bytes that a tenant wrote: read and write with rm_get/rm_put after a bounds
- * check. Rows that change between releases are in layouts.def; what never changed in 525 to 595 is
- * a constant beside the code that reads it.
+ * The offsets of one release's blocks, as small integers. No C struct of the driver is ever laid over bytes that a
+ * tenant wrote: fields are read and written by rm_get and rm_put, with bounds checks. Values that change between
+ * releases are in layouts.def; those that never changed from 525 to 595 are constants beside the code that uses them.
  */
 #pragma once
 
@@ -25,21 +24,6 @@ struct rm_layout {
 
 /* RM_OK; RM_E_VERSION (ret untouched). */
 int rm_layout_for(struct rm_version version, struct rm_layout *ret);
-
-/* One name and value per field, in the order of fields.def; for the golden file and for people. */
-struct rm_field {
-        const char *name;
-        uint32_t value;
-};
-
-enum {
-        RM_N_FIELDS = 0
-#define FIELD(name, unit, meaning) +1
-#include "rm/fields.def"
-#undef FIELD
-};
-
-size_t rm_layout_fields(const struct rm_layout *layout, struct rm_field ret[static RM_N_FIELDS]);
 
 /* Little-endian fields at an offset. Outside the buffer reads 0 and writes nothing. */
 uint32_t rm_get32(const void *buffer, size_t size, size_t offset);

@@ -1,5 +1,5 @@
 /*
- * The driver's numbers that more than one file needs. Each keeps a trace of the driver's own name.
+ * The driver's numbers that more than one file needs. Each name resembles the driver's own.
  * Source unless said otherwise: open-gpu-kernel-modules 525.147.05 to 595.45.04, the same in all.
  */
 #pragma once
@@ -17,8 +17,6 @@
 #define RM_NR_MAP_MEMORY 0x4eu
 #define RM_NR_UNMAP_MEMORY 0x4fu
 #define RM_NR_EVENT_DATA 0x52u
-#define RM_NR_MAP_DMA 0x57u
-#define RM_NR_UNMAP_DMA 0x58u
 #define RM_NR_UPDATE_MAPPING 0x5eu
 #define RM_NR_CARD_INFO 0xc8u
 #define RM_NR_REGISTER_FD 0xc9u

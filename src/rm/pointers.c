@@ -9,13 +9,7 @@ enum direction {
 
 static const struct rm_pointer pointers[] = {
 #define POINTER(cmd, since, at, count_at, power, element, direction, meaning)                                          \
-        { cmd, at, count_at, power, element, (IN & (direction)) != 0, (OUT & (direction)) != 0 },
-#include "rm/pointers.def"
-#undef POINTER
-};
-
-static const unsigned int since[] = {
-#define POINTER(cmd, since, at, count_at, power, element, direction, meaning) since,
+        { cmd, since, at, count_at, power, element, (IN & (direction)) != 0, (OUT & (direction)) != 0 },
 #include "rm/pointers.def"
 #undef POINTER
 };
@@ -30,7 +24,8 @@ size_t rm_pointers(const struct rm_layout *layout, uint32_t cmd, const struct rm
 
         while (first < N_POINTERS && pointers[first].cmd != cmd)
                 first++;
-        while (first + n < N_POINTERS && pointers[first + n].cmd == cmd && since[first + n] <= layout->version.branch)
+        while (first + n < N_POINTERS && pointers[first + n].cmd == cmd &&
+               pointers[first + n].since <= layout->version.branch)
                 n++;
 
         *ret = n ? &pointers[first] : NULL;
@@ -46,8 +41,7 @@ uint64_t rm_pointer_bytes(const struct rm_pointer *pointer, const void *params, 
         if (rm_get64(params, size, pointer->at) == 0)
                 return 0;
         if (pointer->power == 2) {
-                /* The driver multiplies in 32 bits and checks the product; we need not follow it
-                 * around the corner. */
+                /* The driver multiplies in 32 bits and checks the product; a larger count is simply refused. */
                 if (count > UINT16_MAX)
                         return UINT64_MAX;
                 count *= count;

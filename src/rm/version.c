@@ -1,12 +1,13 @@
 /*
- * Versions are ordered by their three numbers. Order alone says nothing about the ABI: developer
- * tags lie between releases and have blocks of their own. So a layout is used only for a version
- * in a range of releases.def, and a newer patch level of a known branch is unknown until read.
+ * Versions are ordered by their three numbers. Order alone says nothing about the ABI: between releases there are
+ * developer tags with blocks of their own. So a layout is used only for a version in a range of releases.def; a newer
+ * patch level of a known branch is unknown until its source was read.
  */
 #include "rm/version.h"
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* At most four digits, so that nothing overflows. NULL: not a number. */
 static const char *part_parse(const char *text, unsigned int *ret)
@@ -43,21 +44,15 @@ int rm_version_parse(const char *text, struct rm_version *ret)
         return 0;
 }
 
-static int number_cmp(unsigned int a, unsigned int b)
+/* Each part has at most four digits. */
+static uint64_t order_of(struct rm_version version)
 {
-        return (a > b) - (a < b);
+        return (uint64_t)version.branch << 40 | (uint64_t)version.minor << 20 | version.patch;
 }
 
 int rm_version_cmp(struct rm_version a, struct rm_version b)
 {
-        int r;
-
-        r = number_cmp(a.branch, b.branch);
-        if (r == 0)
-                r = number_cmp(a.minor, b.minor);
-        if (r == 0)
-                r = number_cmp(a.patch, b.patch);
-        return r;
+        return (order_of(a) > order_of(b)) - (order_of(a) < order_of(b));
 }
 
 static const struct {

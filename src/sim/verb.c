@@ -1,10 +1,9 @@
 /*
  * sublet sim: a simulated machine for as long as a program runs.
  *
- * A private directory, a server in it, and the program with three variables: SUBLET_SIM (where the
- * machine is), LD_PRELOAD (the nodes), LD_LIBRARY_PATH (libcuda and
- * libnvidia-ml). The server dies with us whatever happens to us (PR_SET_PDEATHSIG) and takes the
- * directory with it.
+ * A private directory, a server in it, and the program with three variables: SUBLET_SIM (the directory),
+ * LD_PRELOAD (the nodes), LD_LIBRARY_PATH (libcuda and libnvidia-ml). The server ends with this process
+ * in any case (PR_SET_PDEATHSIG), and removes the directory.
  *
  * Exit status: the program's, or 128 + the signal that ended it; 2: bad use; 127: no such program;
  * 126: it cannot be run; 1: the machine could not be made.
@@ -276,7 +275,7 @@ static int environment_prepend(const char *name, const char *what)
         return setenv(name, text, 1);
 }
 
-/* Where the libraries are: beside us in a build tree, or where they are installed. */
+/* The directory of a library: beside the program in a build tree, or where it is installed. */
 static int library_find(const char *name, char *ret_directory, size_t size)
 {
         static const char *const places[] = { "sim", "sim/cuda", "sim/nvml", "../lib/sublet/sim" };

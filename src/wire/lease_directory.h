@@ -1,7 +1,7 @@
 /*
  * What a tenant with libsublet.so inside is given: the lease descriptor, the usage segment and the library. `sublet run
- * --preload` passes descriptors; `sublet lease` makes a directory that a container mounts (preload/lease_descriptor.h says
- * where the library searches).
+ * --preload` passes descriptors; `sublet lease` makes a directory that a container mounts (preload/lease_descriptor.h
+ * says where the library searches).
  *
  * The directory has LEASE_DIRECTORY_FILES:
  *      page            the lease descriptor; read-only to the tenant by its mount

@@ -1,6 +1,6 @@
 /*
- * Messages between `sublet run`, the shims and the daemon: one JSON object per packet of a SOCK_SEQPACKET socket, at most
- * MESSAGE_MAX bytes, with "v":1 and "type". Descriptors, here in brackets, travel with the packet.
+ * Messages between `sublet run`, the shims and the daemon: one JSON object per packet of a SOCK_SEQPACKET socket, at
+ * most MESSAGE_MAX bytes, with "v":1 and "type". Descriptors, here in brackets, travel with the packet.
  *
  *      run -> daemon     lease, then listener + [listener]; return + [lease descriptor, usage segment]
  *      daemon -> run     granted, or refused; returned

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Takes as much of an HTTPS server as one address gets: connections that say nothing, and bodies that do not end.
 
     crowd.py PORT CERTIFICATE

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What the router's agent asks outside of itself, held in the hand of a scene: a Kubernetes API server (endpoints of a
 service), and a daemon that can suspend tenants.
 

@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """Stands for kube-scheduler where only its questions matter: for each pod filter, prioritize, bind, one pod after another,
 ties by lot as the real one has them.
 

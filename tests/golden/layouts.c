@@ -3,6 +3,8 @@
  * row per field, block and class. Without arguments it prints the table; with the name of a file it
  * compares, as a test.
  */
+#include "../unit/rm/fields.h"
+
 #include "rm/call.h"
 
 #include <stdio.h>
@@ -34,7 +36,7 @@ static void fields_print(FILE *out)
         struct rm_field fields[N_RELEASES][RM_N_FIELDS];
 
         for (size_t i = 0; i < N_RELEASES; i++)
-                (void)rm_layout_fields(&layouts[i], fields[i]);
+                layout_fields(&layouts[i], fields[i]);
         for (size_t f = 0; f < RM_N_FIELDS; f++) {
                 fprintf(out, "%-44s", fields[0][f].name);
                 for (size_t i = 0; i < N_RELEASES; i++)

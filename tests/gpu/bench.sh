@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# What the program says of the machine and measures on its device: `sublet doctor` and `sublet bench --modes`, on whatever
-# device is there (the simulator if there is none). Nothing is built. TAP on stdout; doctor.json, bench.json and what was said on
-# the way in ${OUT:-/tmp/sublet-bench}; ends with the verdict.
+# `sublet doctor` and `sublet bench --modes` on this machine's device, or on the simulator. Nothing is built. TAP on stdout;
+# doctor.json, bench.json and the log are in ${OUT:-/tmp/sublet-bench}; the last line is the verdict.
 #
 #       tests/gpu/bench.sh [BUILD]              about 2 minutes; EACH=2s for each load, ONLY=row,row
 set -u
@@ -44,7 +43,7 @@ done
 "$sublet" bench --modes --for "${EACH:-2s}" ${ONLY:+--only "$ONLY"} -o "$out/bench.json" 2> >(tee -a "$log" >&2) | tee -a "$log" | sed 's/^/# /'
 check "the table is there" "$([ -s "$out/bench.json" ] && echo y)"
 if [ $is_real ] && [ -z "${ONLY:-}" ]; then
-        # What docs/measured.md has from other programs; wide, for these are other loads.
+        # The bounds are docs/measured.md's figures of other programs, widened because the loads differ.
         check "turns cost at most 3 % ($(value turn_loss))" "$(is "$(value turn_loss)" '<=' 0.03)"
         check "slices cost at most 15 % ($(value slice_loss))" "$(is "$(value slice_loss)" '<=' 0.15)"
         check "a switch takes 50 to 400 us ($(value switch_cost))" "$([ "$(is "$(value switch_cost)" '>=' 50)" ] && is "$(value switch_cost)" '<=' 400)"

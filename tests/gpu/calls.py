@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/python3
 """What a program says to the driver, as tests/gpu/calls.c writes it, out of a recording of tools/record.c.
 
     tests/gpu/calls.py RECORDING > tests/gpu/calls/NAME.txt

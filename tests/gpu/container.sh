@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Containers on whatever device is there (the simulator if there is none): runc starts PyTorch under the profile and hook of
-# `sublet oci spec`; the root of each is the machine's own, read-only, so that nothing has to be brought but runc itself.
+# Containers on this machine's device, or on the simulator: runc starts PyTorch under the profile and hook of
+# `sublet oci spec`. Each container's root is the machine's own, read-only, so that only runc has to be installed.
 # Needs root, runc (or RUNTIME=crun) and python3; PyTorch on a real device. TAP on stdout, raw logs in ${OUT:-/tmp/sublet-container};
 # two minutes; the verdict is the last line.
 #
@@ -56,7 +56,7 @@ for_seconds() { # SECONDS COMMAND...: until it succeeds
 # ---- the machine ------------------------------------------------------------------------------
 if [ -n "${SUBLET_SIM:-}" ]; then
         machine="simulated, programs of its own instead of PyTorch (its shares say nothing about a GPU)"
-        bound=20 # it computes with the CPU's time, and who else wants that
+        bound=20 # it computes on the CPU, which other programs use too
         quota_program=("$(realpath "$build/tests/gpu/gpu-families")" alloc 64)
         time_program=("$(realpath "$build/tests/gpu/gpu-load")" -t 100 -k 770 deep)
 else
@@ -143,7 +143,7 @@ check "a container sees its quota as the device ($(value "$out/q.txt" total_mib)
 check "it is out of memory there, as on a smaller device" \
         "$(grep -q 'oom=OutOfMemoryError\|last=CUDA_ERROR_OUT_OF_MEMORY' "$out/q.txt" && echo y)"
 check "and computes afterwards" "$(grep -q '^result=ok\|^after=ok' "$out/q.txt" && echo y)"
-check "its end empties the books" "$(for_seconds 20 is_empty && echo y)"
+check "its end empties the ledger" "$(for_seconds 20 is_empty && echo y)"
 
 # ---- without a gate ------------------------------------------------------------------------------
 bundle u '{"sublet.dev/mem": "8G", "gate": "none"}' /bin/echo it ran
@@ -178,7 +178,7 @@ daemon_start
 check "both are there for a daemon that comes after a kill -9" "$(for_seconds 20 is_there t0 && for_seconds 20 is_there t1 && echo y)"
 measure "after the daemon was killed"
 for i in 0 1; do runs kill "t$i" KILL 2>> "$log"; done
-check "their end empties the books" "$(for_seconds 30 is_empty && echo y)"
+check "their end empties the ledger" "$(for_seconds 30 is_empty && echo y)"
 "$sublet" usage | sed 's/^/# /' | tee -a "$log"
 "$sublet" events 2> /dev/null | tail -20 | sed 's/^/# /' >> "$log"
 

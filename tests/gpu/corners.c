@@ -4,11 +4,11 @@
  *      corners small | contexts | green | virtual | full
  *
  * small: allocations below 2 MiB of each kind, streams, pools of odd sizes, advice about managed
- * memory. contexts: a second context beside the first. green: some of the multiprocessors, a stream on them. virtual: memory of cuMemCreate goes to a
- * child by descriptor. full: more than there is. Prints corner=NAME ok, or the call that failed;
+ * memory. contexts: a second context beside the first. green: some of the multiprocessors, and a
+ * stream on them. virtual: memory of cuMemCreate passes to a child by descriptor. full: more than there is. Prints corner=NAME ok, or the call that failed;
  * exit status 3.
  *
- * Recorded on a device (tools/record.c), its calls are in tests/gpu/calls; scene sim compares.
+ * Recorded on a device (tools/record.c), its calls are in tests/gpu/calls; the integration test sim compares.
  */
 #define _GNU_SOURCE
 #include <cuda.h>
@@ -52,7 +52,7 @@ static void mark(const char *text)
                 record(text);
 }
 
-static void start(void)
+static void context_start(void)
 {
         CUcontext context;
 
@@ -171,7 +171,7 @@ static void small(void)
 {
         CUstream stream;
 
-        start();
+        context_start();
         small_device_and_host();
         small_streams_and_pools(&stream);
         small_arrays_and_managed(stream);
@@ -290,7 +290,7 @@ static void importer(int socket)
         uint32_t word = 0;
         int fd;
 
-        start();
+        context_start();
         fd = receive_fd(socket);
         mark("import");
         MUST(cuMemImportFromShareableHandle(&handle, (void *)(intptr_t)fd, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
@@ -327,7 +327,7 @@ static void virtual(void)
         if (child == 0)
                 importer(pair[1]);
         close(pair[1]);
-        start();
+        context_start();
         mark("create");
         MUST(cuMemCreate(&handle, 4 * MIB, &property, 0));
         at = place(handle, 8 * MIB);
@@ -358,7 +358,7 @@ static void full(void)
         CUdeviceptr at;
         CUresult r;
 
-        start();
+        context_start();
         mark("oom");
         r = cuMemAlloc(&at, 200 * GIB);
         if (r != CUDA_ERROR_OUT_OF_MEMORY)

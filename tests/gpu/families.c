@@ -111,7 +111,7 @@ static void mark(const char *text)
                 record(text);
 }
 
-static void start(void)
+static void context_start(void)
 {
         CUmodule module;
 
@@ -506,7 +506,7 @@ static _Noreturn void importer(int from)
         struct request request;
         int fd;
 
-        start();
+        context_start();
         while (receive_request(from, &request, &fd)) {
                 struct reply reply = { CUDA_SUCCESS, 0 };
                 CUdeviceptr at = 0;
@@ -779,7 +779,7 @@ static int run(const struct family *family, uint64_t step_mib, uint64_t most_mib
 
         if (family->shared)
                 importer_start();
-        start();
+        context_start();
         MUST(cuMemGetInfo(&free_bytes, &total));
 
         /* Managed memory has no bound of its own: a little over the device shows what happens. */
@@ -836,7 +836,7 @@ static int run_start(void)
 {
         uint32_t wrong = 0;
 
-        start();
+        context_start();
         mark("launch");
         MUST(fill(bad_counter + 1024, 1024, 3));
         MUST(count_wrong(bad_counter + 1024, 1024, 3, &wrong));
@@ -852,7 +852,7 @@ static int run_exit(void)
 {
         CUdeviceptr at;
 
-        start();
+        context_start();
         MUST(cuMemAlloc(&at, 64 * MIB));
         mark("exit");
         printf("exit=ok\n");
@@ -864,7 +864,7 @@ static int run_meminfo(void)
 {
         size_t free_bytes, total, device_total;
 
-        start();
+        context_start();
         mark("meminfo");
         MUST(cuMemGetInfo(&free_bytes, &total));
         MUST(cuDeviceTotalMem(&device_total, device));

@@ -1,7 +1,7 @@
 /*
  * freed - does the driver keep memory that RM has freed while a UVM space still maps it? An answer for
  * docs/rm-abi.md 10, point 6. Allocates 1 GiB, frees it with UVM_FREE (34) held back, then lets it through;
- * prints the card's free memory, as a context of its own process sees it, at each step.
+ * prints the device's free memory, as a context of its own process sees it, at each step.
  *
  *      gcc -O2 tests/gpu/freed.c -o freed -lcuda
  *      freed

@@ -66,7 +66,7 @@ static void lists(struct gpu_client *client)
         nsec took;
         int r;
 
-        printf("# let on: our client, no such channel: 0x%llx",
+        printf("# enable: our client, no such channel: 0x%llx",
                (long long)try_list(client, client->client, 0x5c7fff01, 1, &took));
         printf(" (%.0f us); no such client: 0x%llx", (double)took / 1e3,
                (long long)try_list(client, 0xc1dfff17, 0x5c000030, 1, &took));

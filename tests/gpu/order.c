@@ -68,7 +68,7 @@ static _Noreturn void fail(const char *what, CUresult r)
         exit(3);
 }
 
-static void start(void)
+static void context_start(void)
 {
         CUmodule module;
 
@@ -281,7 +281,7 @@ static void wrong_calls_are_refused(void)
 
 static void run_all(void)
 {
-        start();
+        context_start();
         events_tell_time();
         other_streams_wait_for_events();
         the_null_stream_waits_for_blocking_ones();
@@ -298,7 +298,7 @@ static void run_fork(void)
         CUdeviceptr at;
         pid_t child;
 
-        start();
+        context_start();
         child = fork();
         if (child == 0)
                 _exit(cuInit(0) == CUDA_ERROR_NOT_INITIALIZED && cuMemAlloc(&at, MIB) == CUDA_ERROR_NOT_INITIALIZED ?
@@ -313,7 +313,7 @@ static void run_hold(void)
 {
         CUdeviceptr at;
 
-        start();
+        context_start();
         MUST(cuMemAlloc(&at, 1024 * MIB));
         for (;;)
                 pause();

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The quota kept inside the program (sublet run --preload), beside the gate's and the driver's own, on whatever device
-# is there (the simulator if there is none). Needs gcc and the CUDA headers on a real one; PyTorch for its part. TAP on
-# stdout, raw output in ${OUT:-/tmp/sublet-preload}/preload.log; ends with the verdict.
+# The quota kept inside the program (sublet run --preload), beside the gate's, on this machine's device or on the simulator.
+# A real device needs gcc and the CUDA headers, and PyTorch for its part. TAP on stdout, raw output in
+# ${OUT:-/tmp/sublet-preload}/preload.log; the last line is the verdict.
 #
 #       tests/gpu/preload.sh [BUILD]            about 4 minutes; KILLS=N (default 10000), MIB=N, FAMILIES="alloc vmm"
 set -u
@@ -34,7 +34,7 @@ check() {
 field() { tr ' ' '\n' | sed -n "s/^$1=//p" | tail -1; }
 # json NAME: a number of the report, the first of that name
 json() { grep -o "\"$1\":[0-9]*" "$work/report" | head -1 | cut -d: -f2; }
-# inside|outside SECONDS ARGUMENTS...: sublet run with the library or with the gate; what was said is in $work/out
+# inside|outside SECONDS ARGUMENTS...: sublet run with the library, or with the gate; its output is in $work/out
 start() {
         local how=$1 limit=$2
         shift 2
@@ -54,11 +54,11 @@ if [ $is_real ]; then
                 # shellcheck disable=SC2086  # a list of flags
                 gcc -O2 -I/usr/local/cuda/include "tests/gpu/$program.c" -o "$work/gpu-$program" $stubs -lcuda -lpthread -lm || exit 1
         done
-        gcc -O2 tests/gpu/guest.c -o "$work/gpu-guest" -lpthread -ldl || exit 1
+        gcc -O2 tests/gpu/interposed.c -o "$work/gpu-interposed" -lpthread -ldl || exit 1
         programs=$work/gpu-
         { uname -a; nvidia-smi; cat /proc/driver/nvidia/version; date -u; } >> "$log"
 fi
-families=${programs}families guest=${programs}guest load=${programs}load
+families=${programs}families interposed=${programs}interposed load=${programs}load
 
 # --- every family of memory: as under the gate, to the byte that the program sees ---
 for family in ${FAMILIES:-alloc pitch managed async vmm array array3d mipmap graph ipc mempool-export}; do
@@ -76,16 +76,16 @@ for family in ${FAMILIES:-alloc pitch managed async vmm array array3d mipmap gra
 done
 
 # --- programs of every kind ---
-inside 60 --mem 1G -- "$guest" threads 8
+inside 60 --mem 1G -- "$interposed" threads 8
 check "8 threads get the quota and not a byte more" "$([ "$(field got_mib < "$work/out")" = 1024 ] && echo y)"
-inside 60 --mem 1G -- "$guest" signals 2000
+inside 60 --mem 1G -- "$interposed" signals 2000
 check "driver calls in a signal handler: $(field handled < "$work/out"), none bad" "$([ $code = 0 ] && echo y)"
-inside 60 --mem 1G -- "$guest" fork
-check "a forked child has books of its own" "$([ $code = 0 ] && echo y)"
-inside 600 --mem 4G -- "$guest" forks "${KILLS:-10000}"
-check "${KILLS:-10000} processes killed anywhere leave nothing in the books" "$([ $code = 0 ] && [ "$(json held_bytes)" = 0 ] && echo y)"
+inside 60 --mem 1G -- "$interposed" fork
+check "a forked child has a ledger of its own" "$([ $code = 0 ] && echo y)"
+inside 600 --mem 4G -- "$interposed" forks "${KILLS:-10000}"
+check "${KILLS:-10000} processes killed anywhere leave nothing charged" "$([ $code = 0 ] && [ "$(json held_bytes)" = 0 ] && echo y)"
 
-# --- launches: three native and three inside, in turns ---
+# --- launches: three natively and three inside, alternating ---
 if [ $is_real ]; then
         for _ in 1 2 3; do
                 "$load" -k 2 -t 3 sync >> "$work/native" 2>> "$log"
@@ -107,7 +107,7 @@ if [ $is_real ] && python3 -c 'import torch' 2> /dev/null; then
         check "PyTorch: OutOfMemoryError at the quota, then recovery" \
                 "$(grep -q '^oom=OutOfMemoryError' "$work/out" && grep -q '^result=ok' "$work/out" && echo y)"
         for key in matmul_checksum resnet50_checksum loader_sum; do
-                check "PyTorch: $key is as without us" "$([ "$(field $key < "$work/out")" = "$(field $key < "$work/native")" ] && echo y)"
+                check "PyTorch: $key is as without the library" "$([ "$(field $key < "$work/out")" = "$(field $key < "$work/native")" ] && echo y)"
         done
 fi
 say "1..$n"

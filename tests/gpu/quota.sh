@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# The foundation's promise on a real GPU: every way to memory ends at the quota, and nothing else
-# changes. Needs an NVIDIA GPU, gcc, the CUDA driver headers; PyTorch for its part. TAP on stdout,
+# The quota on a real GPU: every way to memory ends at the quota, and nothing else changes. Needs an NVIDIA GPU, gcc, the CUDA driver headers; PyTorch for its part. TAP on stdout,
 # raw output beside it in ${OUT:-/tmp/sublet-gpu}/quota.log; ends with a table and the verdict.
 #
 #       tests/gpu/quota.sh [PATH-OF-SUBLET]          about 5 minutes; RACE=ROUNDS for a shorter race
@@ -110,10 +109,10 @@ start=$(date +%s)
 tenant 420 --mem 4G -- "$work/raw" --race "$rounds" --processes 32 --max 256
 kill $watcher
 most=$(sort -n "$work/used" | tail -1)
-say "# 32 processes x $rounds rounds in $(($(date +%s) - start)) s: $(grep ^race "$work/out"); the card showed at most $((most - base)) MiB more"
+say "# 32 processes x $rounds rounds in $(($(date +%s) - start)) s: $(grep ^race "$work/out"); the device showed at most $((most - base)) MiB more"
 check "32 processes x $rounds racing allocations end without an error" "$([ $code = 0 ] && echo y)"
 check "… and never hold a byte over the quota" "$([ "$(json peak_bytes "$work/report")" -le $((4 << 30)) ] && echo y)"
-check "… by the card's own figure too (within 16 MiB of clients' own)" "$([ $((most - base)) -le $((4096 + 16)) ] && echo y)"
+check "… by the device's own figure too (within 16 MiB of clients' own)" "$([ $((most - base)) -le $((4096 + 16)) ] && echo y)"
 tenant 120 --mem 20G -- "$work/race" --processes 32 --seconds 10 --max 64
 check "32 CUDA processes race for one quota without an error" \
         "$([ "$(field errors < "$work/out")" = 0 ] && [ "$(field wrong_total < "$work/out")" = 0 ] && [ $code = 0 ] && echo y)"

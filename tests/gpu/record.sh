@@ -1,5 +1,5 @@
 #!/bin/bash
-# Records what unmodified programs say to the driver of this machine, with tools/record.c.
+# Records the driver calls of unmodified programs on this machine, with tools/record.c.
 #
 #       tests/gpu/record.sh             on a machine with a GPU; about two minutes
 #
@@ -26,7 +26,7 @@ gcc -O2 -std=gnu17 -static "$here/raw.c" -o "$bin/raw" || echo "raw: no static l
 gcc -O2 -std=gnu17 -DRAW_LIBC "$here/raw.c" -o "$bin/raw_libc" || exit 1
 
 # ---- the machine ------------------------------------------------------------------------------
-# machine TITLE COMMAND...: a section of machine.txt; what a machine lacks is left out silently
+# machine TITLE COMMAND...: a section of machine.txt; silent if the machine lacks the command
 machine() {
         echo "== $1"
         shift
@@ -96,7 +96,7 @@ dist.destroy_process_group()
 END
 record nccl 40 env NCCL_NVLS_ENABLE=0 NCCL_SOCKET_IFNAME=lo GLOO_SOCKET_IFNAME=lo python3 "$work/nccl.py"
 
-# What the recorder cannot see, because it is static: that the driver takes these spellings.
+# The recorder cannot see a static program: this shows that the driver accepts these spellings of its requests.
 if [ -x "$bin/raw" ]; then
         for spelling in plain legacy xfer type i386 x32; do
                 echo "raw --$spelling: $(timeout -k 2 10 "$bin/raw" "--$spelling" --steps 64 --max 192 2>&1 |

@@ -2,7 +2,7 @@
 cache, reuse of cached prefixes by block hash, chunked prefill, decode in batches, OpenAI's API with
 server-sent events on a unix socket. A token is four bytes of the prompt.
 
-    replica.py --listen PATH                                on the card
+    replica.py --listen PATH                                on the device
     replica.py --listen PATH --stand-in TOKENS_PER_S,PART,SEAT,FILE
                         no model: it sleeps as long as one would take; FILE is common to all, 128 zeros
 
@@ -154,11 +154,11 @@ class Llama:
 
 
 class StandIn:
-    """Takes the time that a share of a card takes: what idle tenants leave is lent to those that work."""
+    """Takes the time that a share of a device takes: what idle tenants leave is lent to those that work."""
 
-    def __init__(self, rate, part, seat, card):
-        self.rate, self.part, self.seat = float(rate), float(part), int(seat)  # rate: of the whole card
-        with open(card, "r+b") as file:
+    def __init__(self, rate, part, seat, shared):
+        self.rate, self.part, self.seat = float(rate), float(part), int(seat)  # rate: of the whole device
+        with open(shared, "r+b") as file:
             self.busy = memoryview(mmap.mmap(file.fileno(), 128)).cast("d")  # by seat: its part while it works
 
     def work(self, tokens):

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The router on a card whose shares are unequal: four replicas of a language model (replica.py) as tenants of
+# The router on a device whose shares are unequal: four replicas of a language model (replica.py) as tenants of
 # one daemon, nginx with our module before them, and the same shared-prefix load by policy, one after the
 # other, with empty caches each time. Needs PyTorch and nginx; on the simulator, or with STAND_IN=1, the
 # replicas sleep instead of computing, which checks this script and says nothing about a GPU.
@@ -12,7 +12,7 @@
 #
 # The load: requests at random times, each one of 32 prefixes of 4096 tokens (4 to 5 times what one replica
 # caches; some more popular than others), 1024 tokens of its own and 8 of answer; as many as would take
-# LOAD times the whole card if nothing were cached.
+# LOAD times the whole device if nothing were cached.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:-build}
@@ -29,7 +29,7 @@ out=${OUT:-/tmp/sublet-route}
 read -ra shares <<< "${SHARES:-50 25 12.5 12.5}"
 read -ra policies <<< "${POLICIES:-cost least-load lmetric}"
 rounds=${ROUNDS:-2} seconds=${SECONDS_EACH:-20} load=${LOAD:-1}
-stand_in_rate=75000 # tokens a second of the whole card
+stand_in_rate=75000 # tokens a second of the whole device
 blocks=384
 work=$(mktemp -d /tmp/sublet-gpu-route-XXXXXX)
 log=$out/route.log
@@ -68,11 +68,11 @@ export SUBLET_DIR=$work/node
 "$sublet" daemon --dir "$SUBLET_DIR" > "$out/daemon.log" 2>&1 &
 daemon=$!
 for _ in $(seq 200); do [ -S "$SUBLET_DIR/tenant.sock" ] && break; sleep 0.02; done
-head -c 128 /dev/zero > "$work/card" # of the stand-ins
+head -c 128 /dev/zero > "$work/device" # of the stand-ins
 for i in "${!shares[@]}"; do
         options=() capped=()
         [ -z "${CAPPED:-}" ] || capped=(--cap "${shares[$i]}")
-        [ -z "${STAND_IN:-}" ] || options=(--stand-in "$stand_in_rate,$(calc "${shares[$i]} / 100"),$i,$work/card")
+        [ -z "${STAND_IN:-}" ] || options=(--stand-in "$stand_in_rate,$(calc "${shares[$i]} / 100"),$i,$work/device")
         "$sublet" run -q --name "replica$i" --mem "${MEM:-20G}" --share "${shares[$i]}" "${capped[@]}" -- \
                 python3 tests/gpu/replica.py --listen "$work/r$i" --blocks $blocks "${options[@]}" \
                 >> "$out/replicas.log" 2>&1 &
@@ -99,7 +99,7 @@ check "a reused prefix gives what computing it gives ($(field difference <<< "$c
         "$(is "$(field difference <<< "$checked")" '<' 0.05)"
 whole=$(ask 0 replica/measure | field tokens_per_s)
 [ -z "${CAPPED:-}" ] || whole=$(calc "$whole * 100 / ${shares[0]}")
-say "# prefill of the whole card: $whole tokens/s"
+say "# prefill of the whole device: $whole tokens/s"
 measured=()
 for i in "${!shares[@]}"; do ask "$i" replica/measure > "$work/measured$i" & measured+=($!); done
 wait "${measured[@]}"

@@ -142,7 +142,7 @@ static double rate(CUstream stream, void (*launch)(CUstream))
         return BATCH / ((double)best * 1e-3);
 }
 
-static void tell(const char *way, CUstream stream)
+static void way_print(const char *way, CUstream stream)
 {
         double got = rate(stream, launch_burn);
 
@@ -175,7 +175,7 @@ static void way_primary(void)
 {
         CUcontext context = primary(), of_stream = NULL, popped = NULL;
 
-        tell("primary", NULL);
+        way_print("primary", NULL);
         CHECK(cuStreamGetCtx(NULL, &of_stream));
         CHECK(cuCtxPushCurrent(context));
         CHECK(cuCtxPopCurrent(&popped));
@@ -223,7 +223,7 @@ static void way_runtime(void)
                 fprintf(stderr, "sms: the primary context has two names\n");
                 exit(4);
         }
-        tell("runtime", NULL);
+        way_print("runtime", NULL);
         CHECK(cuGreenCtxDestroy(shim));
 }
 
@@ -237,7 +237,7 @@ static void way_created(void)
         CHECK(cuCtxCreate(&context, 0, 0, device));
         CHECK(cuCtxGetCurrent(&now_current));
         load();
-        tell("created", NULL);
+        way_print("created", NULL);
         CHECK(cuMemFree(memory));
         CHECK(cuCtxDestroy(context));
         (void)primary();
@@ -252,7 +252,7 @@ static void way_created(void)
 static void *second_thread(void *context)
 {
         CHECK(cuCtxSetCurrent(context));
-        tell("thread", NULL);
+        way_print("thread", NULL);
         return NULL;
 }
 
@@ -271,7 +271,7 @@ static void way_stream(void)
 
         (void)primary();
         CHECK(cuStreamCreate(&stream, CU_STREAM_DEFAULT));
-        tell("stream", stream);
+        way_print("stream", stream);
         CHECK(cuStreamDestroy(stream));
 }
 
@@ -303,7 +303,7 @@ static void way_reset(void)
         CHECK(cuDevicePrimaryCtxReset(device));
         burn = NULL;
         (void)primary();
-        tell("reset", NULL);
+        way_print("reset", NULL);
 }
 
 static void way_count(void)
@@ -355,7 +355,7 @@ static void use_green(unsigned int n)
 
         CHECK(cuCtxSetCurrent(context));
         load();
-        tell("green", NULL);
+        way_print("green", NULL);
         CHECK(cuGreenCtxDestroy(green));
         burn = NULL;
 }

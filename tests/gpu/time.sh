@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# GPU time, shared: every promise of the scheduler beside the driver's default, in one run on whatever
-# device is there (the simulator if there is none). Needs gcc and the CUDA headers on a real one; PyTorch
-# for its rows. TAP on stdout, raw logs in ${OUT:-/tmp/sublet-time}; ends with a table and the verdict.
+# GPU time, shared: every claim of the scheduler beside the driver's default, in one run on this machine's
+# device, or on the simulator. A real device needs gcc and the CUDA headers, and PyTorch for its rows. TAP on
+# stdout, raw logs in ${OUT:-/tmp/sublet-time}; ends with a table and the verdict.
 #
 #       tests/gpu/time.sh [BUILD]       ROWS="deep caps" for some rows only, SECONDS_PER_ROW=5
 #                                       OURS="" for the driver's default alone
 #
-# Shares are of work done, by the tenants' own logs (load.c), the worst over any window of that length
-# (shares.py); the daemon's meter is only used where it is what is tested.
+# Shares are of work done, by the tenants' own logs (load.c): the worst over any window of the given length
+# (shares.py). The daemon's meter is used only where it is the thing tested.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 build=${1:-build}
@@ -114,7 +114,7 @@ ends() { # waits for the tenants, and keeps what they said
 begins() { rm -rf "$work/barrier" "$work/logs" && mkdir -p "$work/barrier" "$work/logs" && logs=(); }
 told() { field "$2" < "$work/logs/$1.out"; } # NAME FIELD
 
-# alone MODE KERNEL: sets `rate` to the progress of that load alone on the card, without a daemon's hand
+# alone MODE KERNEL: sets `rate` to the progress of that load alone on the device, without a scheduler
 declare -A alone_rate
 alone() {
         if [ -z "${alone_rate[$1-$2]:-}" ]; then
@@ -128,7 +128,7 @@ alone() {
         rate=${alone_rate[$1-$2]}
 }
 
-# row KIND NAME TARGETS? SPEC...: SPEC is «SHARE MODE KERNEL-US». Sets err1s, err100ms, sum, got.
+# row KIND NAME TARGETS? SPEC...: SPEC is "SHARE MODE KERNEL-US". Sets err1s, err100ms, sum, got.
 row() {
         local kind=$1 name=$2 specs=() spec i=0 share mode kernel rates=() result length=3
         [ "$kind" = ours ] && length=$seconds
@@ -186,7 +186,7 @@ wants deep && family "deep queue" deep 770
 wants sync && family synchronous sync 770
 wants short && family "0.1 ms kernels" deep 100
 wants long && family "100 ms kernels" deep 100000
-# Nothing waits behind a kernel that runs: it must not look idle.
+# No work waits behind a running kernel: the tenant must not look idle.
 wants long && promised "100 ms kernels, synchronous 50:50" "50 sync 100000" "50 sync 100000"
 wants graph && family "graphs" graph 100
 if wants mixed; then
@@ -320,8 +320,8 @@ endless_row() { # KIND
         say "# $1 beside an endless kernel: $part"
         line "beside a 10 s kernel, 50:50" "$1" "the other: $(field mean <<< "$part") % of alone" "$(field err1s <<< "$part")" - -
         [ "$1" = ours ] || return 0
-        # It may get all of its share but for what switching costs (3 %), and no more.
-        check "beside a kernel of 10 s: half of the card, less 3 % for switching ($(field mean <<< "$part") %)" \
+        # It gets its whole share, less the cost of switching (3 %), and no more.
+        check "beside a kernel of 10 s: half of the device, less 3 % for switching ($(field mean <<< "$part") %)" \
                 "$([ "$(is "$(field mean <<< "$part")" '>=' 48.5)" ] && is "$(field mean <<< "$part")" '<=' 51)"
 }
 if wants endless; then for kind in default $ours; do endless_row "$kind"; done; fi

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# SIGKILL at random points of a tenant's life, N times: its command, or a helper process and then the
-# command. After each the tenant's books must be empty, and the card must have what it had. Speaks TAP.
+# SIGKILL at random points of a tenant's life, N times: of its command, or of a helper process and then the
+# command. After each the tenant's ledger must be empty and the device's memory free as before. Speaks TAP.
 #
 #       tests/integration/kill.sh BUILD [N [SEED]]
 set -u
 BATS_TEST_DIRNAME=$(cd "$(dirname "$0")/run" && pwd)
 BATS_TEST_TMPDIR=$(mktemp -d /tmp/sublet-kill-XXXXXX)
 SUBLET_BUILD=$(cd "${1:?usage: kill.sh BUILD [N [SEED]]}" && pwd)
+# shellcheck source=../integration/machine.bash
 . "$BATS_TEST_DIRNAME/../machine.bash"
 n=${2:-50}
 RANDOM=${3:-$$}
@@ -15,8 +16,8 @@ echo "# $n kills, seed ${3:-$$}"
 machine_start --memory 24G || { echo "Bail out! no machine"; exit 1; }
 trap 'machine_end; rm -rf "$BATS_TEST_TMPDIR"' EXIT
 
-# The figure of the card alone: no context is made for it.
-card_free() { value free_mib "$(on "$raw" --max 1 | tail -1)"; }
+# The device's own figure; no context is made for it.
+device_free() { value free_mib "$(on "$raw" --max 1 | tail -1)"; }
 children() { cat /proc/"$1"/task/*/children 2> /dev/null; }
 doze() { sleep "0.$(printf '%03d' $((RANDOM % $1)))"; }
 
@@ -55,7 +56,7 @@ once() {
         ends[$status]=$((${ends[$status]:-0} + 1))
 }
 
-before=$(card_free)
+before=$(device_free)
 killed=0 bad_books=0 bad_card=0 bad_end=0
 declare -A ends=()
 for ((i = 0; i < n; i++)); do
@@ -65,7 +66,7 @@ for ((i = 0; i < n; i++)); do
                 bad_books=$((bad_books + 1))
                 echo "# kill $i, $program: books: $(cat "$report" 2> /dev/null || echo none) $(tail -3 "$BATS_TEST_TMPDIR/err")"
         fi
-        after=$(card_free)
+        after=$(device_free)
         if [ "$after" != "$before" ]; then
                 bad_card=$((bad_card + 1))
                 echo "# kill $i, $program: the card had $before MiB free, has ${after:-nothing}"

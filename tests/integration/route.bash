@@ -123,7 +123,7 @@ held() {
 
 # raw HEADERS BODY: a request as it is written here
 raw() {
-        python3 - "$dir/http" "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n$1\r\n\r\n$2" << 'PYTHON'
+        /usr/bin/python3 - "$dir/http" "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n$1\r\n\r\n$2" << 'PYTHON'
 import socket, sys
 s = socket.socket(socket.AF_UNIX)
 s.settimeout(5)

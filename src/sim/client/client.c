@@ -203,7 +203,19 @@ static int fd_of(struct msghdr *header)
         return fd;
 }
 
-/* The header is read first: it gives the sizes of the parts that follow. */
+/* The header, which gives the sizes of the parts that follow. */
+static int answer_peek(int from, const struct sim_buffer *buffers, size_t n_buffers, struct sim_answer *ret)
+{
+        ssize_t n;
+
+        do
+                n = recv(from, ret, sizeof(*ret), MSG_PEEK);
+        while (n < 0 && errno == EINTR);
+        if (n < (ssize_t)sizeof(*ret))
+                return n < 0 && errno != ECONNRESET ? -errno : -EPIPE;
+        return answer_fits(ret, buffers, n_buffers) ? 0 : -EPROTO;
+}
+
 static int answer_receive(int from, const struct sim_buffer *buffers, size_t n_buffers, struct sim_answer *ret,
                           int *ret_fd)
 {
@@ -217,16 +229,11 @@ static int answer_receive(int from, const struct sim_buffer *buffers, size_t n_b
                 .msg_iov = parts, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
         };
         ssize_t n;
-        int fd;
+        int fd, r;
 
-        do
-                n = recv(from, &answer, sizeof(answer), MSG_PEEK);
-        while (n < 0 && errno == EINTR);
-        if (n < (ssize_t)sizeof(answer))
-                return n < 0 && errno != ECONNRESET ? -errno : -EPIPE;
-        if (!answer_fits(&answer, buffers, n_buffers))
-                return -EPROTO;
-
+        r = answer_peek(from, buffers, n_buffers, &answer);
+        if (r < 0)
+                return r;
         parts[0] = (struct iovec){ &answer, sizeof(answer) };
         if (answer.block_size)
                 parts[header.msg_iovlen++] = (struct iovec){ buffers[0].data, answer.block_size };
@@ -270,7 +277,7 @@ int sim_transact(int fd, const struct sim_request *request, const struct sim_buf
         fds[0] = pair[1];
         fds[1] = named;
         r = message_send(fd, &message, 1 + n_buffers, fds, named < 0 ? 1 : 2);
-        close(pair[1]); /* so that the server's end is the only one: its death is our end of file */
+        close(pair[1]); /* the server's end is then the only one: if the server dies, the read ends */
         if (r < 0)
                 return r;
         return answer_receive(mine, buffers, n_buffers, ret_answer, ret_fd);

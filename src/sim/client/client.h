@@ -25,8 +25,8 @@ int sim_open(const char *directory, const char *node, int flags);
  * machine, without checking the peer's process: for a process that inspects its own descriptors. */
 enum rm_node sim_node(const char *directory, int fd, uint32_t *ret_minor);
 
-/* As ioctl(2) on the node: follows the pointers in the block in *our* memory, as the driver would.
- * layout: of the release that the simulated machine plays. 0 or more, or -errno. */
+/* As ioctl(2) on the node: follows the block's pointers in the caller's memory, as the driver would.
+ * layout: of the simulated release. 0 or more, or -errno. */
 int sim_ioctl(int fd, const struct rm_layout *layout, uint32_t request, void *block);
 
 /* As mmap(2) and munmap(2) of a node. The address, or -errno; *ret_is_uvm: a UVM range, for whose

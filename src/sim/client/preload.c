@@ -35,6 +35,7 @@
 #include <sys/xattr.h>
 
 #define HOOK __attribute__((visibility("default")))
+#define ALIAS(function) __attribute__((visibility("default"), alias(#function))) /* offsets have 64 bits anyway */
 
 enum {
         RANGES_MAX = 4096,
@@ -142,13 +143,7 @@ HOOK int open(const char *path, int flags, ...)
         return open_any(AT_FDCWD, path, flags, mode);
 }
 
-HOOK int open64(const char *path, int flags, ...)
-{
-        mode_t mode = 0;
-
-        MODE_OF(flags, mode)
-        return open_any(AT_FDCWD, path, flags, mode);
-}
+ALIAS(open) int open64(const char *path, int flags, ...);
 
 HOOK int openat(int directory, const char *path, int flags, ...)
 {
@@ -158,13 +153,7 @@ HOOK int openat(int directory, const char *path, int flags, ...)
         return open_any(directory, path, flags, mode);
 }
 
-HOOK int openat64(int directory, const char *path, int flags, ...)
-{
-        mode_t mode = 0;
-
-        MODE_OF(flags, mode)
-        return open_any(directory, path, flags, mode);
-}
+ALIAS(openat) int openat64(int directory, const char *path, int flags, ...);
 
 /* _FORTIFY_SOURCE calls these instead. */
 int __open_2(const char *path, int flags);
@@ -415,10 +404,7 @@ HOOK void *mmap(void *address, size_t length, int prot, int flags, int fd, off_t
         return (void *)r;
 }
 
-HOOK void *mmap64(void *address, size_t length, int prot, int flags, int fd, off64_t offset)
-{
-        return mmap(address, length, prot, flags, fd, offset);
-}
+ALIAS(mmap) void *mmap64(void *address, size_t length, int prot, int flags, int fd, off64_t offset);
 
 HOOK int munmap(void *address, size_t length)
 {

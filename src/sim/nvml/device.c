@@ -262,7 +262,7 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *pci)
         return NVML_SUCCESS;
 }
 
-/* Of the model that the simulator plays. */
+/* Of the simulated model. */
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor)
 {
         LOCKED_NVML;

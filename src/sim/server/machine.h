@@ -202,7 +202,7 @@ struct part {
         bool is_returned; /* goes into the answer */
 };
 
-/* Buffers are the server's; handlers write into them what goes back. */
+/* The buffers are the server's; handlers write the answer into them. */
 struct request {
         struct file *file;
         struct file *named; /* the file that the request names by number; NULL: none, or no node */

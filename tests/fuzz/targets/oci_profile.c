@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-        const struct profile_wishes desired = { .listener = "/run/sublet/seccomp.sock", .metadata = "sublet/1" };
+        const struct profile_settings desired = { .listener = "/run/sublet/seccomp.sock", .metadata = "sublet/1" };
         json_t *file = json_loadb((const char *)data, size, 0, NULL), *base = NULL, *joined = NULL;
         struct sock_fprog program = { 0 };
         struct err err = { 0 };

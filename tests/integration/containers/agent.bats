@@ -191,7 +191,7 @@ refused() {
         runtime "$door" '{"id":"../c","pid":1}'
         wait_for refused 'no state of a container .id'
         head -c 1000000 /dev/zero | tr '\0' '{' > "$machine/large"
-        python3 -c 'import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
+        /usr/bin/python3 -c 'import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])
 try: s.sendall(b"{" + b" " * 1000000)
 except OSError: pass' "$door"
         wait_for refused 'larger than 256 KiB'

@@ -8,7 +8,7 @@ setup() {
         machine_start --memory 24G
         daemon_start
         sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and shims are
-        guest=$plain/tests/gpu/gpu-guest
+        interposed=$plain/tests/gpu/gpu-interposed
 }
 
 teardown() {
@@ -22,7 +22,7 @@ is_gone() { [ -z "$("$sublet" ps -q | grep -x "$1")" ]; }
 holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
 
 @test "a tenant with the library inside attaches by itself, and 'ps' says so" {
-        lodger chat --preload --mem 2G -- "$guest" hold 512 "$machine/held"
+        lodger chat --preload --mem 2G -- "$interposed" hold 512 "$machine/held"
         wait_for holds chat 512
         [ "$(of chat plane)" = attached ]
         [ "$(of chat keeper)" -gt 0 ]
@@ -32,13 +32,13 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
 }
 
 @test "--attach=never stays inside" {
-        lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
+        lodger chat --preload --attach=never --mem 2G -- "$interposed" hold 512 "$machine/held"
         wait_for holds chat 512 # before its program has begun, any tenant is inside
         [ "$(of chat plane)" = preload ]
 }
 
 @test "an attached tenant keeps its quota, with the answers of a gate" {
-        run attached --mem 1G -- "$guest" threads 2
+        run attached --mem 1G -- "$interposed" threads 2
         echo "$output"
         [ "$output" = "got_mib=1024" ]
         cat "$report"
@@ -59,20 +59,20 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
 }
 
 @test "a cleared environment, and programs without the library, stay below the gate" {
-        run attached --mem 1G -- env -i SUBLET_SIM="$machine_dir" LD_PRELOAD="$machine_preload" "$guest" threads 2
+        run attached --mem 1G -- env -i SUBLET_SIM="$machine_dir" LD_PRELOAD="$machine_preload" "$interposed" threads 2
         echo "$output"
         [ "$output" = "got_mib=1024" ]
 }
 
 @test "children find that they are below the gate, and do not attach twice" {
-        run attached --mem 1G -- sh -c 'for i in 1 2 3; do "$0" threads 2; done' "$guest"
+        run attached --mem 1G -- sh -c 'for i in 1 2 3; do "$0" threads 2; done' "$interposed"
         echo "$output"
         [ "$output" = $'got_mib=1024\ngot_mib=1024\ngot_mib=1024' ]
         [ "$("$sublet" events --json | jq -s '[.[] | (arrays // [.])[] | select(.name == "TENANT_ATTACHED")] | length')" -eq 1 ]
 }
 
 @test "an attached tenant does not notice that the daemon is killed and replaced" {
-        lodger chat --preload --mem 2G -- "$guest" hold 512 "$machine/held"
+        lodger chat --preload --mem 2G -- "$interposed" hold 512 "$machine/held"
         wait_for holds chat 512 # attached by now
         daemon_end KILL
         daemon_start
@@ -81,7 +81,7 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
 }
 
 @test "an attached tenant has a share of time, and 'set' changes its lease" {
-        lodger chat --preload --attach=required --share 30 --mem 2G -- "$guest" hold 512 "$machine/held"
+        lodger chat --preload --attach=required --share 30 --mem 2G -- "$interposed" hold 512 "$machine/held"
         wait_for holds chat 512
         [ "$(of chat share_permille)" -eq 300 ]
         "$sublet" set chat mem=4G
@@ -90,21 +90,21 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
 
 @test "a program that cannot attach stays inside, with the reason on record, or makes no driver call" {
         # a gate of one's own stands in between: the kernel allows one listener
-        run on "$sublet" run -q --no-daemon -- "$sublet" run -q --preload --attach=auto --mem 1G -- "$guest" threads 2
+        run on "$sublet" run -q --no-daemon -- "$sublet" run -q --preload --attach=auto --mem 1G -- "$interposed" threads 2
         echo "$output"
         [[ $output == *"got_mib=1024"* ]]
         "$sublet" events | grep -q "NOT_ATTACHED.*busy"
-        run on "$sublet" run -q --no-daemon -- "$sublet" run -q --preload --attach=required --mem 1G -- "$guest" fork
+        run on "$sublet" run -q --no-daemon -- "$sublet" run -q --preload --attach=required --mem 1G -- "$interposed" fork
         echo "$output"
         [ "$status" -ne 0 ]
         [[ $output == *"no driver call is made"*"could not be attached"* ]]
 }
 
 @test "a process that is not below the gate makes no driver call beside it" {
-        lodger chat --preload --mem 2G -- sh -c 'exec "$0" hold 512 "$1"' "$guest" "$machine/held"
+        lodger chat --preload --mem 2G -- sh -c 'exec "$0" hold 512 "$1"' "$interposed" "$machine/held"
         local fds
         fds=/proc/$(held_in "$machine/held")/fd
-        run on env LD_PRELOAD="$plain/src/preload/libsublet.so:$machine_preload" PAGE="$fds/1000" REGION="$fds/1001" GUEST="$guest" \
+        run on env LD_PRELOAD="$plain/src/preload/libsublet.so:$machine_preload" PAGE="$fds/1000" REGION="$fds/1001" GUEST="$interposed" \
                 bash -c 'exec 1000< "$PAGE" 1001<> "$REGION"; exec "$GUEST" fork'
         echo "$output"
         [[ $output == *"no driver call is made: its tenant is under a gate"* ]]
@@ -114,14 +114,14 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
 @test "a library that is loaded late puts the threads that are there under the gate, too" {
         command -v busybox > /dev/null || skip "no static busybox here"
         # a static program takes the library out of the environment before anything has loaded it
-        run attached --mem 1G -- busybox env -u LD_PRELOAD "$guest" late "$plain/src/preload/libsublet.so"
+        run attached --mem 1G -- busybox env -u LD_PRELOAD "$interposed" late "$plain/src/preload/libsublet.so"
         echo "$output"
         [ "$output" = "threads=2 below=2" ]
 }
 
 @test "silent connections keep nobody out: attach.sock is mounted into containers, whose root has no privilege there" {
         chmod 755 "$machine" "$SUBLET_DIR"
-        python3 - "$SUBLET_DIR" > "$machine/full" <<'END' 3>&- &
+        /usr/bin/python3 - "$SUBLET_DIR" > "$machine/full" <<'END' 3>&- &
 import os, socket, sys, time
 def come(name, n):
     held = []

@@ -79,7 +79,7 @@ happened() {
 
 @test "a request that is withdrawn gives its lease back" {
         daemon_start
-        python3 - "$SUBLET_DIR/tenant.sock" << 'END'
+        /usr/bin/python3 - "$SUBLET_DIR/tenant.sock" << 'END'
 import json, socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 s.connect(sys.argv[1])
@@ -96,7 +96,7 @@ END
 
 @test "nonsense at the sockets costs the daemon nothing" {
         daemon_start
-        python3 - "$SUBLET_DIR" << 'END'
+        /usr/bin/python3 - "$SUBLET_DIR" << 'END'
 import os, socket, sys
 for door in ("tenant.sock", "keeper.sock"):
         for text in (b"x", b"{}", b"[]", b'{"v":1,"type":"hello"}', b'{"v":1,"type":"listener"}', b'{"v":1,"type":"ended"}',
@@ -116,7 +116,7 @@ END
 
 @test "a descriptor that is no listener starts no shim" {
         daemon_start
-        python3 - "$SUBLET_DIR/tenant.sock" << 'END'
+        /usr/bin/python3 - "$SUBLET_DIR/tenant.sock" << 'END'
 import json, os, select, socket, sys
 for i in range(50):
         s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -138,7 +138,7 @@ END
         daemon_start
         limit=$(prlimit --pid "$daemon" --nofile -o SOFT --noheadings)
         prlimit --pid "$daemon" --nofile="$(($(find "/proc/$daemon/fd" | wc -l) + 4)):"
-        python3 - "$SUBLET_DIR/tenant.sock" << 'END' 3>&- &
+        /usr/bin/python3 - "$SUBLET_DIR/tenant.sock" << 'END' 3>&- &
 import socket, sys, time
 held = []
 for i in range(20):
@@ -298,7 +298,7 @@ END
         run ! grep -q of-4002 <(as_user 4001 curl -sS --unix-socket "$SUBLET_DIR/sublet.sock" http://x/metrics)
         as_user 4001 "$sublet" set of-4001 mem=2G
         [ "$(of of-4001 quota_bytes) $(of of-4002 quota_bytes)" = "$((2048 * MIB)) $((1024 * MIB))" ]
-        python3 - "$SUBLET_DIR" << 'END'
+        /usr/bin/python3 - "$SUBLET_DIR" << 'END'
 import os, socket, sys
 os.setresuid(4001, 4001, 4001)
 socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1] + "/tenant.sock")
@@ -317,7 +317,7 @@ END
         chmod -R a+rwX "$machine"
         setpriv --reuid 4001 --regid 4001 --clear-groups test -x "$sublet" || skip "other users cannot reach $sublet"
         daemon_start
-        python3 - "$SUBLET_DIR" "$machine/crowded" << 'END' 3>&- &
+        /usr/bin/python3 - "$SUBLET_DIR" "$machine/crowded" << 'END' 3>&- &
 import os, resource, socket, sys, time
 os.setresuid(4001, 4001, 4001)
 resource.setrlimit(resource.RLIMIT_NOFILE, (4000, 4000))
@@ -359,7 +359,7 @@ END
 @test "over TCP one address does not keep the others out" {
         local port=$((20000 + RANDOM % 20000))
         daemon_start --listen "0.0.0.0:$port"
-        python3 - "$port" << 'END'
+        /usr/bin/python3 - "$port" << 'END'
 import select, socket, sys, time
 port = int(sys.argv[1])
 many = [socket.create_connection(("127.0.0.1", port), 20, ("127.0.0.1", 0)) for _ in range(100)]
@@ -394,7 +394,7 @@ END
         daemon_start
         lodger one --mem 1G --share 30 -- "$load_program" -t 60 deep
         wait_for eval '[ "$(of one used_ns)" -gt 100000000 ]'
-        api /metrics | python3 -c '
+        api /metrics | /usr/bin/python3 -c '
 import re, sys
 types, seen, family = {}, set(), None
 for line in sys.stdin.read().splitlines():
@@ -447,7 +447,7 @@ for need in ("sublet_tenant_gpu_seconds_total", "sublet_tenant_share_ratio", "su
 
 @test "the service manager gets READY and WATCHDOG" {
         # shellcheck disable=SC2016
-        python3 - "$machine/notify" > "$machine/told" 3>&- << 'END' &
+        /usr/bin/python3 - "$machine/notify" > "$machine/told" 3>&- << 'END' &
 import socket, sys
 s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
 s.bind(sys.argv[1])

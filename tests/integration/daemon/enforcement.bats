@@ -8,7 +8,7 @@ setup() {
         machine_start --memory 24G
         daemon_start
         sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and shims are
-        guest=$plain/tests/gpu/gpu-guest
+        interposed=$plain/tests/gpu/gpu-interposed
         tmpfs=$(mktemp -d /dev/shm/sublet-planes-XXXXXX)
 }
 
@@ -25,8 +25,8 @@ plain_daemon() { daemon_end KILL; daemon_start; }
 is_gone() { [ -z "$("$sublet" ps -q | grep -x "$1")" ]; }
 
 @test "the daemon leases to a tenant with the library inside, lists it and counts what it holds" {
-        lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
-        lodger batch --mem 1G -- "$guest" hold 256 "$machine/held-2"
+        lodger chat --preload --attach=never --mem 2G -- "$interposed" hold 512 "$machine/held"
+        lodger batch --mem 1G -- "$interposed" hold 256 "$machine/held-2"
         [ "$(of chat plane)" = preload ]
         [ "$(of batch plane)" = gate ]
         [ "$(of chat quota_bytes)" = $((2048 * MIB)) ]
@@ -42,13 +42,13 @@ is_gone() { [ -z "$("$sublet" ps -q | grep -x "$1")" ]; }
 }
 
 @test "its quota is the daemon's, and its programs keep it" {
-        run on "$sublet" run -q --preload --attach=never --mem 1G -- "$guest" threads 2
+        run on "$sublet" run -q --preload --attach=never --mem 1G -- "$interposed" threads 2
         echo "$output"
         [ "$output" = "got_mib=1024" ]
 }
 
 @test "its page cannot be changed, so 'set' says what to do; 'end' ends it" {
-        lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
+        lodger chat --preload --attach=never --mem 2G -- "$interposed" hold 512 "$machine/held"
         run "$sublet" set chat mem=4G
         [ "$status" -ne 0 ] && [[ $output == *"plane preload"* ]]
         "$sublet" end chat
@@ -63,7 +63,7 @@ is_gone() { [ -z "$("$sublet" ps -q | grep -x "$1")" ]; }
 }
 
 @test "a daemon that is killed and replaced knows it again, and what it holds" {
-        lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
+        lodger chat --preload --attach=never --mem 2G -- "$interposed" hold 512 "$machine/held"
         local id
         id=$(of chat id)
         daemon_end KILL
@@ -77,7 +77,7 @@ is_gone() { [ -z "$("$sublet" ps -q | grep -x "$1")" ]; }
 
 # Each daemon is killed at another moment of its life: when it has just opened its sockets, takes tenants back, or has them.
 @test "daemons are killed one after the other: the last one knows the tenant again" {
-        lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
+        lodger chat --preload --attach=never --mem 2G -- "$interposed" hold 512 "$machine/held"
         local id i
         id=$(of chat id)
         for i in 0 0 0.01 0.02 0.05 0.1 0.3 0; do
@@ -96,10 +96,10 @@ is_gone() { [ -z "$("$sublet" ps -q | grep -x "$1")" ]; }
 }
 
 @test "run repeats that it is back until a daemon answers" {
-        lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
+        lodger chat --preload --attach=never --mem 2G -- "$interposed" hold 512 "$machine/held"
         daemon_end KILL
         rm "$SUBLET_DIR/tenant.sock"
-        python3 - "$SUBLET_DIR/tenant.sock" > "$machine/mute" 2>&1 <<'END' 3>&- &
+        /usr/bin/python3 - "$SUBLET_DIR/tenant.sock" > "$machine/mute" 2>&1 <<'END' 3>&- &
 import json, socket, sys
 door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 door.bind(sys.argv[1])
@@ -119,7 +119,7 @@ END
 }
 
 @test "run comes back after its lease was given up: one line, and the exit code is the command's" {
-        lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
+        lodger chat --preload --attach=never --mem 2G -- "$interposed" hold 512 "$machine/held"
         local code=0
         held_in "$machine/held"
         kill -STOP "$supervisor"
@@ -136,7 +136,7 @@ END
 }
 
 @test "run is killed: the command goes on within its quota, and the lease lasts as long" {
-        lodger chat --preload --attach=never --mem 2G -- "$guest" hold 512 "$machine/held"
+        lodger chat --preload --attach=never --mem 2G -- "$interposed" hold 512 "$machine/held"
         wait_for holds chat 512 # the command has begun
         kill -9 "$supervisor"
         sleep 1.5

@@ -7,7 +7,7 @@ load ../daemon
 setup() {
         machine_start --memory 24G
         sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer
-        guest=$plain/tests/gpu/gpu-guest
+        interposed=$plain/tests/gpu/gpu-interposed
         tmpfs=$(mktemp -d /dev/shm/sublet-lease-XXXXXX)
         lease=$tmpfs/chat
         unshare -m true 2> /dev/null || skip "no mount namespaces here"
@@ -61,42 +61,42 @@ refused() {
 
 @test "a program in the container has the quota, with an empty environment" {
         leased --mem 1G
-        run contained "$guest" threads 2
+        run contained "$interposed" threads 2
         echo "$output"
         [ "$output" = "got_mib=1024" ]
 }
 
 @test "the programs of a container share one quota, also those that come from outside" {
         leased --mem 1G
-        contained "$guest" hold 512 "$machine/held" 3>&- &
+        contained "$interposed" hold 512 "$machine/held" 3>&- &
         local holder=$!
         wait_for [ -s "$machine/held" ]
-        run contained "$guest" threads 2
+        run contained "$interposed" threads 2
         echo "$output"
         [ "$output" = "got_mib=512" ]
         kill "$(cat "$machine/held")"
         wait "$holder" || true # what it held has returned
-        run contained "$guest" threads 2
+        run contained "$interposed" threads 2
         [ "$output" = "got_mib=1024" ]
 }
 
 @test "a lease that the tenant can write to is refused" {
         leased --mem 1G
-        mounts='mount --bind "$1" /run/sublet/lease' refused "can be written to" "$guest" fork
+        mounts='mount --bind "$1" /run/sublet/lease' refused "can be written to" "$interposed" fork
 }
 
 @test "a lease that somebody else owns is refused" {
         leased --mem 1G
         chown 1000 "$lease/page"
-        refused "damaged" "$guest" fork
+        refused "damaged" "$interposed" fork
 }
 
 @test "a damaged lease, and one of another build, is refused" {
         leased --mem 1G
         printf 'x' | dd of="$lease/page" bs=1 seek=4000 conv=notrunc status=none
-        refused "damaged" "$guest" fork
+        refused "damaged" "$interposed" fork
         truncate -s -8 "$lease/page"
-        refused "damaged" "$guest" fork
+        refused "damaged" "$interposed" fork
 }
 
 @test "a region that is damaged, or another tenant's, is refused" {
@@ -104,20 +104,20 @@ refused() {
         mv "$lease" "$lease-1"
         leased --mem 2G
         cp "$lease-1/region" "$lease/region"
-        refused "/region" "$guest" fork
+        refused "/region" "$interposed" fork
         truncate -s 4096 "$lease/region"
-        refused "/region" "$guest" fork
+        refused "/region" "$interposed" fork
 }
 
 @test "a region that cannot be written to is refused" {
         leased --mem 1G
         mounts='mount --bind "$1" /run/sublet/lease && mount -o remount,bind,ro /run/sublet/lease' \
-                refused "/region" "$guest" fork
+                refused "/region" "$interposed" fork
 }
 
 @test "no descriptor takes the place of the mounted lease" {
         leased --mem 1G
-        run contained bash -c 'exec 1000< /bin/true 1001< /bin/true; exec "$0" threads 2' "$guest"
+        run contained bash -c 'exec 1000< /bin/true 1001< /bin/true; exec "$0" threads 2' "$interposed"
         echo "$output"
         [ "$output" = "got_mib=1024" ]
 }
@@ -158,18 +158,18 @@ refused() {
         for _ in 1 2; do
                 wait_for eval '[ "$(of chat plane)" = preload ]'
                 rm -f "$machine/held"
-                contained "$guest" hold 512 "$machine/held" 3>&- &
+                contained "$interposed" hold 512 "$machine/held" 3>&- &
                 wait_for [ -s "$machine/held" ]
                 [ "$(of chat plane)" = attached ]
                 wait_for eval '[ "$(of chat held_bytes)" = $((512 * MIB)) ]'
-                refused "under a gate" "$guest" fork # from outside, as podman exec does
+                refused "under a gate" "$interposed" fork # from outside, as podman exec does
                 kill "$(cat "$machine/held")"
         done
         wait_for eval '[ "$(of chat plane)" = preload ]'
         daemon_end KILL
         daemon_start
         wait_for [ "$lease/attach.sock" -ef "$SUBLET_DIR/attach.sock" ] # not the one of the daemon before
-        run contained "$guest" threads 2
+        run contained "$interposed" threads 2
         echo "$output"
         [ "$output" = "got_mib=1024" ]
         wait_for eval '[ "$(of chat plane)" = preload ]'

@@ -25,7 +25,7 @@ teardown() {
 # browse [OPTION...] EXPRESSION...: what they are on the page, once it has heard of turns and shows both tenants
 live='timeline.spans.length > 20 && document.querySelectorAll("#tenants tbody th").length == 2 && document.getElementById("state").textContent == "live"'
 browse() {
-        timeout 100 node tests/fakes/browser.js "http://127.0.0.1:$port/" --wait "$live" "$@"
+        timeout 100 "$(command -v /usr/bin/node || command -v node)" tests/fakes/browser.js "http://127.0.0.1:$port/" --wait "$live" "$@"
 }
 
 @test "it shows devices, turns, tenants, usage and events" {

@@ -44,7 +44,7 @@ container_end() {
 }
 
 work() { printf '%s' "$load_program -k 1000 -t 20 sync"; }
-is_open() { python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1])' "$machine/node/keepers.sock"; }
+is_open() { /usr/bin/python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1])' "$machine/node/keepers.sock"; }
 is_running() { [ "$(of "$1" state)" = running ]; } # it has its shim and its number
 is_gone() { ! kill -0 "$1" 2> /dev/null; }
 
@@ -111,7 +111,7 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
 @test "nobody else may ask it, and what is no request is refused" {
         home_start
         [ "$(stat -c %a "$machine/node/keepers.sock")" = 600 ]
-        python3 - "$machine/node/keepers.sock" <<'X'
+        /usr/bin/python3 - "$machine/node/keepers.sock" <<'X'
 import json, socket, sys
 for body in (b"{", b"{}", b'{"v":1,"type":"start"}', b'{"v":1,"type":"start","lease":{},"numbers":[]}'):
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # A keeper is its tenant's gate: whatever becomes of the daemon, the tenant does not notice, and nobody stays off.
-# Here a lessor (tests/fakes/lessor.py) holds the control block in its hand; the real daemon comes in the last stories.
+# A fake daemon (tests/fakes/lessor.py) sets the control block directly; the last tests use the real daemon.
 # shellcheck disable=SC2046 # the words of work
 bats_require_minimum_version 1.5.0
 load ../machine
@@ -94,7 +94,7 @@ command_of() { # the child of sublet run
 
 @test "a descriptor that is no listener is refused: no shim waits for ever" {
         lessor_start
-        run python3 - "$node" << 'END'
+        run /usr/bin/python3 - "$node" << 'END'
 import array, json, os, socket, sys
 run = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 run.connect(sys.argv[1] + '/tenant.sock')
@@ -117,9 +117,9 @@ END
 @test "the control block has the tenant's accounts and channels, and is empty again after it" {
         lessor_start
         runner_start -- $(work sync)
-        wait_for board_has n_compute 8
+        wait_for block_has n_compute 8
         [ "$(number held)" -gt 1000000 ]
-        wait_for board_has n_processes 1
+        wait_for block_has n_processes 1
         go
         wait "$runner"
         books_are_empty
@@ -130,7 +130,7 @@ END
         runner_start -- sh -c "$(work sync) & while [ ! -e $machine/cut ]; do sleep 0.02; done; $families meminfo; wait"
         wait_for has_channels
         tell 'set {"serial": 1, "mem": {"0": 1048576}}'
-        wait_for board_has quota 1048576
+        wait_for block_has quota 1048576
         wait_for heard '*QUOTA_SHRANK*'
         wait_for heard '*"serial": 1, "ok": true*'
         touch "$machine/cut"
@@ -146,18 +146,18 @@ END
         runner_start -- $(work deep -k 5000)
         wait_for has_channels
         tell watch 1000000
-        wait_for board_has can_watch 1
+        wait_for block_has can_watch 1
         tell off
         go
-        wait_for board_has n_pending 1
+        wait_for block_has n_pending 1
         tell on
         wait "$runner"
         rm "$machine/go"
         runner_start -- $(work idle)
         wait_for has_channels
         tell watch 1000000
-        wait_for board_has can_watch 1
-        wait_for board_has n_pending 0
+        wait_for block_has can_watch 1
+        wait_for block_has n_pending 0
         go
         wait "$runner"
 }
@@ -167,10 +167,10 @@ END
         runner_start -- $(work sync -k 1000)
         wait_for has_channels
         tell slice 50000
-        wait_for board_has slice_set 50000
+        wait_for block_has slice_set 50000
         [ "$(number n_slice_failed)" -eq 0 ]
         tell slice 0
-        wait_for board_has slice_set 0
+        wait_for block_has slice_set 0
         go
         wait "$runner"
 }
@@ -196,14 +196,14 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
         lessor_start --off
         runner_start -- $(work sync -k 1000)
         wait_for has_channels
-        wait_for board_has is_let_on 0
+        wait_for block_has is_reenabled 0
         kill -STOP "$lessor"
         sleep 1.2
         kill -CONT "$lessor"
         sleep 0.02
-        tell board
-        wait_for board_has is_let_on 0
-        wait_for board_has is_off 1
+        tell block
+        wait_for block_has is_reenabled 0
+        wait_for block_has is_disabled 1
         tell on
         go
         kill -9 "$lessor"
@@ -215,13 +215,13 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
         lessor_start
         runner_start --name chat-1 --share 30 -- $(work sync)
         wait_for is_set_up
-        tell board
+        tell block
         held=$(number held)
         kill -9 "$lessor"
         wait "$lessor" 2> /dev/null || true
         sleep 0.3
         lessor_start
-        wait_for board_has held "$held"
+        wait_for block_has held "$held"
         wait_for heard '*"type": "hello", "tenant": "chat-1"*"share": 300*'
         go
         wait "$runner"
@@ -289,8 +289,8 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
         wait_for has_channels
         keeper=$(number keeper)
         runner_start -- "$race" --seconds 30
-        wait_for eval "tell board && [ \"\$(number keeper)\" != $keeper ]"
-        wait_for eval "tell board && [ \"\$(number held)\" -gt 0 ]"
+        wait_for eval "tell block && [ \"\$(number keeper)\" != $keeper ]"
+        wait_for eval "tell block && [ \"\$(number held)\" -gt 0 ]"
         kill -9 "$(number keeper)"
         wait "$runner" || code=$?
         grep -q KEEPER_DIED "$said"

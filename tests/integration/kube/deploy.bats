@@ -69,8 +69,8 @@ is_there() {
 }
 
 @test "a patch of a layer names what is below it" { # kustomize itself does not mind a target that is not there
-        python3 -c 'import yaml' 2> /dev/null || skip "no yaml in this python3"
-        python3 - "$root/deploy" << 'END'
+        /usr/bin/python3 -c 'import yaml' 2> /dev/null || skip "no yaml in this python3"
+        /usr/bin/python3 - "$root/deploy" << 'END'
 import pathlib, re, sys, yaml
 deploy = pathlib.Path(sys.argv[1])
 def below(folder):

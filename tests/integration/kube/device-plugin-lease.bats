@@ -86,7 +86,7 @@ contained() {
         [[ $answer = *"env:NVIDIA_VISIBLE_DEVICES=$first"* && $answer != *LD_PRELOAD* ]]
         [ "$(tenants)" = "$name" ]
         [ "$(of "$name" quota_bytes)" = 2147483648 ]
-        run contained "$plain/tests/gpu/gpu-guest" threads 2
+        run contained "$plain/tests/gpu/gpu-interposed" threads 2
         echo "$output"
         [ "$output" = "got_mib=2048" ]
 }

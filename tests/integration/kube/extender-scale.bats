@@ -51,7 +51,7 @@ says() { jq -e "$1" <<< "$output" > /dev/null || { echo "not so: $1"; return 1; 
 }
 
 @test "a scheduler that sends 5,000 whole nodes is answered; what would never fit is refused with the way out" {
-        python3 - > "$work/whole" << 'PYTHON'
+        /usr/bin/python3 - > "$work/whole" << 'PYTHON'
 import json
 image = {"names": ["registry.example/some/longer/name@sha256:" + "0" * 64, "registry.example/some/longer/name:v1.2.3"], "sizeBytes": 123456789}
 node = {"metadata": {"labels": {f"example.com/label-{i}": "value" for i in range(30)}}, "status": {
@@ -68,7 +68,7 @@ PYTHON
         [[ $output == "200 "* && ${output#* } -gt $((30 << 20)) ]]
         [ "$(jq '.FailedNodes | length' "$work/answer")" -eq 5000 ] # no such node is in the cluster
         [ "$(sed -n 's/^VmHWM:[[:space:]]*\([0-9]*\) kB/\1/p' "/proc/$extender/status")" -lt $((700 * 1024)) ]
-        python3 -c 'print("[" + "[]," * (8 << 20) + "0]", end="")' > "$work/many"
+        /usr/bin/python3 -c 'print("[" + "[]," * (8 << 20) + "0]", end="")' > "$work/many"
         run curl -sS --max-time 60 --unix-socket "$work/x" http://x/filter --data-binary "@$work/many"
         [[ $output == *nodeCacheCapable* ]]
 }

@@ -241,7 +241,7 @@ holder() { api /apis/coordination.k8s.io/v1/namespaces/sublet/leases/extender | 
 }
 
 @test "hundreds of large pods, which anybody may make, do not keep the extender from its list" {
-        python3 - > "$dir/large" << 'END'
+        /usr/bin/python3 - > "$dir/large" << 'END'
 import json
 pods = [{"kind": "Pod", "metadata": {"name": f"large-{i}", "namespace": "default", "uid": f"uid-large-{i}"},
          "spec": {"containers": [{"name": "c", "args": ["x" * (1400 << 10)]}]}} for i in range(50)]

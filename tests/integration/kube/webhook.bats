@@ -143,7 +143,7 @@ verdict() { ask /validate "$(review "$@")" | jq -r '.response | "\(.allowed) \(.
 }
 
 @test "an address that takes every connection it gets leaves some to others, and bodies do not add up without end" {
-        run -0 python3 "$BATS_TEST_DIRNAME/../../fakes/crowd.py" "$port" "$dir/cert"
+        run -0 /usr/bin/python3 "$BATS_TEST_DIRNAME/../../fakes/crowd.py" "$port" "$dir/cert"
         echo "$output"
         [ "${lines[0]}" = "kept=128 other=yes" ]
         [[ ${lines[1]} =~ 200 && ${lines[1]} =~ 503 ]] # there is room for some, and not for all
@@ -154,7 +154,7 @@ verdict() { ask /validate "$(review "$@")" | jq -r '.response | "\(.allowed) \(.
 }
 
 @test "a small body that would be many values is refused before it is read" {
-        python3 -c 'print("[" + "[]," * (4 << 20) + "0]", end="")' > "$dir/many" # 12 MiB; 600 as values
+        /usr/bin/python3 -c 'print("[" + "[]," * (4 << 20) + "0]", end="")' > "$dir/many" # 12 MiB; 600 as values
         [ "$(curl -sS --max-time 20 --cacert "$dir/cert" --resolve "webhook:$port:127.0.0.1" -o /dev/null -w '%{http_code}' "https://webhook:$port/validate" --data-binary "@$dir/many")" = 413 ]
         most=$(awk '/^VmHWM/ { print $2 }' "/proc/$webhook/status")
         echo "at most $most kB"

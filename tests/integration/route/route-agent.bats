@@ -124,7 +124,7 @@ said() {
 @test "a killed nginx comes back on its port and knows everything; what was under way goes on" {
         replica a
         listed a 'capacity: 9'
-        port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
         configure
         sed -i "1s|.*|listen: ['unix:$dir/http', 127.0.0.1:$port]|" "$dir/config.yaml"
         agent_start
@@ -264,7 +264,7 @@ said() {
 
 outside() {
         mkdir -p "$dir/outside"
-        python3 "$BATS_TEST_DIRNAME/../../fakes/outside.py" "$dir/outside/sublet.sock" "$dir/outside" > /dev/null 2>&1 3>&- &
+        /usr/bin/python3 "$BATS_TEST_DIRNAME/../../fakes/outside.py" "$dir/outside/sublet.sock" "$dir/outside" > /dev/null 2>&1 3>&- &
         pids+=($!)
         until_ test -S "$dir/outside/sublet.sock"
 }
@@ -314,7 +314,7 @@ slice() {
 
 # A replica on a port of its own
 replica_tcp() {
-        port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
         "$build/tests/fakes/replica" --model m --instant --listen "127.0.0.1:$port" 3>&- &
         pids+=($!)
         until_ curl -sf "http://127.0.0.1:$port/health"
@@ -392,7 +392,7 @@ replica_tcp() {
 @test "TLS is one flag away, with HTTP/2" {
         replica a --instant
         listed a
-        port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+        port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
         openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=localhost -days 1 -keyout "$dir/key.pem" -out "$dir/cert.pem" 2> /dev/null
         configure "tls_listen: 127.0.0.1:$port"
         agent_start --tls "$dir/cert.pem:$dir/key.pem"

@@ -6,7 +6,7 @@ load ../machine
 
 setup() {
         machine_start --memory 24G
-        guest=$plain/tests/gpu/gpu-guest
+        interposed=$plain/tests/gpu/gpu-interposed
         library=$plain/src/preload/libsublet.so
 }
 
@@ -75,27 +75,27 @@ is_refused() {
 }
 
 @test "a libcuda that is opened by its path is no way around" {
-        run inside --mem 1G -- "$guest" dlopen "$plain/src/sim/cuda/libcuda.so.1"
+        run inside --mem 1G -- "$interposed" dlopen "$plain/src/sim/cuda/libcuda.so.1"
         echo "$output"
         [ "$status" -eq 0 ]
         [ "$(value got_mib "$output")" -eq 480 ]
 }
 
 @test "functions that cuGetProcAddress gives are no way around" {
-        run inside --mem 1G -- "$guest" procaddress "$plain/src/sim/cuda/libcuda.so.1"
+        run inside --mem 1G -- "$interposed" procaddress "$plain/src/sim/cuda/libcuda.so.1"
         echo "$output"
         [ "$status" -eq 0 ]
         [ "$(value got_mib "$output")" -eq 480 ]
 }
 
 @test "dlsym, RTLD_NEXT and dlvsym find the library" {
-        run inside -- "$guest" symbols
+        run inside -- "$interposed" symbols
         echo "$output"
         [ "$output" = "default=libsublet.so next=libsublet.so versioned=libsublet.so" ]
 }
 
 @test "threads that take memory at once get the quota and not a byte more" {
-        run inside --mem 1G -- "$guest" threads 8
+        run inside --mem 1G -- "$interposed" threads 8
         echo "$output"
         [ "$output" = "got_mib=1024" ]
         [ "$(field refusals)" -eq 8 ]
@@ -103,7 +103,7 @@ is_refused() {
 
 @test "processes killed anywhere leave the books right" { # tests/all kills: 10 000
         local kills=${SUBLET_KILLS:-300}
-        run inside --mem 4G -- "$guest" forks "$kills"
+        run inside --mem 4G -- "$interposed" forks "$kills"
         echo "$output" && cat "$report"
         [ "$output" = "killed=$kills" ]
         [ "$(field held_bytes)" -eq 0 ]
@@ -111,7 +111,7 @@ is_refused() {
 }
 
 @test "a signal handler may make driver calls, wherever it interrupts" {
-        run inside --mem 1G -- "$guest" signals 1000
+        run inside --mem 1G -- "$interposed" signals 1000
         echo "$output"
         [ "$status" -eq 0 ]
         [ "$(value bad "$output")" -eq 0 ]
@@ -119,14 +119,14 @@ is_refused() {
 }
 
 @test "a forked child has books of its own, and its parent's are left alone" {
-        run inside --mem 1G -- "$guest" fork
+        run inside --mem 1G -- "$interposed" fork
         [ "$output" = "child=0 parent=0" ]
-        run inside --mem 1G -- "$guest" spawn
+        run inside --mem 1G -- "$interposed" spawn
         [ "$output" = "got_mib=1024" ]
 }
 
 @test "a program that closes everything does not lose its lease" {
-        run inside --mem 1G -- "$guest" close "$guest" threads 2
+        run inside --mem 1G -- "$interposed" close "$interposed" threads 2
         echo "$output"
         [ "$output" = "got_mib=1024" ]
 }
@@ -137,30 +137,30 @@ is_refused() {
         run on unshare -rm sh -c 'touch /etc/ld.so.preload; mount --bind "$1" /etc/ld.so.preload || exit 77
                 export LD_PRELOAD=
                 exec "$2" run --preload --mem 1G -q -- env -i SUBLET_SIM="$SUBLET_SIM" "$3" threads 2' \
-                - "$machine/preload" "$plain/src/sublet" "$guest"
+                - "$machine/preload" "$plain/src/sublet" "$interposed"
         [ "$status" -ne 77 ] || skip "no bind mounts here"
         echo "$output"
         [ "$output" = "got_mib=1024" ]
 }
 
 @test "without a lease nothing reaches the driver" {
-        is_refused on env LD_PRELOAD="$library:$machine_preload" "$guest" fork
+        is_refused on env LD_PRELOAD="$library:$machine_preload" "$interposed" fork
 }
 
 @test "a lease that is no sealed page is refused" {
         cp /bin/true "$machine/file"
-        is_refused on env LD_PRELOAD="$library:$machine_preload" GUEST="$guest" PLACE="$machine/file" \
+        is_refused on env LD_PRELOAD="$library:$machine_preload" GUEST="$interposed" PLACE="$machine/file" \
                 bash -c 'exec 1000< "$PLACE"; exec "$GUEST" fork'
 }
 
 @test "a region that is none is refused" {
         head -c 300000 /dev/zero > "$machine/file"
-        is_refused inside -q -- env -u LD_PRELOAD INNER="$library:$machine_preload" GUEST="$guest" PLACE="$machine/file" \
+        is_refused inside -q -- env -u LD_PRELOAD INNER="$library:$machine_preload" GUEST="$interposed" PLACE="$machine/file" \
                 bash -c 'exec 1001<> "$PLACE"; LD_PRELOAD=$INNER exec "$GUEST" fork'
 }
 
 @test "no variable of the environment switches it off" {
-        run inside --mem 1G -- env SUBLET=0 SUBLET_DISABLE=1 SUBLET_PRELOAD=0 SUBLET_DIR=/nonexistent "$guest" threads 2
+        run inside --mem 1G -- env SUBLET=0 SUBLET_DISABLE=1 SUBLET_PRELOAD=0 SUBLET_DIR=/nonexistent "$interposed" threads 2
         [ "$output" = "got_mib=1024" ]
 }
 

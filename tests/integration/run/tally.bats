@@ -5,15 +5,15 @@ bats_require_minimum_version 1.5.0
 
 setup() {
         source "$BATS_TEST_DIRNAME/../../tap.sh"
-        kept=$BATS_TEST_TMPDIR/kept
+        recorded=$BATS_TEST_TMPDIR/recorded
 }
 
 # counts SCRIPT "PASSED FAILED SKIPPED"
 counts() {
-        rm -rf "$kept"
-        keep "$kept" program 2 bash -c "$1"
+        rm -rf "$recorded"
+        run_recorded "$recorded" program 2 bash -c "$1"
         local found
-        found=$(tally "$kept")
+        found=$(tally "$recorded")
         echo "$1: $found, not $2"
         [ "$found" = "$2" ]
 }
@@ -68,12 +68,12 @@ counts() {
 }
 
 @test "what was skipped is told with its reason" {
-        keep "$kept" program 2 bash -c 'echo 1..2; echo ok 1 a; echo "ok 2 the card # skip no GPU"'
-        run -0 add_up "$kept"
+        run_recorded "$recorded" program 2 bash -c 'echo 1..2; echo ok 1 a; echo "ok 2 the card # skip no GPU"'
+        run -0 add_up "$recorded"
         [[ $output == *"skip no GPU  (the card )"* ]]
-        rm -rf "$kept"
-        keep "$kept" program 2 bash -c 'echo "1..0 # SKIP no kernel"'
-        run -0 add_up "$kept"
+        rm -rf "$recorded"
+        run_recorded "$recorded" program 2 bash -c 'echo "1..0 # SKIP no kernel"'
+        run -0 add_up "$recorded"
         [[ $output == *"SKIP no kernel"* ]]
 }
 

@@ -85,7 +85,7 @@ static const char *text_at(const json_t *object, const char *key)
 
 static void a_device_is_described_by_index_uuid_and_all(void **state)
 {
-        static const struct spec_place place = { .program = "/usr/bin/sublet", .dir = "/run/sublet" };
+        static const struct spec_paths paths = { .program = "/usr/bin/sublet", .dir = "/run/sublet" };
         json_t *made, *devices, *edits;
 
         (void)state;
@@ -93,7 +93,7 @@ static void a_device_is_described_by_index_uuid_and_all(void **state)
         machine.devices[0].minor = 1;
         machine.devices[1].minor = 0;
         (void)snprintf(machine.devices[0].uuid, sizeof(machine.devices[0].uuid), "GPU-a");
-        made = cdi_write(&machine, &place);
+        made = cdi_write(&machine, &paths);
         devices = json_object_get(made, "devices");
         assert_string_equal(text_at(made, "kind"), "sublet.dev/gpu");
         assert_int_equal(json_array_size(devices), 4); /* 0, GPU-a, 1, all */
@@ -112,7 +112,7 @@ static void a_device_is_described_by_index_uuid_and_all(void **state)
 
 static void a_hook_of_ours_stands_in_a_specification_once(void **state)
 {
-        static const struct spec_place place = { .program = "/opt/sublet", .dir = "/run/other" };
+        static const struct spec_paths paths = { .program = "/opt/sublet", .dir = "/run/other" };
         json_t *spec = json_loads(
                        "{\"ociVersion\":\"1.0.2\",\"linux\":{},\"hooks\":{\"createRuntime\":[{\"path\":\"/x\"},"
                        "{\"path\":\"/usr/bin/sublet\",\"args\":[\"sublet\",\"hook\",\"--dir\",\"/run\"]}]}}",
@@ -120,7 +120,7 @@ static void a_hook_of_ours_stands_in_a_specification_once(void **state)
                *profile = json_object(), *made, *hooks;
 
         (void)state;
-        assert_int_equal(spec_make(spec, profile, &place, &made, &err), 0);
+        assert_int_equal(spec_make(spec, profile, &paths, &made, &err), 0);
         hooks = json_object_get(json_object_get(made, "hooks"), "createRuntime");
         assert_int_equal(json_array_size(hooks), 2);
         assert_string_equal(text_at(json_array_get(hooks, 0), "path"), "/x");
@@ -128,7 +128,7 @@ static void a_hook_of_ours_stands_in_a_specification_once(void **state)
         assert_non_null(json_object_get(json_object_get(made, "linux"), "seccomp"));
         json_decref(made);
         (void)json_object_del(spec, "linux");
-        assert_int_equal(spec_make(spec, profile, &place, &made, &err), -EINVAL);
+        assert_int_equal(spec_make(spec, profile, &paths, &made, &err), -EINVAL);
         json_decref(profile);
         json_decref(spec);
 }

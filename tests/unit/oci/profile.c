@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-static const struct profile_wishes desired = { .listener = "/run/sublet/seccomp.sock", .metadata = "sublet/1 test" };
+static const struct profile_settings desired = { .listener = "/run/sublet/seccomp.sock", .metadata = "sublet/1 test" };
 static struct err err;
 
 static json_t *join(const json_t *base, const struct rm_layout *layout)

@@ -17,7 +17,7 @@ static struct rm_layout layout(void)
         return layout_of(580, 159, 4);
 }
 
-static int find(const struct rm_layout *l, enum rm_node node, uint32_t req)
+static int request_find(const struct rm_layout *l, enum rm_node node, uint32_t req)
 {
         enum rm_kind kind = RM_N_KINDS;
         uint32_t size = 0xffff;
@@ -81,9 +81,9 @@ static void everything_that_a_cuda_start_sends_is_found(void **state)
 
         (void)state;
         for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++)
-                assert_int_equal(find(&l, RM_NODE_CTL, seen[i]), RM_OK);
+                assert_int_equal(request_find(&l, RM_NODE_CTL, seen[i]), RM_OK);
         for (size_t i = 0; i < sizeof(uvm) / sizeof(uvm[0]); i++)
-                assert_int_equal(find(&l, RM_NODE_UVM, uvm[i]), RM_OK);
+                assert_int_equal(request_find(&l, RM_NODE_UVM, uvm[i]), RM_OK);
 }
 
 static void the_type_and_the_direction_of_a_request_do_not_count(void **state)
@@ -106,12 +106,12 @@ static void a_wrong_size_is_told_from_a_wrong_number(void **state)
         struct rm_layout l = layout();
 
         (void)state;
-        assert_int_equal(find(&l, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 40)), RM_E_SIZE);
-        assert_int_equal(find(&l, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 0)), RM_E_SIZE);
-        assert_int_equal(find(&l, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 0x3fff)), RM_E_SIZE);
-        assert_int_equal(find(&l, RM_NODE_CTL, request(3, 'F', 0x28, 20)), RM_E_NUMBER);
-        assert_int_equal(find(&l, RM_NODE_CTL, request(3, 'F', 0x00, 0)), RM_E_NUMBER);
-        assert_int_equal(find(&l, RM_NODE_CTL, request(3, 'F', 0xff, 48)), RM_E_NUMBER);
+        assert_int_equal(request_find(&l, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 40)), RM_E_SIZE);
+        assert_int_equal(request_find(&l, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 0)), RM_E_SIZE);
+        assert_int_equal(request_find(&l, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 0x3fff)), RM_E_SIZE);
+        assert_int_equal(request_find(&l, RM_NODE_CTL, request(3, 'F', 0x28, 20)), RM_E_NUMBER);
+        assert_int_equal(request_find(&l, RM_NODE_CTL, request(3, 'F', 0x00, 0)), RM_E_NUMBER);
+        assert_int_equal(request_find(&l, RM_NODE_CTL, request(3, 'F', 0xff, 48)), RM_E_NUMBER);
 }
 
 static void a_request_that_the_release_does_not_have_is_not_found(void **state)
@@ -119,12 +119,12 @@ static void a_request_that_the_release_does_not_have_is_not_found(void **state)
         struct rm_layout old = layout_of(525, 147, 5), new = layout_of(595, 45, 4);
 
         (void)state;
-        assert_int_equal(find(&old, RM_NODE_CTL, request(3, 'F', RM_NR_WAIT_OPEN, 8)), RM_E_NUMBER);
-        assert_int_equal(find(&new, RM_NODE_CTL, request(3, 'F', RM_NR_WAIT_OPEN, 8)), RM_OK);
-        assert_int_equal(find(&old, RM_NODE_UVM, UVM_MM_INITIALIZE), RM_E_NUMBER);
-        assert_int_equal(find(&new, RM_NODE_UVM, UVM_MM_INITIALIZE), RM_OK);
-        assert_int_equal(find(&old, RM_NODE_UVM, 54), RM_OK);
-        assert_int_equal(find(&new, RM_NODE_UVM, 54), RM_E_NUMBER);
+        assert_int_equal(request_find(&old, RM_NODE_CTL, request(3, 'F', RM_NR_WAIT_OPEN, 8)), RM_E_NUMBER);
+        assert_int_equal(request_find(&new, RM_NODE_CTL, request(3, 'F', RM_NR_WAIT_OPEN, 8)), RM_OK);
+        assert_int_equal(request_find(&old, RM_NODE_UVM, UVM_MM_INITIALIZE), RM_E_NUMBER);
+        assert_int_equal(request_find(&new, RM_NODE_UVM, UVM_MM_INITIALIZE), RM_OK);
+        assert_int_equal(request_find(&old, RM_NODE_UVM, 54), RM_OK);
+        assert_int_equal(request_find(&new, RM_NODE_UVM, 54), RM_E_NUMBER);
 }
 
 static void both_sizes_of_an_allocation_are_found_in_their_release(void **state)
@@ -136,17 +136,17 @@ static void both_sizes_of_an_allocation_are_found_in_their_release(void **state)
         assert_int_equal(kind_of(&new, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 32)), RM_ALLOC_SHORT);
         assert_int_equal(kind_of(&old, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 40)), RM_ALLOC);
         assert_int_equal(kind_of(&new, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 48)), RM_ALLOC);
-        assert_int_equal(find(&old, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 48)), RM_E_SIZE);
+        assert_int_equal(request_find(&old, RM_NODE_CTL, request(3, 'F', RM_NR_ALLOC, 48)), RM_E_SIZE);
 }
 
-static void a_list_of_cards_is_a_multiple_of_72_bytes_and_of_at_most_32_cards(void **state)
+static void a_device_list_is_a_multiple_of_72_bytes_for_at_most_32_devices(void **state)
 {
         struct rm_layout l = layout();
 
         (void)state;
         for (uint32_t size = 0; size <= 0x3fff; size++) {
                 bool fits = size > 0 && size % 72 == 0 && size / 72 <= 32;
-                int r = find(&l, RM_NODE_CTL, request(3, 'F', RM_NR_CARD_INFO, size));
+                int r = request_find(&l, RM_NODE_CTL, request(3, 'F', RM_NR_CARD_INFO, size));
 
                 assert_int_equal(r, fits ? RM_OK : RM_E_SIZE);
         }
@@ -162,10 +162,10 @@ static void a_uvm_number_is_all_32_bits_and_has_no_size(void **state)
         assert_int_equal(rm_request_find(&l, RM_NODE_UVM, UVM_MAP_EXTERNAL, &kind, &size), RM_OK);
         assert_int_equal(kind, RM_UVM_MAP_EXTERNAL);
         assert_int_equal(size, 9264);
-        assert_int_equal(find(&l, RM_NODE_UVM, 0x100 | UVM_MAP_EXTERNAL), RM_E_NUMBER);
-        assert_int_equal(find(&l, RM_NODE_UVM, 0x80000000 | UVM_MAP_EXTERNAL), RM_E_NUMBER);
-        assert_int_equal(find(&l, RM_NODE_UVM, 9264u << 16 | UVM_MAP_EXTERNAL), RM_E_NUMBER);
-        assert_int_equal(find(&l, RM_NODE_UVM, 62), RM_E_NUMBER); /* reads other processes' memory */
+        assert_int_equal(request_find(&l, RM_NODE_UVM, 0x100 | UVM_MAP_EXTERNAL), RM_E_NUMBER);
+        assert_int_equal(request_find(&l, RM_NODE_UVM, 0x80000000 | UVM_MAP_EXTERNAL), RM_E_NUMBER);
+        assert_int_equal(request_find(&l, RM_NODE_UVM, 9264u << 16 | UVM_MAP_EXTERNAL), RM_E_NUMBER);
+        assert_int_equal(request_find(&l, RM_NODE_UVM, 62), RM_E_NUMBER); /* reads other processes' memory */
 }
 
 static void a_number_of_one_node_means_nothing_on_another(void **state)
@@ -174,12 +174,12 @@ static void a_number_of_one_node_means_nothing_on_another(void **state)
         struct rm_layout l = layout();
 
         (void)state;
-        assert_int_equal(find(&l, RM_NODE_CTL, UVM_MAP_EXTERNAL), RM_E_NUMBER);
-        assert_int_equal(find(&l, RM_NODE_DEVICE, UVM_INITIALIZE), RM_E_NUMBER);
-        assert_int_equal(find(&l, RM_NODE_UVM, 0xc030462b), RM_E_NUMBER);
+        assert_int_equal(request_find(&l, RM_NODE_CTL, UVM_MAP_EXTERNAL), RM_E_NUMBER);
+        assert_int_equal(request_find(&l, RM_NODE_DEVICE, UVM_INITIALIZE), RM_E_NUMBER);
+        assert_int_equal(request_find(&l, RM_NODE_UVM, 0xc030462b), RM_E_NUMBER);
         for (size_t i = 0; i < 3; i++) {
-                assert_int_equal(find(&l, none[i], 0xc030462b), RM_E_NUMBER);
-                assert_int_equal(find(&l, none[i], UVM_MAP_EXTERNAL), RM_E_NUMBER);
+                assert_int_equal(request_find(&l, none[i], 0xc030462b), RM_E_NUMBER);
+                assert_int_equal(request_find(&l, none[i], UVM_MAP_EXTERNAL), RM_E_NUMBER);
         }
 }
 
@@ -625,7 +625,7 @@ int main(void)
                 cmocka_unit_test(a_wrong_size_is_told_from_a_wrong_number),
                 cmocka_unit_test(a_request_that_the_release_does_not_have_is_not_found),
                 cmocka_unit_test(both_sizes_of_an_allocation_are_found_in_their_release),
-                cmocka_unit_test(a_list_of_cards_is_a_multiple_of_72_bytes_and_of_at_most_32_cards),
+                cmocka_unit_test(a_device_list_is_a_multiple_of_72_bytes_for_at_most_32_devices),
                 cmocka_unit_test(a_uvm_number_is_all_32_bits_and_has_no_size),
                 cmocka_unit_test(a_number_of_one_node_means_nothing_on_another),
                 cmocka_unit_test(what_is_found_has_the_size_that_was_asked_for),

@@ -2,6 +2,7 @@
 
 #include "rm/layout.h"
 
+#include "rm/fields.h"
 #include "rm/releases.h"
 
 static void an_unknown_release_has_no_layout(void **state)
@@ -70,7 +71,7 @@ static void every_field_has_a_value_in_every_branch(void **state)
                 struct rm_layout layout = layout_of_release(i);
                 struct rm_field fields[RM_N_FIELDS];
 
-                assert_int_equal(rm_layout_fields(&layout, fields), RM_N_FIELDS);
+                layout_fields(&layout, fields);
                 for (size_t j = 0; j < RM_N_FIELDS; j++) {
                         assert_non_null(fields[j].name);
                         if (strcmp(fields[j].name, "user_data_has_memory") != 0)

@@ -50,7 +50,7 @@ CUgreenCtx green_current(void)
 
 /* ---- making and ending --------------------------------------------------------------------- */
 
-CUresult context_new(struct device *device, CUcontext *ret)
+static CUresult context_new(struct device *device, CUcontext *ret)
 {
         _cleanup_(freep) CUcontext context = calloc(1, sizeof(*context));
         uint32_t status;
@@ -92,7 +92,7 @@ static void free_leftovers(struct start_context *start, enum start_end what)
         }
 }
 
-void context_end(CUcontext context)
+static void context_end(CUcontext context)
 {
         (void)context_wait(context);
         if (context->is_ended)

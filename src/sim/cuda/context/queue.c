@@ -25,7 +25,7 @@ static uint64_t slot_read(CUcontext context, uint32_t slot, size_t word)
         return value;
 }
 
-uint64_t slot_value(CUcontext context, uint32_t slot)
+static uint64_t slot_value(CUcontext context, uint32_t slot)
 {
         return slot_read(context, slot, 0);
 }

@@ -166,14 +166,14 @@ CUresult stream_wait(CUstream stream)
         return context->is_ended ? CUDA_ERROR_CONTEXT_IS_DESTROYED : mark_wait(stream->last);
 }
 
-bool stream_is_done(CUstream stream)
+static bool stream_is_done(CUstream stream)
 {
         return !stream->has_worker && mark_is_reached(stream->last);
 }
 
 /* ---- entry points -------------------------------------------------------------------------- */
 
-CUresult stream_new(CUcontext context, CUgreenCtx green, unsigned int flags, int priority, CUstream *stream)
+static CUresult stream_new(CUcontext context, CUgreenCtx green, unsigned int flags, int priority, CUstream *stream)
 {
         _cleanup_(freep) CUstream made = NULL;
         uint32_t status;

@@ -106,7 +106,6 @@ struct CUevent_st {
 CUresult stream_enter(CUstream name, CUstream *ret);
 CUresult stream_submit(CUstream stream, const struct op *op);
 CUresult stream_wait(CUstream stream); /* until all of it is done */
-bool stream_is_done(CUstream stream);
 
 /* Sends work of so many ns to one of the context's queues, behind the stream's own past. */
 CUresult stream_send(CUstream stream, struct queue *queue, uint64_t duration, uint32_t slot);
@@ -158,19 +157,14 @@ void greens_end(CUcontext primary); /* their names are dead */
 CUresult primary_retain(struct device *device, CUcontext *ret);
 CUresult primary_release(struct device *device);
 
-CUresult stream_new(CUcontext context, CUgreenCtx green, unsigned int flags, int priority, CUstream *ret);
-
 /* The one that a stream of its kind waits for, and that waits for them. */
 CUstream stream_legacy_of(CUstream stream);
 
 /* Semaphores: { value, ns } each, in host memory that the device writes. */
 uint32_t slot_take(CUcontext context); /* 0: none left */
 void slot_give(CUcontext context, uint32_t slot);
-uint64_t slot_value(CUcontext context, uint32_t slot);
 uint64_t slot_time(CUcontext context, uint32_t slot);
 
-CUresult context_new(struct device *device, CUcontext *ret);
-void context_end(CUcontext context);
 CUresult context_wait(CUcontext context);
 
 /* After a wait: pools give back the memory of idle slots. */

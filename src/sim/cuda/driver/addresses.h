@@ -17,5 +17,5 @@ void addresses_release(uint64_t base, uint64_t size);
 /* A piece of a reserved stretch that something else was mapped over: reserves it again. */
 void addresses_reserve_again(uint64_t base, uint64_t size);
 
-/* Memory of our own in a piece of a reserved stretch; NULL: none. */
+/* Puts fresh memory of the process into a piece of a reserved stretch; NULL: there is none. */
 void *addresses_back(uint64_t base, uint64_t size);

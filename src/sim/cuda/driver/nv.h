@@ -83,8 +83,8 @@ uint32_t nv_memory_pin(const struct nv *nv, int node, uint32_t parent, uint32_t 
 
 /*
  * MAP_MEMORY and the mmap that it prepares. at: MAP_FIXED there, or NULL. node: the path of the
- * node that the mapping goes through. *ret_linear: the address that UNMAP_MEMORY
- * takes.
+ * node that the mapping goes through. *ret_linear: for
+ * UNMAP_MEMORY.
  */
 struct nv_mapping {
         uint32_t parent, object, flags;

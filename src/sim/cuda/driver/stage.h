@@ -1,6 +1,7 @@
 /*
- * A step of a start-up table, and the stage on which it is played. steps.c and steps_memory.c play
- * what makes something, ends.c what undoes it; start.c has the tables.
+ * A step of a start-up table, and the stage (process, device, context) on which it is played. steps.c
+ * and steps_memory.c have the steps that make something, ends.c those that undo it; start.c has the
+ * tables.
  */
 #pragma once
 

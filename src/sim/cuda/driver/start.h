@@ -78,7 +78,7 @@ struct start_context {
 struct start_process {
         struct nv_device_info devices[NV_DEVICES]; /* all of them */
         uint32_t n_devices;
-        uint32_t probed[NV_DEVICES]; /* ids of those that we may use */
+        uint32_t probed[NV_DEVICES]; /* ids of those that the process may use */
         uint32_t n_probed;
 };
 

@@ -150,6 +150,28 @@ static size_t halved(size_t length, unsigned int level)
         return length && !(length >> level) ? 1 : length >> level;
 }
 
+/* Lays out the levels. Returns the bytes that they take; 0: the shape is refused. */
+static uint64_t mipmap_shape(CUmipmappedArray mipmap, const CUDA_ARRAY3D_DESCRIPTOR *shape)
+{
+        uint64_t size = 0;
+
+        for (unsigned int i = 0; i < mipmap->n_levels; i++) {
+                CUDA_ARRAY3D_DESCRIPTOR level = *shape;
+                uint64_t bytes;
+
+                level.Width = halved(shape->Width, i);
+                level.Height = halved(shape->Height, i);
+                level.Depth = halved(shape->Depth, i);
+                bytes = array_shape(&mipmap->level[i], &level);
+                if (!bytes)
+                        return 0;
+                mipmap->level[i].offset = size;
+                mipmap->level[i].mipmap = mipmap;
+                size += bytes;
+        }
+        return size;
+}
+
 CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap, const CUDA_ARRAY3D_DESCRIPTOR *shape,
                                         unsigned int n_levels)
 {
@@ -157,7 +179,7 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap, const CUDA_ARR
         _cleanup_(freep) CUmipmappedArray made = NULL;
         CUcontext context;
         CUresult r = context_enter(&context);
-        uint64_t size = 0;
+        uint64_t size;
 
         if (r != CUDA_SUCCESS)
                 return r;
@@ -167,26 +189,15 @@ CUresult CUDAAPI cuMipmappedArrayCreate(CUmipmappedArray *mipmap, const CUDA_ARR
         if (!made)
                 return CUDA_ERROR_OUT_OF_MEMORY;
         made->n_levels = n_levels < LEVELS_MAX ? n_levels : LEVELS_MAX;
-        for (unsigned int i = 0; i < made->n_levels; i++) {
-                CUDA_ARRAY3D_DESCRIPTOR level = *shape;
-                uint64_t bytes;
-
-                level.Width = halved(shape->Width, i);
-                level.Height = halved(shape->Height, i);
-                level.Depth = halved(shape->Depth, i);
-                made->level[i].offset = size;
-                bytes = array_shape(&made->level[i], &level);
-                if (!bytes)
-                        return CUDA_ERROR_INVALID_VALUE;
-                size += bytes;
-        }
+        size = mipmap_shape(made, shape);
+        if (!size)
+                return CUDA_ERROR_INVALID_VALUE;
         r = array_allocate(context, size, &made->memory);
         if (r != CUDA_SUCCESS)
                 return r;
         for (unsigned int i = 0; i < made->n_levels; i++) {
                 made->level[i].context = context;
                 made->level[i].memory = made->memory;
-                made->level[i].mipmap = made;
         }
         *mipmap = TAKE(made);
         return CUDA_SUCCESS;

@@ -140,7 +140,7 @@ CUresult memory_of_pools(struct device *device, uint64_t base)
         return CUDA_SUCCESS;
 }
 
-struct memory *memory_ref(struct memory *memory)
+static struct memory *memory_ref(struct memory *memory)
 {
         memory->n_refs++;
         return memory;

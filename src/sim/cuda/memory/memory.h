@@ -17,8 +17,8 @@
 
 enum memory_kind {
         MEMORY_VIDEO,   /* its bytes are fetched from the simulator on first touch */
-        MEMORY_HOST,    /* the driver's pages, mapped by us */
-        MEMORY_PINNED,  /* the program's or our own pages */
+        MEMORY_HOST,    /* the driver's pages, mapped by the library */
+        MEMORY_PINNED,  /* pages of the program or of the library */
         MEMORY_MANAGED, /* a mapping of nvidia-uvm */
 };
 
@@ -44,9 +44,8 @@ CUresult memory_pinned(struct device *device, void *pages, uint64_t size, uint32
 CUresult memory_adopt(struct device *device, uint32_t handle, uint32_t parent, uint64_t size, struct memory **ret);
 CUresult memory_managed(struct device *device, void *bytes, uint64_t size, struct memory **ret);
 CUresult memory_of_pools(struct device *device, uint64_t base); /* of the stream-ordered allocator */
-struct memory *memory_ref(struct memory *memory);
-struct memory *memory_unref(struct memory *memory); /* NULL; the last one frees the object */
-uint8_t *memory_bytes(struct memory *memory);       /* NULL: the simulator has ended */
+struct memory *memory_unref(struct memory *memory);             /* NULL; the last one frees the object */
+uint8_t *memory_bytes(struct memory *memory);                   /* NULL: the simulator has ended */
 
 /* ---- stretches of addresses ---------------------------------------------------------------- */
 
@@ -63,7 +62,6 @@ struct spans {
 int spans_put(struct spans *spans, struct span *span); /* -EEXIST: overlaps; -ENOMEM */
 void spans_take(struct spans *spans, const struct span *span);
 struct span *spans_find(const struct spans *spans, uint64_t address); /* that holds the address; NULL */
-size_t spans_first(const struct spans *spans, uint64_t address);      /* index of the first that ends behind it */
 
 struct mapping {
         struct span span; /* first */

@@ -69,7 +69,8 @@ CUresult pool_of_graphs(struct device *device, CUmemoryPool *ret)
         return CUDA_SUCCESS;
 }
 
-CUmemoryPool pool_at(uint64_t address)
+/* The pool whose stretch holds an address; NULL. */
+static CUmemoryPool pool_at(uint64_t address)
 {
         for (CUmemoryPool pool = pools; pool; pool = pool->next)
                 if (address >= pool->base && address - pool->base < pool->size)

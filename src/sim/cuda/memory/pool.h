@@ -64,6 +64,3 @@ CUresult pool_reserve(CUmemoryPool pool, uint64_t bytes, uint64_t *ret);
 void pool_reserved_ref(uint64_t base);
 void pool_reserved_unref(uint64_t base);
 CUresult pool_commit(uint64_t base, CUstream stream);
-
-/* The pool whose stretch holds an address; NULL. */
-CUmemoryPool pool_at(uint64_t address);

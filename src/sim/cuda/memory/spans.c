@@ -4,7 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-size_t spans_first(const struct spans *spans, uint64_t address)
+/* The index of the first span that ends behind the address. */
+static size_t spans_first(const struct spans *spans, uint64_t address)
 {
         size_t low = 0, high = spans->n;
 

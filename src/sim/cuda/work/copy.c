@@ -25,7 +25,7 @@ static bool is_device_address(uint64_t at)
         return mapping && mapping->memory->kind == MEMORY_VIDEO;
 }
 
-/* One side of a copy, as CUDA_MEMCPY3D has it twice. */
+/* One side of a copy: CUDA_MEMCPY3D has two. */
 struct side {
         CUmemorytype type;
         uint64_t host, device;

@@ -37,8 +37,9 @@ static CUresult copy_packed(CUfunction function, void **extra, uint8_t *to)
         return CUDA_SUCCESS;
 }
 
-CUresult kernel_op(CUfunction function, const uint32_t grid[3], const uint32_t block[3], void **params, void **extra,
-                   struct op *ret)
+/* An op of a launch; the parameters are copied. The caller gives it to op_done. */
+static CUresult kernel_op(CUfunction function, const uint32_t grid[3], const uint32_t block[3], void **params,
+                          void **extra, struct op *ret)
 {
         uint8_t *copy = NULL;
         CUresult r = CUDA_SUCCESS;
@@ -69,28 +70,22 @@ CUresult kernel_op(CUfunction function, const uint32_t grid[3], const uint32_t b
         return CUDA_SUCCESS;
 }
 
-static CUresult kernel_launch(CUfunction function, const uint32_t grid[3], const uint32_t block[3], CUstream name,
-                              void **params, void **extra)
+CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                                unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                                unsigned int shared_bytes, CUstream name, void **params, void **extra)
 {
         LOCKED_LIBRARY;
         CUstream stream;
         struct op op;
         CUresult r = stream_enter(name, &stream);
 
+        (void)shared_bytes;
         if (r == CUDA_SUCCESS)
-                r = kernel_op(function, grid, block, params, extra, &op);
+                r = kernel_op(function, (uint32_t[]){ grid_x, grid_y, grid_z },
+                              (uint32_t[]){ block_x, block_y, block_z }, params, extra, &op);
         if (r != CUDA_SUCCESS)
                 return r;
         r = stream_submit(stream, &op);
         op_done(&op);
         return r;
-}
-
-CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-                                unsigned int block_x, unsigned int block_y, unsigned int block_z,
-                                unsigned int shared_bytes, CUstream stream, void **params, void **extra)
-{
-        (void)shared_bytes;
-        return kernel_launch(function, (uint32_t[]){ grid_x, grid_y, grid_z },
-                             (uint32_t[]){ block_x, block_y, block_z }, stream, params, extra);
 }

@@ -36,7 +36,3 @@ uint64_t kernel_cost(const struct op *op, uint32_t multiprocessors); /* 0: all o
 
 /* Reads all entries of PTX text. CUDA_ERROR_INVALID_PTX; nothing is left then. */
 CUresult ptx_read(const char *text, CUmodule module);
-
-/* An op of a launch; the parameters are copied. The caller's, to be given to op_done. */
-CUresult kernel_op(CUfunction function, const uint32_t grid[3], const uint32_t block[3], void **params, void **extra,
-                   struct op *ret);

@@ -1,17 +1,17 @@
 /*
- * guest - programs that a library inside them must not disturb, and that must not get past it by accident.
+ * interposed - programs that a library inside them must not disturb, and that must not get past it by accident.
  *
- *      guest symbols                     which library answers for ioctl, however it is asked for
- *      guest dlopen LIBCUDA [STEP-MiB]   memory through a libcuda opened by its path, until refused
- *      guest procaddress LIBCUDA [STEP-MiB]   the same by what cuGetProcAddress gives
- *      guest threads N                   N threads take 8 MiB each time, until each is refused
- *      guest forks N                     N children take and free 4 MiB at a time and are killed at random; 8 live at a time
- *      guest signals MILLISECONDS        driver calls in a signal handler that comes anywhere, also in malloc
- *      guest fork                        a child of fork has none of its parent's objects, and may have its own
- *      guest close COMMAND...            closes every descriptor above 2, as daemons do, and executes the command
- *      guest late LIBRARY                loads the library when it has threads, and asks each whether it is below a gate
- *      guest hold MiB FILE               takes so much, writes its number into the file, and waits to be ended
- *      guest spawn                       closing in a child of vfork leaves the parent's books alone
+ *      interposed symbols                     which library answers for ioctl, however it is asked for
+ *      interposed dlopen LIBCUDA [STEP-MiB]   memory through a libcuda opened by its path, until refused
+ *      interposed procaddress LIBCUDA [STEP-MiB]   the same by what cuGetProcAddress gives
+ *      interposed threads N                   N threads take 8 MiB each time, until each is refused
+ *      interposed forks N                     N children take and free 4 MiB at a time and are killed at random; 8 live at a time
+ *      interposed signals MILLISECONDS        driver calls in a signal handler that comes anywhere, also in malloc
+ *      interposed fork                        a child of fork has none of its parent's objects, and may have its own
+ *      interposed close COMMAND...            closes every descriptor above 2, as daemons do, and executes the command
+ *      interposed late LIBRARY                loads the library when it has threads, and asks each whether it is below a gate
+ *      interposed hold MiB FILE               takes so much, writes its number into the file, and waits to be ended
+ *      interposed spawn                       closing in a child of vfork leaves the parent's books alone
  *
  * The driver is spoken to as raw.c does (docs/rm-abi.md, release 580). Exit status: 0 as it should be; 1 not; 2 usage.
  */
@@ -128,10 +128,10 @@ static int64_t memory_new(int ctl, uint32_t client, uint32_t object, uint64_t si
 /* nvidiactl and nvidia0 opened, a client with a device; or ends the program. */
 static int driver_open(uint32_t *ret_client)
 {
-        int ctl = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC), card = open("/dev/nvidia0", O_RDWR | O_CLOEXEC);
+        int ctl = open("/dev/nvidiactl", O_RDWR | O_CLOEXEC), info = open("/dev/nvidia0", O_RDWR | O_CLOEXEC);
 
-        if (ctl < 0 || card < 0 || client_new(ctl, ret_client) != 0 ||
-            ioctl(card, _IOC(_IOC_READ | _IOC_WRITE, 'F', NR_REGISTER_FD, 4), &ctl) < 0 ||
+        if (ctl < 0 || info < 0 || client_new(ctl, ret_client) != 0 ||
+            ioctl(info, _IOC(_IOC_READ | _IOC_WRITE, 'F', NR_REGISTER_FD, 4), &ctl) < 0 ||
             device_new(ctl, *ret_client) != 0) {
                 printf("driver: %s\n", strerror(errno));
                 exit(1);
@@ -164,7 +164,7 @@ static int symbols(void)
 typedef int (*get_proc)(const char *, void **, int, uint64_t, void *);
 
 /* As the runtime library of CUDA 12 finds its functions; or by dlsym. */
-static void *find(void *library, get_proc get, const char *name, const char *versioned)
+static void *function_find(void *library, get_proc get, const char *name, const char *versioned)
 {
         void *found = NULL;
 
@@ -188,10 +188,10 @@ static int by_path(const char *path, uint64_t step, bool by_driver)
         }
         if (by_driver)
                 *(void **)&proc = dlsym(library, "cuGetProcAddress_v2");
-        *(void **)&init = find(library, proc, "cuInit", "cuInit");
-        *(void **)&get = find(library, proc, "cuDeviceGet", "cuDeviceGet");
-        *(void **)&create = find(library, proc, "cuCtxCreate", "cuCtxCreate_v2");
-        *(void **)&alloc = find(library, proc, "cuMemAlloc", "cuMemAlloc_v2");
+        *(void **)&init = function_find(library, proc, "cuInit", "cuInit");
+        *(void **)&get = function_find(library, proc, "cuDeviceGet", "cuDeviceGet");
+        *(void **)&create = function_find(library, proc, "cuCtxCreate", "cuCtxCreate_v2");
+        *(void **)&alloc = function_find(library, proc, "cuMemAlloc", "cuMemAlloc_v2");
         if ((by_driver && !proc) || !init || !get || !create || !alloc || init(0) || get(&device, 0) ||
             create(&context, 0, device))
                 return 1;
@@ -449,6 +449,6 @@ int main(int argc, char **argv)
         if (!strcmp(what, "spawn"))
                 return spawn();
         fprintf(stderr,
-                "usage: guest symbols|dlopen|procaddress|threads|forks|signals|fork|close|hold|late|spawn ...\n");
+                "usage: interposed symbols|dlopen|procaddress|threads|forks|signals|fork|close|hold|late|spawn ...\n");
         return 2;
 }

@@ -1,4 +1,4 @@
-"""What must be the same natively and in every plane: sums of work that is exact, or that the same libraries repeat exactly.
+"""Results that must be the same natively and in every enforcement mode: sums of work that is exact or exactly repeatable.
 
 Prints key=value lines: cublas_sum (a loop of matmuls of small integers), graph_sum (a captured graph, replayed), resnet50_sum,
 total_mib; graph_us is the time of one replay. Exit status 0; an exception otherwise.
