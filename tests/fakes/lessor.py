@@ -1,16 +1,16 @@
 #!/usr/bin/python3
-"""Replaces `sublet daemon` in tests that drive the control block themselves: it grants every request, starts the shim,
-and then obeys lines on its stdin, answering each with one line of JSON on stdout.
+"""A fake of `sublet daemon`, for tests that set the shared control block directly: it grants all requests, starts the shim,
+and then obeys lines on its stdin, each answered with one line of JSON on stdout.
 
         lessor.py SUBLET DIR [--quota BYTES] [--off]
 
-        off|on [DEVICE]         writes the desired state (a daemon switches channels itself; here the shim does)
-        slice NSEC [DEVICE]     watch NSEC [DEVICE]
+        off|on                  writes the desired state (a real daemon also makes the driver call; here the shim is tested)
+        slice NSEC              watch NSEC
         set JSON                sends a message to the shim          end        ends the tenant
-        death PID               kills the process: microseconds from its end until the ledger is empty
-        board                   prints the control block with its channels
-        stop|beat               stops, restarts the heartbeat        words      messages of the shims since the last time
---off: tenants begin with channels disabled. Killing the lessor is like killing the daemon.
+        death PID               kills the process: microseconds from its end until its memory is accounted as free
+        block                   the control block with its channels  stop       no heartbeat from here on; beat: again
+        words                   the messages of the shims since the last call
+--off: tenants begin with channels disabled. A fake that is killed is as dead as a daemon.
 """
 import array, fcntl, json, mmap, os, select, socket, struct, subprocess, sys, time
 
@@ -35,19 +35,19 @@ class ControlBlock:
     def device(self, index):
         return DEVICE + DEVICE_SIZE * index
 
-    def desired_changed(self):
+    def notify(self):
         self.put(152, (self.get(152, '<I') + 1) & 0xffffffff, '<I')
         import ctypes
         address = ctypes.addressof(ctypes.c_char.from_buffer(self.map)) + 152
         ctypes.CDLL(None).syscall(202, ctypes.c_void_p(address), 1, 2**31 - 1, None, None, 0)
 
-    def beat(self):
+    def heartbeat(self):
         self.put(144, time.clock_gettime_ns(time.CLOCK_MONOTONIC))
 
     def show(self):
         names = {'quota': (0, '<Q'), 'held': (8, '<Q'), 'peak': (16, '<Q'), 'n_refused': (24, '<Q'),
-                 'launched_at': (32, '<Q'), 'n_pending': (40, '<I'), 'can_watch': (44, '<I'), 'looked_at': (48, '<Q'),
-                 'slice_set': (56, '<Q'), 'n_slice_failed': (64, '<I'), 'is_let_on': (68, '<I'), 'is_off': (72, '<I'),
+                 'launched_at': (32, '<Q'), 'n_pending': (40, '<I'), 'can_watch': (44, '<I'), 'checked_at': (48, '<Q'),
+                 'slice_set': (56, '<Q'), 'n_slice_failed': (64, '<I'), 'is_reenabled': (68, '<I'), 'is_disabled': (72, '<I'),
                  'slice': (80, '<Q'), 'watch': (88, '<Q')}
         rows = []
         for i in range(self.get(96, '<I')):
@@ -69,11 +69,11 @@ def listen(name, mode):
         os.unlink(path)
     except FileNotFoundError:
         pass
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(path)
+    listener_socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener_socket.bind(path)
     os.chmod(path, mode)
-    listener.listen(64)
-    return listener
+    listener_socket.listen(64)
+    return listener_socket
 
 
 def receive(peer):
@@ -113,7 +113,7 @@ def spawn(lease, listener, run):
 
 tenant_listener, shim_listener = listen('tenant.sock', 0o666), listen('keeper.sock', 0o600)
 runs, shims, blocks, words, newest = {}, [], {}, [], []
-beats = True
+has_heartbeat = True
 print('ready', flush=True)
 
 
@@ -150,31 +150,31 @@ def on_shim(peer):
         blocks[peer] = ControlBlock(fds[0])
         newest.append(blocks[peer])
         blocks[peer].put(blocks[peer].device(0) + 72, '--off' in options, '<I')
-        blocks[peer].beat()
-        blocks[peer].desired_changed()
+        blocks[peer].heartbeat()
+        blocks[peer].notify()
     words.append(message)
 
 
 def obey(line):
-    global beats
+    global has_heartbeat
     verb, *rest = line.split(None, 1)
     rest = rest[0] if rest else ''
     peer = shims[-1] if shims else None
     block = blocks[peer] if peer in blocks else newest[-1] if newest and not shims else None
     if verb in ('off', 'on'):
         block.put(block.device(0) + 72, verb == 'off', '<I')
-        block.desired_changed()
+        block.notify()
     elif verb in ('slice', 'watch'):
         block.put(block.device(0) + (80 if verb == 'slice' else 88), int(rest))
-        block.desired_changed()
+        block.notify()
     elif verb == 'set':
         send(peer, 'set', **json.loads(rest))
     elif verb == 'end':
         send(peer, 'end')
     elif verb == 'stop':
-        beats = False
+        has_heartbeat = False
     elif verb == 'beat':
-        beats = True
+        has_heartbeat = True
     elif verb == 'death':
         gone = os.pidfd_open(int(rest))
         os.kill(int(rest), 9)
@@ -183,7 +183,7 @@ def obey(line):
         while block.get(block.device(0) + 8) and time.monotonic_ns() - start < 5e9:
             time.sleep(0.0002)
         return {'took': (time.monotonic_ns() - start) // 1000}
-    elif verb == 'board':
+    elif verb == 'block':
         return block.show() if block else {}
     elif verb == 'words':
         said = list(words)
@@ -208,10 +208,10 @@ while True:
             on_run(source)
         elif source in shims:
             on_shim(source)
-    if beats:
+    if has_heartbeat:
         for peer in shims:
             if peer in blocks:
-                blocks[peer].beat()
+                blocks[peer].heartbeat()
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
