@@ -59,7 +59,7 @@ void ask_freep(struct ask **ask)
 }
 
 /* A call without an answer, in words that name the next step. */
-static int say_failure(const struct ask *ask, const struct http_answer *answer, struct err *err)
+static int failure_say(const struct ask *ask, const struct http_answer *answer, struct err *err)
 {
         const char *path = socket_of(ask);
 
@@ -80,7 +80,7 @@ static int say_failure(const struct ask *ask, const struct http_answer *answer, 
 }
 
 /* A failure that the daemon reports: its own line, {"error": "..."}. */
-static int say_status(const struct http_answer *answer, struct err *err)
+static int status_say(const struct http_answer *answer, struct err *err)
 {
         json_t *root = json_loads(http_text(answer), 0, NULL);
         const char *line = json_string_value(json_object_get(root, "error"));
@@ -99,20 +99,20 @@ static int say_status(const struct http_answer *answer, struct err *err)
 }
 
 /* 0 and an answer of status 2xx, or err says what is wrong; the answer's body is the caller's. */
-static int call(struct ask *ask, struct http_request *request, struct http_answer *answer, struct err *err)
+static int ask_call(struct ask *ask, struct http_request *request, struct http_answer *answer, struct err *err)
 {
         request->base = ask->base;
         request->connect = ASK_SECONDS * NSEC_PER_SEC;
         request->most = ANSWER_MAX;
         if (http_call(ask->client, request, answer) < 0)
-                return say_failure(ask, answer, err);
+                return failure_say(ask, answer, err);
         ask->is_anew = answer->is_anew;
-        return answer->status >= 200 && answer->status < 300 ? 0 : say_status(answer, err);
+        return answer->status >= 200 && answer->status < 300 ? 0 : status_say(answer, err);
 }
 
 /* ret NULL: an answer without a body will do. */
-static int call_json(struct ask *ask, const char *method, const char *path, const json_t *body, json_t **ret,
-                     struct err *err)
+static int ask_json(struct ask *ask, const char *method, const char *path, const json_t *body, json_t **ret,
+                    struct err *err)
 {
         _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
         struct http_request request = {
@@ -123,7 +123,7 @@ static int call_json(struct ask *ask, const char *method, const char *path, cons
 
         if (body && !text)
                 return err_set(err, -ENOMEM, "asking the daemon");
-        r = call(ask, &request, &answer, err);
+        r = ask_call(ask, &request, &answer, err);
         if (r == 0 && ret && !(*ret = json_loads(http_text(&answer), 0, NULL)))
                 r = err_say(err, -EPROTO, "%s: what answers there is not a daemon of Sublet", socket_of(ask));
         buffer_done(&answer.body);
@@ -132,28 +132,28 @@ static int call_json(struct ask *ask, const char *method, const char *path, cons
 
 int ask_get(struct ask *ask, const char *path, json_t **ret, struct err *err)
 {
-        return call_json(ask, "GET", path, NULL, ret, err);
+        return ask_json(ask, "GET", path, NULL, ret, err);
 }
 
 int ask_patch(struct ask *ask, const char *path, const json_t *body, json_t **ret, struct err *err)
 {
-        return call_json(ask, "PATCH", path, body, ret, err);
+        return ask_json(ask, "PATCH", path, body, ret, err);
 }
 
 int ask_put(struct ask *ask, const char *path, const json_t *body, json_t **ret, struct err *err)
 {
-        return call_json(ask, "PUT", path, body, ret, err);
+        return ask_json(ask, "PUT", path, body, ret, err);
 }
 
 int ask_delete(struct ask *ask, const char *path, struct err *err)
 {
-        return call_json(ask, "DELETE", path, NULL, NULL, err);
+        return ask_json(ask, "DELETE", path, NULL, NULL, err);
 }
 
-static int stream(struct ask *ask, struct http_request *request, struct err *err)
+static int ask_take(struct ask *ask, struct http_request *request, struct err *err)
 {
         struct http_answer answer;
-        int r = call(ask, request, &answer, err);
+        int r = ask_call(ask, request, &answer, err);
 
         buffer_done(&answer.body);
         return r;
@@ -161,14 +161,14 @@ static int stream(struct ask *ask, struct http_request *request, struct err *err
 
 int ask_stream(struct ask *ask, const char *path, nsec limit, ask_taker *take, void *context, struct err *err)
 {
-        return stream(ask, &(struct http_request){ .path = path, .limit = limit, .take = take, .context = context },
-                      err);
+        return ask_take(ask, &(struct http_request){ .path = path, .limit = limit, .take = take, .context = context },
+                        err);
 }
 
 int ask_lines(struct ask *ask, const char *path, ask_taker *take, void *context, struct err *err)
 {
-        return stream(ask, &(struct http_request){ .path = path, .take = take, .is_lines = true, .context = context },
-                      err);
+        return ask_take(ask, &(struct http_request){ .path = path, .take = take, .is_lines = true, .context = context },
+                        err);
 }
 
 bool ask_is_anew(const struct ask *ask)

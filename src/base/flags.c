@@ -19,7 +19,7 @@ enum {
         COUNT_MAX = 1000000,
 };
 
-static int bad(const char *option, const char *value, const char *expected)
+static int value_refuse(const char *option, const char *value, const char *expected)
 {
         (void)fprintf(stderr, "sublet: --%s %s: %s\n", option, value, expected);
         return -EINVAL;
@@ -30,12 +30,12 @@ static int set_count(const struct flag *flag, const char *value)
         uint64_t count;
 
         if (number_parse(value, &count) < 0 || count < 1 || count > COUNT_MAX)
-                return bad(flag->name, value, "not a number of 1 to 1000000");
+                return value_refuse(flag->name, value, "not a number of 1 to 1000000");
         *(unsigned int *)flag->to = (unsigned int)count;
         return 0;
 }
 
-static int set(const struct flag *flag, const char *value)
+static int flag_set(const struct flag *flag, const char *value)
 {
         switch (flag->kind) {
         case FLAG_IS:
@@ -48,15 +48,17 @@ static int set(const struct flag *flag, const char *value)
                 return set_count(flag, value);
         case FLAG_SPAN:
                 if (duration_parse(value, flag->to) < 0 || *(nsec *)flag->to == 0)
-                        return bad(flag->name, value, "not a span such as 5s, 250ms or 1h30m");
+                        return value_refuse(flag->name, value, "not a span such as 5s, 250ms or 1h30m");
                 return 0;
         case FLAG_SINCE:
                 if (since_parse(value, clock_realtime(), flag->to) < 0)
-                        return bad(flag->name, value, "not a time such as 1h (ago), 2026-11-21 or '2026-11-21 10:30'");
+                        return value_refuse(flag->name, value,
+                                            "not a time such as 1h (ago), 2026-11-21 or '2026-11-21 10:30'");
                 return 0;
         case FLAG_BYTES:
-                return bytes_parse(value, 0, flag->to) < 0 ? bad(flag->name, value, "not a size such as 1G or 256M") :
-                                                             0;
+                return bytes_parse(value, 0, flag->to) < 0 ?
+                               value_refuse(flag->name, value, "not a size such as 1G or 256M") :
+                               0;
         }
         return -EINVAL;
 }
@@ -112,7 +114,7 @@ static int read_environment(const struct flag *flags, size_t n_flags)
         for (size_t i = 0; i < n_flags; i++) {
                 const char *value = flags[i].environment ? getenv(flags[i].environment) : NULL;
 
-                if (value && *value && set(&flags[i], value) < 0)
+                if (value && *value && flag_set(&flags[i], value) < 0)
                         return -EINVAL;
         }
         return 0;
@@ -173,7 +175,7 @@ int flags_parse(int argc, char **argv, const struct flag *flags, size_t n_flags,
                 else if (!flag)
                         (void)fprintf(stderr, "sublet: unknown option %s ('sublet %s --help')\n", argv[optind - 1],
                                       argv[0]);
-                if (!flag || set(flag, optarg) < 0)
+                if (!flag || flag_set(flag, optarg) < 0)
                         return -1;
         }
         return optind;

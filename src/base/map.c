@@ -19,7 +19,7 @@ static size_t slot_of(const struct map *map, uint64_t key)
         return (size_t)((uint64_t)product ^ (uint64_t)(product >> 64)) & (map->n_slots - 1);
 }
 
-static struct map_slot *find(const struct map *map, uint64_t key)
+static struct map_slot *slot_find(const struct map *map, uint64_t key)
 {
         size_t i;
 
@@ -39,7 +39,7 @@ static int resize(struct map *map, size_t n_slots)
                 return -ENOMEM;
         for (size_t i = 0; i < map->n_slots; i++)
                 if (map->slots[i].value)
-                        *find(&next, map->slots[i].key) = map->slots[i];
+                        *slot_find(&next, map->slots[i].key) = map->slots[i];
         next.n_used = map->n_used;
         free(map->slots);
         *map = next;
@@ -72,7 +72,7 @@ int map_put(struct map *map, uint64_t key, void *value)
         r = map_reserve(map, 1);
         if (r < 0)
                 return r;
-        slot = find(map, key);
+        slot = slot_find(map, key);
         if (slot->value)
                 return -EEXIST;
         *slot = (struct map_slot){ key, value };
@@ -82,14 +82,14 @@ int map_put(struct map *map, uint64_t key, void *value)
 
 void *map_get(const struct map *map, uint64_t key)
 {
-        const struct map_slot *slot = find(map, key);
+        const struct map_slot *slot = slot_find(map, key);
 
         return slot ? slot->value : NULL;
 }
 
 void *map_take(struct map *map, uint64_t key)
 {
-        struct map_slot *slot = find(map, key);
+        struct map_slot *slot = slot_find(map, key);
         size_t hole, i, mask = map->n_slots - 1;
         void *value;
 

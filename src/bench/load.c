@@ -148,7 +148,7 @@ static void spans_put(struct spans *spans, nsec span)
                 spans->us[spans->n++] = (float)span / NSEC_PER_USEC;
 }
 
-static int compare(const void *a, const void *b)
+static int number_compare(const void *a, const void *b)
 {
         const float *x = a, *y = b;
 
@@ -159,7 +159,7 @@ static void spans_sum_up(struct spans *spans, struct load_result *ret)
 {
         if (!spans->n)
                 return;
-        qsort(spans->us, spans->n, sizeof(*spans->us), compare);
+        qsort(spans->us, spans->n, sizeof(*spans->us), number_compare);
         ret->p50 = (double)spans->us[spans->n / 2];
         ret->p99 = (double)spans->us[spans->n * 99 / 100];
 }

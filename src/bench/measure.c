@@ -30,11 +30,11 @@ static int together(struct measure *m, const char *run_a, const char *a, const c
 {
         int r;
 
-        crew_begin(m->crew);
-        r = crew_add(m->crew, run_a, a, err);
+        team_begin(m->team);
+        r = team_add(m->team, run_a, a, err);
         if (r == 0 && b)
-                r = crew_add(m->crew, run_b, b, err);
-        return r < 0 ? r : crew_gather(m->crew, err);
+                r = team_add(m->team, run_b, b, err);
+        return r < 0 ? r : team_gather(m->team, err);
 }
 
 /* One load alone, natively; kept in *cache. */
@@ -44,15 +44,15 @@ static int alone(struct measure *m, double *cache, const char *load, const char 
 
         if (*cache > 0)
                 return 0;
-        if ((r = crew_daemon(m->crew, "", err)) < 0 || (r = together(m, NULL, load, NULL, NULL, err)) < 0)
+        if ((r = team_daemon(m->team, "", err)) < 0 || (r = together(m, NULL, load, NULL, NULL, err)) < 0)
                 return r;
-        *cache = crew_said(m->crew, 0, what);
+        *cache = team_figure(m->team, 0, what);
         return *cache > 0 ? 0 : err_say(err, -EIO, "a load did nothing in its time");
 }
 
 static double sum(const struct measure *m)
 {
-        return crew_said(m->crew, 0, "per_second") + crew_said(m->crew, 1, "per_second");
+        return team_figure(m->team, 0, "per_second") + team_figure(m->team, 1, "per_second");
 }
 
 static double not_negative(double value)
@@ -66,7 +66,7 @@ static int driver_sum(struct measure *m, double *ret, struct err *err)
 {
         int r = alone(m, &m->deep, DEEP, "per_second", err);
 
-        if (r < 0 || (r = crew_daemon(m->crew, "", err)) < 0 || (r = together(m, NULL, DEEP, NULL, DEEP, err)) < 0)
+        if (r < 0 || (r = team_daemon(m->team, "", err)) < 0 || (r = together(m, NULL, DEEP, NULL, DEEP, err)) < 0)
                 return r;
         *ret = m->driver_sum = sum(m) / m->deep;
         return 0;
@@ -86,7 +86,7 @@ static int loss(struct measure *m, const char *policy, double *ret, struct err *
 {
         int r = alone(m, &m->deep, DEEP, "per_second", err);
 
-        if (r < 0 || (r = crew_daemon(m->crew, policy, err)) < 0 ||
+        if (r < 0 || (r = team_daemon(m->team, policy, err)) < 0 ||
             (r = together(m, TENANT " --share 50", DEEP, TENANT " --share 50", DEEP, err)) < 0)
                 return r;
         *ret = not_negative(1 - sum(m) / m->deep);
@@ -109,10 +109,10 @@ static int beside(struct measure *m, const char *requests, const char *batch, do
         int r = alone(m, &m->latency, REQUESTS, "p99_us", err);
 
         if (r == 0)
-                r = crew_daemon(m->crew, requests ? "auto" : "", err);
+                r = team_daemon(m->team, requests ? "auto" : "", err);
         if (r < 0 || (r = together(m, requests, REQUESTS, batch, BATCH, err)) < 0)
                 return r;
-        *ret_ms = not_negative(crew_said(m->crew, 0, "p99_us") - m->latency) / 1000;
+        *ret_ms = not_negative(team_figure(m->team, 0, "p99_us") - m->latency) / 1000;
         return 0;
 }
 
@@ -137,7 +137,7 @@ static int gain(struct measure *m, double *cache, const char *load, double *ret,
 {
         int r = alone(m, cache, load, "per_second", err);
 
-        if (r < 0 || (r = crew_daemon(m->crew, "auto", err)) < 0 ||
+        if (r < 0 || (r = team_daemon(m->team, "auto", err)) < 0 ||
             (r = together(m, TENANT " --mode spatial", load, TENANT " --mode spatial", load, err)) < 0)
                 return r;
         *ret = sum(m) / *cache;
@@ -160,15 +160,15 @@ static int sms_half(struct measure *m, double *ret, struct err *err)
         double all;
         int r;
 
-        if ((r = crew_daemon(m->crew, "", err)) < 0 || (r = together(m, NULL, DEEP, NULL, NULL, err)) < 0)
+        if ((r = team_daemon(m->team, "", err)) < 0 || (r = together(m, NULL, DEEP, NULL, NULL, err)) < 0)
                 return r;
-        all = crew_said(m->crew, 0, "per_second") * crew_said(m->crew, 0, "sms");
+        all = team_figure(m->team, 0, "per_second") * team_figure(m->team, 0, "sms");
         r = together(m, TENANT " --no-daemon --preload --sms 50%", DEEP, NULL, NULL, err);
         if (r < 0)
                 return r;
         if (all <= 0)
                 return err_say(err, -EIO, "a load did nothing in its time");
-        *ret = 2 * crew_said(m->crew, 0, "per_second") * crew_said(m->crew, 0, "sms") / all;
+        *ret = 2 * team_figure(m->team, 0, "per_second") * team_figure(m->team, 0, "sms") / all;
         return 0;
 }
 
@@ -189,14 +189,14 @@ static int suspend_rate(struct measure *m, double *ret, struct err *err)
         double wake;
         int r;
 
-        if ((r = crew_daemon(m->crew, "", err)) < 0)
+        if ((r = team_daemon(m->team, "", err)) < 0)
                 return r;
-        crew_begin(m->crew);
+        team_begin(m->team);
         (void)snprintf(words, sizeof(words), "grab --size %d", SUSPEND_MIB);
-        if ((r = crew_add(m->crew, NULL, words, err)) < 0 || (r = crew_ready(m->crew, err)) < 0)
+        if ((r = team_add(m->team, NULL, words, err)) < 0 || (r = team_ready(m->team, err)) < 0)
                 return r;
-        (void)snprintf(words, sizeof(words), "burn checkpoint --process %d", m->crew->hands[0].pid);
-        r = crew_ask(m->crew, words, &said, err);
+        (void)snprintf(words, sizeof(words), "burn checkpoint --process %d", m->team->members[0].pid);
+        r = team_ask(m->team, words, &said, err);
         wake = json_number_value(json_object_get(said, "wake_s"));
         json_decref(said);
         if (r < 0)
@@ -208,14 +208,14 @@ static int suspend_rate(struct measure *m, double *ret, struct err *err)
 /* What is not in what a tenant takes that may take all: its context counts as had. */
 static int reserve(struct measure *m, double *ret, struct err *err)
 {
-        char path[CREW_PATH], words[256];
+        char path[TEAM_PATH], words[256];
         json_t *report, *device;
         double peak;
         int r;
 
-        if ((r = crew_daemon(m->crew, "", err)) < 0)
+        if ((r = team_daemon(m->team, "", err)) < 0)
                 return r;
-        (void)snprintf(path, sizeof(path), "%s/report", m->crew->dir);
+        (void)snprintf(path, sizeof(path), "%s/report", m->team->dir);
         (void)snprintf(words, sizeof(words), "--no-daemon --gpu 0 --mem 100%% --json --report %s", path);
         r = together(m, words, "grab --size 1000000", NULL, NULL, err);
         if (r < 0)
@@ -237,9 +237,9 @@ static int under(struct measure *m, const char *run, const char *load, double *r
 {
         int r;
 
-        if ((r = crew_daemon(m->crew, "", err)) < 0 || (r = together(m, run, load, NULL, NULL, err)) < 0)
+        if ((r = team_daemon(m->team, "", err)) < 0 || (r = together(m, run, load, NULL, NULL, err)) < 0)
                 return r;
-        *ret_us = crew_said(m->crew, 0, "p50_us");
+        *ret_us = team_figure(m->team, 0, "p50_us");
         return 0;
 }
 

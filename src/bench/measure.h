@@ -1,7 +1,7 @@
 /* How each figure of rows.def comes about. */
 #pragma once
 
-#include "bench/crew.h"
+#include "bench/team.h"
 
 enum measure_row {
 #define ROW(name, unit, meaning) MEASURE_##name,
@@ -12,7 +12,7 @@ enum measure_row {
 
 /* What several rows need, measured once: 0 is not yet. */
 struct measure {
-        struct crew *crew;
+        struct team *team;
         double deep, sync, half, latency, launch, alloc; /* alone on the device */
         double driver_sum;
         double total_mib; /* of the device */

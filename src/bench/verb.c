@@ -34,7 +34,7 @@ struct bench {
         const char *output, *only;
         bool is_modes, is_json;
         nsec span;
-        struct crew crew;
+        struct team team;
         struct table table;
 };
 
@@ -61,12 +61,12 @@ static int ask_who(struct bench *bench, struct err *err)
         _cleanup_(json_decrefp) json_t *version = NULL, *devices = NULL;
         time_t now = (time_t)(clock_realtime() / NSEC_PER_SEC);
         struct table *table = &bench->table;
-        char dir[CREW_PATH];
+        char dir[TEAM_PATH];
         struct tm day;
         int r;
 
-        (void)snprintf(dir, sizeof(dir), "%s/node", bench->crew.dir);
-        if ((r = crew_daemon(&bench->crew, "auto", err)) < 0 || (r = ask_new(dir, &ask, err)) < 0 ||
+        (void)snprintf(dir, sizeof(dir), "%s/node", bench->team.dir);
+        if ((r = team_daemon(&bench->team, "auto", err)) < 0 || (r = ask_new(dir, &ask, err)) < 0 ||
             (r = ask_get(ask, "/v1/version", &version, err)) < 0 ||
             (r = ask_get(ask, "/v1/devices", &devices, err)) < 0)
                 return r;
@@ -80,12 +80,12 @@ static int ask_who(struct bench *bench, struct err *err)
 static int calibrate(struct bench *bench, struct err *err)
 {
         _cleanup_(json_decrefp) json_t *said = NULL;
-        int r = crew_ask(&bench->crew, "burn calibrate", &said, err);
+        int r = team_ask(&bench->team, "burn calibrate", &said, err);
 
         if (r < 0)
                 return err_while(err, "the load alone");
-        bench->crew.rounds = (unsigned int)field_real(said, "rounds");
-        if (!bench->crew.rounds)
+        bench->team.rounds = (unsigned int)field_real(said, "rounds");
+        if (!bench->team.rounds)
                 return err_say(err, -EIO, "the device does no arithmetic in a millisecond");
         return 0;
 }
@@ -115,7 +115,7 @@ static bool is_good(const char *list)
 
 static void measure_all(struct bench *bench)
 {
-        struct measure measure = { .crew = &bench->crew };
+        struct measure measure = { .team = &bench->team };
 
         for (size_t i = 0; i < MEASURE_N; i++) {
                 struct table_row *row = &bench->table.rows[i];
@@ -142,7 +142,7 @@ static int write_file(const char *path, const json_t *table, struct err *err)
         return 0;
 }
 
-static int say(const struct bench *bench, struct err *err)
+static int table_write(const struct bench *bench, struct err *err)
 {
         _cleanup_(json_decrefp) json_t *found = table_json(&bench->table);
         int r = !found ? err_set(err, -ENOMEM, "the table") : bench->output ? write_file(bench->output, found, err) : 0;
@@ -160,13 +160,13 @@ static int bench_it(struct bench *bench, struct err *err)
 {
         int r;
 
-        if ((r = check_alone(err)) < 0 || (r = crew_open(&bench->crew, bench->span, err)) < 0)
+        if ((r = check_alone(err)) < 0 || (r = team_open(&bench->team, bench->span, err)) < 0)
                 return r;
         if ((r = ask_who(bench, err)) == 0 && (r = calibrate(bench, err)) == 0) {
                 measure_all(bench);
-                r = say(bench, err);
+                r = table_write(bench, err);
         }
-        crew_close(&bench->crew);
+        team_close(&bench->team);
         return r;
 }
 

@@ -13,7 +13,7 @@ static const char usage[] = "usage: sublet end [--dir DIR] TENANT...\n"
                             "\n"
                             "\f";
 
-static int end(struct ask *ask, const char *tenant, struct err *err)
+static int tenant_end(struct ask *ask, const char *tenant, struct err *err)
 {
         char path[ASK_PATH];
         int r;
@@ -47,7 +47,7 @@ int end_main(int argc, char **argv)
         if (ask_new(dir, &ask, &err) < 0)
                 return flags_failed(&err);
         for (; operand < argc; operand++)
-                if (end(ask, argv[operand], &err) < 0)
+                if (tenant_end(ask, argv[operand], &err) < 0)
                         code = flags_failed(&err);
                 else if (code != VERB_REFUSED)
                         code = VERB_DONE;

@@ -53,7 +53,7 @@ static int on_line(void *context, char *line, size_t size)
         return ferror(stdout) ? -EPIPE : 0;
 }
 
-static int list(struct want *want, struct ask *ask, const char *path, struct err *err)
+static int print_kept(struct want *want, struct ask *ask, const char *path, struct err *err)
 {
         const json_t *event;
         json_t *events;
@@ -68,7 +68,7 @@ static int list(struct want *want, struct ask *ask, const char *path, struct err
         return 0;
 }
 
-static int print(struct want *want, struct err *err)
+static int events_print(struct want *want, struct err *err)
 {
         _cleanup_(ask_freep) struct ask *ask = NULL;
         char path[ASK_PATH] = "/v1/events", since[40];
@@ -87,7 +87,7 @@ static int print(struct want *want, struct err *err)
         if (r < 0)
                 return r;
         if (!want->is_following)
-                return list(want, ask, path, err);
+                return print_kept(want, ask, path, err);
         return ask_lines(ask, path, on_line, want, err);
 }
 
@@ -111,5 +111,5 @@ int events_main(int argc, char **argv)
                 return code;
         want.tenant = argv[operand]; /* or argv's NULL */
         (void)setlocale(LC_CTYPE, "");
-        return print(&want, &err) < 0 ? flags_failed(&err) : VERB_DONE;
+        return events_print(&want, &err) < 0 ? flags_failed(&err) : VERB_DONE;
 }

@@ -88,7 +88,7 @@ static void print_names(const json_t *tenants)
                 (void)printf("%s\n", field_clean(field_text(tenant, "tenant"), name, sizeof(name)));
 }
 
-static int print(const struct ps *ps, struct err *err)
+static int tenants_print(const struct ps *ps, struct err *err)
 {
         _cleanup_(ask_freep) struct ask *ask = NULL;
         json_t *tenants;
@@ -127,7 +127,7 @@ int ps_main(int argc, char **argv)
         if (operand < 0)
                 return code;
         (void)setlocale(LC_CTYPE, "");
-        if (print(&ps, &err) < 0)
+        if (tenants_print(&ps, &err) < 0)
                 return flags_failed(&err);
         return VERB_DONE;
 }

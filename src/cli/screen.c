@@ -38,7 +38,7 @@ static struct columns columns_of(int width)
                 at.bar_width += more / 3 > BAR_MAX - BAR_MIN ? BAR_MAX - BAR_MIN : more / 3;
                 at.tenant_width += more / 4 > TENANT_MAX - TENANT_MIN ? TENANT_MAX - TENANT_MIN : more / 4;
                 more -= at.bar_width - BAR_MIN + at.tenant_width - TENANT_MIN;
-                at.spark_width += more > CROWD_MINUTE - 12 ? CROWD_MINUTE - 12 : more;
+                at.spark_width += more > OVERVIEW_MINUTE - 12 ? OVERVIEW_MINUTE - 12 : more;
         }
         at.device = at.tenant_width + GAP;
         at.bar = at.device + DEVICE + GAP;
@@ -71,7 +71,7 @@ static enum style memory_style(bytes held, bytes of)
 }
 
 /* Wants more than it was given, and was promised it: by more than a point. */
-static enum style time_style(const struct crowd_row *row)
+static enum style time_style(const struct overview_row *row)
 {
         return row->is_waiting && row->granted + 10 < row->promised ? STYLE_WARN : STYLE_GOOD;
 }
@@ -80,8 +80,8 @@ static void draw_title(const struct screen *screen, struct frame *frame)
 {
         char text[256];
 
-        (void)snprintf(text, sizeof(text), "sublet top   %s   %zu tenant%s", screen->version, screen->crowd->n_tenants,
-                       screen->crowd->n_tenants == 1 ? "" : "s");
+        (void)snprintf(text, sizeof(text), "sublet top   %s   %zu tenant%s", screen->version,
+                       screen->overview->n_tenants, screen->overview->n_tenants == 1 ? "" : "s");
         frame_text(frame, 0, 0, frame->n_columns, STYLE_PLAIN, text);
         frame_right(frame, 0, frame->n_columns - 10, 10, STYLE_PLAIN, screen->clock);
         if (screen->failure) {
@@ -97,7 +97,7 @@ static const char *short_name(const char *name)
 }
 
 /* "0  H200   busy ###..  62.0%   memory ##|...  44G of 139G, leased 60G   turns" */
-static void draw_device(const struct crowd_device *device, struct frame *frame, int row)
+static void draw_device(const struct overview_device *device, struct frame *frame, int row)
 {
         char text[160], held[BYTES_TEXT], of[BYTES_TEXT], leased[BYTES_TEXT];
         bool is_wide = frame->n_columns >= 110;
@@ -139,7 +139,8 @@ static void draw_heading(const struct columns *at, struct frame *frame, int row)
         frame_paint(frame, row, STYLE_HEADING);
 }
 
-static void draw_row(const struct crowd_row *row, const struct columns *at, struct frame *frame, int y, bool is_chosen)
+static void draw_row(const struct overview_row *row, const struct columns *at, struct frame *frame, int y,
+                     bool is_chosen)
 {
         char text[64], held[BYTES_TEXT], quota[BYTES_TEXT];
 
@@ -156,13 +157,13 @@ static void draw_row(const struct crowd_row *row, const struct columns *at, stru
         (void)snprintf(text, sizeof(text), "%llu", (unsigned long long)row->n_refused);
         frame_right(frame, y, at->refused, REFUSED, row->n_refused ? STYLE_WARN : STYLE_DIM, text);
         frame_text(frame, y, at->waits, WAITS, STYLE_WARN, row->is_waiting ? "wait" : "");
-        frame_spark(frame, y, at->spark, at->spark_width, row->minute, CROWD_MINUTE);
+        frame_spark(frame, y, at->spark, at->spark_width, row->minute, OVERVIEW_MINUTE);
 }
 
 /* All about the chosen row. */
 static void draw_chosen(const struct screen *screen, struct frame *frame, int y)
 {
-        const struct crowd_row *row = &screen->crowd->rows[screen->chosen];
+        const struct overview_row *row = &screen->overview->rows[screen->chosen];
         char text[400], cap[WHEN_TEXT], peak[BYTES_TEXT], sms[sizeof(row->sms) + 8] = "";
 
         if (*row->sms)
@@ -180,26 +181,26 @@ static void draw_keys(const struct screen *screen, struct frame *frame, int y)
         char text[160];
 
         (void)snprintf(text, sizeof(text), "q quit   s sort: %s%s   r reverse   arrows choose",
-                       crowd_order_name(screen->order), screen->is_reversed ? ", reversed" : "");
+                       overview_order_name(screen->order), screen->is_reversed ? ", reversed" : "");
         frame_text(frame, y, 0, frame->n_columns, STYLE_DIM, text);
 }
 
 int screen_height(const struct screen *screen)
 {
-        return 3 + (int)screen->crowd->n_devices + (int)screen->crowd->n_rows + (screen->has_keys ? 2 : 0);
+        return 3 + (int)screen->overview->n_devices + (int)screen->overview->n_rows + (screen->has_keys ? 2 : 0);
 }
 
 /* At most a third of the screen is for devices: tenants matter more. */
 static int devices_shown(const struct screen *screen, const struct frame *frame)
 {
-        int n = (int)screen->crowd->n_devices, room = frame->n_rows / 3;
+        int n = (int)screen->overview->n_devices, room = frame->n_rows / 3;
 
         return n < room ? n : room;
 }
 
 static void keep_in_sight(struct screen *screen, int n_shown)
 {
-        int n = (int)screen->crowd->n_rows;
+        int n = (int)screen->overview->n_rows;
 
         screen->chosen = screen->chosen >= n ? n - 1 : screen->chosen;
         screen->chosen = screen->chosen < 0 ? 0 : screen->chosen;
@@ -213,25 +214,25 @@ static void keep_in_sight(struct screen *screen, int n_shown)
 
 void screen_draw(struct screen *screen, struct frame *frame)
 {
-        const struct crowd *crowd = screen->crowd;
+        const struct overview *overview = screen->overview;
         struct columns at = columns_of(frame->n_columns);
         int n_devices = devices_shown(screen, frame), top = n_devices + 3;
         int n_shown = frame->n_rows - top - (screen->has_keys ? 2 : 0);
 
         draw_title(screen, frame);
         for (int i = 0; i < n_devices; i++)
-                draw_device(&crowd->devices[i], frame, i + 1);
+                draw_device(&overview->devices[i], frame, i + 1);
         draw_heading(&at, frame, top - 1);
         keep_in_sight(screen, n_shown);
-        for (int i = 0; i < n_shown && screen->first + i < (int)crowd->n_rows; i++)
-                draw_row(&crowd->rows[screen->first + i], &at, frame, top + i,
+        for (int i = 0; i < n_shown && screen->first + i < (int)overview->n_rows; i++)
+                draw_row(&overview->rows[screen->first + i], &at, frame, top + i,
                          screen->has_keys && screen->first + i == screen->chosen);
-        if (!crowd->n_rows)
+        if (!overview->n_rows)
                 frame_text(frame, top, 0, frame->n_columns, STYLE_DIM,
                            "no tenants: 'sublet run --mem 8G --share 30 -- COMMAND' starts one");
         if (!screen->has_keys)
                 return;
-        if (crowd->n_rows)
+        if (overview->n_rows)
                 draw_chosen(screen, frame, frame->n_rows - 2);
         draw_keys(screen, frame, frame->n_rows - 1);
 }

@@ -1,17 +1,17 @@
-/* `sublet top`'s picture: from a crowd and what the operator chose to a frame. Pure. */
+/* `sublet top`'s picture: from an overview and what the operator chose to a frame. Pure. */
 #pragma once
 
-#include "cli/crowd.h"
+#include "cli/overview.h"
 #include "cli/frame.h"
 
 struct screen {
-        const struct crowd *crowd;
+        const struct overview *overview;
         const char *version; /* "580.159.04 (driver)" */
         const char *clock;   /* "10:30:05" */
         const char *failure; /* why what is shown is old; NULL */
-        enum crowd_order order;
+        enum overview_order order;
         bool is_reversed, has_keys; /* keys are named at the bottom */
-        int chosen, first;          /* rows of the crowd: the chosen one, the topmost shown */
+        int chosen, first;          /* rows of the overview: the chosen one, the topmost shown */
 };
 
 /* Rows that all of it takes. */

@@ -108,7 +108,7 @@ static const struct key {
 };
 
 /* "share=30" into the request. */
-static int put(json_t *body, const char *word, struct err *err)
+static int body_put(json_t *body, const char *word, struct err *err)
 {
         size_t n = strcspn(word, "=");
 
@@ -137,7 +137,7 @@ static void spread(json_t *body, const json_t *tenant)
 }
 
 /* One field's change, if it has changed; the first is preceded by the tenant's name. */
-static void say(bool *has_said, const char *tenant, const char *what, const char *before, const char *after)
+static void change_print(bool *has_said, const char *tenant, const char *what, const char *before, const char *after)
 {
         if (!strcmp(before, after))
                 return;
@@ -163,13 +163,14 @@ static void say_device(bool *has_said, const char *tenant, const json_t *before,
         if (!is_one)
                 (void)snprintf(of, sizeof(of), "device %llu ", (unsigned long long)field_number(after, "index"));
         (void)snprintf(what, sizeof(what), "%smemory", of);
-        say(has_said, tenant, what, bytes_format(field_number(before, "quota_bytes"), old),
-            bytes_format(field_number(after, "quota_bytes"), new));
+        change_print(has_said, tenant, what, bytes_format(field_number(before, "quota_bytes"), old),
+                     bytes_format(field_number(after, "quota_bytes"), new));
         (void)snprintf(what, sizeof(what), "%sshare", of);
-        say(has_said, tenant, what, permille_format((unsigned int)field_permille(before, "share_permille"), old),
-            permille_format((unsigned int)field_permille(after, "share_permille"), new));
+        change_print(has_said, tenant, what,
+                     permille_format((unsigned int)field_permille(before, "share_permille"), old),
+                     permille_format((unsigned int)field_permille(after, "share_permille"), new));
         (void)snprintf(what, sizeof(what), "%scap", of);
-        say(has_said, tenant, what, cap_format(before, old), cap_format(after, new));
+        change_print(has_said, tenant, what, cap_format(before, old), cap_format(after, new));
 }
 
 static void say_changes(const char *tenant, const json_t *before, const json_t *after)
@@ -182,7 +183,7 @@ static void say_changes(const char *tenant, const json_t *before, const json_t *
 
         json_array_foreach (devices, i, device)
                 say_device(&has_said, tenant, json_array_get(was, i), device, json_array_size(devices) == 1);
-        say(&has_said, tenant, "class", field_text(before, "class"), field_text(after, "class"));
+        change_print(&has_said, tenant, "class", field_text(before, "class"), field_text(after, "class"));
         if (has_said)
                 (void)printf("\n");
         else
@@ -214,12 +215,12 @@ static int change(const char *dir, const char *tenant, json_t *body, bool is_jso
 }
 
 /* What the words say, as the body of the request. */
-static int parse(char **words, json_t *body, struct err *err)
+static int changes_parse(char **words, json_t *body, struct err *err)
 {
         if (!words[0] || !words[1])
                 return err_say(err, -EINVAL, "a tenant and what to change: 'sublet set chat-1 share=30'");
         for (words++; *words; words++)
-                if (put(body, *words, err) < 0)
+                if (body_put(body, *words, err) < 0)
                         return -EINVAL;
         return 0;
 }
@@ -242,7 +243,7 @@ int set_main(int argc, char **argv)
         (void)setlocale(LC_CTYPE, "");
         body = json_object();
         code = VERB_DONE;
-        if (parse(argv + operand, body, &err) < 0) {
+        if (changes_parse(argv + operand, body, &err) < 0) {
                 (void)flags_failed(&err);
                 code = VERB_USAGE;
         } else if (change(dir, argv[operand], body, is_json, &err) < 0) {

@@ -8,7 +8,7 @@
 #include "base/err.h"
 #include "base/when.h"
 #include "ask/ask.h"
-#include "cli/crowd.h"
+#include "cli/overview.h"
 #include "ask/field.h"
 #include "base/flags.h"
 #include "cli/frame.h"
@@ -37,7 +37,7 @@ struct top {
         bool is_batch, is_once;
 
         struct ask *ask;
-        struct crowd crowd;
+        struct overview overview;
         struct screen screen;
         struct frame frame;
         char version[64], clock[WHEN_TEXT];
@@ -49,8 +49,8 @@ enum {
         FASTEST_MSEC = 50,
 };
 
-/* What all of the daemon says now. On failure the crowd stays as it was. */
-static int look(struct top *top, struct err *err)
+/* What all of the daemon says now. On failure the overview stays as it was. */
+static int top_update(struct top *top, struct err *err)
 {
         json_t *devices = NULL, *tenants = NULL, *version = NULL;
         char now[WHEN_TEXT];
@@ -64,12 +64,12 @@ static int look(struct top *top, struct err *err)
                 r = ask_get(top->ask, "/v1/devices", &devices, err);
         if (r == 0)
                 r = ask_get(top->ask, "/v1/tenants", &tenants, err);
-        if (r == 0 && crowd_put(&top->crowd, devices, tenants, clock_now()) < 0)
+        if (r == 0 && overview_update(&top->overview, devices, tenants, clock_now()) < 0)
                 r = err_set(err, -ENOMEM, "keeping what the daemon said");
         json_decref(version);
         json_decref(devices);
         json_decref(tenants);
-        crowd_sort(&top->crowd, top->screen.order, top->screen.is_reversed);
+        overview_sort(&top->overview, top->screen.order, top->screen.is_reversed);
         (void)snprintf(top->clock, sizeof(top->clock), "%.8s", moment_format(clock_realtime(), now) + 11);
         return r;
 }
@@ -92,7 +92,7 @@ static int run_batch(struct top *top, struct err *err)
 
                 if (i)
                         (void)poll(NULL, 0, (int)(top->period / NSEC_PER_MSEC));
-                r = look(top, err);
+                r = top_update(top, err);
                 if (r < 0)
                         return r;
                 if (frame_reset(&top->frame, screen_height(&top->screen) + 1, columns_wanted()) < 0)
@@ -175,7 +175,7 @@ static bool on_key(struct top *top, int key)
         case 3: /* ^C */
                 return false;
         case 's':
-                top->screen.order = (top->screen.order + 1) % CROWD_N_ORDERS;
+                top->screen.order = (top->screen.order + 1) % OVERVIEW_N_ORDERS;
                 break;
         case 'r':
                 top->screen.is_reversed = !top->screen.is_reversed;
@@ -198,12 +198,12 @@ static bool on_key(struct top *top, int key)
                 top->screen.chosen = 0;
                 break;
         case KEY_END:
-                top->screen.chosen = (int)top->crowd.n_rows;
+                top->screen.chosen = (int)top->overview.n_rows;
                 break;
         default:
                 break;
         }
-        crowd_sort(&top->crowd, top->screen.order, top->screen.is_reversed);
+        overview_sort(&top->overview, top->screen.order, top->screen.is_reversed);
         return true;
 }
 
@@ -232,7 +232,7 @@ static int run_screen(struct top *top, struct err *err)
         SCREEN *screen;
         int r;
 
-        r = look(top, err); /* what is wrong now is said, not drawn */
+        r = top_update(top, err); /* what is wrong now is said, not drawn */
         if (r < 0)
                 return r;
         screen = newterm(NULL, stdout, stdin);
@@ -250,20 +250,20 @@ static int run_screen(struct top *top, struct err *err)
                 if (redraw(top) < 0 || !wait_for_keys(top, next))
                         break;
                 top->failure = (struct err){ 0 };
-                (void)look(top, &top->failure);
+                (void)top_update(top, &top->failure);
         } while (true);
         (void)endwin();
         delscreen(screen);
         return 0;
 }
 
-static int run(struct top *top, struct err *err)
+static int top_run(struct top *top, struct err *err)
 {
         int r;
 
         (void)setlocale(LC_CTYPE, "");
         top->frame.is_plain = strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
-        top->screen.crowd = &top->crowd;
+        top->screen.overview = &top->overview;
         top->screen.version = top->version;
         top->screen.clock = top->clock;
         top->screen.has_keys = !top->is_batch;
@@ -271,7 +271,7 @@ static int run(struct top *top, struct err *err)
         if (r == 0)
                 r = top->is_batch ? run_batch(top, err) : run_screen(top, err);
         top->ask = ask_free(top->ask);
-        crowd_done(&top->crowd);
+        overview_done(&top->overview);
         frame_done(&top->frame);
         return r;
 }
@@ -300,5 +300,5 @@ int top_main(int argc, char **argv)
                 top.n_times = 1;
         if (top.is_once || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
                 top.is_batch = true;
-        return run(&top, &err) < 0 ? flags_failed(&err) : VERB_DONE;
+        return top_run(&top, &err) < 0 ? flags_failed(&err) : VERB_DONE;
 }

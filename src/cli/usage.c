@@ -67,7 +67,7 @@ static int print_table(const json_t *entries)
         return r;
 }
 
-static int print(const struct want *want, struct err *err)
+static int usage_print(const struct want *want, struct err *err)
 {
         _cleanup_(ask_freep) struct ask *ask = NULL;
         char path[ASK_PATH] = "/v1/usage", since[40];
@@ -108,5 +108,5 @@ int usage_main(int argc, char **argv)
                 return code;
         want.tenant = argv[operand]; /* or argv's NULL */
         (void)setlocale(LC_CTYPE, "");
-        return print(&want, &err) < 0 ? flags_failed(&err) : VERB_DONE;
+        return usage_print(&want, &err) < 0 ? flags_failed(&err) : VERB_DONE;
 }

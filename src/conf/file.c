@@ -18,7 +18,7 @@ struct reader {
         struct err *err;
 };
 
-static int refuse(const struct reader *reader, const yaml_mark_t *at, const char *why)
+static int yaml_refuse(const struct reader *reader, const yaml_mark_t *at, const char *why)
 {
         return err_say(reader->err, -EINVAL, "%s:%zu: %s", reader->name, at->line + 1, why);
 }
@@ -27,8 +27,8 @@ static int next(struct reader *reader, yaml_event_t *ret)
 {
         if (yaml_parser_parse(&reader->parser, ret))
                 return 0;
-        return refuse(reader, &reader->parser.problem_mark,
-                      reader->parser.problem ? reader->parser.problem : "not YAML");
+        return yaml_refuse(reader, &reader->parser.problem_mark,
+                           reader->parser.problem ? reader->parser.problem : "not YAML");
 }
 
 static bool is_any(const char *text, const char *const *words, size_t n)
@@ -117,9 +117,9 @@ static int member(struct reader *reader, const yaml_event_t *key, json_t *object
         int r;
 
         if (key->type != YAML_SCALAR_EVENT || strlen(name) != key->data.scalar.length)
-                return refuse(reader, &key->start_mark, "a key must be a word");
+                return yaml_refuse(reader, &key->start_mark, "a key must be a word");
         if (json_object_get(object, name))
-                return refuse(reader, &key->start_mark, "this key stands twice");
+                return yaml_refuse(reader, &key->start_mark, "this key stands twice");
         r = next(reader, &event);
         if (r < 0)
                 return r;
@@ -128,7 +128,7 @@ static int member(struct reader *reader, const yaml_event_t *key, json_t *object
         if (r < 0)
                 return r;
         if (json_object_set_new(object, name, value) < 0)
-                return refuse(reader, &key->start_mark, "this key is not text");
+                return yaml_refuse(reader, &key->start_mark, "this key is not text");
         return 0;
 }
 
@@ -161,27 +161,27 @@ static int node(struct reader *reader, const yaml_event_t *event, json_t **ret)
         int r;
 
         if (reader->depth >= CONF_DEPTH_MAX)
-                return refuse(reader, &event->start_mark, "nested too deeply");
+                return yaml_refuse(reader, &event->start_mark, "nested too deeply");
         switch (event->type) {
         case YAML_SCALAR_EVENT:
                 if (event->data.scalar.anchor || event->data.scalar.tag)
-                        return refuse(reader, &event->start_mark, "anchors and tags are not read here");
+                        return yaml_refuse(reader, &event->start_mark, "anchors and tags are not read here");
                 *ret = scalar(event);
-                return *ret ? 0 : refuse(reader, &event->start_mark, "this is not UTF-8 text");
+                return *ret ? 0 : yaml_refuse(reader, &event->start_mark, "this is not UTF-8 text");
         case YAML_SEQUENCE_START_EVENT:
         case YAML_MAPPING_START_EVENT:
                 if (event->type == YAML_SEQUENCE_START_EVENT ?
                             event->data.sequence_start.anchor || event->data.sequence_start.tag :
                             event->data.mapping_start.anchor || event->data.mapping_start.tag)
-                        return refuse(reader, &event->start_mark, "anchors and tags are not read here");
+                        return yaml_refuse(reader, &event->start_mark, "anchors and tags are not read here");
                 reader->depth++;
                 r = event->type == YAML_SEQUENCE_START_EVENT ? sequence(reader, ret) : mapping(reader, ret);
                 reader->depth--;
                 return r;
         case YAML_ALIAS_EVENT:
-                return refuse(reader, &event->start_mark, "aliases are not read here");
+                return yaml_refuse(reader, &event->start_mark, "aliases are not read here");
         default:
-                return refuse(reader, &event->start_mark, "a value is missing");
+                return yaml_refuse(reader, &event->start_mark, "a value is missing");
         }
 }
 
@@ -201,8 +201,9 @@ static int document(struct reader *reader, json_t **ret)
                 if (i == 2)
                         r = node(reader, &event, &value);
                 else if (event.type != (i < 2 ? before[i] : after[i - 3]))
-                        r = refuse(reader, &event.start_mark,
-                                   event.type == YAML_STREAM_END_EVENT ? "the file is empty" : "one document, please");
+                        r = yaml_refuse(reader, &event.start_mark,
+                                        event.type == YAML_STREAM_END_EVENT ? "the file is empty" :
+                                                                              "one document, please");
                 yaml_event_delete(&event);
         }
         if (r == 0)

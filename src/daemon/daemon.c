@@ -1,9 +1,9 @@
 /*
- * `sublet daemon`: the node. It leases the devices of this machine to tenants, makes the devices follow the
- * turns, and tells who used what.
+ * `sublet daemon`: leases the devices of this machine to tenants, schedules their time on the devices, and accounts for it.
  *
- * One loop; driver calls are made only before it begins and on the threads of the schedulers. Tenants do not
- * depend on it: each has a shim, which goes on if the daemon dies, and comes back to the next one.
+ * One loop. Driver calls are made before it begins and on the schedulers' threads, with one exception: MIG instances are read
+ * through NVML on the loop (mig_scan). Tenants do not depend on the daemon: each has a shim, which goes on without it and
+ * connects to the next one.
  */
 #include "daemon/state/daemon.h"
 
@@ -43,9 +43,7 @@ enum {
         FILES_WANTED = 16384, /* several descriptors per tenant */
 };
 
-/* ---- devices ----------------------------------------------------------------------------------- */
-
-static void tell_sched_event(struct device *device, const struct sched_event *event)
+static void emit_sched_event(struct device *device, const struct sched_event *event)
 {
         struct daemon *daemon = device->daemon;
         struct tenant *tenant = event->tenant ? tenants_find_id(&daemon->tenants, event->tenant) : NULL;
@@ -72,16 +70,16 @@ static void tell_sched_event(struct device *device, const struct sched_event *ev
 static void on_sched(struct loop_source *source, uint32_t events)
 {
         struct device *device = source->context;
-        struct sched_event told[32];
-        size_t n = sched_events(device->sched, told, ARRAY_SIZE(told));
+        struct sched_event found[32];
+        size_t n = sched_events(device->sched, found, ARRAY_SIZE(found));
 
         (void)events;
         for (size_t i = 0; i < n; i++)
-                if (event_find(sched_event_name(told[i].kind)) >= 0)
-                        tell_sched_event(device, &told[i]);
+                if (event_find(sched_event_name(found[i].kind)) >= 0)
+                        emit_sched_event(device, &found[i]);
 }
 
-/* The cards by the driver's own client, as every gate sees them; names and UUIDs by NVML. */
+/* The devices by a driver client, as every gate sees them; names and UUIDs by NVML. */
 static int find_devices(struct daemon *daemon, struct err *err)
 {
         struct gpu_device found[GPU_DEVICES_MAX];
@@ -119,8 +117,6 @@ static int start_sched(struct daemon *daemon, struct device *device, struct err 
         return r < 0 ? err_set(err, r, "device %u", device->index) : 0;
 }
 
-/* ---- life -------------------------------------------------------------------------------------- */
-
 static int make_directory(const char *path, mode_t mode, struct err *err)
 {
         if (mkdir(path, mode) < 0 && errno != EEXIST)
@@ -128,30 +124,30 @@ static int make_directory(const char *path, mode_t mode, struct err *err)
         return 0;
 }
 
-/* Held until we end, however we do. *ret_fd is the caller's. */
+/* The lock lasts as long as *ret_fd is open, which is the caller's. */
 static int lock_directory(const char *dir, int *ret_fd, struct err *err)
 {
         _cleanup_(closep) int fd = -1;
-        char path[128], said[32] = "";
+        char path[128], text[32] = "";
 
         (void)snprintf(path, sizeof(path), "%s/lock", dir);
         fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
         if (fd < 0)
                 return err_set(err, -errno, "opening %s", path);
         if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-                if (read(fd, said, sizeof(said) - 1) > 0)
-                        said[strcspn(said, "\n")] = '\0';
+                if (read(fd, text, sizeof(text) - 1) > 0)
+                        text[strcspn(text, "\n")] = '\0';
                 return err_say(err, -EBUSY, "a daemon (process %s) serves %s already; stop it, or choose another --dir",
-                               said, dir);
+                               text, dir);
         }
-        (void)snprintf(said, sizeof(said), "%d\n", getpid());
-        if (ftruncate(fd, 0) < 0 || write(fd, said, strlen(said)) < 0)
+        (void)snprintf(text, sizeof(text), "%d\n", getpid());
+        if (ftruncate(fd, 0) < 0 || write(fd, text, strlen(text)) < 0)
                 return err_set(err, -errno, "writing %s", path);
         *ret_fd = TAKE_FD(fd);
         return 0;
 }
 
-/* A shim finds the sockets by their path, wherever it was started. */
+/* A shim finds the sockets by their path, whatever its working directory. */
 static int make_absolute(char *path, size_t room, struct err *err)
 {
         _cleanup_(freep) char *whole = realpath(path, NULL);
@@ -164,7 +160,7 @@ static int make_absolute(char *path, size_t room, struct err *err)
         return 0;
 }
 
-static int prepare_places(struct settings *settings, int *ret_lock, struct err *err)
+static int prepare_directories(struct settings *settings, int *ret_lock, struct err *err)
 {
         char parent[sizeof(settings->state)];
         char *slash;
@@ -198,7 +194,7 @@ static void on_signal(struct loop_source *source, uint32_t events)
         }
 }
 
-/* Ours are read from a descriptor; a terminal or pipe that goes away does not end us. Or -errno. */
+/* A descriptor for our signals, or -errno. A terminal or pipe that goes away does not end us. */
 static int watch_signals(void)
 {
         sigset_t set;
@@ -213,7 +209,7 @@ static int watch_signals(void)
         return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void heartbeat_too(void *context)
+static void on_progress(void *context)
 {
         daemon_heartbeat(context);
 }
@@ -248,7 +244,7 @@ static void on_tidy(struct loop_timer *timer)
         daemon_store_result(daemon, store_tidy(daemon->store, clock_realtime()));
 }
 
-static int serve(struct daemon *daemon, struct err *err)
+static int daemon_serve(struct daemon *daemon, struct err *err)
 {
         struct loop_timer heartbeat = { .due = on_heartbeat, .context = daemon };
         struct loop_timer second = { .due = on_second, .context = daemon };
@@ -262,9 +258,9 @@ static int serve(struct daemon *daemon, struct err *err)
         for (unsigned int i = 0; i < daemon->n_devices; i++)
                 if ((r = start_sched(daemon, &daemon->devices[i], err)) < 0)
                         return r;
-        (void)unmanaged_start(daemon, &daemon->unmanaged); /* without NVML nobody can be found */
-        (void)watch_start(daemon,
-                          &daemon->watch); /* without NVML there are no Xids; the scheduler sees a lost device */
+        /* Without NVML there are no lists of processes and no Xids; the scheduler still sees a lost device. */
+        (void)unmanaged_start(daemon, &daemon->unmanaged);
+        (void)watch_start(daemon, &daemon->watch);
         shims_recover(daemon);
         mps_adopt(daemon);
         if ((r = listeners_open(daemon, err)) < 0 || (r = http_open(daemon, &daemon->http, err)) < 0)
@@ -285,8 +281,8 @@ static int serve(struct daemon *daemon, struct err *err)
         return r < 0 ? err_set(err, r, "waiting for events") : 0;
 }
 
-/* Whatever has been begun; tenants go on, with everybody on the device. */
-static void end(struct daemon *daemon)
+/* Ends whatever has been started; tenants go on, all of them enabled. */
+static void daemon_end(struct daemon *daemon)
 {
         if (daemon->http)
                 event_emit(daemon, EVENT_DAEMON_STOPPED, NULL, -1, "%zu tenants", daemon->tenants.n);
@@ -306,7 +302,7 @@ static void end(struct daemon *daemon)
         daemon->loop = loop_free(daemon->loop);
 }
 
-static void want_files(void)
+static void raise_file_limit(void)
 {
         struct rlimit limit;
 
@@ -316,24 +312,24 @@ static void want_files(void)
         (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static int run(struct daemon *daemon, struct err *err)
+static int daemon_run(struct daemon *daemon, struct err *err)
 {
         _cleanup_(closep) int lock = -1;
         int r;
 
-        want_files();
+        raise_file_limit();
         if ((r = gpu_backend_find(&daemon->backend, err)) < 0 ||
-            (r = prepare_places(&daemon->settings, &lock, err)) < 0 || (r = find_devices(daemon, err)) < 0 ||
+            (r = prepare_directories(&daemon->settings, &lock, err)) < 0 || (r = find_devices(daemon, err)) < 0 ||
             (r = store_open(daemon->settings.state, &daemon->store, err)) < 0)
                 return r;
-        store_on_progress(daemon->store, heartbeat_too, daemon);
+        store_on_progress(daemon->store, on_progress, daemon);
         daemon->event_id = store_event_last(daemon->store);
         r = loop_new(&daemon->loop);
         if (r < 0)
                 err_set(err, r, "waiting for events");
         else
-                r = serve(daemon, err);
-        end(daemon);
+                r = daemon_serve(daemon, err);
+        daemon_end(daemon);
         return r;
 }
 
@@ -352,7 +348,7 @@ int daemon_main(int argc, char **argv)
         if (r == 1)
                 (void)fputs(settings_usage, stdout);
         else if (r == 0)
-                r = run(daemon, &err) < 0 ? -EIO : 0;
+                r = daemon_run(daemon, &err) < 0 ? -EIO : 0;
         else
                 r = -EINVAL;
         if (r < 0)

@@ -1,4 +1,4 @@
-/* What systemd is told. */
+/* Reports to the service manager. */
 #pragma once
 
 void notify(const char *state); /* "READY=1"; without NOTIFY_SOCKET nothing happens */

@@ -1,4 +1,4 @@
-/* What the daemon is told when it is started. */
+/* The daemon's options. */
 #include "daemon/state/daemon.h"
 
 #include "base/err.h"
@@ -39,22 +39,22 @@ static const struct option options[] = {
 
 const char settings_usage[] =
         "usage: sublet daemon [OPTION...]\n"
-        "Leases the GPUs of this machine: admits tenants, shares GPU time, keeps accounts, answers questions.\n"
+        "Leases the GPUs of this machine: admits tenants, shares GPU time, keeps accounts, answers the API.\n"
         "\n"
         "  --dir DIR           its sockets (default: $SUBLET_DIR, or /run/sublet)\n"
         "  --state FILE        leases, usage and events (default: /var/lib/sublet/sublet.db, or DIR/sublet.db\n"
         "                      where another directory was named)\n"
         "  --policy NAME       how GPU time is shared: auto (default), slices, turns, strict, none\n"
         "  --period TIME       of one round of turns: 10ms to 1s (default: 100ms; slices: by the number of tenants)\n"
-        "  --strangers=report|stop  programs on a device that are no tenant's: say so (default), or end them, too\n"
+        "  --strangers=report|stop  programs on a device that belong to no tenant: report (default), or also end them\n"
         "  --overcommit        lease more memory than there is; tenants may then be refused below their quota\n"
         "  --patience TIME     how long a pod's container waits for its allocation: 0s to 5m (default: 20s)\n"
-        "  --listen ADDR:PORT  answer questions (no orders) over TCP, to whoever can reach it (default: off)\n"
+        "  --listen ADDR:PORT  answer GET over TCP to anyone who can reach it, e.g. :" DAEMON_PORT " (default: off)\n"
         "  -h, --help          this text\n"
         "\n"
-        "Tenants go on when the daemon ends, and a new daemon takes up where it stopped.\n";
+        "Tenants go on when the daemon ends, and a new daemon continues where it stopped.\n";
 
-static int copy(char *to, size_t room, const char *what, const char *text, struct err *err)
+static int copy_path(char *to, size_t room, const char *what, const char *text, struct err *err)
 {
         if ((size_t)snprintf(to, room, "%s", text) >= room || !*text)
                 return err_say(err, -EINVAL, "%s %s: a path of 1 to %zu bytes", what, text, room - 1);
@@ -82,7 +82,7 @@ static int parse_option(struct settings *settings, int option, const char *word,
 {
         switch (option) {
         case OPTION_DIR:
-                return copy(settings->dir, sizeof(settings->dir), "--dir", optarg, err);
+                return copy_path(settings->dir, sizeof(settings->dir), "--dir", optarg, err);
         case OPTION_LISTEN:
                 settings->listen = optarg;
                 return 0;
@@ -98,7 +98,7 @@ static int parse_option(struct settings *settings, int option, const char *word,
                         return err_say(err, -EINVAL, "--policy %s: auto, slices, turns, strict or none", optarg);
                 return 0;
         case OPTION_STATE:
-                return copy(settings->state, sizeof(settings->state), "--state", optarg, err);
+                return copy_path(settings->state, sizeof(settings->state), "--state", optarg, err);
         case OPTION_UNMANAGED:
                 if (strcmp(optarg, "report") && strcmp(optarg, "stop"))
                         return err_say(err, -EINVAL, "--strangers=%s: report or stop", optarg);
@@ -113,13 +113,13 @@ static int parse_option(struct settings *settings, int option, const char *word,
         }
 }
 
-static int choose_places(struct settings *settings, struct err *err)
+static int choose_paths(struct settings *settings, struct err *err)
 {
         const char *named = getenv("SUBLET_DIR");
         bool is_default = !settings->dir[0] && !(named && *named);
 
         if (!settings->dir[0] &&
-            copy(settings->dir, sizeof(settings->dir), "SUBLET_DIR", is_default ? DEFAULT_DIR : named, err) < 0)
+            copy_path(settings->dir, sizeof(settings->dir), "SUBLET_DIR", is_default ? DEFAULT_DIR : named, err) < 0)
                 return -EINVAL;
         if (!settings->state[0])
                 (void)snprintf(settings->state, sizeof(settings->state), is_default ? DEFAULT_STATE : "%s/sublet.db",
@@ -141,5 +141,5 @@ int settings_parse(struct settings *settings, int argc, char **argv, struct err 
         }
         if (optind < argc)
                 return err_say(err, -EINVAL, "'%s' is one word too many ('sublet daemon --help')", argv[optind]);
-        return choose_places(settings, err);
+        return choose_paths(settings, err);
 }

@@ -1,4 +1,4 @@
-/* Processes that use a device and belong to no tenant. */
+/* Processes on a device that belong to no tenant become events. Thread: the loop. */
 #pragma once
 
 #include "daemon/state/daemon.h"

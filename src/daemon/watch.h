@@ -1,4 +1,4 @@
-/* Xids and lost devices. */
+/* Xids and lost devices become events. Thread: the loop. */
 #pragma once
 
 #include "daemon/state/daemon.h"

@@ -1,9 +1,9 @@
 /*
  * `sublet doctor`: what this machine offers a tenant, and the next step for each gap.
  *
- * It tries what can be tried, as `sublet run` would do it (a child under a listener, a client of the driver), and reads what
- * the kernel and the driver report about themselves. On a simulated machine (SUBLET_SIM) it reads that machine's files and
- * nodes instead of the real ones.
+ * It tries what can be tried, as `sublet run` would do it (a child under a listener, a client of the driver), and reads
+ * what the kernel and the driver report about themselves. On a simulated machine (SUBLET_SIM) it reads that machine's
+ * files and nodes instead of the real ones.
  */
 #include "doctor/inside.h"
 #include "doctor/verbs.h"

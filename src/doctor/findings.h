@@ -1,5 +1,6 @@
 /*
- * The report of `sublet doctor`: a line per question, with a status word, and the next step where something is in the way.
+ * The report of `sublet doctor`: a line per question, with a status word, and the next step where something is in the
+ * way.
  *
  * Pure: values that were read come in, a judgement goes out. doctor.c, driver.c and kernel.c read the machine.
  */
@@ -34,7 +35,8 @@ struct findings {
         size_t n;
 };
 
-/* Adds a finding; name is kept, not copied. findings_next sets the next step of the last one; findings_gap does both. */
+/* Adds a finding; name is kept, not copied. findings_next sets the next step of the last one; findings_gap does
+ * both. */
 void findings_put(struct findings *findings, const char *name, enum finding_status status, const char *format, ...)
         __attribute__((format(printf, 4, 5)));
 void findings_next(struct findings *findings, const char *format, ...) __attribute__((format(printf, 2, 3)));

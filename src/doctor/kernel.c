@@ -1,6 +1,6 @@
 /*
- * The kernel, for `sublet doctor`: whether a child can be supervised as `sublet run` does it. A child installs a filter with a
- * listener, and this process reads the child as a gate would.
+ * The kernel, for `sublet doctor`: whether a child can be supervised as `sublet run` does it. A child installs a filter
+ * with a listener, and this process reads the child as a gate would.
  */
 #include "doctor/inside.h"
 

@@ -1,6 +1,6 @@
 /*
- * What this machine offers beyond a tenant with a share of time: other ways to share, other ways to supervise, containers and
- * the router. None of it is needed to run a tenant, so none is ever "missing".
+ * What this machine offers beyond a tenant with a share of time: other ways to share, other ways to supervise,
+ * containers and the router. None of it is needed to run a tenant, so none is ever "missing".
  *
  * Pure: values that were read come in, a judgement goes out; offers_read does the reading.
  */
@@ -48,5 +48,6 @@ void offers_judge_cdi(struct findings *findings, size_t n_files, size_t n_ours);
 /* The paths of nginx and of the module; "": not found. */
 void offers_judge_router(struct findings *findings, const char *nginx, const char *module);
 
-/* Reads and judges all of it. backend: NULL without a driver. listener: as for offers_judge_attach; -1: could not be tried. */
+/* Reads and judges all of it. backend: NULL without a driver. listener: as for offers_judge_attach; -1: could not be
+ * tried. */
 void offers_read(struct findings *findings, const struct gpu_backend *backend, int listener);

@@ -154,13 +154,6 @@ static int copy_map_external(struct request *request, uint32_t size)
         return tenant_read(request, request->block, request->address, size);
 }
 
-static int copy_block(struct request *request, enum rm_kind kind, uint32_t size)
-{
-        if (kind == RM_UVM_MAP_EXTERNAL)
-                return copy_map_external(request, size);
-        return tenant_read(request, request->block, request->address, size);
-}
-
 /* A control that is answered without a call needs no parameters. */
 static bool needs_params(const struct rm_layout *layout, const struct request *request)
 {
@@ -180,7 +173,8 @@ static int copy_call(struct request *request, enum rm_kind kind, uint32_t number
 
         if (size > GATE_BLOCK_MAX)
                 return -EINVAL;
-        r = copy_block(request, kind, size);
+        r = kind == RM_UVM_MAP_EXTERNAL ? copy_map_external(request, size) :
+                                          tenant_read(request, request->block, request->address, size);
         if (r < 0)
                 return r;
         if (rm_decode(layout, kind, number, request->block, size, &request->call) != RM_OK)

@@ -1,6 +1,6 @@
 /*
  * What differs between a gate in a supervisor and a gate inside the program (src/preload): how the tenant's memory
- * and descriptors are reached, and who else waits. gate.c fills one of these, preload/stubs.c the other.
+ * and descriptors are reached, and who else waits. supervisor.c fills one of these, preload/stubs.c the other.
  */
 #pragma once
 

@@ -10,9 +10,9 @@
 
 /* ---- what differs -------------------------------------------------------------------------------- */
 
-static void add(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void text_add(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void add(char *text, const char *format, ...)
+static void text_add(char *text, const char *format, ...)
 {
         size_t n = strlen(text);
         va_list args;
@@ -30,18 +30,20 @@ static const char *share_format(unsigned int share, char buffer[static WHEN_TEXT
         return share ? permille_format(share, buffer) : "none";
 }
 
-static void compare(struct plan_change *change)
+static void change_compare(struct plan_change *change)
 {
         const struct plan_lease *lease = &change->lease;
         const struct plan_tenant *tenant = change->tenant;
         char was[WHEN_TEXT], is[WHEN_TEXT];
 
         if (tenant->quota != lease->quota)
-                add(change->what, "memory %s -> %s", bytes_format(tenant->quota, was), bytes_format(lease->quota, is));
+                text_add(change->what, "memory %s -> %s", bytes_format(tenant->quota, was),
+                         bytes_format(lease->quota, is));
         if (lease->has_share && tenant->share != lease->share)
-                add(change->what, "share %s -> %s", share_format(tenant->share, was), share_format(lease->share, is));
+                text_add(change->what, "share %s -> %s", share_format(tenant->share, was),
+                         share_format(lease->share, is));
         if (lease->has_share && strcmp(tenant->class, lease->class) != 0)
-                add(change->what, "class %s -> %s", tenant->class, lease->class);
+                text_add(change->what, "class %s -> %s", tenant->class, lease->class);
         change->action = change->what[0] ? PLAN_SET : PLAN_KEEP;
 }
 
@@ -55,14 +57,14 @@ static void find_change(const struct plan_live *live, const struct plan_seat *se
                 return;
         }
         if (tenant->is_on_several)
-                add(change->what, "it has several GPUs now");
+                text_add(change->what, "it has several GPUs now");
         else if (tenant->device != change->lease.device)
-                add(change->what, "it is on GPU %u now", tenant->device);
+                text_add(change->what, "it is on GPU %u now", tenant->device);
         if (tenant->way != change->lease.way)
-                add(change->what, "it shares by --mode %s now", plan_way_name(tenant->way));
+                text_add(change->what, "it shares by --mode %s now", plan_way_name(tenant->way));
         change->action = PLAN_MOVE;
         if (!change->what[0])
-                compare(change);
+                change_compare(change);
 }
 
 void plan_changes_find(const struct plan *plan, const struct plan_live *live, struct plan_changes *ret)

@@ -16,7 +16,7 @@ struct place {
         struct err *err;
 };
 
-static int refuse(const struct place *place, const char *key, const char *wanted)
+static int place_refuse(const struct place *place, const char *key, const char *wanted)
 {
         return err_say(place->err, -EINVAL, "%s: service '%s': %s: %s", place->file, place->service, key, wanted);
 }
@@ -28,7 +28,7 @@ static int read_text(const struct place *place, const json_t *value, const char 
         if (!value)
                 return 0;
         if (!text || !*text || strlen(text) >= size)
-                return refuse(place, key, "a word of at most 63 characters, please");
+                return place_refuse(place, key, "a word of at most 63 characters, please");
         (void)snprintf(ret, size, "%s", text);
         return 0;
 }
@@ -49,7 +49,7 @@ static int read_span(const struct place *place, const json_t *value, const char 
         if (!value)
                 return 0;
         if (!text || duration_parse(text, ret) < 0 || *ret == 0)
-                return refuse(place, key, "a span such as 50ms or 10s, please");
+                return place_refuse(place, key, "a span such as 50ms or 10s, please");
         return 0;
 }
 
@@ -63,7 +63,7 @@ static int read_word(const struct place *place, const json_t *value, const char 
                         *ret = (unsigned int)i;
                         return 0;
                 }
-        return refuse(place, key, wanted);
+        return place_refuse(place, key, wanted);
 }
 
 static int read_memory(const struct place *place, const json_t *value, bytes *ret)
@@ -71,8 +71,8 @@ static int read_memory(const struct place *place, const json_t *value, bytes *re
         const char *text = json_string_value(value);
 
         if (!text || strchr(text, '%') || bytes_parse(text, 0, ret) < 0)
-                return refuse(place, "memory",
-                              "a size such as 8G is needed: what a replica holds, its context included");
+                return place_refuse(place, "memory",
+                                    "a size such as 8G is needed: what a replica holds, its context included");
         return 0;
 }
 
@@ -84,7 +84,7 @@ static int read_count(const struct place *place, const json_t *value, unsigned i
         if (!value)
                 return 0;
         if (n < 1 || n > PLAN_REPLICAS_MAX)
-                return refuse(place, "count", "a number of replicas from 1 to 1024, please");
+                return place_refuse(place, "count", "a number of replicas from 1 to 1024, please");
         *ret = (unsigned int)n;
         return 0;
 }
@@ -97,15 +97,17 @@ static int read_load(const struct place *place, const json_t *service, struct pl
 
         if (load) {
                 if (requests || !json_is_string(load) || permille_parse(json_string_value(load), &permille) < 0)
-                        return refuse(place, "load",
-                                      "a percentage of a device such as 60%, or requests and time instead");
+                        return place_refuse(place, "load",
+                                            "a percentage of a device such as 60%, or requests and time instead");
                 ret->load = (double)permille / 1000;
                 return 0;
         }
         if (!json_is_number(requests) || json_number_value(requests) < 0 || json_number_value(requests) > 1e9)
-                return refuse(place, "requests", "requests per second to the whole service, or a load, are needed");
+                return place_refuse(place, "requests",
+                                    "requests per second to the whole service, or a load, are needed");
         if (!ret->time)
-                return refuse(place, "time", "the device time of a request when it is alone, such as 18ms, is needed");
+                return place_refuse(place, "time",
+                                    "the device time of a request when it is alone, such as 18ms, is needed");
         ret->load = json_number_value(requests) * (double)ret->time / 1e9 / ret->count;
         return 0;
 }
@@ -117,14 +119,13 @@ static int check_keys(const struct place *place, const json_t *service)
         const char *key;
         json_t *value;
 
-        json_object_foreach((json_t *)(uintptr_t)service, key, value)
-        {
+        json_object_foreach ((json_t *)(uintptr_t)service, key, value) {
                 bool is_known = false;
 
                 for (size_t i = 0; i < ARRAY_SIZE(known); i++)
                         is_known |= !strcmp(key, known[i]);
                 if (!is_known)
-                        return refuse(place, key, "there is no such key");
+                        return place_refuse(place, key, "there is no such key");
         }
         return 0;
 }
@@ -142,12 +143,13 @@ static int read_service(const char *file, size_t index, const json_t *service, s
         *ret = (struct plan_service){ .team = "" };
         (void)snprintf(number, sizeof(number), "number %zu", index + 1);
         if (!json_is_object(service) || !json_object_get(service, "name"))
-                return refuse(&place, "name", "each service needs one");
+                return place_refuse(&place, "name", "each service needs one");
         if ((r = read_text(&place, json_object_get(service, "name"), "name", ret->name, sizeof(ret->name))) < 0)
                 return r;
         place.service = ret->name;
         if (!is_name(ret->name))
-                return refuse(&place, "name", "letters, digits, «.», «_» and «-», at most 58, a letter or digit first");
+                return place_refuse(&place, "name",
+                                    "letters, digits, «.», «_» and «-», at most 58, a letter or digit first");
         if ((r = check_keys(&place, service)) < 0 ||
             (r = read_text(&place, json_object_get(service, "team"), "team", ret->team, sizeof(ret->team))) < 0 ||
             (r = read_memory(&place, json_object_get(service, "memory"), &ret->memory)) < 0 ||
@@ -164,7 +166,7 @@ static int read_service(const char *file, size_t index, const json_t *service, s
         ret->trust = (enum plan_trust)trust;
         ret->burst = (enum plan_burst)burst;
         if (ret->goal && !ret->time)
-                return refuse(&place, "latency", "a goal needs requests and the time of one");
+                return place_refuse(&place, "latency", "a goal needs requests and the time of one");
         return 0;
 }
 
@@ -198,8 +200,7 @@ static int read_gpus(const char *name, const json_t *gpus, struct plan_input *re
                 r = plan_read_gpus(json_string_value(gpus), ret, err);
         else if (gpus && !json_is_array(gpus))
                 r = err_say(err, -EINVAL, "a list such as [H200=2, L4], please");
-        json_array_foreach((json_t *)(uintptr_t)gpus, i, gpu)
-        {
+        json_array_foreach ((json_t *)(uintptr_t)gpus, i, gpu) {
                 if (r == 0)
                         r = json_is_string(gpu) ? plan_read_gpus(json_string_value(gpu), ret, err) :
                                                   err_say(err, -EINVAL, "a list such as [H200=2, L4], please");
@@ -215,8 +216,7 @@ int plan_read(const char *name, const json_t *file, struct plan_input *ret, stru
         int r;
 
         *ret = (struct plan_input){ 0 };
-        json_object_foreach((json_t *)(uintptr_t)file, key, value)
-        {
+        json_object_foreach ((json_t *)(uintptr_t)file, key, value) {
                 if (strcmp(key, "services") != 0 && strcmp(key, "gpus") != 0)
                         return err_say(err, -EINVAL, "%s: there is no key '%s': services and gpus", name, key);
         }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Whether there is such a fact. */
-static bool put(struct plan_facts *facts, const char *name, double value)
+static bool fact_put(struct plan_facts *facts, const char *name, double value)
 {
         const struct {
                 const char *name;
@@ -46,8 +46,7 @@ static int read_measured(const char *name, const json_t *file, struct plan_facts
         const json_t *list = json_object_get(file, "measured"), *row;
         size_t i;
 
-        json_array_foreach((json_t *)(uintptr_t)list, i, row)
-        {
+        json_array_foreach ((json_t *)(uintptr_t)list, i, row) {
                 const char *fact = json_string_value(json_object_get(row, "name"));
                 const json_t *value = json_object_get(row, "value");
 
@@ -55,7 +54,7 @@ static int read_measured(const char *name, const json_t *file, struct plan_facts
                         return err_say(err, -EINVAL, "%s: measured: number %zu has no name, or a value that is none",
                                        name, i + 1);
                 if (value)
-                        (void)put(ret, fact, json_number_value(value));
+                        (void)fact_put(ret, fact, json_number_value(value));
         }
         (void)snprintf(ret->from, sizeof(ret->from), "measured on %.60s%s, %.40s, %.20s: %.60s",
                        word_of(file, "device"), json_is_true(json_object_get(file, "simulated")) ? " (simulated)" : "",
@@ -72,9 +71,8 @@ int plan_read_facts(const char *name, const json_t *file, struct plan_facts *ret
                 return err_say(err, -EINVAL, "%s: {\"name\": value, ...} is needed", name);
         if (json_is_array(json_object_get(file, "measured")))
                 return read_measured(name, file, ret, err);
-        json_object_foreach((json_t *)(uintptr_t)file, key, value)
-        {
-                if (!is_figure(value) || !put(ret, key, json_number_value(value)))
+        json_object_foreach ((json_t *)(uintptr_t)file, key, value) {
+                if (!is_figure(value) || !fact_put(ret, key, json_number_value(value)))
                         return err_say(err, -EINVAL, "%s: '%s' is no fact with a number ('sublet plan --facts')", name,
                                        key);
         }

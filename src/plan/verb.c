@@ -170,7 +170,7 @@ static int parse_one(struct options *options, int option, const char *word, stru
         }
 }
 
-static int parse(struct options *options, int argc, char **argv, struct err *err)
+static int options_parse(struct options *options, int argc, char **argv, struct err *err)
 {
         static const struct option longs[] = { { "gpus", required_argument, NULL, 'g' },
                                                { "facts", optional_argument, NULL, OPTION_FACTS },
@@ -304,7 +304,7 @@ int plan_main(int argc, char **argv)
         static struct options options;
         _cleanup_(ask_freep) struct ask *ask = NULL;
         struct err err = { 0 };
-        int r = parse(&options, argc, argv, &err);
+        int r = options_parse(&options, argc, argv, &err);
 
         if (r == 0 && options.wants_help)
                 return fputs(usage, stdout) < 0;

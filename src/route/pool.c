@@ -211,7 +211,7 @@ void pool_worker_new(struct pool *pool, unsigned int worker)
                         int64_t n = atomic_exchange(&pool->rows[worker % POOL_WORKERS][i][what], 0);
 
                         if (n && i == POOL_ALL)
-                                atomic_fetch_add(&pool->n_held, what == POOL_INFLIGHT ? -n : 0);
+                                atomic_fetch_add(&pool->n_held, what == POOL_HELD ? -n : 0);
                         else if (n)
                                 atomic_fetch_add(&pool->replicas[i].load[what], -n);
                 }

@@ -2,8 +2,8 @@
  * `sublet run`: one tenant, one gate. Here without a daemon; with_daemon.c with one.
  *
  * This process forks the command under the filter and then supervises it: it performs the tenant's driver calls, passes
- * signals on, waits for the command, ends what the command left behind, and prints what was used. The tenant lasts as long
- * as its command, as with `docker run`.
+ * signals on, waits for the command, ends what the command left behind, and prints what was used. The tenant lasts as
+ * long as its command, as with `docker run`.
  */
 #include "run/verbs.h"
 

@@ -1,4 +1,5 @@
-/* `sublet run` and `sublet lease`: what their files share. run.c runs a tenant without a daemon, with_daemon.c one with. */
+/* `sublet run` and `sublet lease`: what their files share. run.c runs a tenant without a daemon, with_daemon.c one
+ * with. */
 #pragma once
 
 #include "gate/gate.h"
@@ -48,7 +49,8 @@ struct run {
         atomic_bool is_printed[EVENT_N];
 };
 
-/* Prints an event: an important one once, with --verbose all of them. n_unsent: further ones that the shim did not send. */
+/* Prints an event: an important one once, with --verbose all of them. n_unsent: further ones that the shim did not
+ * send. */
 void run_print_event(struct run *run, enum event_kind event, pid_t process, const char *detail, uint64_t n_unsent);
 
 /* Prints a report to --report or stderr, with exit code and elapsed time. */
@@ -73,7 +75,8 @@ struct run_talk {
         nsec tried_at;   /* to connect to it */
 };
 
-/* Asks for a lease; with --preload, gets the lease descriptor and the usage segment, too. Opens talk->socket. 0; -errno. */
+/* Asks for a lease; with --preload, gets the lease descriptor and the usage segment, too. Opens talk->socket. 0;
+ * -errno. */
 int run_ask(struct run_talk *talk, struct err *err);
 bool run_has_shim(const struct run_talk *talk); /* it started under a gate, or has attached itself to one */
 int run_wait_for_command(struct run_talk *talk, int signals); /* returns its exit code */

@@ -26,8 +26,8 @@ enum {
         TRY_MS = 10,
 };
 
-/* The default capabilities of a container (Docker's and containerd's list), without CAP_MKNOD: without a device cgroup a
- * tenant could make a node of the driver's under another name. */
+/* The default capabilities of a container (Docker's and containerd's list), without CAP_MKNOD: without a device cgroup
+ * a tenant could make a node of the driver's under another name. */
 static bool is_kept(int capability)
 {
         static const int kept[] = {

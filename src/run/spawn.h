@@ -12,13 +12,13 @@ enum {
 };
 
 /*
- * Forks; the child installs the filter on itself, hands the listener over and executes argv[0] (looked up in PATH). As root
- * it keeps the capabilities of a container and no more: a tenant that can trace its supervisor or load a module is not
- * limited by either.
+ * Forks; the child installs the filter on itself, hands the listener over and executes argv[0] (looked up in PATH). As
+ * root it keeps the capabilities of a container and no more: a tenant that can trace its supervisor or load a module is
+ * not limited by either.
  *
- * death_signal: sent to the command, but not to its children, when the calling thread ends; 0: none. *ret_listener is the
- * caller's. If the command cannot be executed, the child exits with 127 (not found) or 126 after one line on stderr.
- * SPAWN_OK; SPAWN_E_ENDED, with the child's exit code, as a shell has it, in *ret_code; -errno.
+ * death_signal: sent to the command, but not to its children, when the calling thread ends; 0: none. *ret_listener is
+ * the caller's. If the command cannot be executed, the child exits with 127 (not found) or 126 after one line on
+ * stderr. SPAWN_OK; SPAWN_E_ENDED, with the child's exit code, as a shell has it, in *ret_code; -errno.
  */
 int spawn_tenant(char *const argv[], const struct sock_fprog *filter, int death_signal, pid_t *ret_child,
                  int *ret_listener, int *ret_code, struct err *err);

@@ -1,10 +1,11 @@
 /*
- * `sublet run` on a machine with a daemon: first admission, then the command, then its listener goes to the daemon, which
- * gives it to a shim. This process stays: it passes signals on, prints what the shim reports and waits for the command.
+ * `sublet run` on a machine with a daemon: first admission, then the command, then its listener goes to the daemon,
+ * which gives it to a shim. This process stays: it passes signals on, prints what the shim reports and waits for the
+ * command.
  *
- * The tenant lasts as long as this process. If it is killed, the kernel kills the command (PR_SET_PDEATHSIG), and the shim
- * every other process of the tenant that has made a driver call: what a batch system or a shell ends must not compute on
- * unseen. The daemon's death goes unnoticed: the socket is the shim's by then.
+ * The tenant lasts as long as this process. If it is killed, the kernel kills the command (PR_SET_PDEATHSIG), and the
+ * shim every other process of the tenant that has made a driver call: what a batch system or a shell ends must not
+ * compute on unseen. The daemon's death goes unnoticed: the socket is the shim's by then.
  */
 #include "run/run.h"
 
@@ -174,7 +175,8 @@ bool run_has_shim(const struct run_talk *talk)
                 books.is_attached);
 }
 
-/* A command that had a shim cannot use a device any more, but goes on as it likes. One without a shim does not notice. */
+/* A command that had a shim cannot use a device any more, but goes on as it likes. One without a shim does not
+ * notice. */
 static void on_gone(struct run_talk *talk)
 {
         closep(&talk->socket);
@@ -247,8 +249,8 @@ static void return_send(struct run_talk *talk)
         talk->socket = TAKE_FD(fd);
 }
 
-/* The next daemon knows the tenancy by its number, and its lease from its store. Only its answer counts: a daemon that is
- * being killed may still accept a connection after it has closed ours. */
+/* The next daemon knows the tenancy by its number, and its lease from its store. Only its answer counts: a daemon that
+ * is being killed may still accept a connection after it has closed ours. */
 static void daemon_return(struct run_talk *talk)
 {
         nsec now = clock_now();

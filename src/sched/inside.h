@@ -27,9 +27,9 @@ enum {
 
 #define SCHED_TICK (50 * NSEC_PER_MSEC)
 
-/* A tenant that is alone stays on the device without records, also while it is idle (measured). So one that has been there
- * that long without a sign of work is kicked: disabled and enabled again. If it was idle, the meter does not see it return,
- * and its time ends; if not, it has lost a millisecond, and the next kick comes later. */
+/* A tenant that is alone stays on the device without records, also while it is idle (measured). So one that has been
+ * there that long without a sign of work is kicked: disabled and enabled again. If it was idle, the meter does not see
+ * it return, and its time ends; if not, it has lost a millisecond, and the next kick comes later. */
 #define KICK_FIRST (100 * NSEC_PER_MSEC)
 #define KICK_LAST (3200 * NSEC_PER_MSEC)
 #define KICK_ANSWER (5 * NSEC_PER_MSEC)

@@ -1,7 +1,7 @@
 /*
- * Carries out orders. First the tenants to be enabled, then those to be disabled: so the device never idles in between, and
- * the sum is two points better at 20 ms windows (docs/time.md). Each half is one call for all its tenants, as long as their
- * channels fit. The control block says it before the call is made: wire/control_block.h.
+ * Carries out orders. First the tenants to be enabled, then those to be disabled: so the device never idles in between,
+ * and the sum is two points better at 20 ms windows (docs/time.md). Each half is one call for all its tenants, as long
+ * as their channels fit. The control block says it before the call is made: wire/control_block.h.
  */
 #include "sched/inside.h"
 
@@ -76,7 +76,8 @@ static void switch_failed(struct sched *sched, struct sched_entity *tenant, nsec
         tenant->retry_at = at + RETRY;
 }
 
-/* A tenant of the failed call that has not been tried alone yet, with its channels in sched->list; NULL: none is left. */
+/* A tenant of the failed call that has not been tried alone yet, with its channels in sched->list; NULL: none is
+ * left. */
 static struct sched_entity *next_in_call(struct sched *sched, size_t *ret_n)
 {
         for (size_t i = 0; i < sched->n_tenants; i++) {

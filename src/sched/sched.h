@@ -1,7 +1,7 @@
 /*
- * The GPU time scheduler: one thread per device that makes the device follow the turns (turns/turns.h). It reads the meter,
- * attributes what the meter says to tenants, asks turns_next for orders, and enables and disables channels accordingly. The
- * daemon's driver calls for GPU time happen here and nowhere else.
+ * The GPU time scheduler: one thread per device that makes the device follow the turns (turns/turns.h). It reads the
+ * meter, attributes what the meter says to tenants, asks turns_next for orders, and enables and disables channels
+ * accordingly. The daemon's driver calls for GPU time happen here and nowhere else.
  *
  *      sched_start(backend, device, &settings, &sched, err);
  *      sched_add(sched, &tenant);       once its shim has handed its control block over
@@ -13,8 +13,8 @@
  * P1  No function here but sched_start and sched_stop waits for the driver: LOCK_SCHED is never held across a call.
  * P2  Of a control block, the scheduler writes `is_disabled`, `slice`, `watch` and `used` of devices[device] only. The
  *     heartbeat, share, cap and class are written by the daemon's loop.
- * P3  is_disabled is written to the control block before the call is made, and `used` after each reading of the meter: a
- *     daemon that dies leaves control blocks that state the truth, and the next daemon goes on counting from them.
+ * P3  is_disabled is written to the control block before the call is made, and `used` after each reading of the meter:
+ *     a daemon that dies leaves control blocks that state the truth, and the next daemon goes on counting from them.
  * P4  Only compute channels are switched, with one call for several tenants where possible.
  */
 #pragma once
@@ -82,8 +82,8 @@ struct sched_event {
         int64_t detail;
 };
 
-/* backend is borrowed and outlives the scheduler. device: PCI bus order, as in the lease. 0; -ENODEV; -errno. Blocks for
- * as long as opening a device takes. */
+/* backend is borrowed and outlives the scheduler. device: PCI bus order, as in the lease. 0; -ENODEV; -errno. Blocks
+ * for as long as opening a device takes. */
 int sched_start(const struct gpu_backend *backend, unsigned int device, const struct sched_settings *settings,
                 struct sched **ret, struct err *err);
 
@@ -93,8 +93,8 @@ struct sched *sched_stop(struct sched *sched);
 int sched_add(struct sched *sched,
               const struct sched_tenant *tenant); /* 0; -EEXIST; -ENOSPC: TURNS_TENANTS_MAX; -ENOMEM */
 
-/* Afterwards the control block is not touched any more. Channels that are still there are enabled. *ret_used may be NULL.
- * 0; -ENOENT. */
+/* Afterwards the control block is not touched any more. Channels that are still there are enabled. *ret_used may be
+ * NULL. 0; -ENOENT. */
 int sched_remove(struct sched *sched, uint64_t id, nsec *ret_used);
 
 int sched_change(struct sched *sched, uint64_t id, permille share, permille cap,
@@ -106,7 +106,8 @@ void sched_wake(struct sched *sched);
 /* A consistent snapshot; rows may be NULL. Returns the number of rows written, at most n_room. */
 size_t sched_read(struct sched *sched, struct sched_device *ret, struct sched_row *rows, size_t n_room);
 
-/* The tenant on the device (0: a context of no tenant) and since when, as of metered_until. False: the device is idle. */
+/* The tenant on the device (0: a context of no tenant) and since when, as of metered_until. False: the device is
+ * idle. */
 bool sched_resident(struct sched *sched, uint64_t *ret_tenant, nsec *ret_since);
 
 /* Events wait in a bounded queue, which drops the oldest; the descriptor is readable while there are any. */

@@ -1,12 +1,12 @@
 /*
- * Attributes what the meter says. A context's number is that of its group's first channel, which is in the tenant's control
- * block; a context that is not, or no longer, in a control block is known by the process that made its client, the tenant's
- * shim. One context at a time is on the device, so a new one ends the one before, also without a record.
+ * Attributes what the meter says. A context's number is that of its group's first channel, which is in the tenant's
+ * control block; a context that is not, or no longer, in a control block is known by the process that made its client,
+ * the tenant's shim. One context at a time is on the device, so a new one ends the one before, also without a record.
  *
- * A tenant on the device need not work: a context that is alone stays. So where launches can be seen, the end of an interval
- * without a sign of work (from QUIET after the latest one) is held back from the bill: the idle tail. A tenant that is on the
- * device again without a new launch had been at work, in a long kernel, and the tail is billed; one that had a new launch,
- * or never returns, was idle.
+ * A tenant on the device need not work: a context that is alone stays. So where launches can be seen, the end of an
+ * interval without a sign of work (from QUIET after the latest one) is held back from the bill: the idle tail. A tenant
+ * that is on the device again without a new launch had been at work, in a long kernel, and the tail is billed; one that
+ * had a new launch, or never returns, was idle.
  */
 #include "sched/inside.h"
 

@@ -50,8 +50,8 @@ static uint64_t oldest(const struct trace *trace)
         return trace->n_put > trace->n_spans ? trace->n_put - trace->n_spans : 0;
 }
 
-/* Spans are in the order in which they were put, which is that of their ends, but for late ones: a driver call ends before
- * the records of what it did are read. So the search finds the first that fits, and goes a little back. */
+/* Spans are in the order in which they were put, which is that of their ends, but for late ones: a driver call ends
+ * before the records of what it did are read. So the search finds the first that fits, and goes a little back. */
 uint64_t trace_seek(struct trace *trace, nsec since)
 {
         enum {

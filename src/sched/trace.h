@@ -1,6 +1,6 @@
 /*
- * A trace: what happened on one device and when, for some minutes back. A ring of spans, in the order in which they ended:
- * which context was on the device, which tenant was disabled, and the driver calls for that.
+ * A trace: what happened on one device and when, for some minutes back. A ring of spans, in the order in which they
+ * ended: which context was on the device, which tenant was disabled, and the driver calls for that.
  *
  *      cursor = trace_seek(trace, now - 5 * NSEC_PER_SEC);
  *      while ((n = trace_read(trace, &cursor, spans, ARRAY_SIZE(spans))) > 0)

@@ -33,8 +33,8 @@ struct shim {
 
 /* ---- talk.c ---- */
 
-/* To the daemon and to `sublet run`: the gate's event callback. Sends at most ten a second of one kind, with the number of
- * those that were not sent. */
+/* To the daemon and to `sublet run`: the gate's event callback. Sends at most ten a second of one kind, with the number
+ * of those that were not sent. */
 void talk_event(void *shim, enum event_kind event, pid_t process, const char *detail);
 
 void talk_failed(struct shim *shim, const char *text);

@@ -31,8 +31,8 @@ static bool read_text(const char *path, char *to, size_t room)
         return true;
 }
 
-/* From /proc/PROCESS/stat, if the process's name begins with `name`: its parent (field 4) and start (22). They stand behind
- * the name, which may hold any character. */
+/* From /proc/PROCESS/stat, if the process's name begins with `name`: its parent (field 4) and start (22). They stand
+ * behind the name, which may hold any character. */
 static bool stat_of(pid_t process, const char *name, pid_t *ret_parent, uint64_t *ret_begun)
 {
         char path[64], text[1024];

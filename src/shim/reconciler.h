@@ -5,8 +5,8 @@
  *      S1  A dead or silent daemon disables no tenant: channels are enabled again within 1 s.
  *      S2  A daemon is dead when its socket has hung up: the kernel closes the socket after the last of its threads has
  *          gone, so no call of the daemon is under way. Only then is its desired state removed from the control block.
- *      S3  A daemon is silent when its heartbeat is older than CONTROL_BLOCK_SILENT_MSEC. It may return: its desired state
- *          stays in the control block, is ignored, and applies again from the next heartbeat on.
+ *      S3  A daemon is silent when its heartbeat is older than CONTROL_BLOCK_SILENT_MSEC. It may return: its desired
+ *          state stays in the control block, is ignored, and applies again from the next heartbeat on.
  *      S4  The desired state may change during a call that applies it, so it is read again after the call.
  *
  * Blocks: driver calls, on this thread of the shim only (and on those that serve the tenant, for its own new channels).

@@ -17,6 +17,6 @@ struct report {
 /* NULL: no memory. */
 json_t *report_new(const struct report *report);
 
-/* Prints what report_new made, here or in another process: as text, or as one line of JSON with sizes in bytes and times in
- * seconds. 0; -ENOMEM. */
+/* Prints what report_new made, here or in another process: as text, or as one line of JSON with sizes in bytes and
+ * times in seconds. 0; -ENOMEM. */
 int report_print(FILE *to, const json_t *report, bool is_json);

@@ -1,8 +1,8 @@
 /*
  * `sublet keeper`: one tenant's gate as a process of its own; shim.h, ARCHITECTURE.md.
  *
- * Threads: the gate's, the reconciler, and the main one, which waits on sockets and for the tenant's end. The gate's threads
- * write the ledger to the control block when it changes; the daemon sends no request for it.
+ * Threads: the gate's, the reconciler, and the main one, which waits on sockets and for the tenant's end. The gate's
+ * threads write the ledger to the control block when it changes; the daemon sends no request for it.
  */
 #include "shim/inside.h"
 #include "shim/verbs.h"
@@ -55,8 +55,8 @@ static void write_books(struct shim *shim)
         control->host_held = shim->lease.host.used;
 }
 
-/* From several threads at once. A thread that finds another one writing sets is_dirty, and that one writes again: so the
- * latest state is what remains. */
+/* From several threads at once. A thread that finds another one writing sets is_dirty, and that one writes again: so
+ * the latest state is what remains. */
 static void on_books(void *context)
 {
         struct shim *shim = context;
@@ -137,8 +137,8 @@ static int read_lease(struct message_lease *ret, struct err *err)
         return r < 0 ? err_say(err, r, "shim: descriptor %d holds no lease", SHIM_FD_LEASE) : 0;
 }
 
-/* A service manager signals all processes at a stop, but a shim lasts as long as its tenant. A broken stderr is no reason
- * to end either. */
+/* A service manager signals all processes at a stop, but a shim lasts as long as its tenant. A broken stderr is no
+ * reason to end either. */
 static void ignore_signals(void)
 {
         static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2, SIGALRM };

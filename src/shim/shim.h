@@ -1,7 +1,8 @@
 /*
- * A shim: the process that is one tenant's gate, from its command's start until its last process has ended. It never depends
- * on the daemon that started it. Driver clients belong to the process that opened them (gate/gate.h: one gate, one process),
- * so no other process can take a shim's place; a daemon may die, be replaced and return unnoticed by the tenant.
+ * A shim: the process that is one tenant's gate, from its command's start until its last process has ended. It never
+ * depends on the daemon that started it. Driver clients belong to the process that opened them (gate/gate.h: one gate,
+ * one process), so no other process can take a shim's place; a daemon may die, be replaced and return unnoticed by the
+ * tenant.
  *
  * The internal verb `sublet keeper --dir DIR` finds at fixed descriptor numbers:
  */
@@ -30,10 +31,11 @@ struct shim_start {
 /*
  * Starts a shim: this program again, in a session of its own, with the caller's stderr and environment and no other
  * descriptor. Its first message on the other end of `daemon` is hello, with the control block; a shim that cannot start
- * ends, and that end hangs up. Where a shim spawner runs (spawner.h), it starts the shim as its child; otherwise the shim is
- * the caller's child, to be waited for (SIGCHLD). Blocks for a fork. 0; -errno.
+ * ends, and that end hangs up. Where a shim spawner runs (spawner.h), it starts the shim as its child; otherwise the
+ * shim is the caller's child, to be waited for (SIGCHLD). Blocks for a fork. 0; -errno.
  */
 int shim_spawn(const struct shim_start *start, pid_t *ret_process, struct err *err);
 
-/* Whether a descriptor is a filter's listener. A user may send any, and a shim would wait for ever for the end of another. */
+/* Whether a descriptor is a filter's listener. A user may send any, and a shim would wait for ever for the end of
+ * another. */
 bool shim_is_listener(int fd);

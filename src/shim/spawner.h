@@ -1,6 +1,7 @@
 /*
- * The shim spawner, `sublet keepers`: a process that starts shims when a daemon asks. A container runtime ends all processes
- * of a container when the first one ends. With the spawner in a container of its own, shims outlive the daemon's container.
+ * The shim spawner, `sublet keepers`: a process that starts shims when a daemon asks. A container runtime ends all
+ * processes of a container when the first one ends. With the spawner in a container of its own, shims outlive the
+ * daemon's container.
  *
  *  H1  It holds nothing: the descriptors of a request are closed once the shim has them. A shim needs it only to start.
  *  H2  Only processes of its own user may ask.
@@ -14,8 +15,9 @@ enum {
         SPAWNER_E_NONE = 1, /* no spawner is at DIR/keepers.sock */
 };
 
-/* Asks the spawner at start->dir to start the shim. Blocks for some seconds at most. *ret_process is no child of the caller.
- * 0; SPAWNER_E_NONE; -errno. A shim that starts in spite of an error connects to keeper.sock, as after a daemon's death. */
+/* Asks the spawner at start->dir to start the shim. Blocks for some seconds at most. *ret_process is no child of the
+ * caller. 0; SPAWNER_E_NONE; -errno. A shim that starts in spite of an error connects to keeper.sock, as after a
+ * daemon's death. */
 int spawner_ask(const struct shim_start *start, pid_t *ret_process, struct err *err);
 
 /* Like shim_spawn, as a child of the caller. */

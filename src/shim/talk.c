@@ -1,6 +1,6 @@
 /*
- * The messages of a shim. It never waits for a peer: a message that does not fit into the socket is dropped, and the peer
- * reads the control block or the report instead. Events come from the gate's threads, all else from the main one.
+ * The messages of a shim. It never waits for a peer: a message that does not fit into the socket is dropped, and the
+ * peer reads the control block or the report instead. Events come from the gate's threads, all else from the main one.
  */
 #include "shim/inside.h"
 
@@ -173,8 +173,8 @@ static void on_set(struct shim *shim, const json_t *body)
         }
 }
 
-/* The runtime has put another process into the container. A gate that is full, or has ended, closes the listener: then that
- * process has no GPU. */
+/* The runtime has put another process into the container. A gate that is full, or has ended, closes the listener: then
+ * that process has no GPU. */
 static void on_join(struct shim *shim, struct message *message)
 {
         int listener = message_take_fd(message, 0);

@@ -1,9 +1,9 @@
 /*
  * The accounts: what each entity has used, what it is owed and what it owes.
  *
- * The meter is behind by some milliseconds, on some releases by a second. Time that is not metered yet is predicted: the
- * holder of that time used it. When the meter catches up, the difference is in `spent` (which may be negative), so a wrong
- * prediction is corrected and never counted twice.
+ * The meter is behind by some milliseconds, on some releases by a second. Time that is not metered yet is predicted:
+ * the holder of that time used it. When the meter catches up, the difference is in `spent` (which may be negative), so
+ * a wrong prediction is corrected and never counted twice.
  */
 #include "turns/inside.h"
 
@@ -51,8 +51,8 @@ static nsec waited(const struct turns *turns, const struct entity *entity, const
         return nsec_min(waited, nsec_max(passed - entity->spent, 0));
 }
 
-/* An always-on entity is charged for use beyond its share, and for waiting: one that the holder's slices hold back looks
- * as if it wanted little. */
+/* An always-on entity is charged for use beyond its share, and for waiting: one that the holder's slices hold back
+ * looks as if it wanted little. */
 static void account_debt(struct turns *turns, struct entity *entity, const struct turn_sums *sums)
 {
         nsec passed = turns->now - turns->before, wanted = entity->spent + waited(turns, entity, sums);

@@ -1,14 +1,14 @@
 /*
  * Caps: no tenant is metered more than its cap over any second, whatever else is decided.
  *
- *      C1  Time runs in cycles that divide a second, and each gives the tenant the cap's part of it. When that is used up,
- *          the tenant is disabled until the next cycle: alone on the device it runs in pulses. The turns of a time-sliced
- *          entity are of that length anyway.
- *      C2  A check of the last second makes it strict: a tenant that was late in one cycle and is early in the next could
- *          have a part too much in the second that begins between.
+ *      C1  Time runs in cycles that divide a second, and each gives the tenant the cap's part of it. When that is used
+ *          up, the tenant is disabled until the next cycle: alone on the device it runs in pulses. The turns of a
+ *          time-sliced entity are of that length anyway.
+ *      C2  A check of the last second makes it strict: a tenant that was late in one cycle and is early in the next
+ *          could have a part too much in the second that begins between.
  *
- * Both assume the worst of time that is not metered yet, and leave MARGIN for calls that come late. Nothing is known of the
- * time before a tenant became an entity: it counts as unused.
+ * Both assume the worst of time that is not metered yet, and leave MARGIN for calls that come late. Nothing is known of
+ * the time before a tenant became an entity: it counts as unused.
  */
 #include "turns/inside.h"
 

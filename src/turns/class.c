@@ -2,12 +2,12 @@
  * Classes, by time slices: a tenant with new work waits for the rest of another's slice.
  *
  *      normal   has slices of half a millisecond while it takes turns: the longest wait of an always-on entity;
- *      latency  is always-on while it is within its share, and the slices of all others are tiny meanwhile: it is served
- *               within a switch. Its own slice is long, so it is not interrupted;
+ *      latency  is always-on while it is within its share, and the slices of all others are tiny meanwhile: it is
+ *               served within a switch. Its own slice is long, so it is not interrupted;
  *      batch    always has a tiny slice: it yields to any always-on entity.
  *
- * The groups of one tenant (several processes) share its turn by its own slices: those of such a tenant are longer. Slices
- * change only with the tenants and their classes, not with turns: setting one costs a call per group.
+ * The groups of one tenant (several processes) share its turn by its own slices: those of such a tenant are longer.
+ * Slices change only with the tenants and their classes, not with turns: setting one costs a call per group.
  */
 #include "turns/inside.h"
 

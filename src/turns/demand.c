@@ -1,14 +1,15 @@
 /*
  * Which entities want the device, and how much. The meter answers most of it:
  *
- *      D1  An always-on entity that uses, or waits for, more than its share becomes time-sliced: account.c keeps the debt.
- *      D2  A holder that the device has not switched to since its turn began has no work: the device does not switch to a
- *          channel group without work, and switches at once to one that was preempted. So an entity that became idle is
- *          found at its next turn, with the meter alone.
- *      D3  A holder may become idle within its turn. To find out, the next time-sliced entity is enabled beside it: a probe.
- *          A holder with work is back after a slice of the other; one that is not back is idle. A probe costs two
- *          switches, so there must be a reason: no launch was seen for GAP; or, where launches cannot be seen, the end of a
- *          turn is near. The pauses between probes grow as long as the holder is found busy.
+ *      D1  An always-on entity that uses, or waits for, more than its share becomes time-sliced: account.c keeps the
+ *          debt.
+ *      D2  A holder that the device has not switched to since its turn began has no work: the device does not switch to
+ *          a channel group without work, and switches at once to one that was preempted. So an entity that became idle
+ *          is found at its next turn, with the meter alone.
+ *      D3  A holder may become idle within its turn. To find out, the next time-sliced entity is enabled beside it: a
+ *          probe. A holder with work is back after a slice of the other; one that is not back is idle. A probe costs
+ *          two switches, so there must be a reason: no launch was seen for GAP; or, where launches cannot be seen, the
+ *          end of a turn is near. The pauses between probes grow as long as the holder is found busy.
  *
  * Gaps shorter than GAP are never lent: that costs more than it gives (docs/time.md).
  */
@@ -114,8 +115,8 @@ static bool was_switched_to(struct turns *turns, const struct turns_view *view)
         return true;
 }
 
-/* Whether a probe is worth it. A holder that the latest probe found busy is probed at the end of its turn only, where half
- * of the probe is the next one's time anyway. */
+/* Whether a probe is worth it. A holder that the latest probe found busy is probed at the end of its turn only, where
+ * half of the probe is the next one's time anyway. */
 static bool is_quiet(struct turns *turns, const struct turns_tenant *tenant)
 {
         nsec end = turns->hold_until - PROBE_SPAN / 2 - NSEC_PER_MSEC / 2;

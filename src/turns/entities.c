@@ -1,6 +1,6 @@
 /*
- * From one view to the next: a tenant that was there keeps its entity's memory, a new one begins always-on, and one that
- * has left is forgotten. Views mostly keep their order, so each search begins behind the latest hit.
+ * From one view to the next: a tenant that was there keeps its entity's memory, a new one begins always-on, and one
+ * that has left is forgotten. Views mostly keep their order, so each search begins behind the latest hit.
  */
 #include "turns/inside.h"
 

@@ -4,10 +4,10 @@
  * cap.c blocks those that have used their cap, class.c and slices.c choose hardware time slices.
  *
  * Two accounts per entity, both in time on the device:
- *      owed    of time-sliced entities: what the others have had too much of. The sum is about zero. A turn is the entity's
- *              part of a round plus what it is owed, so no error stays;
- *      debt    of all: time used beyond the share of the time that passed, never below zero. An always-on entity whose debt
- *              exceeds its allowance wants more than its share, and becomes time-sliced.
+ *      owed    of time-sliced entities: what the others have had too much of. The sum is about zero. A turn is the
+ *              entity's part of a round plus what it is owed, so no error stays;
+ *      debt    of all: time used beyond the share of the time that passed, never below zero. An always-on entity whose
+ *              debt exceeds its allowance wants more than its share, and becomes time-sliced.
  */
 #pragma once
 
@@ -157,8 +157,8 @@ void shares_weigh(struct turns *turns, const struct turns_view *view);
 void account_update(struct turns *turns, const struct turns_view *view);
 void account_hold(struct turns *turns, int entity);
 
-/* cap.c: blocks entities that have used their cap. cap_rate: the ppm that are given of it, a little less than the cap, so
- * that calls may be late. */
+/* cap.c: blocks entities that have used their cap. cap_rate: the ppm that are given of it, a little less than the cap,
+ * so that calls may be late. */
 uint32_t cap_rate(const struct turns_tenant *tenant);
 void cap_update(struct turns *turns, const struct turns_view *view);
 

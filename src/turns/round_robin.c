@@ -1,5 +1,6 @@
 /*
- * Round robin: time-sliced entities have the device one after the other, each for its part of a round plus what it is owed.
+ * Round robin: time-sliced entities have the device one after the other, each for its part of a round plus what it is
+ * owed.
  *
  *      R1  A round is one period, which divides 100 ms: any 100 ms hold whole rounds, so only the ends err.
  *      R2  A turn begins where the one before should have ended, so that late calls do not add up.
@@ -8,8 +9,8 @@
  *      R5  An entity that joins within a round has its first turn at the end of it.
  *      R6  An entity that has used too much misses one round for it, never two: T3 limits the wait.
  *
- * The orders of a handover enable the next holder and disable the one before, in this order, so that the device never waits
- * for a call (docs/time.md).
+ * The orders of a handover enable the next holder and disable the one before, in this order, so that the device never
+ * waits for a call (docs/time.md).
  */
 #include "turns/inside.h"
 

@@ -1,11 +1,11 @@
 /*
  * Shares of the device, and weights of time-sliced entities.
  *
- * A promised share counts as it is. A tenant without one gets an equal part of the rest (turns_equal_part). Shares that add
- * up to more than the device are scaled down.
+ * A promised share counts as it is. A tenant without one gets an equal part of the rest (turns_equal_part). Shares that
+ * add up to more than the device are scaled down.
  *
- * The weights of time-sliced entities divide what always-on entities leave: by shares, but none above its cap; what a cap
- * leaves goes to the others. If all are capped, the sum is less than the whole.
+ * The weights of time-sliced entities divide what always-on entities leave: by shares, but none above its cap; what a
+ * cap leaves goes to the others. If all are capped, the sum is less than the whole.
  */
 #include "turns/inside.h"
 
@@ -52,8 +52,8 @@ void shares_set(struct turns *turns, const struct turns_view *view)
         }
 }
 
-/* Divides `left` by shares among time-sliced entities of weight 0. False: some parts were above the cap; those entities now
- * have their caps, and the rest must be divided again. */
+/* Divides `left` by shares among time-sliced entities of weight 0. False: some parts were above the cap; those entities
+ * now have their caps, and the rest must be divided again. */
 static bool weights_divide(struct turns *turns, const struct turns_view *view, uint64_t *left)
 {
         uint64_t sum = 0, whole = *left;

@@ -1,8 +1,8 @@
 /*
  * Weights as hardware time slices: the device switches by itself, nothing is disabled, no call is made.
  *
- * For tenants whose queues are never empty this is as exact as turns (docs/time.md). A tenant that drains its queue gives
- * the rest of its slice away, so for synchronous tenants it promises nothing.
+ * For tenants whose queues are never empty this is as exact as turns (docs/time.md). A tenant that drains its queue
+ * gives the rest of its slice away, so for synchronous tenants it promises nothing.
  *
  * The device keeps a group for its slice and the time of a switch; the slice is shorter by that. A round is as short as
  * LOSS allows: a tenant with new work waits for a round.

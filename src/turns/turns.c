@@ -1,6 +1,6 @@
 /*
- * One call: the entities follow the view, the accounts are brought up to now, caps block, the policy chooses the holder,
- * classes choose slices, and the orders state the result.
+ * One call: the entities follow the view, the accounts are brought up to now, caps block, the policy chooses the
+ * holder, classes choose slices, and the orders state the result.
  */
 #include "turns/inside.h"
 
@@ -13,14 +13,14 @@
 #define SLICE_DRIVER (2 * NSEC_PER_MSEC)    /* the driver's own, about */
 #define IDLE_CALL_PERIOD (NSEC_PER_SEC / 4) /* without tenants */
 
-/* The longest that divides 100 ms: what longer turns win (2 % from 20 to 100 ms for deep queues, 5 % for synchronous ones)
- * helps all, and a tenant that waiting hurts is of class latency. The figures are in docs/time.md. */
+/* The longest that divides 100 ms: what longer turns win (2 % from 20 to 100 ms for deep queues, 5 % for synchronous
+ * ones) helps all, and a tenant that waiting hurts is of class latency. The figures are in docs/time.md. */
 #define PERIOD (100 * NSEC_PER_MSEC)
 #define PERIOD_MIN (10 * NSEC_PER_MSEC)
 #define PERIOD_MAX (10 * NSEC_PER_SEC)
 
-/* Turns are the only policy that keeps shares for tenants of every kind, and the sum is best as soon as turns are longer
- * than 20 ms. */
+/* Turns are the only policy that keeps shares for tenants of every kind, and the sum is best as soon as turns are
+ * longer than 20 ms. */
 #define POLICY TURNS_POLICY_TURNS
 
 int turns_new(const struct turns_settings *settings, struct turns **ret)

@@ -1,19 +1,19 @@
 /*
- * GPU time: which tenants may use a device now, and until when. Pure: the view comes in, orders go out, and the time is a
- * parameter. One `struct turns` per device.
+ * GPU time: which tenants may use a device now, and until when. Pure: the view comes in, orders go out, and the time is
+ * a parameter. One `struct turns` per device.
  *
  * The words of this room:
  *      entity       a tenant as the policy remembers it from one view to the next (cf. Linux's sched_entity)
- *      always-on    an entity that wants no more than its share. Its channels are always enabled; the device serves it by
- *                   hardware time slices, and while it is idle it costs nothing
- *      time-sliced  an entity that wants all it can get. Time-sliced entities take turns, round robin: the channels of one
- *                   of them, the holder, are enabled, those of the others disabled
+ *      always-on    an entity that wants no more than its share. Its channels are always enabled; the device serves it
+ *                   by hardware time slices, and while it is idle it costs nothing
+ *      time-sliced  an entity that wants all it can get. Time-sliced entities take turns, round robin: the channels of
+ *                   one of them, the holder, are enabled, those of the others disabled
  *      turn         a span in which one time-sliced entity holds the device: its part of a round plus what it is owed
  *      owed, debt   the two accounts of an entity, in time on the device: inside.h
  *
- * The scheduler (sched/sched.h) brings the view: the tenants, what the meter counted for each, and what is known of their
- * work. A policy answers with an order per tenant: a time slice, or channels disabled. The scheduler makes the device
- * follow the orders, and what the device then did is part of the next view. That closes the control loop.
+ * The scheduler (sched/sched.h) brings the view: the tenants, what the meter counted for each, and what is known of
+ * their work. A policy answers with an order per tenant: a time slice, or channels disabled. The scheduler makes the
+ * device follow the orders, and what the device then did is part of the next view. That closes the control loop.
  *
  *      turns_new(&settings, &turns);
  *      for (;;) {
@@ -49,8 +49,8 @@ enum {
 
 /*
  * What each of `n` tenants that were promised no share gets, in parts per million of a device whose promises add up to
- * `promised`: an equal part of the rest, and at least one permille, so that nobody starves. Together with the promises this
- * may be more than the device; turns_next then scales all shares down.
+ * `promised`: an equal part of the rest, and at least one permille, so that nobody starves. Together with the promises
+ * this may be more than the device; turns_next then scales all shares down.
  */
 uint32_t turns_equal_part(permille promised, size_t n);
 

@@ -1,7 +1,8 @@
 /*
- * Rows of channels change under a sequence count, which is odd meanwhile. A reader copies and checks the count again; words
- * are copied as atomics, so a torn row may be read but is never returned. The writer does not wait for readers. It may be
- * stopped or killed in the middle, so a reader waits only so long, and then returns an odd sequence and no rows.
+ * Rows of channels change under a sequence count, which is odd meanwhile. A reader copies and checks the count again;
+ * words are copied as atomics, so a torn row may be read but is never returned. The writer does not wait for readers.
+ * It may be stopped or killed in the middle, so a reader waits only so long, and then returns an odd sequence and no
+ * rows.
  *
  * The memfd is sealed against shrinking: mapped memory stays (a fault would end the daemon).
  */

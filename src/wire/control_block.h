@@ -1,19 +1,20 @@
 /*
- * The shared control block: memory (a sealed memfd) that a tenant's shim and the daemon share. The shim publishes what its
- * tenant is and holds. The daemon writes the desired state (channels enabled or disabled, their time slice, the period for
- * signs of work) and a heartbeat that shows that it lives. Neither waits for the other: the daemon reads 200 tenants without
- * a message, and the shim applies the desired state to a new channel before the tenant knows of the channel.
+ * The shared control block: memory (a sealed memfd) that a tenant's shim and the daemon share. The shim publishes what
+ * its tenant is and holds. The daemon writes the desired state (channels enabled or disabled, their time slice, the
+ * period for signs of work) and a heartbeat that shows that it lives. Neither waits for the other: the daemon reads 200
+ * tenants without a message, and the shim applies the desired state to a new channel before the tenant knows of the
+ * channel.
  *
  * A change of the desired state and a new channel may cross. Both sides write their own part first and then read the
  * other's, with sequential consistency, so the second one sees what the first wrote:
  *      daemon  writes the desired state, then reads the channels and makes the driver call for those it finds;
- *      shim    puts the channel (control_block_channel_put), then reads the desired state. If it is "disabled", the shim
- *              disables the channel and reads the state again, until it has not changed during the call.
+ *      shim    puts the channel (control_block_channel_put), then reads the desired state. If it is "disabled", the
+ *              shim disables the channel and reads the state again, until it has not changed during the call.
  * Both may make the call for one channel; that does no harm.
  *
- * Every field has one writer, S the shim or D the daemon, and is atomic or under `sequence`. Both processes are ours; the
- * tenant never sees the memory. control_block.c asserts the layout. `version` guards an upgrade: fields are only added, at
- * the end.
+ * Every field has one writer, S the shim or D the daemon, and is atomic or under `sequence`. Both processes are ours;
+ * the tenant never sees the memory. control_block.c asserts the layout. `version` guards an upgrade: fields are only
+ * added, at the end.
  */
 #pragma once
 
@@ -58,7 +59,8 @@ struct control_device {
         _Atomic uint32_t n_slice_failed; /* groups whose slice could not be set in the last attempt */
         _Atomic uint32_t is_reenabled;   /* 1: the daemon was silent, and the shim has enabled all channels */
 
-        /* D: the desired state. When the daemon has died, S takes it back: is_disabled, slice, watch and heartbeat become 0. */
+        /* D: the desired state. When the daemon has died, S takes it back: is_disabled, slice, watch and heartbeat
+         * become 0. */
         _Atomic uint32_t is_disabled;
         _Atomic nsec slice;                 /* 0: the driver's default */
         _Atomic nsec watch;                 /* period at which signs of work are wanted; 0: not at all */
@@ -108,9 +110,9 @@ void control_block_unmap(struct control_block *control); /* NULL is fine */
 int control_block_channel_put(struct control_block *control, const struct control_channel *channel);
 void control_block_channel_drop(struct control_block *control, uint32_t client, uint32_t handle);
 
-/* D. Copies the rows in use, consistently, at most CONTROL_BLOCK_CHANNELS, and returns their number. *ret_sequence changes
- * when they do: a caller that has seen it need not read again. An odd *ret_sequence and 0 rows: the shim was stopped or has
- * died in the middle of a change, and the caller keeps what it had. */
+/* D. Copies the rows in use, consistently, at most CONTROL_BLOCK_CHANNELS, and returns their number. *ret_sequence
+ * changes when they do: a caller that has seen it need not read again. An odd *ret_sequence and 0 rows: the shim was
+ * stopped or has died in the middle of a change, and the caller keeps what it had. */
 size_t control_block_channels(const struct control_block *control, struct control_channel *ret, uint32_t *ret_sequence);
 
 /* D, S: wakes the reconciler, because the desired state has changed. */

@@ -1,5 +1,4 @@
-/* The directory of the daemon's sockets. Whoever may write to it could put another file, or a socket of their own,
- * in the place of ours. */
+/* The directory of the daemon's sockets. A user who may write to it could replace our sockets. */
 #pragma once
 
 struct err;

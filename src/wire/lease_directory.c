@@ -39,10 +39,8 @@ void lease_directory_describe(const struct gpu_backend *backend, const struct le
                 ret->uvm_major = major(st.st_rdev);
 }
 
-/* ---- the directory ------------------------------------------------------------------------------- */
-
-/* A new file in it, or -errno: a file that is there already is an error. */
-static int create(int dir, const char *name, mode_t mode)
+/* A new file in it, never one that was there before. Or -errno. */
+static int create_file(int dir, const char *name, mode_t mode)
 {
         _cleanup_(closep) int fd = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 
@@ -51,7 +49,7 @@ static int create(int dir, const char *name, mode_t mode)
 
 static int write_file(int dir, const char *name, const void *from, size_t size)
 {
-        _cleanup_(closep) int fd = create(dir, name, 0444);
+        _cleanup_(closep) int fd = create_file(dir, name, 0444);
 
         if (fd < 0)
                 return fd;
@@ -68,7 +66,7 @@ static int copy_library(int dir, struct err *err)
 
         if (r < 0)
                 return r;
-        to = from < 0 ? -errno : create(dir, "libsublet.so", 0755);
+        to = from < 0 ? -errno : create_file(dir, "libsublet.so", 0755);
         if (to < 0)
                 return err_set(err, to, "copying %s", path);
         while ((n = sendfile(to, from, NULL, 1 << 30)) > 0)
@@ -76,11 +74,11 @@ static int copy_library(int dir, struct err *err)
         return n < 0 ? err_set(err, -errno, "copying %s", path) : 0;
 }
 
-/* The lease descriptor is written last: a directory that has one is complete. */
-static int fill(int dir, struct lease_descriptor *descriptor, struct err *err)
+/* The page comes last: a directory that has one is complete. */
+static int fill_directory(int dir, struct lease_descriptor *descriptor, struct err *err)
 {
         static const char preload[] = LEASE_DESCRIPTOR_MOUNT_DIR "/libsublet.so\n";
-        _cleanup_(closep) int segment = create(dir, "region", 0666);
+        _cleanup_(closep) int segment = create_file(dir, "region", 0666);
         int r = segment;
 
         if (r < 0 || (r = lease_descriptor_seal(descriptor)) < 0 ||
@@ -94,7 +92,7 @@ static int fill(int dir, struct lease_descriptor *descriptor, struct err *err)
         return r < 0 ? err_set(err, r, "writing the lease") : 0;
 }
 
-/* Processes write the usage segment at every allocation: a disk would write it back again and again. */
+/* Processes write the region at every allocation: a disk would write it back again and again. */
 static int check_is_memory(int dir, const char *path, struct err *err)
 {
         struct statfs fs;
@@ -106,7 +104,7 @@ static int check_is_memory(int dir, const char *path, struct err *err)
                        err_say(err, -EXDEV, "%s is not on a tmpfs: choose a directory under /run or /dev/shm", path);
 }
 
-static int say_there(const char *dir, struct err *err)
+static int err_exists(const char *dir, struct err *err)
 {
         return err_say(err, -EEXIST, "%s is there already: choose another directory, or 'sublet lease --end %s'", dir,
                        dir);
@@ -118,7 +116,7 @@ int lease_directory_check(const char *dir, struct err *err)
         _cleanup_(closep) int above = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
         if (faccessat(AT_FDCWD, dir, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-                return say_there(dir, err);
+                return err_exists(dir, err);
         return above < 0 ? err_set(err, -errno, "making %s", dir) : check_is_memory(above, dir, err);
 }
 
@@ -128,11 +126,11 @@ int lease_directory_make(const char *dir, struct lease_descriptor *descriptor, s
         int r;
 
         if (mkdir(dir, 0755) < 0)
-                return errno == EEXIST ? say_there(dir, err) : err_set(err, -errno, "making %s", dir);
+                return errno == EEXIST ? err_exists(dir, err) : err_set(err, -errno, "making %s", dir);
         fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         r = fd < 0 || fchmod(fd, 0755) < 0 ? err_set(err, -errno, "making %s", dir) : check_is_memory(fd, dir, err);
         if (r == 0)
-                r = fill(fd, descriptor, err);
+                r = fill_directory(fd, descriptor, err);
         if (r < 0)
                 (void)lease_directory_remove(dir, NULL);
         return r;

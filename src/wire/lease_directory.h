@@ -1,7 +1,7 @@
 /*
  * What a tenant with libsublet.so inside is given: the lease descriptor, the usage segment and the library. `sublet run
- * --preload` passes descriptors; `sublet lease` makes a directory that a container mounts (preload/lease_descriptor.h says
- * where the library searches).
+ * --preload` passes descriptors; `sublet lease` makes a directory that a container mounts (preload/lease_descriptor.h
+ * says where the library searches).
  *
  * The directory has LEASE_DIRECTORY_FILES:
  *      page            the lease descriptor; read-only to the tenant by its mount
@@ -22,7 +22,7 @@ struct err;
 /* The path of libsublet.so, beside this program. 0; -ENOENT. */
 int lease_directory_library(char ret[static PATH_MAX], struct err *err);
 
-/* A lease on this driver, not sealed yet. */
+/* Describes a lease on this driver; not sealed yet. */
 void lease_directory_describe(const struct gpu_backend *backend, const struct lease *lease,
                               struct lease_descriptor *ret);
 

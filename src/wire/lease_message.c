@@ -1,7 +1,5 @@
-/*
- * A request for a lease, and a lease, as JSON: messages.h. What comes in is checked field by field: a text
- * that does not fit or a number out of range is refused, never cut.
- */
+/* A request for a lease, and a lease, as JSON. Input is checked field by field: a text that does not fit or a number out of
+ * range is refused, never truncated. */
 #include "wire/messages.h"
 
 #include "base/cleanup.h"
@@ -29,13 +27,13 @@ int enforcement_parse(const char *text, enum enforcement *ret)
         return -EINVAL;
 }
 
-/* Whoever says nothing is older than planes are. */
+/* Peers older than enforcement modes send none. */
 static bool copy_enforcement(const json_t *body, enum enforcement *ret)
 {
         return enforcement_parse(message_text(body, "plane", "gate"), ret) == 0;
 }
 
-/* Empty if it is not there, or null. */
+/* Empty if it is absent or null. */
 static bool copy_text(const json_t *body, const char *name, char *ret, size_t room)
 {
         const char *text = message_text(body, name, "");
@@ -230,8 +228,7 @@ static bool copy_devices(const json_t *devices, struct message_lease *to)
         json_t *device;
         size_t i;
 
-        json_array_foreach(devices, i, device)
-        {
+        json_array_foreach (devices, i, device) {
                 int64_t index = message_number(device, "index", -1), quota = message_number(device, "quota_bytes", -1);
 
                 if (index < 0 || index >= LEASE_DEVICES_MAX || quota < 0)
@@ -271,7 +268,7 @@ static bool copy_limits(const json_t *body, struct message_lease *to)
                copy_u32(body, "channels_max", &to->channels_max) && copy_u32(body, "owner", &to->owner);
 }
 
-/* A lease of mode mig without an instance would be one of the whole device. */
+/* A lease of mode mig without an instance would be a lease of the whole device. */
 static bool copy_mig(const json_t *body, struct message_lease *to)
 {
         const json_t *mig = json_object_get(body, "mig");

@@ -1,4 +1,3 @@
-/* Packets between run, shim and daemon; messages.h says which. */
 #include "wire/messages.h"
 
 #include "base/cleanup.h"
@@ -47,7 +46,7 @@ int message_send(int socket, json_t *body, const int *fds, size_t n_fds)
         return errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN ? MESSAGE_E_CLOSED : -errno;
 }
 
-/* Descriptors beyond what we have room for the kernel has closed. */
+/* The kernel has closed descriptors beyond MESSAGE_FDS. */
 static void take_fds(struct msghdr *packet, struct message *ret)
 {
         for (struct cmsghdr *header = CMSG_FIRSTHDR(packet); header; header = CMSG_NXTHDR(packet, header)) {
@@ -74,7 +73,7 @@ int message_parse(const char *text, size_t size, json_t **ret)
         return 0;
 }
 
-static int receive(int socket, char *text, struct message *message, size_t *ret_size)
+static int receive_packet(int socket, char *text, struct message *message, size_t *ret_size)
 {
         char control[CMSG_SPACE(sizeof(int) * MESSAGE_FDS)] __attribute__((aligned(8)));
         struct iovec data = { text, MESSAGE_MAX };
@@ -106,7 +105,7 @@ int message_receive(int socket, struct message *ret)
 
         if (!text)
                 return -ENOMEM;
-        r = receive(socket, text, &message, &size);
+        r = receive_packet(socket, text, &message, &size);
         if (r == MESSAGE_OK)
                 r = message_parse(text, size, &message.body);
         if (r != MESSAGE_OK) {

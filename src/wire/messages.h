@@ -1,6 +1,6 @@
 /*
- * Messages between `sublet run`, the shims and the daemon: one JSON object per packet of a SOCK_SEQPACKET socket, at most
- * MESSAGE_MAX bytes, with "v":1 and "type". Descriptors, here in brackets, travel with the packet.
+ * Messages between `sublet run`, the shims and the daemon: one JSON object per packet of a SOCK_SEQPACKET socket, at
+ * most MESSAGE_MAX bytes, with "v":1 and "type". Descriptors, here in brackets, travel with the packet.
  *
  *      run -> daemon     lease, then listener + [listener]; return + [lease descriptor, usage segment]
  *      daemon -> run     granted, or refused; returned
@@ -11,7 +11,7 @@
  * Unknown fields are ignored, missing ones keep their defaults; of a newer "v", known fields are read. Fields:
  * docs/messages.md.
  *
- * Threads: none; a socket has one reader and one writer at a time.
+ * Threads: any; a socket has one reader and one writer at a time.
  */
 #pragma once
 
@@ -32,7 +32,7 @@ enum {
 
 enum {
         MESSAGE_OK,
-        MESSAGE_E_NONE,   /* nothing waits there (EAGAIN) */
+        MESSAGE_E_NONE,   /* would block */
         MESSAGE_E_CLOSED, /* the other end is gone */
 };
 
@@ -45,16 +45,16 @@ struct message {
 /* A body to which fields may be added; NULL: no memory. */
 json_t *message_new(const char *type);
 
-/* Sends, and drops `body` in any case (NULL: -ENOMEM). fds stay the caller's. Never raises SIGPIPE, and
- * never waits, whatever the socket does: the peer may be stopped. MESSAGE_OK; MESSAGE_E_NONE (would block); MESSAGE_E_CLOSED; -EMSGSIZE; -errno. */
+/* Sends, and consumes `body` in any case (NULL: -ENOMEM). fds stay the caller's. Never raises SIGPIPE and never blocks, even on
+ * a blocking socket: the peer may be stopped. MESSAGE_OK; MESSAGE_E_NONE; MESSAGE_E_CLOSED; -EMSGSIZE; -errno. */
 int message_send(int socket, json_t *body, const int *fds, size_t n_fds);
 
-/* Waits if the socket does. On MESSAGE_OK *ret is the caller's until message_done. -EPROTO: it was no message
- * (it is gone, descriptors and all, and the next may be read); -errno. */
+/* Blocks if the socket does. On MESSAGE_OK *ret is the caller's until message_done. -EPROTO: no message (it is consumed with its
+ * descriptors, and the next may be read); -errno. */
 int message_receive(int socket, struct message *ret);
 void message_done(struct message *message); /* also for _cleanup_ */
 
-/* What message_receive does with the bytes. 0; -EPROTO. */
+/* Parses a packet's bytes. 0; -EPROTO. */
 int message_parse(const char *text, size_t size, json_t **ret);
 
 const char *message_type(const struct message *message); /* never NULL */
@@ -84,11 +84,11 @@ struct message_request {
         char gpus[256], mem[512], host[64]; /* as wire/grant.h reads them; "": not given */
         char managed[16], mode[16];         /* "": not given */
         char command[64];                   /* last part of its path, for people */
-        enum enforcement enforcement;       /* ENFORCEMENT_PRELOAD: it wants lease descriptor and usage segment */
+        enum enforcement enforcement;       /* ENFORCEMENT_PRELOAD: lease descriptor and usage segment are wanted */
         char attach[16];                    /* "auto", "never" (as ""), "required" */
         char sms[16];                       /* of enforcement mode preload: preload/sms.h; "": all */
-        char directory[256];                /* a directory that is to be made of them; "": descriptors */
-        permille share;                     /* 0: an equal part of what is not promised */
+        char directory[256];                /* make them in this directory; "": on descriptors */
+        permille share;                     /* 0: an equal part of the rest */
         permille cap;                       /* TURNS_WHOLE: none */
         enum turns_class class;
         bool ipc_host;
@@ -107,7 +107,7 @@ struct message_container {
         char id[128];       /* the runtime's name for it; "": the tenant is not a container */
         char pod[64];       /* its pod's UID; "": it belongs to no pod */
         char namespace[64]; /* the pod's namespace */
-        char name[254];     /* ... and name */
+        char name[254];     /* the pod's name */
         char container[64]; /* its name in the pod */
 };
 

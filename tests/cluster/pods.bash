@@ -91,7 +91,7 @@ grows() {
 
 has_used() { [ "$(tenant "$1" main used_ns)" -gt "$2" ]; }
 
-free_mib() { # CARD: what nobody has, as the driver says
+free_mib() { # DEVICE: free memory in MiB, as the driver reports it
         CUDA_VISIBLE_DEVICES=$1 on "$build/tests/gpu/gpu-families" meminfo | tr ' ' '\n' | sed -n 's/^free_mib=//p'
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # The manifests of deploy/ themselves, as pods of the image that deploy/images makes, where the processes were until now; this file
-# is the last. Of a real node only the GPU is missing: daemon and keepers get the simulator's directory as pods that rent do.
+# is the last. Of a real node only the GPU is missing: daemon and shims get the simulator's directory as pods that rent do.
 # shellcheck disable=SC2034  # $with is for pod, of pods.bash
 bats_require_minimum_version 1.5.0
 load pods
@@ -21,7 +21,7 @@ teardown() {
         }
 }
 
-# What is in FILE, as JSON with the image that is here; daemon and keepers on the machine with the simulated GPUs
+# What is in FILE, as JSON with the image that is here; daemon and shims on the machine with the simulated GPUs
 manifests() {
         kubectl create -n sublet --dry-run=client -o json -f "$root/deploy/kubernetes/$1" | jq -c --arg dir "$machine_dir" --arg preload "$machine_preload" \
                 --arg libraries "$machine_libraries" '
@@ -39,7 +39,7 @@ is_ready() { # KIND/NAME
                 jq -e '.status | (.numberReady // .readyReplicas // 0) as $n | $n > 0 and $n == (.desiredNumberScheduled // .replicas)'
 }
 
-@test "daemon, keepers and device plugin run as their manifests say" {
+@test "daemon, shim spawner and device plugin run as their manifests say" {
         gone
         part_end plugin
         part_end daemon
@@ -62,13 +62,13 @@ is_ready() { # KIND/NAME
 @test "the daemon's pod is replaced, and a tenant does not notice" {
         pod one "$(rents main 6 30 'exec gpu-load -t 900 -k 20000 sync')"
         until_ok 90 eval '[ "$(tenant one main held_bytes)" -gt 0 ]'
-        keeper=$(tenant one main keeper)
+        shim=$(tenant one main keeper)
         old=$(kubectl -n sublet get pods -l app.kubernetes.io/component=daemon -o name)
         kubectl -n sublet delete --wait=false "$old"
         until_ok 90 eval '[ "$(kubectl -n sublet get pods -l app.kubernetes.io/component=daemon -o name)" != "'"$old"'" ]'
         until_ok 90 is_ready daemonset/daemon
         until_ok 90 has_tenants 1
-        [ "$(tenant one main keeper)" = "$keeper" ]
+        [ "$(tenant one main keeper)" = "$shim" ]
         phase_is one Running
         grows one
         agree

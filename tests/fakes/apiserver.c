@@ -86,7 +86,7 @@ static struct object **slot_of(int kind, const char *key)
         return &world.slots[(h >> 20) % SLOTS];
 }
 
-static struct object *find(int kind, const char *key)
+static struct object *object_find(int kind, const char *key)
 {
         struct object *o = *slot_of(kind, key);
 
@@ -137,13 +137,13 @@ static void happened(int kind, const char *type, json_t *json)
 }
 
 /* Takes the reference. */
-static void put(int kind, json_t *json)
+static void object_put(int kind, json_t *json)
 {
         char key[600];
         struct object *o;
 
         key_of(kind, json, key, sizeof(key));
-        o = find(kind, key);
+        o = object_find(kind, key);
         if (!o) {
                 o = calloc(1, sizeof(*o));
                 o->kind = kind;
@@ -173,7 +173,7 @@ static void drop(struct object *gone)
 
 /* ---- answers ----------------------------------------------------------------------------------- */
 
-static enum MHD_Result say(struct MHD_Connection *c, unsigned int status, json_t *json, const char *header)
+static enum MHD_Result reply(struct MHD_Connection *c, unsigned int status, json_t *json, const char *header)
 {
         char *text = json_dumps(json, JSON_COMPACT | JSON_ENCODE_ANY);
         struct MHD_Response *response = MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
@@ -190,10 +190,10 @@ static enum MHD_Result say(struct MHD_Connection *c, unsigned int status, json_t
 
 static enum MHD_Result refuse(struct MHD_Connection *c, unsigned int status, const char *message)
 {
-        return say(c, status,
-                   json_pack("{s:s,s:s,s:s,s:i}", "kind", "Status", "status", "Failure", "message", message, "code",
-                             (int)status),
-                   status == 429 ? "1" : NULL);
+        return reply(c, status,
+                     json_pack("{s:s,s:s,s:s,s:i}", "kind", "Status", "status", "Failure", "message", message, "code",
+                               (int)status),
+                     status == 429 ? "1" : NULL);
 }
 
 static const char *argument(struct MHD_Connection *c, const char *name)
@@ -317,7 +317,7 @@ static enum MHD_Result bind_pod(struct MHD_Connection *c, struct object *pod, co
         (void)json_object_set_new(spec, "nodeName", json_string(node ? node : ""));
         world.binds++;
         happened(1, "MODIFIED", pod->json);
-        return say(c, 201, json_pack("{s:s,s:s}", "kind", "Status", "status", "Success"), NULL);
+        return reply(c, 201, json_pack("{s:s,s:s}", "kind", "Status", "status", "Success"), NULL);
 }
 
 static enum MHD_Result patch(struct MHD_Connection *c, struct object *o, const json_t *body)
@@ -331,7 +331,7 @@ static enum MHD_Result patch(struct MHD_Connection *c, struct object *o, const j
         (void)json_object_update(json_object_get(metadata, "annotations"),
                                  json_object_get(json_object_get(body, "metadata"), "annotations"));
         happened(o->kind, "MODIFIED", o->json);
-        return say(c, 200, json_incref(o->json), NULL);
+        return reply(c, 200, json_incref(o->json), NULL);
 }
 
 static enum MHD_Result change(struct MHD_Connection *c, const char *method, int kind, struct object *o, json_t *body,
@@ -349,8 +349,8 @@ static enum MHD_Result change(struct MHD_Connection *c, const char *method, int 
         copy = json_deep_copy(body);
         if (kind)
                 (void)json_object_set_new(json_object_get(copy, "metadata"), "namespace", json_string(space));
-        put(kind, copy);
-        return say(c, 201, json_incref(copy), NULL);
+        object_put(kind, copy);
+        return reply(c, 201, json_incref(copy), NULL);
 }
 
 /* /api/v1/KIND[/NAME], /PREFIX/namespaces/SPACE/KIND[/NAME[/binding]] */
@@ -381,20 +381,20 @@ static enum MHD_Result resource(struct MHD_Connection *c, const char *method, ch
                 return refuse(c, 404, "no such kind");
         if (!name && !strcmp(method, "GET"))
                 return argument(c, "watch") ? watch(c, kind) :
-                                              say(c, 200,
-                                                  list(kind, strtoul(from ? from : "0", NULL, 10),
-                                                       strtoul(limit ? limit : "1000000000", NULL, 10)),
-                                                  NULL);
+                                              reply(c, 200,
+                                                    list(kind, strtoul(from ? from : "0", NULL, 10),
+                                                         strtoul(limit ? limit : "1000000000", NULL, 10)),
+                                                    NULL);
         (void)snprintf(key, sizeof(key), "%s%s%s", kind ? (space ? space : "default") : "", kind ? "/" : "",
                        name ? name : meta(body, "name"));
-        o = find(kind, key);
+        o = object_find(kind, key);
         if (!o && strcmp(method, "POST") != 0)
                 return refuse(c, 404, "not found");
         if (!strcmp(method, "GET"))
-                return say(c, 200, json_incref(o->json), NULL);
+                return reply(c, 200, json_incref(o->json), NULL);
         if (!strcmp(method, "DELETE")) {
                 drop(o);
-                return say(c, 200, json_object(), NULL);
+                return reply(c, 200, json_object(), NULL);
         }
         if (sub && !strcmp(sub, "binding") && o)
                 return bind_pod(c, o, body);
@@ -409,8 +409,9 @@ static enum MHD_Result fake(struct MHD_Connection *c, const char *path, json_t *
         size_t i;
 
         if (!strcmp(path, "/fake/objects"))
-                json_array_foreach(body, i, one)
-                        put(!strcmp(json_string_value(json_object_get(one, "kind")) ?: "", "Pod"), json_incref(one));
+                json_array_foreach (body, i, one)
+                        object_put(!strcmp(json_string_value(json_object_get(one, "kind")) ?: "", "Pod"),
+                                   json_incref(one));
         else if (!strcmp(path, "/fake/fault")) {
                 (void)snprintf(world.fault, sizeof(world.fault), "%s", argument(c, "kind") ?: "");
                 (void)snprintf(world.fault_path, sizeof(world.fault_path), "%s", argument(c, "path") ?: "");
@@ -420,10 +421,10 @@ static enum MHD_Result fake(struct MHD_Connection *c, const char *path, json_t *
         else if (!strcmp(path, "/fake/forget"))
                 world.first = world.version + 2;
         (void)pthread_cond_broadcast(&world.changed);
-        return say(c, 200,
-                   json_pack("{s:I,s:I,s:I}", "version", (json_int_t)world.version, "binds", (json_int_t)world.binds,
-                             "conflicts", (json_int_t)world.conflicts),
-                   NULL);
+        return reply(c, 200,
+                     json_pack("{s:I,s:I,s:I}", "version", (json_int_t)world.version, "binds", (json_int_t)world.binds,
+                               "conflicts", (json_int_t)world.conflicts),
+                     NULL);
 }
 
 /* The file's token is the right one now; it is read for each call, as tests change it. */

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Stands for kubelet (the real one: tests/cluster) with the library of gRPC itself: an implementation that shares nothing with ours.
+"""Replaces kubelet (tests/cluster has the real one). It uses gRPC's own library, which shares no code with ours.
 
     kubelet.py DIR COMMAND...        serves Registration at DIR/kubelet.sock; a command per line of its input, an answer per line
 
@@ -187,7 +187,7 @@ def main():
         command, *arguments = line.split()
         try:
             print(getattr(kubelet, {'call': 'raw'}.get(command, command))(*arguments), flush=True)
-        except Exception as error:  # a scene reads one line per command
+        except Exception as error:  # a test reads one line per command
             print('failed', repr(error), flush=True)
 
 

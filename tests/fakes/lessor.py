@@ -1,16 +1,16 @@
 #!/usr/bin/python3
-"""Stands for `sublet daemon` where a scene wants to hold the board in its hand: it grants what is asked, starts the
-keeper, and then obeys lines on its stdin, answering each with one line of JSON on stdout.
+"""A fake of `sublet daemon`, for tests that set the shared control block directly: it grants all requests, starts the shim,
+and then obeys lines on its stdin, each answered with one line of JSON on stdout.
 
         lessor.py SUBLET DIR [--quota BYTES] [--off]
 
-        off|on [DEVICE]         writes the wish (the call itself a daemon makes; here the keeper's rules are tested)
-        slice NSEC [DEVICE]     watch NSEC [DEVICE]
-        set JSON                sends a message to the keeper        end        ends the tenant
-        death PID               kills the process: microseconds from its end until the books are empty
-        board                   the board, channels included         stop       no beat from here on; beat: again
-        silent/words            what the keepers have said since
---off: tenants begin under the wish «off». What a keeper says is kept. A lessor that is killed is as dead as a daemon.
+        off|on                  writes the desired state (a real daemon also makes the driver call; here the shim is tested)
+        slice NSEC              watch NSEC
+        set JSON                sends a message to the shim          end        ends the tenant
+        death PID               kills the process: microseconds from its end until its memory is accounted as free
+        block                   the control block with its channels  stop       no heartbeat from here on; beat: again
+        words                   the messages of the shims since the last call
+--off: tenants begin with channels disabled. A fake that is killed is as dead as a daemon.
 """
 import array, fcntl, json, mmap, os, select, socket, struct, subprocess, sys, time
 
@@ -21,7 +21,7 @@ options = sys.argv[3:]
 quota = int(options[options.index('--quota') + 1]) if '--quota' in options else 8 << 30
 
 
-class Board:
+class ControlBlock:
     def __init__(self, fd):
         self.map = mmap.mmap(fd, SIZE)
         os.close(fd)
@@ -35,19 +35,19 @@ class Board:
     def device(self, index):
         return DEVICE + DEVICE_SIZE * index
 
-    def wish(self):
+    def notify(self):
         self.put(152, (self.get(152, '<I') + 1) & 0xffffffff, '<I')
         import ctypes
         address = ctypes.addressof(ctypes.c_char.from_buffer(self.map)) + 152
         ctypes.CDLL(None).syscall(202, ctypes.c_void_p(address), 1, 2**31 - 1, None, None, 0)
 
-    def beat(self):
+    def heartbeat(self):
         self.put(144, time.clock_gettime_ns(time.CLOCK_MONOTONIC))
 
     def show(self):
         names = {'quota': (0, '<Q'), 'held': (8, '<Q'), 'peak': (16, '<Q'), 'n_refused': (24, '<Q'),
-                 'launched_at': (32, '<Q'), 'n_pending': (40, '<I'), 'can_watch': (44, '<I'), 'looked_at': (48, '<Q'),
-                 'slice_set': (56, '<Q'), 'n_slice_failed': (64, '<I'), 'is_let_on': (68, '<I'), 'is_off': (72, '<I'),
+                 'launched_at': (32, '<Q'), 'n_pending': (40, '<I'), 'can_watch': (44, '<I'), 'checked_at': (48, '<Q'),
+                 'slice_set': (56, '<Q'), 'n_slice_failed': (64, '<I'), 'is_reenabled': (68, '<I'), 'is_disabled': (72, '<I'),
                  'slice': (80, '<Q'), 'watch': (88, '<Q')}
         rows = []
         for i in range(self.get(96, '<I')):
@@ -69,11 +69,11 @@ def listen(name, mode):
         os.unlink(path)
     except FileNotFoundError:
         pass
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    door.bind(path)
+    listener_socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener_socket.bind(path)
     os.chmod(path, mode)
-    door.listen(64)
-    return door
+    listener_socket.listen(64)
+    return listener_socket
 
 
 def receive(peer):
@@ -111,9 +111,9 @@ def spawn(lease, listener, run):
     return ours
 
 
-tenant_door, keeper_door = listen('tenant.sock', 0o666), listen('keeper.sock', 0o600)
-runs, keepers, boards, words, newest = {}, [], {}, [], []
-beats = True
+tenant_listener, shim_listener = listen('tenant.sock', 0o666), listen('keeper.sock', 0o600)
+runs, shims, blocks, words, newest = {}, [], {}, [], []
+has_heartbeat = True
 print('ready', flush=True)
 
 
@@ -134,57 +134,57 @@ def on_run(peer):
                  'share': asked['share'], 'cap': asked['cap'], 'class': asked['class'], 'ipc_host': False,
                  'audit_ms': asked['audit_ms'], 'devices': [{'index': 0, 'quota_bytes': quota}],
                  'host_bytes': 64 << 30, 'managed': 'charge', 'groups_max': 512, 'channels_max': 1536}
-        keepers.append(spawn(lease, fds[0], peer))
+        shims.append(spawn(lease, fds[0], peer))
 
 
-def on_keeper(peer):
+def on_shim(peer):
     try:
         message, fds = receive(peer)
     except OSError:
         message, fds = None, []
     if not message:
-        keepers.remove(peer)
+        shims.remove(peer)
         peer.close()
         return
     if message['type'] == 'hello':
-        boards[peer] = Board(fds[0])
-        newest.append(boards[peer])
-        boards[peer].put(boards[peer].device(0) + 72, '--off' in options, '<I')
-        boards[peer].beat()
-        boards[peer].wish()
+        blocks[peer] = ControlBlock(fds[0])
+        newest.append(blocks[peer])
+        blocks[peer].put(blocks[peer].device(0) + 72, '--off' in options, '<I')
+        blocks[peer].heartbeat()
+        blocks[peer].notify()
     words.append(message)
 
 
 def obey(line):
-    global beats
+    global has_heartbeat
     verb, *rest = line.split(None, 1)
     rest = rest[0] if rest else ''
-    peer = keepers[-1] if keepers else None
-    board = boards[peer] if peer in boards else newest[-1] if newest and not keepers else None
+    peer = shims[-1] if shims else None
+    block = blocks[peer] if peer in blocks else newest[-1] if newest and not shims else None
     if verb in ('off', 'on'):
-        board.put(board.device(0) + 72, verb == 'off', '<I')
-        board.wish()
+        block.put(block.device(0) + 72, verb == 'off', '<I')
+        block.notify()
     elif verb in ('slice', 'watch'):
-        board.put(board.device(0) + (80 if verb == 'slice' else 88), int(rest))
-        board.wish()
+        block.put(block.device(0) + (80 if verb == 'slice' else 88), int(rest))
+        block.notify()
     elif verb == 'set':
         send(peer, 'set', **json.loads(rest))
     elif verb == 'end':
         send(peer, 'end')
     elif verb == 'stop':
-        beats = False
+        has_heartbeat = False
     elif verb == 'beat':
-        beats = True
+        has_heartbeat = True
     elif verb == 'death':
         gone = os.pidfd_open(int(rest))
         os.kill(int(rest), 9)
         select.select([gone], [], [])
         start = time.monotonic_ns()
-        while board.get(board.device(0) + 8) and time.monotonic_ns() - start < 5e9:
+        while block.get(block.device(0) + 8) and time.monotonic_ns() - start < 5e9:
             time.sleep(0.0002)
         return {'took': (time.monotonic_ns() - start) // 1000}
-    elif verb == 'board':
-        return board.show() if board else {}
+    elif verb == 'block':
+        return block.show() if block else {}
     elif verb == 'words':
         said = list(words)
         words.clear()
@@ -193,12 +193,12 @@ def obey(line):
 
 
 while True:
-    ready, _, _ = select.select([tenant_door, keeper_door, sys.stdin, *runs, *keepers], [], [], 0.05)
+    ready, _, _ = select.select([tenant_listener, shim_listener, sys.stdin, *runs, *shims], [], [], 0.05)
     for source in ready:
-        if source is tenant_door:
+        if source is tenant_listener:
             runs[source.accept()[0]] = None
-        elif source is keeper_door:
-            keepers.append(source.accept()[0])
+        elif source is shim_listener:
+            shims.append(source.accept()[0])
         elif source is sys.stdin:
             text = sys.stdin.readline()
             if not text:
@@ -206,12 +206,12 @@ while True:
             print(json.dumps(obey(text)), flush=True)
         elif source in runs:
             on_run(source)
-        elif source in keepers:
-            on_keeper(source)
-    if beats:
-        for peer in keepers:
-            if peer in boards:
-                boards[peer].beat()
+        elif source in shims:
+            on_shim(source)
+    if has_heartbeat:
+        for peer in shims:
+            if peer in blocks:
+                blocks[peer].heartbeat()
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

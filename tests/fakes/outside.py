@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""What the router's agent asks outside of itself, held in the hand of a scene: a Kubernetes API server (endpoints of a
+"""What the router's agent asks outside of itself, under control of a test: a Kubernetes API server (endpoints of a
 service), and a daemon that can suspend tenants.
 
         outside.py SOCKET DIR
 
-It answers from files that the scene writes: DIR/slices.json (EndpointSliceList), DIR/endpoints.json (EndpointsList, if there
+It answers from files that the test writes: DIR/slices.json (EndpointSliceList), DIR/endpoints.json (EndpointsList, if there
 are no slices: an old server), DIR/events (a watch event per line; the line's number is its resourceVersion), DIR/tenants.json (as
 GET /v1/tenants). A PATCH changes a tenant in that file, DIR/asked has a line per request.
 """

@@ -1,14 +1,14 @@
 /*
- * Stands for runc where a scene wants the order of things, and what is wrong with them, in its own hand: puts a command
- * under the filter, sends SOCKET what a runtime sends (the state, and the notify descriptor beside it), and waits for it.
+ * Replaces runc in tests that choose the order of steps and their errors: puts a command under the filter, sends
+ * SOCKET what a runtime sends (the state, with the notify descriptor), and waits for the command.
  *
  *      runtime [OPTION...] SOCKET STATE [COMMAND [ARGUMENT...]]
  *
  * STATE: JSON; @PID@ in it is the command's process. Without a COMMAND there is none, and nothing to send a listener of.
- *      --fds N         so many descriptors (default: 1)
+ *      --fds N         number of descriptors (default: 1)
  *      --not-listener  they are of /dev/null
- *      --slow MS       in pieces of 40 bytes, with that time between them
- *      --stay MS       keeps the connection open so long
+ *      --slow MS       sends pieces of 40 bytes with that pause between them
+ *      --stay MS       keeps the connection open that long
  *      --cut           stops in the middle of the state
  *      --signals       the filter lets signals interrupt a call that is being decided, as runc 1.1 installs it
  *      --first         the descriptor alone first, the state behind it
@@ -98,7 +98,7 @@ static void become(char **argv, const struct sock_fprog *filter, const int socke
         _exit(127);
 }
 
-static int start(char **argv, pid_t *ret_child, int *ret_socket)
+static int command_start(char **argv, pid_t *ret_child, int *ret_socket)
 {
         struct gpu_backend backend = { 0 };
         struct sock_fprog filter;
@@ -135,7 +135,7 @@ static char *fill_in(const char *state, pid_t child)
         return text;
 }
 
-static int tell(const char *path, const char *text, int fd)
+static int descriptor_send(const char *path, const char *text, int fd)
 {
         struct sockaddr_un address = { .sun_family = AF_UNIX };
         int socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r = 0;
@@ -198,14 +198,14 @@ int main(int argc, char **argv)
                 (void)fprintf(stderr, "usage: runtime [OPTION...] SOCKET STATE [COMMAND...]\n");
                 return 2;
         }
-        if (argc - optind > 2 && (listener = start(argv + optind + 2, &child, &socket)) < 0)
+        if (argc - optind > 2 && (listener = command_start(argv + optind + 2, &child, &socket)) < 0)
                 return 125;
         if (options.is_other) {
                 closep(&listener);
                 listener = open("/dev/null", O_RDONLY | O_CLOEXEC);
         }
         text = fill_in(argv[optind + 1], child);
-        r = tell(argv[optind], text, listener);
+        r = descriptor_send(argv[optind], text, listener);
         free(text);
         closep(&listener);
         if (!child)

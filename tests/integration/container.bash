@@ -1,8 +1,8 @@
-# What a scene with a container runtime needs, besides machine.bash and daemon.bash: a root directory with the test
-# programs, bundles made by our own generators, and what this machine may lack.
-# shellcheck shell=bash disable=SC2034,SC2154  # what the scenes read, what bats and machine.bash set
+# Helpers of integration tests with a container runtime, besides machine.bash and daemon.bash: a root directory with
+# the test programs, bundles made by our own generators, and checks of what this machine lacks.
+# shellcheck shell=bash disable=SC2034,SC2154  # read by tests, set by bats and machine.bash set
 
-# needs PROGRAM...: of tools/deps containers; skips loudly where they are not, or where containers cannot be had
+# needs PROGRAM...: skips with the reason where a program of `tools/deps containers` is missing or containers cannot run
 needs() {
         local program
         [ "$(id -u)" = 0 ] || skip 'containers need root'

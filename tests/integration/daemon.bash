@@ -1,8 +1,8 @@
-# What a scene with a daemon needs, besides machine.bash.
-# shellcheck shell=bash disable=SC2034,SC2154  # what the scenes read, what bats and machine.bash set
+# Helpers of integration tests with a daemon, besides machine.bash.
+# shellcheck shell=bash disable=SC2034,SC2154  # read by tests, set by bats and machine.bash set
 load_program=$plain/tests/gpu/gpu-load
 
-# daemon_start [OPTION...]: on the machine, in a directory of its own that everything below asks
+# daemon_start [OPTION...]: on the machine, in a directory of its own; all helpers below ask this daemon
 daemon_start() {
         export SUBLET_DIR=$machine/node
         mkdir -p "$SUBLET_DIR"
@@ -21,7 +21,7 @@ daemon_end() {
         daemon=''
 }
 
-# with_children PROCESS...: and theirs
+# with_children PROCESS...: prints the processes and all their descendants
 with_children() {
         local process
         for process; do
@@ -30,8 +30,8 @@ with_children() {
         done
 }
 
-# Everything that a scene with a daemon started; then machine_end. A test that failed may have left a tenant that no
-# daemon knows any more: what does not end by itself is ended, with what it has started, so that the next test begins.
+# Ends everything that a test with a daemon started, except the machine (machine_end). A failed test may leave a tenant
+# that no daemon knows: what does not end by itself is killed with its descendants, so that the next test can begin.
 node_end() {
         local left=()
         if [ -n "${daemon:-}" ] && kill -0 "$daemon" 2> /dev/null; then
@@ -55,10 +55,10 @@ node_end() {
         supervisors=()
 }
 
-# held_in FILE: the process that `guest hold` writes there when it has its memory
+# held_in FILE: waits for the process number that `guest hold` writes there once it holds its memory
 held_in() { wait_for [ -s "$1" ] && cat "$1"; }
 
-# lodger NAME [OPTION...] -- COMMAND...: a tenant in the background, and the daemon knows it when this returns
+# lodger NAME [OPTION...] -- COMMAND...: starts a tenant in the background; the daemon lists it when this returns
 lodger() {
         local name=$1
         shift

@@ -57,7 +57,7 @@ once() {
 }
 
 before=$(device_free)
-killed=0 bad_books=0 bad_card=0 bad_end=0
+killed=0 bad_books=0 bad_device=0 bad_end=0
 declare -A ends=()
 for ((i = 0; i < n; i++)); do
         program=${programs[RANDOM % ${#programs[@]}]}
@@ -68,9 +68,9 @@ for ((i = 0; i < n; i++)); do
         fi
         after=$(device_free)
         if [ "$after" != "$before" ]; then
-                bad_card=$((bad_card + 1))
-                echo "# kill $i, $program: the card had $before MiB free, has ${after:-nothing}"
-                before=$after # each loss is told once
+                bad_device=$((bad_device + 1))
+                echo "# kill $i, $program: the device had $before MiB free, has ${after:-nothing}"
+                before=$after # each loss is reported once
         fi
 done
 for status in "${!ends[@]}"; do
@@ -82,7 +82,7 @@ check() { # CLAIM NUMBER-OF-FAILURES
 }
 failed=0
 check "1 - after each of $n runs, $killed of them killed, the books were empty" "$bad_books"
-check "2 - and the card had what it had before" "$bad_card"
+check "2 - and the device had what it had before" "$bad_device"
 check "3 - and sublet itself ended as its command did" "$bad_end"
 check "4 - and most of the kills met a living tenant" "$([ $((killed * 2)) -gt "$n" ]; echo $?)"
 echo 1..4

@@ -1,6 +1,6 @@
-# A kubelet that is gRPC's own library (tests/fakes/kubelet.py, or $kubelet_program), and the device plugin at it; besides
+# A fake kubelet on gRPC's own library (tests/fakes/kubelet.py, or $kubelet_program) with the device plugin; besides
 # daemon.bash.
-# shellcheck shell=bash disable=SC2034,SC2154  # what the scenes read, what bats and machine.bash set
+# shellcheck shell=bash disable=SC2034,SC2154  # read by tests, set by bats and machine.bash set
 memory=sublet.dev/gpu-mem
 share=sublet.dev/gpu-share
 first=GPU-7375626c-6574-4073-806d-000000000000
@@ -34,14 +34,14 @@ plugin_end() {
         plugin=''
 }
 
-# ask COMMAND...: of the kubelet; its line is $answer
+# ask COMMAND...: one command to the kubelet; its line is $answer
 ask() {
         echo "$*" >&"$to"
         read -r -t 30 answer <&"$from"
         echo "$*: $answer"
 }
 
-# lists RESOURCE "TOTAL HEALTHY": kubelet has heard that, sooner or later
+# lists RESOURCE "TOTAL HEALTHY": waits until kubelet has received that
 lists() {
         local i
         for ((i = 0; i < 600; i++)); do
@@ -54,7 +54,7 @@ lists() {
         return 1
 }
 
-# checkpoint UID ID...: kubelet has allocated that to the pod's container main
+# checkpoint UID ID...: kubelet has allocated these IDs to the pod's container main
 checkpoint() {
         jq -cn --arg uid "$1" '{Data: {PodDeviceEntries: [{PodUID: $uid, ContainerName: "main", ResourceName: "sublet.dev/gpu-mem",
                 DeviceIDs: {"0": $ARGS.positional}}]}, Checksum: 1}' --args "${@:2}" > "$machine/checkpoint"

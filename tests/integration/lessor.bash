@@ -1,5 +1,5 @@
-# What a scene needs where tests/fakes/lessor.py has the place of the daemon, besides machine.bash.
-# shellcheck shell=bash disable=SC2034,SC2154  # what the scenes read, what bats and machine.bash set
+# Helpers for tests with tests/fakes/lessor.py instead of a daemon, besides machine.bash.
+# shellcheck shell=bash disable=SC2034,SC2154  # variables that tests read, and those that bats and machine.bash set
 
 # lessor_start [OPTION...]
 lessor_start() {
@@ -13,18 +13,18 @@ lessor_start() {
         [ "$answer" = ready ]
 }
 
-# tell WORDS...: one line to the lessor; $answer is what it says
+# tell WORDS...: one line to the lessor; its answer is in $answer
 tell() {
         printf '%s\n' "$*" >&7
         read -r -t 20 -u 8 answer
 }
 
-# heard PATTERN: keepers have said so since the scene began. The lessor tells each word once, and what belongs together
-# may come in two answers.
+# heard PATTERN: whether the messages of the shims since the test began match. The lessor returns each message once, and
+# matching ones may be in two answers.
 heard() {
         tell words
         heard_so_far+=$answer
-        # shellcheck disable=SC2053  # a pattern is wanted
+        # shellcheck disable=SC2053  # a pattern
         [[ $heard_so_far == $1 ]]
 }
 heard_so_far=''
@@ -34,15 +34,15 @@ number() {
         printf '%s\n' "$answer" | grep -o "\"$1\": [0-9]*" | head -1 | grep -o '[0-9]*$'
 }
 
-board_has() { # NAME VALUE
-        tell board && [ "$(number "$1")" = "$2" ]
+block_has() { # NAME VALUE
+        tell block && [ "$(number "$1")" = "$2" ]
 }
 
 has_channels() {
-        tell board && [ "$(number n_compute)" -ge 1 ]
+        tell block && [ "$(number n_compute)" -ge 1 ]
 }
 
-# runner_start [OPTION...] -- COMMAND...: sublet run in the background, $runner; what it says is in $said
+# runner_start [OPTION...] -- COMMAND...: sublet run in the background, $runner; its output is in $said
 runner_start() {
         said=$BATS_TEST_TMPDIR/said
         SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \

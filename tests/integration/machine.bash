@@ -1,5 +1,5 @@
-# What every scene needs: a simulated machine of its own, tenants on it, and what they left behind.
-# shellcheck shell=bash disable=SC2034,SC2154  # what the scenes read, what bats sets
+# Helpers of every integration test: a simulated machine of its own, tenants on it, and their reports.
+# shellcheck shell=bash disable=SC2034,SC2154  # read by tests, set by bats sets
 #
 # tests/run says which build is tested. In a build with sanitizers only `sublet` itself is one of
 # those; the machine and the programs come from the plain build beside it.
@@ -15,7 +15,7 @@ report=${BATS_TEST_TMPDIR:-/tmp}/report
 
 # machine_start [OPTION...]: a machine that lives until machine_end; `on` and `tenant` are on it.
 machine_start() {
-        machine=$(mktemp -d /tmp/sublet-scene-XXXXXX)
+        machine=$(mktemp -d /tmp/sublet-test-XXXXXX)
         # shellcheck disable=SC2016  # for the inner shell
         "$plain/src/sublet" sim --dir "$machine" "$@" -- sh -c \
                 'printf "%s\n" "$SUBLET_SIM" "$LD_PRELOAD" "$LD_LIBRARY_PATH" > "$1/env.new" && mv "$1/env.new" "$1/env"; exec sleep 600' \
@@ -39,7 +39,7 @@ on() {
         SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries "$@"
 }
 
-# tenant [OPTION...] -- COMMAND...: sublet run on the machine, its books go into $report
+# tenant [OPTION...] -- COMMAND...: sublet run on the machine; its ledger is written to $report
 tenant() {
         on "$sublet" run --json --report "$report" "$@"
 }
@@ -56,12 +56,13 @@ field() {
         grep -o "\"$1\":[0-9]*" "${2:-$report}" | head -1 | cut -d: -f2
 }
 
-# value NAME TEXT...: of name=value words, the first
+# value NAME TEXT...: the value of the first word NAME=value
 value() {
         printf '%s\n' "${@:2}" | tr ' ' '\n' | sed -n "s/^$1=//p" | head -1
 }
 
-# wait_for COMMAND...: until it succeeds, at most $patience (45) s of the clock. It ends a test that fails, and measures nothing.
+# wait_for COMMAND...: until it succeeds, at most $patience (45) s of wall-clock time. The limit ends a failing test; it is
+# not a measurement.
 wait_for() {
         local since=$SECONDS
         until "$@" > /dev/null 2>&1; do
@@ -70,7 +71,7 @@ wait_for() {
         done
 }
 
-# What a program of nobody's sees free on card N, in MiB
+# free_mib [N]: free memory of device N in MiB, as an unsupervised program sees it
 free_mib() {
         value free_mib "$(CUDA_VISIBLE_DEVICES=${1:-0} on "$families" meminfo)"
 }
@@ -79,7 +80,7 @@ books_are_empty() {
         [ "$(grep -o '"held_bytes":[0-9]*' "$report" | sort -u)" = '"held_bytes":0' ]
 }
 
-# one_line_and_2 PATTERN: the last `run` refused with one line that says why
+# one_line_and_2 PATTERN: the last `run` exited with 2 and printed one line that matches PATTERN
 one_line_and_2() {
         [ "$status" -eq 2 ] || { echo "status $status: $output"; return 1; }
         [ "${#lines[@]}" -eq 1 ] || { echo "not one line: $output"; return 1; }

@@ -1,10 +1,10 @@
-# What is claimed of every container runtime; $1 is a bundle's name, and `runtime` starts, lists and ends it:
+# Claims about every container runtime. $1 is the name of a bundle; `runtime` starts, lists and ends it:
 #       runtime run BUNDLE ID          in the foreground
 #       runtime kill ID SIGNAL
 #       runtime exec ID COMMAND...
-# shellcheck shell=bash disable=SC2034,SC2154  # what the scenes read, what bats, machine.bash and container.bash set
+# shellcheck shell=bash disable=SC2034,SC2154  # read by tests, set by bats, machine.bash and container.bash set
 
-# run_in_background BUNDLE ID: its words go to $machine/ID; $container is the runtime's process
+# run_in_background BUNDLE ID: output goes to $machine/ID; $container is the runtime's process
 run_in_background() {
         runtime run "$bundles/$1" "$2" < /dev/null > "$machine/$2" 2>&1 3>&- &
         container=$!
@@ -15,7 +15,7 @@ says() {
         grep -q "$2" "$machine/$1"
 }
 
-# The quota is what the container sees, and where it stops; its neighbours' memory is as it was.
+# The container sees its quota as the device's memory and cannot exceed it; the memory of its neighbours is untouched.
 sees_its_quota_and_stops_there() {
         local before
         before=$(free_mib)
@@ -32,7 +32,7 @@ sees_its_quota_and_stops_there() {
         "$sublet" events --json | jq -se 'any(.name == "QUOTA_REFUSED")'
 }
 
-# What ps shows of it while it runs, and that its end, by force, empties the books.
+# ps shows the container while it runs, and killing it empties the ledger.
 is_a_tenant_of_the_daemon_until_it_ends() {
         bundle b '.annotations = {"sublet.dev/mem": "2G", "sublet.dev/share": "25"}' \
                 /bin/sh -c 'exec /t/gpu-load -t 60 -k 500 deep'
@@ -47,8 +47,8 @@ is_a_tenant_of_the_daemon_until_it_ends() {
         [ "$("$sublet" ps -a --json | jq -r '.[] | select(.tenant == "b") | .devices[0].held_bytes')" -eq 0 ]
 }
 
-# Who asks for nothing has no device; who was given a node without a lease, or asks for more than there is, does not start,
-# and the runtime shows our line.
+# A container that asks for nothing has no device. One that was given a device node without a lease, or asks for more
+# than there is, does not start, and the runtime shows our message.
 is_not_started_without_a_lease() {
         bundle c '.' /bin/sh -c 'echo it ran; /t/gpu-families meminfo'
         run runtime run "$bundles/c" c
@@ -65,8 +65,8 @@ is_not_started_without_a_lease() {
         wait_for has_tenants 0
 }
 
-# A device belongs behind a gate: under no profile, or one whose listener is another's, nothing starts; what was written for
-# another driver starts, and has no device.
+# A device must be behind a gate: without a profile, or with one whose listener is not ours, nothing starts. A container
+# written for another driver starts and has no device.
 is_not_let_near_a_device_under_another_profile() {
         bundle g '.annotations = {"sublet.dev/mem": "1G"} | del(.linux.seccomp)' /bin/sh -c 'echo it ran'
         run runtime run "$bundles/g" g
@@ -80,8 +80,9 @@ is_not_let_near_a_device_under_another_profile() {
         wait_for eval '"$sublet" events | grep -q "LEASE_REFUSED.*not one for driver"'
 }
 
-# Being stopped, or any signal, takes a caller out of a driver call; the kernel makes it again (gate/state/restart_cache.h). It may lose an answer
-# that comes in the same moment (docs/containers.md), and the program fails for that: one of three may. Without gate/state/restart_cache.c, all do.
+# Stopping, or any signal, interrupts a caller in a driver call; the kernel restarts it (gate/state/restart_cache.h). A reply
+# that arrives in the same moment may be lost (docs/containers.md), and then the program fails: one of three may. Without
+# gate/state/restart_cache.c all do.
 does_not_mind_being_stopped() {
         local try fine=0
         # shellcheck disable=SC2016 # for the inner shell
@@ -101,7 +102,7 @@ does_not_mind_being_stopped() {
         [[ $output != *FOREIGN_OBJECT* && $output != *DENIED* && $output != *BOOKS_NOT_EMPTY* ]]
 }
 
-# A daemon that is killed and comes back is not noticed inside.
+# The container does not notice that the daemon is killed and restarted.
 outlives_the_daemon() {
         bundle e '.annotations = {"sublet.dev/mem": "1G"}' \
                 /bin/sh -c 'echo it waits; until [ -e /tmp/go ]; do sleep 0.1; done; exec /t/gpu-families alloc 64'
@@ -118,7 +119,7 @@ outlives_the_daemon() {
         rm -f "$rootfs/tmp/go"
 }
 
-# With no daemon there is nobody to hand the listener to: the runtime refuses.
+# Without a daemon nothing takes the listener, so the runtime refuses.
 is_not_started_without_a_daemon() {
         bundle f '.annotations = {"sublet.dev/mem": "1G"}' /bin/sh -c 'echo it ran'
         daemon_end TERM
@@ -128,7 +129,7 @@ is_not_started_without_a_daemon() {
         [[ $output != *'it ran'* ]]
 }
 
-# What is put into a running container is the container's tenant: its quota, and what that has left.
+# A process that is put into a running container belongs to the container's tenant and shares what is left of its quota.
 execs_into_the_same_tenant() {
         bundle g '.annotations = {"sublet.dev/mem": "1G"}' /bin/sh -c '/t/gpu-families meminfo; exec sleep 60'
         run_in_background g g

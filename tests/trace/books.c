@@ -154,9 +154,9 @@ static void let_go_on(const struct served *s)
 
 static void hold(const struct served *s)
 {
-        uint64_t card = rm_get64(s->event->in.data, s->event->in.size, 24);
+        uint64_t device = rm_get64(s->event->in.data, s->event->in.size, 24);
 
-        int r = ledger_map(s->books->ledger, room(s->books), s->file, s->call->base, s->call->length, card,
+        int r = ledger_map(s->books->ledger, room(s->books), s->file, s->call->base, s->call->length, device,
                            s->call->source_client, s->call->source_object);
 
         if (r != LEDGER_OK && !is_continued(s->books, s->call->source_object))

@@ -20,7 +20,7 @@ struct holder {
         size_t memory; /* index from 1; 0: none */
         uint32_t client, handle, parent;
         uint64_t file; /* of a client's root: where it was opened; of the others: the space, the export */
-        uint64_t base, length, card;
+        uint64_t base, length, device;
         uint32_t index;
         unsigned int process;
 };
@@ -186,13 +186,13 @@ static void see_imports(struct naive *naive, const struct trace_event *e, uint64
 }
 
 static void unmap(struct naive *naive, enum holder_kind kind, uint64_t file, uint64_t base, uint64_t length,
-                  uint64_t card)
+                  uint64_t device)
 {
         for (size_t i = 0; i < naive->n_holders; i++) {
                 struct holder *h = &naive->holders[i];
 
                 if (h->kind == kind && h->file == file && h->base >= base && h->base + h->length <= base + length &&
-                    (!card || h->card == card))
+                    (!device || h->device == device))
                         h->kind = NOBODY;
         }
 }
@@ -209,7 +209,7 @@ static void see_uvm(struct naive *naive, const struct trace_event *e, uint64_t f
                         return;
                 unmap(naive, MAPPING, file, base, length, u64(e->in, 24));
                 (void)hold(naive, (struct holder){ MAPPING, source->memory, .file = file, .base = base,
-                                                   .length = length, .card = u64(e->in, 24) });
+                                                   .length = length, .device = u64(e->in, 24) });
                 break;
         case 34:
                 if (u32(e->out, 16))

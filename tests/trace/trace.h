@@ -2,7 +2,7 @@
  * A recorded trace of what a process said to the driver, event by event. The grammar stands at the top
  * of tools/record.c; this is its only reader in C.
  *
- *      struct trace trace;     large: keep it off the stack
+ *      struct trace trace;     large: allocate it
  *
  *      trace_start(&trace, text, size);
  *      while ((r = trace_next(&trace, &event)) > 0)

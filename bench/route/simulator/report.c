@@ -300,7 +300,7 @@ int report_run(const struct report_options *options, struct err *err)
 
         printf("Policies on virtual time; goodput: TTFT < 2 s and TPOT < 50 ms; %u run(s) per row\n", options->n_seeds);
         if (run_section(&report, "formulas", "Formulas", FORMULAS, ARRAY_SIZE(FORMULAS), NULL, err) < 0 ||
-            run_section(&report, "knowledge", "What knowledge is worth to «cost»", KNOWLEDGE, ARRAY_SIZE(KNOWLEDGE),
+            run_section(&report, "knowledge", "What knowledge is worth to `cost`", KNOWLEDGE, ARRAY_SIZE(KNOWLEDGE),
                         KNOWN, err) < 0 ||
             run_section(&report, "changes", "Shares that change every five minutes", CHANGES, ARRAY_SIZE(CHANGES),
                         CHANGED, err) < 0 ||

@@ -1,4 +1,3 @@
-/* From a request to its handler, by the rows of api.def. */
 #include "daemon/api/api.h"
 
 #include "base/cleanup.h"
@@ -58,7 +57,7 @@ void api_error(struct api_response *ret, int status, const char *format, ...)
         (void)vsnprintf(text, sizeof(text), format, args);
         va_end(args);
         api_json(ret, status, json_pack("{s:s}", "error", text));
-        if (!ret->body) /* what a peer wrote may be no UTF-8 */
+        if (!ret->body) /* the text quotes the caller, who may send no UTF-8 */
                 api_json(ret, status, json_pack("{s:s}", "error", "the request is not understood"));
 }
 
@@ -80,8 +79,8 @@ bool api_since(const struct api_request *request, nsec otherwise, nsec *ret_sinc
         return false;
 }
 
-/* NULL: does not match; else the part that "*" stands for, or "". */
-static const char *match(const char *pattern, const char *path)
+/* The part of the path that "*" stands for, or ""; NULL: no match. */
+static const char *match_path(const char *pattern, const char *path)
 {
         size_t n = strcspn(pattern, "*");
 
@@ -108,12 +107,11 @@ void api_answer(struct daemon *daemon, const struct api_request *request, struct
 
         *ret = (struct api_response){ 0 };
         if (request->may_only_ask && strcmp(request->method, "GET") != 0) {
-                api_error(ret, API_NOT_ALLOWED,
-                          "over TCP questions are answered, orders are not taken: use the socket");
+                api_error(ret, API_NOT_ALLOWED, "over TCP only GET is answered: use the socket for changes");
                 return;
         }
         for (size_t i = 0; i < ARRAY_SIZE(routes); i++) {
-                const char *name = match(routes[i].path, request->path);
+                const char *name = match_path(routes[i].path, request->path);
 
                 has_path |= name != NULL;
                 if (!name || strcmp(routes[i].method, request->method) != 0)

@@ -1,11 +1,12 @@
 /*
- * The API: a request and who makes it in, a response out (docs/api.md). No sockets here: http.c carries it,
- * and a fuzz target calls it as it is.
+ * The API: a request and its caller in, a response out (docs/api.md). No sockets here: http.c carries requests, and a fuzz
+ * target calls api_answer directly.
  *
- * Some answers are not there at once: a change waits for the tenant's shim, a trace for its time, a
- * follower for the next event. Those have `wait` set; api_continue is called when something has happened.
+ * Some answers take time: a change waits for the tenant's shim, a trace for its span, a follower for the next event. Those set
+ * `wait`, and api_continue is called when something has happened.
  *
- * Thread: the loop. Nothing blocks.
+ * This room reads and changes daemon/state and daemon/store, and knows no other socket than its own. Thread: the loop. Nothing
+ * blocks, except that a first lease asks NVML (daemon/state/mig.h).
  */
 #pragma once
 
@@ -42,16 +43,16 @@ struct api_request {
         const char *body;
         size_t body_size;
 
-        uid_t uid;         /* who asks */
-        bool sees_all;     /* root, or the daemon's own user, or TCP */
+        uid_t uid;         /* of the caller */
+        bool sees_all;     /* the caller is root, the daemon's own user, or came over TCP */
         bool may_only_ask; /* TCP */
 };
 
 enum api_wait {
-        API_WAIT_NOT,    /* the response is whole */
-        API_WAIT_SET,    /* for the shim's word on a change */
+        API_WAIT_NOT,    /* the response is complete */
+        API_WAIT_SET,    /* for the shim's answer to a change */
         API_WAIT_TIME,   /* for the end of a trace */
-        API_WAIT_EVENTS, /* for ever: lines of events, by api_follow */
+        API_WAIT_EVENTS, /* without end: lines of events, by api_follow */
 };
 
 struct api_response {
@@ -65,17 +66,17 @@ struct api_response {
         nsec since, deadline;    /* clock_now */
         uint64_t tenant, serial; /* API_WAIT_SET */
         uint64_t event_id;       /* API_WAIT_EVENTS: the latest seen */
-        char only[64];           /* ... of this tenant, if not "" */
-        int64_t owner;           /* ... of this owner, if not -1 */
+        char only[64];           /* of this tenant only; "": of all */
+        int64_t owner;           /* of this user only; -1: of all */
 };
 
-/* Fills *ret, which is then api_done's. */
+/* Fills *ret, which api_done frees. */
 void api_answer(struct daemon *daemon, const struct api_request *request, struct api_response *ret);
 
-/* API_WAIT_SET and _TIME. True: the response is whole now, and wait is API_WAIT_NOT. */
+/* For API_WAIT_SET and _TIME. True: the response is complete now, and wait is API_WAIT_NOT. */
 bool api_continue(struct daemon *daemon, struct api_response *response);
 
-/* API_WAIT_EVENTS: the next lines, as many as fit. 0: none now. */
+/* For API_WAIT_EVENTS: the next lines, as many as fit. Bytes written; 0: none now. */
 size_t api_follow(struct daemon *daemon, struct api_response *response, char *buffer, size_t room);
 
 void api_done(struct api_response *response);
@@ -91,11 +92,11 @@ void api_done(struct api_response *response);
 const char *api_argument(const struct api_request *request, const char *name); /* NULL: not given; "" without value */
 bool api_sees(const struct api_request *request, const struct tenant *tenant);
 
-void api_json(struct api_response *ret, int status, json_t *body);                  /* drops body; NULL is API_FAILED */
-void api_text(struct api_response *ret, const char *type, char *text, size_t size); /* takes text over */
+void api_json(struct api_response *ret, int status, json_t *body); /* consumes body; NULL: API_FAILED */
+void api_text(struct api_response *ret, const char *type, char *text, size_t size); /* takes over text */
 void api_error(struct api_response *ret, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The tenant of a path, if the peer may see it; NULL: the error is in *ret. */
+/* The tenant of a path, if the caller may see it; NULL: the error is in *ret. */
 struct tenant *api_tenant_of(struct daemon *daemon, const struct api_request *request, const char *name,
                              struct api_response *ret);
 
@@ -104,5 +105,5 @@ json_t *api_event_json(const struct event *event);
 void api_trace_end(struct daemon *daemon, struct api_response *response);
 void api_change_end(struct daemon *daemon, struct api_response *response, struct tenant *tenant);
 
-/* `since=`: a moment, `otherwise` if it is not given. False: the error is in *ret. */
+/* The time of `since=`; `otherwise` if it is not given. False: the error is in *ret. */
 bool api_since(const struct api_request *request, nsec otherwise, nsec *ret_since, struct api_response *ret);

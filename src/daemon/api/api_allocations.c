@@ -1,4 +1,4 @@
-/* The device plugin's word on what Kubernetes has allocated: allocations.h. */
+/* The device plugin's report of what Kubernetes has allocated: daemon/state/allocations.h. */
 #include "daemon/api/api.h"
 
 #include "base/err.h"
@@ -26,7 +26,7 @@ void api_allocations_set(struct daemon *daemon, const struct api_request *reques
         (void)name;
         if (!request->sees_all) {
                 api_error(ret, API_FORBIDDEN,
-                          "allocations are told by the device plugin, as root or as the daemon's user");
+                          "only the device plugin reports allocations, as root or as the daemon's user");
                 return;
         }
         body = json_loadb(request->body ? request->body : "", request->body_size, JSON_REJECT_DUPLICATES, NULL);

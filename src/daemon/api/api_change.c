@@ -1,8 +1,8 @@
 /*
- * Orders: a tenant's lease is changed, or the tenant is ended.
+ * Changes: of a tenant's lease, or its end.
  *
- * A change is made of a copy of the lease, which must fit beside the others; then it counts everywhere or
- * nowhere. Shares, cap and class are the scheduler's at once; a quota is the shim's, and the answer waits for its word.
+ * A change is prepared on a copy of the lease, which must fit beside the others; then it takes effect everywhere or nowhere.
+ * Share, cap and class go to the scheduler at once; a quota goes to the shim, and the answer waits for the shim's.
  */
 #include "daemon/api/api.h"
 
@@ -21,7 +21,7 @@
 #include <string.h>
 
 enum {
-        PATIENCE_SEC = 2, /* for a shim's word; it takes a millisecond */
+        SHIM_ANSWER_SEC = 2, /* usually a millisecond */
 };
 
 static int parse_size(const struct daemon *daemon, const json_t *value, unsigned int device, bytes *ret,
@@ -48,7 +48,7 @@ static int change_one(const struct daemon *daemon, const char *index, const json
         return parse_size(daemon, value, (unsigned int)device, &lease->devices[device].quota, err);
 }
 
-/* One size for all devices it has, or an object of them. */
+/* One size for all its devices, or an object of sizes by device. */
 static int change_mem(const struct daemon *daemon, const json_t *value, struct message_lease *lease, struct err *err)
 {
         const char *index;
@@ -95,7 +95,7 @@ static int change_key(const struct daemon *daemon, const char *key, const json_t
                                (int)strcspn(key, "_"), key);
         if (message_lease_is_mig(lease))
                 return err_say(err, -EINVAL, "%.20s: a tenant of --mode mig has multiprocessors of its own", key);
-        if (!strcmp(key, "share_permille")) /* 0, null: an equal part of what nobody was promised */
+        if (!strcmp(key, "share_permille")) /* 0, null: an equal part of the rest */
                 return change_permille(key, value, 0, &lease->share, err);
         if (!strcmp(key, "cap_permille") && json_is_null(value)) {
                 lease->cap = TURNS_WHOLE;
@@ -117,8 +117,7 @@ static int change_lease(const struct daemon *daemon, const struct api_request *r
         int r = 0;
 
         if (!json_is_object(body) || !json_object_size(body))
-                r = err_say(err, -EINVAL,
-                            "the body is to be a JSON object of mem, share_permille, cap_permille, class");
+                r = err_say(err, -EINVAL, "the body must be a JSON object of mem, share_permille, cap_permille, class");
         else
                 json_object_foreach (body, key, value)
                         if (r == 0)
@@ -127,8 +126,8 @@ static int change_lease(const struct daemon *daemon, const struct api_request *r
         return r;
 }
 
-static void tell_change(struct daemon *daemon, const struct tenant *tenant, const struct message_lease *was,
-                        const struct api_request *request)
+static void emit_changed(struct daemon *daemon, const struct tenant *tenant, const struct message_lease *was,
+                         const struct api_request *request)
 {
         const struct message_lease *is = &tenant->lease;
         char text[200] = "", part[80], size[BYTES_TEXT], share[WHEN_TEXT], cap[WHEN_TEXT];
@@ -162,8 +161,8 @@ static json_t *notes_json(const struct daemon *daemon, const struct tenant *tena
                 (void)json_array_append_new(notes, json_string(text));
         }
         if (tenant->state == TENANT_AWAITED)
-                (void)json_array_append_new(notes,
-                                            json_string("its shim is awaited: the change counts when it is back"));
+                (void)json_array_append_new(
+                        notes, json_string("its shim is awaited: the change takes effect when it is back"));
         return notes;
 }
 
@@ -180,32 +179,32 @@ void api_change_end(struct daemon *daemon, struct api_response *response, struct
         api_json(response, API_OK, body);
 }
 
-/* The lease has been found good. The shim comes first: if it cannot be told, nothing has changed. */
-static void apply(struct daemon *daemon, const struct api_request *request, struct tenant *tenant,
-                  const struct message_lease *lease, struct api_response *ret)
+/* Commits a lease that fits. The shim comes first: if it cannot be reached, nothing has changed. */
+static void commit_change(struct daemon *daemon, const struct api_request *request, struct tenant *tenant,
+                          const struct message_lease *lease, struct api_response *ret)
 {
-        bool is_told = tenant->source.fd >= 0 && tenant->state != TENANT_ASKED;
+        bool has_shim = tenant->source.fd >= 0 && tenant->state != TENANT_ASKED;
         struct message_lease was = tenant->lease;
 
         tenant->lease = *lease;
-        if (is_told && shims_set(tenant) < 0) {
+        if (has_shim && shims_set(tenant) < 0) {
                 tenant->lease = was;
-                api_error(ret, API_UNAVAILABLE, "the shim of '%s' (process %d) takes no orders", was.tenant,
+                api_error(ret, API_UNAVAILABLE, "the shim of '%s' (process %d) cannot be reached", was.tenant,
                           tenant->shim);
                 return;
         }
         daemon_divide(daemon);
         if (daemon->store)
                 daemon_store_result(daemon, store_tenant_set(daemon->store, &tenant->lease, tenant->shim));
-        tell_change(daemon, tenant, &was, request);
+        emit_changed(daemon, tenant, &was, request);
         ret->tenant = tenant->lease.id;
-        if (!is_told) {
+        if (!has_shim) {
                 api_change_end(daemon, ret, tenant);
                 return;
         }
         ret->serial = tenant->set_asked;
         ret->wait = API_WAIT_SET;
-        ret->deadline = clock_now() + PATIENCE_SEC * NSEC_PER_SEC;
+        ret->deadline = clock_now() + SHIM_ANSWER_SEC * NSEC_PER_SEC;
 }
 
 void api_tenant_change(struct daemon *daemon, const struct api_request *request, const char *name,
@@ -219,8 +218,9 @@ void api_tenant_change(struct daemon *daemon, const struct api_request *request,
                 return;
         if (tenant->lease.enforcement == ENFORCEMENT_PRELOAD) {
                 api_error(ret, API_CONFLICT,
-                          "'%s' keeps its quota inside its programs (plane preload), on a page that nobody can change: "
-                          "end it, and lease anew",
+                          "'%s' keeps its quota inside its programs (plane preload), in a descriptor that nobody can "
+                          "change: "
+                          "end it, and lease again",
                           name);
                 return;
         }
@@ -230,7 +230,7 @@ void api_tenant_change(struct daemon *daemon, const struct api_request *request,
         else if (tenants_fit(&daemon->tenants, &lease, tenant, &err) != 0)
                 api_error(ret, API_CONFLICT, "%s", err.text);
         else
-                apply(daemon, request, tenant, &lease, ret);
+                commit_change(daemon, request, tenant, &lease, ret);
 }
 
 void api_tenant_end(struct daemon *daemon, const struct api_request *request, const char *name,

@@ -1,4 +1,4 @@
-/* Questions about the node: version, devices, usage, events. */
+/* The node: version, devices, usage, events. */
 #include "daemon/api/api.h"
 
 #include "base/text.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-        EVENTS_MOST = 10000,
-        EVENTS_USUAL = 1000,
+        EVENTS_MOST = 10000, /* of one answer, whatever limit= says */
+        EVENTS_DEFAULT = 1000,
 };
 
 void api_version(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
@@ -76,7 +76,7 @@ void api_usage(struct daemon *daemon, const struct api_request *request, const c
                 json_decref(array);
                 return;
         }
-        usage_count(daemon); /* up to this moment */
+        usage_count(daemon); /* until now */
         if (daemon->store)
                 r = store_usage_list(daemon->store, since, tenant_argument(request),
                                      request->sees_all ? -1 : (int64_t)request->uid, array);
@@ -134,8 +134,8 @@ static void write_lines(struct api_response *ret, json_t *array)
         ret->size = size;
 }
 
-static void follow(const struct daemon *daemon, const struct api_request *request, json_t *before,
-                   struct api_response *ret)
+static void start_follower(const struct daemon *daemon, const struct api_request *request, json_t *before,
+                           struct api_response *ret)
 {
         const char *tenant = tenant_argument(request);
 
@@ -149,17 +149,17 @@ static void follow(const struct daemon *daemon, const struct api_request *reques
         json_decref(before);
 }
 
-static unsigned int most_of(const struct api_request *request)
+static unsigned int limit_argument(const struct api_request *request)
 {
         const char *text = api_argument(request, "limit");
         uint64_t most;
 
         if (!text || number_parse(text, &most) < 0)
-                return EVENTS_USUAL;
+                return EVENTS_DEFAULT;
         return most < EVENTS_MOST ? (unsigned int)most : EVENTS_MOST;
 }
 
-/* Without since= all that is kept; a follower without it only what comes. */
+/* Without since=: all events in the store; for a follower only those to come. */
 void api_events(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
 {
         const char *follows = api_argument(request, "follow");
@@ -175,14 +175,14 @@ void api_events(struct daemon *daemon, const struct api_request *request, const 
         if (daemon->store && (!is_follower || since))
                 daemon_store_result(daemon, store_events_list(daemon->store, since, tenant_argument(request),
                                                               request->sees_all ? -1 : (int64_t)request->uid,
-                                                              most_of(request), append_event, array));
+                                                              limit_argument(request), append_event, array));
         if (is_follower)
-                follow(daemon, request, array, ret);
+                start_follower(daemon, request, array, ret);
         else
                 api_json(ret, API_OK, array);
 }
 
-static bool is_for(const struct api_response *response, const struct event *event)
+static bool is_event_for(const struct api_response *response, const struct event *event)
 {
         return (response->owner < 0 || response->owner == event->owner) &&
                (!response->only[0] || !strcmp(response->only, event->tenant));
@@ -194,7 +194,7 @@ size_t api_follow(struct daemon *daemon, struct api_response *response, char *bu
         size_t n = 0;
 
         while ((event = event_after(daemon, response->event_id))) {
-                json_t *body = is_for(response, event) ? api_event_json(event) : NULL;
+                json_t *body = is_event_for(response, event) ? api_event_json(event) : NULL;
                 size_t size = body ? json_dumpb(body, buffer + n, room - n, JSON_COMPACT) : 0;
 
                 json_decref(body);

@@ -1,4 +1,4 @@
-/* Tenants as JSON: the living from the table, the control blocks and the scheduler; the ended from the store. */
+/* Tenants as JSON: living ones from the table, control blocks and schedulers; ended ones from the store. */
 #include "daemon/api/api.h"
 
 #include "daemon/store/store.h"
@@ -51,8 +51,8 @@ json_t *api_tenant_json(struct daemon *daemon, struct tenant *tenant)
                          tenant->lease.sms[0] ? tenant->lease.sms : NULL);
 }
 
-/* What the report of an ended tenant says of one device. */
-static const json_t *reported(const json_t *report, int64_t index)
+/* The entry of one device in an ended tenant's report. */
+static const json_t *report_of_device(const json_t *report, int64_t index)
 {
         const json_t *devices = json_object_get(report, "devices");
 
@@ -70,7 +70,7 @@ static json_t *ended_devices(const json_t *lease, const json_t *report)
         for (size_t i = 0; i < json_array_size(devices); i++) {
                 const json_t *device = json_array_get(devices, i);
                 int64_t index = message_number(device, "index", 0);
-                const json_t *was = reported(report, index);
+                const json_t *was = report_of_device(report, index);
 
                 (void)json_array_append_new(
                         array,
@@ -84,7 +84,7 @@ static json_t *ended_devices(const json_t *lease, const json_t *report)
         return array;
 }
 
-/* As a living one, as far as it is known. */
+/* The fields of a living tenant, as far as they are known. */
 static json_t *ended_json(const json_t *row)
 {
         json_t *lease = json_object_get(row, "lease"), *report = json_object_get(row, "report");

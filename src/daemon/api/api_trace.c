@@ -1,12 +1,10 @@
 /*
- * Who was on the device when: as Chrome trace JSON (Perfetto, chrome://tracing), and as plain spans for the
- * page. Both read the rings of the schedulers (trace.h), and what goes on now from sched_resident.
+ * Which tenant was on a device when: as Chrome trace JSON (Perfetto, chrome://tracing), and as plain spans for the page. Both
+ * read the schedulers' rings (sched/trace.h), and the current span from sched_resident.
  *
- * In the Chrome trace a device is a "process"; a tenant is one of its tracks, and what kept it off is another
- * under it; the daemon's driver calls and gaps in the records are tracks of the device. Times are microseconds
- * from the beginning of the trace.
- *
- * Who may not see all sees its own tenants' spans only.
+ * In the Chrome trace a device is a "process". A tenant is one of its tracks, the time it was kept off another; the daemon's
+ * driver calls and gaps in the records are tracks, too. Times are microseconds from the start of the trace. A user who may not
+ * see all tenants gets the spans of its own only.
  */
 #include "daemon/api/api.h"
 
@@ -20,7 +18,7 @@ enum {
         TIMELINE_MSEC = 2000,
         TIMELINE_MOST_MSEC = 60 * 1000,
         SPANS_AT_ONCE = 256,
-        TIMELINE_SPANS = 50000, /* more than a page can draw */
+        TIMELINE_SPANS = 50000, /* of an answer, more than the page can draw; the rest is left out */
 
         TRACK_CALLS = 1, /* track numbers of a device */
         TRACK_LOST,
@@ -28,15 +26,15 @@ enum {
         TRACK_TENANTS = 10, /* then two per tenant */
 };
 
-/* The number of a tenant in the table's order, for tracks; -1: it is gone, or not for this peer. */
-static int place_of(const struct daemon *daemon, int64_t owner, uint64_t id, const struct tenant **ret)
+/* A tenant's index in the table, for tracks; -1: it is gone, or the caller may not see it. */
+static int slot_of(const struct daemon *daemon, int64_t owner, uint64_t id, const struct tenant **ret)
 {
-        int place = 0;
+        int slot = 0;
 
-        for (const struct tenant *t = daemon->tenants.first; t; t = t->next, place++)
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next, slot++)
                 if (t->lease.id == id && id && (owner < 0 || (int64_t)t->lease.owner == owner)) {
                         *ret = t;
-                        return place;
+                        return slot;
                 }
         return -1;
 }
@@ -52,11 +50,11 @@ struct chrome {
         bool has_one;
 };
 
-static void name_it(struct chrome *chrome, const char *what, int track, const char *name, const char *suffix)
+static void name_track(struct chrome *chrome, const char *what, int track, const char *name, const char *suffix)
 {
         (void)fprintf(chrome->to, "%s{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%u,\"tid\":%d,\"args\":{\"name\":\"",
                       chrome->has_one ? ",\n" : "", what, chrome->device->index + 1, track);
-        for (const char *at = name; *at; at++) /* names hold neither quotes nor controls, but a device's may */
+        for (const char *at = name; *at; at++) /* a device's name may contain quotes and controls */
                 if (*at != '"' && *at != '\\' && (unsigned char)*at >= ' ')
                         (void)fputc(*at, chrome->to);
         (void)fprintf(chrome->to, "%s\"}}", suffix);
@@ -65,24 +63,24 @@ static void name_it(struct chrome *chrome, const char *what, int track, const ch
 
 static void name_tracks(struct chrome *chrome)
 {
-        int place = 0;
+        int slot = 0;
 
-        name_it(chrome, "process_name", 0, chrome->device->info.name, "");
+        name_track(chrome, "process_name", 0, chrome->device->info.name, "");
         if (chrome->response->owner < 0) {
-                name_it(chrome, "thread_name", TRACK_CALLS, "sublet: driver calls", "");
-                name_it(chrome, "thread_name", TRACK_LOST, "sublet: records lost", "");
-                name_it(chrome, "thread_name", TRACK_FOREIGN, "not a tenant's", "");
+                name_track(chrome, "thread_name", TRACK_CALLS, "sublet: driver calls", "");
+                name_track(chrome, "thread_name", TRACK_LOST, "sublet: records lost", "");
+                name_track(chrome, "thread_name", TRACK_FOREIGN, "not a tenant's", "");
         }
-        for (const struct tenant *t = chrome->daemon->tenants.first; t; t = t->next, place++) {
+        for (const struct tenant *t = chrome->daemon->tenants.first; t; t = t->next, slot++) {
                 if (!tenant_has(t, chrome->device->index) ||
                     (chrome->response->owner >= 0 && (int64_t)t->lease.owner != chrome->response->owner))
                         continue;
-                name_it(chrome, "thread_name", TRACK_TENANTS + 2 * place, t->lease.tenant, "");
-                name_it(chrome, "thread_name", TRACK_TENANTS + 2 * place + 1, t->lease.tenant, " kept off");
+                name_track(chrome, "thread_name", TRACK_TENANTS + 2 * slot, t->lease.tenant, "");
+                name_track(chrome, "thread_name", TRACK_TENANTS + 2 * slot + 1, t->lease.tenant, " kept off");
         }
 }
 
-static void put(struct chrome *chrome, int track, const char *name, const char *kind, nsec from, nsec until)
+static void put_event(struct chrome *chrome, int track, const char *name, const char *kind, nsec from, nsec until)
 {
         nsec start = chrome->response->since;
 
@@ -102,35 +100,36 @@ static void put(struct chrome *chrome, int track, const char *name, const char *
 static void put_span(struct chrome *chrome, const struct trace_span *span)
 {
         const struct tenant *tenant = NULL;
-        int place = place_of(chrome->daemon, chrome->response->owner, span->tenant, &tenant);
+        int slot = slot_of(chrome->daemon, chrome->response->owner, span->tenant, &tenant);
         bool sees_all = chrome->response->owner < 0;
 
         switch (span->kind) {
         case TRACE_ON:
-                if (place >= 0)
-                        put(chrome, TRACK_TENANTS + 2 * place, tenant->lease.tenant, "on", span->from, span->until);
+                if (slot >= 0)
+                        put_event(chrome, TRACK_TENANTS + 2 * slot, tenant->lease.tenant, "on", span->from,
+                                  span->until);
                 else if (sees_all)
-                        put(chrome, TRACK_FOREIGN, "on", "foreign", span->from, span->until);
+                        put_event(chrome, TRACK_FOREIGN, "on", "foreign", span->from, span->until);
                 break;
         case TRACE_OFF:
-                if (place >= 0)
-                        put(chrome, TRACK_TENANTS + 2 * place + 1, "kept off", "off", span->from, span->until);
+                if (slot >= 0)
+                        put_event(chrome, TRACK_TENANTS + 2 * slot + 1, "kept off", "off", span->from, span->until);
                 break;
         case TRACE_CALL:
                 if (sees_all)
-                        put(chrome, TRACK_CALLS, trace_call_name((enum trace_call)span->detail), "call", span->from,
-                            span->until);
+                        put_event(chrome, TRACK_CALLS, trace_call_name((enum trace_call)span->detail), "call",
+                                  span->from, span->until);
                 break;
         case TRACE_LOST:
                 if (sees_all)
-                        put(chrome, TRACK_LOST, "records lost", "lost", span->from, span->until);
+                        put_event(chrome, TRACK_LOST, "records lost", "lost", span->from, span->until);
                 break;
         default:
                 break;
         }
 }
 
-/* Who is on it and has not left. */
+/* The span that has not ended. */
 static void put_present(struct chrome *chrome)
 {
         struct trace_span now = { .kind = TRACE_ON };
@@ -180,7 +179,7 @@ void api_trace_end(struct daemon *daemon, struct api_response *response)
         *response = whole;
 }
 
-/* A span in seconds, as a number with a fraction or not; within 0 to the most. */
+/* A number of seconds, above 0 and up to TRACE_MOST_SEC. True also if it is absent; false: the error is in *response. */
 static bool seconds_argument(const struct api_request *request, const char *name, nsec *ret,
                              struct api_response *response)
 {
@@ -200,7 +199,7 @@ static bool seconds_argument(const struct api_request *request, const char *name
         return true;
 }
 
-/* for=5: from now on; last=5: what was. */
+/* for=5: the next 5 s; last=5: the past 5 s. */
 void api_trace(struct daemon *daemon, const struct api_request *request, const char *name, struct api_response *ret)
 {
         nsec now = clock_now(), ahead = 0, back = 0;
@@ -222,11 +221,11 @@ void api_trace(struct daemon *daemon, const struct api_request *request, const c
 
 /* ---- timeline ---------------------------------------------------------------------------------- */
 
-static void append_span(json_t *spans, int place, nsec from, nsec until, nsec first, nsec last)
+static void append_span(json_t *spans, int slot, nsec from, nsec until, nsec first, nsec last)
 {
-        if (place < 0 || until <= first || from >= last || json_array_size(spans) >= TIMELINE_SPANS)
+        if (slot < 0 || until <= first || from >= last || json_array_size(spans) >= TIMELINE_SPANS)
                 return;
-        (void)json_array_append_new(spans, json_pack("[i, I, I]", place, (json_int_t)(from > first ? from : first),
+        (void)json_array_append_new(spans, json_pack("[i, I, I]", slot, (json_int_t)(from > first ? from : first),
                                                      (json_int_t)(until < last ? until : last)));
 }
 
@@ -244,14 +243,14 @@ static json_t *spans_json(const struct daemon *daemon, const struct device *devi
         while ((n = trace_read(trace, &cursor, spans, SPANS_AT_ONCE)) > 0)
                 for (size_t i = 0; i < n; i++)
                         if (spans[i].kind == TRACE_ON)
-                                append_span(array, place_of(daemon, owner, spans[i].tenant, &tenant), spans[i].from,
+                                append_span(array, slot_of(daemon, owner, spans[i].tenant, &tenant), spans[i].from,
                                             spans[i].until, from, until);
         if (sched_resident(device->sched, &resident, &since))
-                append_span(array, place_of(daemon, owner, resident, &tenant), since, until, from, until);
+                append_span(array, slot_of(daemon, owner, resident, &tenant), since, until, from, until);
         return array;
 }
 
-/* In the table's order, so that places fit; those of others have no name. */
+/* In the table's order, which the spans index; other users' tenants have no name. */
 static json_t *names_json(const struct daemon *daemon, const struct api_request *request)
 {
         json_t *names = json_array();

@@ -1,8 +1,5 @@
-/*
- * libmicrohttpd in our loop: it has an epoll descriptor of its own, which is one source of ours (its sockets
- * are in it), and no threads. A call whose answer is not there yet is suspended, and taken up when
- * http_wake says that something has happened.
- */
+/* libmicrohttpd in our loop: its epoll descriptor, which holds its sockets, is one of our sources. A call that has to wait is
+ * suspended, and resumed after http_wake when its answer is there. */
 #include "daemon/api/http.h"
 
 #include "base/cleanup.h"
@@ -22,11 +19,11 @@
 
 enum {
         CONNECTIONS_MAX = PEERS_MAX, /* of a listener */
-        AN_ADDRESS = 64,             /* of those, over TCP */
+        AN_ADDRESS = 64,             /* of these over TCP, from one address */
         IDLE_SEC = 30,
         BLOCK = 32 * 1024, /* of a stream */
         PUMP_MAX = 32,
-        QUIET_SEC = 15, /* a follower gets an empty line that often: who has gone is noticed */
+        QUIET_SEC = 15, /* a follower gets an empty line that often: it shows whether the peer is still there */
 };
 
 struct listener {
@@ -58,8 +55,6 @@ struct call {
         bool is_tcp, is_answered, is_suspended, is_too_large;
 };
 
-/* ---- who asks ---------------------------------------------------------------------------------- */
-
 static bool uid_of(struct MHD_Connection *connection, uid_t *ret)
 {
         const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
@@ -71,11 +66,6 @@ static bool uid_of(struct MHD_Connection *connection, uid_t *ret)
         return true;
 }
 
-static bool sees_all(const struct http *http, uid_t uid)
-{
-        return uid == 0 || uid == http->daemon->uid;
-}
-
 static bool know_peer(struct call *call)
 {
         if (call->is_tcp) {
@@ -85,11 +75,11 @@ static bool know_peer(struct call *call)
         }
         if (!uid_of(call->connection, &call->request.uid))
                 return false;
-        call->request.sees_all = sees_all(call->http, call->request.uid);
+        call->request.sees_all = daemon_is_master(call->http->daemon, call->request.uid);
         return true;
 }
 
-/* Who has too many connections hangs up before it has asked. */
+/* A connection too many of a user is shut down before its first request. */
 static void on_connection(void *context, struct MHD_Connection *connection, void **state,
                           enum MHD_ConnectionNotificationCode code)
 {
@@ -103,12 +93,12 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
                 return;
         }
         if (listener->is_tcp || !uid_of(connection, &uid) ||
-            peers_come(&http->peers, uid, sees_all(http, uid), (struct peer **)state))
+            peers_come(&http->peers, uid, daemon_is_master(http->daemon, uid), (struct peer **)state))
                 return;
         (void)shutdown(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, SHUT_RDWR);
 }
 
-/* A page of another's must not get at us by a name of its own that it points here. Addresses and our own names are fine. */
+/* Against DNS rebinding: a foreign web page must not reach us under a host name of its own. Addresses and our names are fine. */
 static bool is_our_name(const struct http *http, const char *host)
 {
         char name[256], own[256] = "";
@@ -124,8 +114,6 @@ static bool is_our_name(const struct http *http, const char *host)
         return inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1 ||
                !strcasecmp(name, "localhost") || !strcasecmp(name, own) || !strcasecmp(name, http->host);
 }
-
-/* ---- answers ----------------------------------------------------------------------------------- */
 
 static struct MHD_Response *asset_response(struct call *call)
 {
@@ -150,8 +138,8 @@ static void suspend(struct call *call)
         MHD_suspend_connection(call->connection);
 }
 
-/* What there is for a follower: first what was, then what happens, and now and then an empty line. */
-static ssize_t stream(void *context, uint64_t position, char *buffer, size_t room)
+/* For a follower: past events, then new ones, and now and then an empty line. */
+static ssize_t stream_events(void *context, uint64_t position, char *buffer, size_t room)
 {
         struct call *call = context;
         size_t left = call->response.size - call->sent, n;
@@ -181,11 +169,11 @@ static struct MHD_Response *response_of(struct call *call)
         if (answer->asset)
                 return asset_response(call);
         if (answer->wait == API_WAIT_EVENTS)
-                response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, stream, call, NULL);
+                response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, stream_events, call, NULL);
         else {
                 response = MHD_create_response_from_buffer(answer->size, answer->body, MHD_RESPMEM_MUST_FREE);
                 if (response)
-                        answer->body = NULL; /* it is the response's */
+                        answer->body = NULL; /* the response has it */
         }
         if (response)
                 (void)MHD_add_response_header(response, "Cache-Control", "no-store");
@@ -207,8 +195,6 @@ static enum MHD_Result send_answer(struct call *call)
         MHD_destroy_response(response);
         return r;
 }
-
-/* ---- calls ------------------------------------------------------------------------------------- */
 
 static enum MHD_Result take_argument(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
 {
@@ -234,7 +220,7 @@ static void take_body(struct call *call, const char *data, size_t size)
         call->size += size;
 }
 
-static void answer(struct call *call, const char *url, const char *method)
+static void call_answer(struct call *call, const char *url, const char *method)
 {
         const char *host = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Host");
 
@@ -247,13 +233,13 @@ static void answer(struct call *call, const char *url, const char *method)
         if (call->is_too_large)
                 api_error(&call->response, API_TOO_LARGE, "the body is larger than %d bytes", API_BODY_MAX);
         else if (!know_peer(call))
-                api_error(&call->response, API_FORBIDDEN, "who asks is not known");
+                api_error(&call->response, API_FORBIDDEN, "the caller is not known");
         else if (call->is_tcp && !is_our_name(call->http, host))
                 api_error(&call->response, API_FORBIDDEN, "'%.100s' is not this machine's name: ask by its address",
                           host);
         else
                 api_answer(call->http->daemon, &call->request, &call->response);
-        daemon_heartbeat(call->http->daemon); /* many who ask at once must not look like our death */
+        daemon_heartbeat(call->http->daemon); /* many calls at once must not look like a dead daemon */
 }
 
 /* libmicrohttpd calls this with the head, with each piece of the body, at its end, and again after a suspension. */
@@ -282,7 +268,7 @@ static enum MHD_Result on_call(void *context, struct MHD_Connection *connection,
                 return MHD_YES;
         }
         if (!call->is_answered)
-                answer(call, url, method);
+                call_answer(call, url, method);
         if (call->response.wait == API_WAIT_EVENTS || call->response.wait == API_WAIT_NOT)
                 return send_answer(call);
         suspend(call);
@@ -307,9 +293,7 @@ static void on_done(void *context, struct MHD_Connection *connection, void **sta
         *state = NULL;
 }
 
-/* ---- in the loop ------------------------------------------------------------------------------- */
-
-/* All that can be done without waiting. */
+/* Does what can be done without waiting. */
 static void pump(struct listener *listener)
 {
         MHD_UNSIGNED_LONG_LONG timeout;
@@ -354,8 +338,6 @@ void http_wake(struct http *http)
         if (http)
                 loop_timer_set(http->daemon->loop, &http->timer, 0, 0);
 }
-
-/* ---- opening ----------------------------------------------------------------------------------- */
 
 /* Takes the socket over. */
 static int listen_on(struct http *http, int fd, bool is_tcp, struct err *err)

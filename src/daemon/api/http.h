@@ -1,8 +1,8 @@
 /*
- * The API on its sockets: libmicrohttpd, driven by our loop (no threads of its own).
+ * The API on its sockets: libmicrohttpd, driven by our loop, without threads of its own.
  *
- * Who asks is known by the credentials of the unix socket's peer, never by what a request says. The TCP
- * listener answers GETs only, as if root had asked, to whoever reaches it: off by default.
+ * A caller is identified by the credentials of the Unix socket's peer, never by the request. The TCP listener answers GET only,
+ * with what root may see, to anyone who can reach it: it is off by default.
  */
 #pragma once
 
@@ -12,5 +12,5 @@
 int http_open(struct daemon *daemon, struct http **ret, struct err *err);
 struct http *http_close(struct http *http); /* NULL is fine */
 
-/* Something has happened that somebody may wait for. NULL is fine; cheap, may be called from within an answer. */
+/* Something has happened that a call may wait for. NULL is fine; cheap, may be called from within an answer. */
 void http_wake(struct http *http);

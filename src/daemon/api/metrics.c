@@ -1,7 +1,5 @@
-/*
- * Figures for Prometheus, text format 0.0.4: names, units and types by its conventions (base units, _total for
- * counters, ratios from 0 to 1). A family is a row; what it counts of one tenant on one device is a function.
- */
+/* Metrics for Prometheus, text format 0.0.4: names, units and types by its conventions (base units, _total for counters, ratios
+ * from 0 to 1). A family is a row with a function of one tenant on one device. */
 #include "daemon/api/api.h"
 
 #include "base/cleanup.h"
@@ -10,7 +8,7 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-/* One tenant on one device. row: NULL before its shim has come. */
+/* One tenant on one device. row: NULL before its shim's hello. */
 struct sample {
         const struct tenant *tenant;
         const struct device *device;
@@ -189,7 +187,7 @@ static double cpu_seconds(void)
                (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec) / 1e6;
 }
 
-/* To be joined with the others by `tenant`: whose a container is changes no figure's labels. */
+/* Joined with the other families by `tenant`, whose labels do not change with the container. */
 static void write_containers(FILE *to, const struct daemon *daemon, const struct api_request *request)
 {
         metrics_head(to, "sublet_tenant_container_info", "gauge", "Which container a tenant is; always 1.");

@@ -1,8 +1,4 @@
-/*
- * Who has how many connections to the API's socket, so that no user's keep another's out.
- *
- * Thread: the loop.
- */
+/* Counts each user's connections to the API's socket, so that no user keeps others out. Thread: the loop. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,8 +6,8 @@
 
 enum {
         PEERS_MAX = 1024,  /* connections of all users */
-        PEERS_SPARE = 64,  /* of those, for masters only: root and the daemon's own user */
-        PEERS_A_USER = 64, /* but a master */
+        PEERS_SPARE = 64,  /* of these, for root and the daemon's own user only */
+        PEERS_A_USER = 64, /* except those two */
 };
 
 struct peer; /* a user with connections */
@@ -21,6 +17,6 @@ struct peers {
         unsigned int n; /* connections */
 };
 
-/* A connection has come, and counts until peers_go, which takes *ret, whatever is said. False: it is one too many. */
+/* Counts a connection until peers_go(*ret), whatever this returns. False: it is one too many. */
 bool peers_come(struct peers *peers, uid_t uid, bool is_master, struct peer **ret);
 void peers_go(struct peers *peers, struct peer *peer); /* NULL is fine */

@@ -46,6 +46,8 @@ struct settings {
 
 extern const char settings_usage[];
 
+#define DAEMON_PORT "9180" /* of --listen, by convention: deploy/kubernetes, src/kube/kubectl */
+
 /* 0; 1: help was asked for; -EINVAL. */
 int settings_parse(struct settings *settings, int argc, char **argv, struct err *err);
 

@@ -53,13 +53,13 @@ enum store_statement {
                 STORE_N_STATEMENTS,
 };
 
-struct store_log; /* the thread that carries the write-ahead log over */
+struct store_log; /* the thread that copies the write-ahead log */
 
 struct store {
         sqlite3 *db;
         sqlite3_stmt *statements[STORE_N_STATEMENTS];
         struct store_log *log;
-        void (*tell)(void *context); /* store_on_progress */
+        void (*on_progress)(void *context);
         void *context;
 };
 
@@ -70,11 +70,11 @@ void store_bind_number(sqlite3_stmt *statement, int at, int64_t value);
 void store_bind_text(sqlite3_stmt *statement, int at, const char *text); /* NULL; borrowed until the next use */
 const char *store_text(sqlite3_stmt *statement, int column);             /* never NULL */
 
-/* Runs what gives no rows. 0; -EIO. */
+/* Runs a statement without rows. 0; -EIO. */
 int store_run(sqlite3_stmt *statement);
 
 /* The next row: true. At the end, or on a failure (*ret_r -EIO): false. */
 bool store_next(sqlite3_stmt *statement, int *ret_r);
 
 int store_log_start(const char *path, struct store_log **ret); /* 0; -errno; -EIO */
-struct store_log *store_log_stop(struct store_log *log);       /* carries over once more; NULL is fine */
+struct store_log *store_log_stop(struct store_log *log);       /* copies a last time; NULL is fine */

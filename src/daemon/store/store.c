@@ -1,4 +1,4 @@
-/* The file itself: schema, statements, transactions, and events. */
+/* The file: schema, statements, transactions, and events. */
 #include "daemon/store/inside.h"
 
 #include "base/cleanup.h"
@@ -12,8 +12,8 @@
 enum {
         SCHEMA = 1, /* user_version; a newer one is refused */
         OPEN_MSEC = 2000,
-        BUSY_MSEC = 50,          /* for somebody else's lock; what could not be written is tried again in a second */
-        PROGRESS_STEPS = 100000, /* of SQLite's machine: some milliseconds */
+        BUSY_MSEC = 50,          /* for another process's lock; a failed write is tried again in a second */
+        PROGRESS_STEPS = 100000, /* of SQLite's virtual machine: some milliseconds */
 };
 
 static const char *const texts[STORE_N_STATEMENTS] = {
@@ -131,7 +131,7 @@ int store_open(const char *path, struct store **ret, struct err *err)
 
         if (!store)
                 return err_set(err, -ENOMEM, "opening %s", path);
-        mask = umask(0077); /* what others used is nobody's business */
+        mask = umask(0077); /* usage is for root's eyes only */
         r = sqlite3_open_v2(path, &store->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
         if (r != SQLITE_OK)
                 r = err_say(err, -EIO, "opening %s: %s", path, store->db ? sqlite3_errmsg(store->db) : "no memory");
@@ -162,13 +162,13 @@ static int on_progress(void *context)
 {
         const struct store *store = context;
 
-        store->tell(store->context);
+        store->on_progress(store->context);
         return 0;
 }
 
-void store_on_progress(struct store *store, void (*tell)(void *context), void *context)
+void store_on_progress(struct store *store, void (*call)(void *context), void *context)
 {
-        store->tell = tell;
+        store->on_progress = call;
         store->context = context;
         sqlite3_progress_handler(store->db, PROGRESS_STEPS, on_progress, store);
 }

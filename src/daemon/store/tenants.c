@@ -1,4 +1,4 @@
-/* Tenancies in the store. A lease is kept as the JSON that its shim has. */
+/* Tenancies in the store. A lease is kept as the JSON that its shim gets. */
 #include "daemon/store/inside.h"
 
 #include "base/cleanup.h"
@@ -66,7 +66,7 @@ int store_tenant_end(struct store *store, uint64_t id, nsec ended, const char *r
         return store_run(s);
 }
 
-/* What a newer version wrote and this one cannot read is left out. */
+/* Leases of a newer version that this one cannot read are left out. */
 int store_tenants_living(struct store *store,
                          void (*each)(void *context, const struct message_lease *lease, pid_t shim, nsec since),
                          void *context)

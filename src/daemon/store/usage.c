@@ -1,4 +1,4 @@
-/* Usage in the store: what is added and up to where is counted go together (S1). */
+/* Usage in the store: what is added, and up to where it is counted (S1). */
 #include "daemon/store/inside.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@ enum {
         MINUTES_KEPT = 48 * 3600, /* seconds */
 };
 
-static int add(struct store *store, const struct store_usage *usage)
+static int add_usage(struct store *store, const struct store_usage *usage)
 {
         sqlite3_stmt *s = store_use(store, STORE_USAGE_ADD);
 
@@ -38,7 +38,7 @@ static int set_counted(struct store *store, const struct store_usage *usage)
 
 int store_usage_add(struct store *store, const struct store_usage *usage)
 {
-        int r = add(store, usage);
+        int r = add_usage(store, usage);
 
         return r < 0 ? r : set_counted(store, usage);
 }

@@ -38,7 +38,7 @@ enum {
 };
 
 /* The compiler makes a search of these; a number that stands twice does not compile. */
-static int index_of(enum what what, uint32_t number)
+static const struct rule *rule_find(enum what what, uint32_t number)
 {
         enum { FIRST = __COUNTER__ + 1 };
 
@@ -46,20 +46,13 @@ static int index_of(enum what what, uint32_t number)
         switch (KEY(what, number)) {
 #define RULE(what, number, action, status, because)                                                                    \
         case KEY(what, number):                                                                                        \
-                return __COUNTER__ - FIRST;
+                return &rules[__COUNTER__ - FIRST];
 #include "gate/policy/rules.def"
 #undef RULE
 #undef KEY
         default:
-                return -1;
+                return NULL;
         }
-}
-
-static const struct rule *rule_find(enum what what, uint32_t number)
-{
-        int i = index_of(what, number);
-
-        return i < 0 ? NULL : &rules[i];
 }
 
 static void deny(struct gate_verdict *verdict, uint32_t status, const char *because)

@@ -164,14 +164,14 @@ static int instance_of(struct probe *probe, uint32_t gpu_id, uint32_t *ret)
 }
 
 /* An open attaches the device; before that the driver has no number for it. */
-static int find_device(struct probe *probe, const struct rm_device *card, struct lease *lease)
+static int find_device(struct probe *probe, const struct rm_device *found, struct lease *lease)
 {
         struct lease_device *device = &lease->devices[lease->n_devices];
         unsigned int index = lease->n_devices;
         int r;
 
-        device->gpu_id = card->gpu_id;
-        device->minor = card->minor;
+        device->gpu_id = found->gpu_id;
+        device->minor = found->minor;
         probe->devices[index].fd = open_node(probe, device->minor);
         if (probe->devices[index].fd < 0)
                 return probe->devices[index].fd;
@@ -185,17 +185,17 @@ static int find_device(struct probe *probe, const struct rm_device *card, struct
 
 int probe_devices(struct probe *probe, struct lease *lease)
 {
-        struct rm_device cards[RM_DEVICES_MAX];
+        struct rm_device found[RM_DEVICES_MAX];
         uint8_t block[CARDS_SIZE] = { 0 };
         size_t n;
         int r;
 
         if (call_driver(probe, probe->ctl, RM_NR_CARD_INFO, block, sizeof(block)) < 0)
                 return -EIO;
-        n = rm_decode_devices(block, sizeof(block), cards);
+        n = rm_decode_devices(block, sizeof(block), found);
         lease->n_devices = 0;
         for (size_t i = 0; i < n; i++) {
-                r = find_device(probe, &cards[i], lease);
+                r = find_device(probe, &found[i], lease);
                 if (r < 0)
                         return r;
         }

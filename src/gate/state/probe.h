@@ -56,8 +56,8 @@ struct probe_channel {
         uint32_t client, handle;
 };
 
-/* Keeps channels off the device or lets them on, at most PROBE_CHANNELS. 0, also if some do not exist any more; -EIO:
- * refused; -errno. */
+/* Disables or enables channels, at most PROBE_CHANNELS. 0, also if some do not exist any more; -EIO: refused;
+ * -errno. */
 int probe_channels_set(struct probe *probe, unsigned int device, const struct probe_channel *channels, size_t n,
                        bool is_disabled);
 

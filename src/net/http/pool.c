@@ -93,7 +93,7 @@ static void drop_cancelled(struct http_pool *pool)
         }
 }
 
-static int perform(struct http_pool *pool)
+static int pool_perform(struct http_pool *pool)
 {
         int running = 0;
         CURLMcode code;
@@ -122,11 +122,11 @@ int http_pool_wait(struct http_pool *pool, int fd, nsec until)
         int n = 0;
         CURLMsg *message;
 
-        if (perform(pool) < 0)
+        if (pool_perform(pool) < 0)
                 return -EIO;
         if (curl_multi_poll(pool->multi, &extra, 1, left <= 0 ? 0 : (int)(left / NSEC_PER_MSEC) + 1, &n) != CURLM_OK)
                 return -EIO;
-        if (perform(pool) < 0)
+        if (pool_perform(pool) < 0)
                 return -EIO;
         while ((message = curl_multi_info_read(pool->multi, &n)) != NULL)
                 if (message->msg == CURLMSG_DONE)

@@ -102,8 +102,8 @@ static json_t *state_json(const struct pool *pool)
                         json_array_append_new(replicas, replica);
         }
         return json_pack("{ss sI sI so so}", "epoch", epoch, "serial", (json_int_t)pool->serial, "held",
-                         (json_int_t)pool_load(pool, POOL_ALL, POOL_INFLIGHT), "settings", settings_json(pool),
-                         "replicas", replicas);
+                         (json_int_t)pool_load(pool, POOL_ALL, POOL_HELD), "settings", settings_json(pool), "replicas",
+                         replicas);
 }
 
 /* ---- replicas ------------------------------------------------------------------------------ */

@@ -106,7 +106,7 @@ ngx_int_t sublet_metrics(ngx_http_request_t *r, struct pool *pool)
                 metrics_value(to, "sublet_route_requests_total", (double)pool->outcomes[i], "outcome",
                               POOL_OUTCOME_NAMES[i], NULL);
         count(to, "sublet_route_held", "gauge", "requests held for a slot or for a replica that sleeps",
-              (double)pool_load(pool, POOL_ALL, POOL_INFLIGHT));
+              (double)pool_load(pool, POOL_ALL, POOL_HELD));
         count(to, "sublet_route_holds_total", "counter", "requests that were held", (double)pool->holds);
         count(to, "sublet_route_retries_total", "counter", "tries after a failed one", (double)pool->retries);
         replicas(to, pool);

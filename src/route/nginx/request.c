@@ -56,7 +56,7 @@ void sublet_release(sublet_ctx_t *ctx)
         count_load(ctx, at, POOL_INFLIGHT, -1);
         ctx->at = -1;
         ctx->is_first = 0;
-        if (pool_load(ctx->pool, POOL_ALL, POOL_INFLIGHT))
+        if (pool_load(ctx->pool, POOL_ALL, POOL_HELD))
                 sublet_ring();
 }
 
@@ -123,7 +123,7 @@ static void wait_for(sublet_ctx_t *ctx, int replica, int64_t work, int is_asleep
 ngx_int_t sublet_decide(sublet_ctx_t *ctx, int is_retry)
 {
         struct pick *verdict = &ctx->verdict;
-        int64_t n_held = pool_load(ctx->pool, POOL_ALL, POOL_INFLIGHT) - ctx->is_held;
+        int64_t n_held = pool_load(ctx->pool, POOL_ALL, POOL_HELD) - ctx->is_held;
         nsec now = clock_now();
 
         ctx->query.is_retry = is_retry;
@@ -163,7 +163,7 @@ static void unpark(sublet_ctx_t *ctx)
         if (ctx->is_held) {
                 ctx->is_held = 0;
                 ctx->held_for = clock_now() - ctx->arrived;
-                count_load(ctx, POOL_ALL, POOL_INFLIGHT, -1);
+                count_load(ctx, POOL_ALL, POOL_HELD, -1);
         }
         if (ctx->is_parked) {
                 ctx->is_parked = 0;
@@ -292,7 +292,7 @@ void sublet_queue_scan(void)
 /* Whether it may be held; a request of lower priority may be refused for it. */
 static int admit(sublet_ctx_t *ctx)
 {
-        size_t n = (size_t)pool_load(ctx->pool, POOL_ALL, POOL_INFLIGHT), bound = ctx->pool->settings.queue;
+        size_t n = (size_t)pool_load(ctx->pool, POOL_ALL, POOL_HELD), bound = ctx->pool->settings.queue;
         sublet_ctx_t *last = n >= bound ? last_held(ctx->pool) : NULL;
 
         switch (queue_admit(n, bound, &ctx->item, last ? &last->item : NULL)) {
@@ -312,7 +312,7 @@ static int hold(sublet_ctx_t *ctx)
         if (!admit(ctx))
                 return sublet_turn_away(ctx, POOL_FULL, "queue_full");
         ctx->is_held = 1;
-        count_load(ctx, POOL_ALL, POOL_INFLIGHT, 1);
+        count_load(ctx, POOL_ALL, POOL_HELD, 1);
         ctx->rc = sublet_decide(ctx, 0); /* Q1 */
         if (ctx->rc == NGX_AGAIN && park(ctx) == NGX_OK)
                 return 1;

@@ -104,7 +104,7 @@ static void unlink_from(struct line *line)
 }
 
 /* Freed after the round: its events may still be to come. */
-static void bury(struct line *line)
+static void line_free(struct line *line)
 {
         (void)close(line->fd);
         unlink_from(line);
@@ -128,9 +128,9 @@ struct client *client_free(struct client *client)
         if (!client)
                 return NULL;
         while (client->busy)
-                bury(client->busy);
+                line_free(client->busy);
         while (client->idle)
-                bury(client->idle);
+                line_free(client->idle);
         free_dead(client);
         (void)close(client->epoll);
         free(client);
@@ -154,7 +154,7 @@ static void over(struct line *line, enum call_outcome outcome, bool keep)
                 unlink_from(line);
                 link_to(&line->client->idle, line);
         } else {
-                bury(line);
+                line_free(line);
         }
         line->client->done(call, line->client->context);
 }
@@ -175,7 +175,7 @@ static struct line *open_line(struct client *client)
         if (line->fd < 0 ||
             (connect(line->fd, &client->address.any, client->address_size) < 0 && errno != EINPROGRESS) ||
             epoll_ctl(client->epoll, EPOLL_CTL_ADD, line->fd, &event) < 0) {
-                bury(line);
+                line_free(line);
                 return NULL;
         }
         return line;
@@ -337,7 +337,7 @@ static void receive(struct line *line)
                 if (n < 0 && errno == EAGAIN)
                         return;
                 if (n <= 0 && !line->call) {
-                        bury(line);
+                        line_free(line);
                 } else if (n <= 0) {
                         over(line, line->call->first_at ? CALL_LATE : CALL_EARLY, false);
                 } else if (line->call) {
@@ -345,7 +345,7 @@ static void receive(struct line *line)
                         if (!line->call)
                                 return;
                 } else {
-                        bury(line); /* it speaks without being asked */
+                        line_free(line); /* it speaks without being asked */
                 }
         }
 }

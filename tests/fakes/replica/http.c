@@ -83,7 +83,7 @@ int http_new(const struct http_calls *calls, struct http **ret, struct err *err)
 }
 
 /* Freed at the end of the poll: events of this round may still point to it. */
-static void bury(struct http_conn *conn)
+static void conn_free(struct http_conn *conn)
 {
         if (conn->is_dead)
                 return;
@@ -115,7 +115,7 @@ struct http *http_free(struct http *http)
         if (!http)
                 return NULL;
         while (http->conns)
-                bury(http->conns);
+                conn_free(http->conns);
         free_dead(http);
         while ((listener = http->listeners) != NULL) {
                 http->listeners = listener->next;
@@ -207,7 +207,7 @@ static void gone(struct http_conn *conn)
                 return;
         if (conn->request_end)
                 conn->http->calls.gone(conn, conn->listener->data);
-        bury(conn);
+        conn_free(conn);
 }
 
 static void want_out(struct http_conn *conn, bool wants)
@@ -235,7 +235,7 @@ static void flush(struct http_conn *conn)
         conn->sent = conn->out.size = 0;
         want_out(conn, false);
         if (conn->is_close && !conn->request_end)
-                bury(conn);
+                conn_free(conn);
 }
 
 void http_set(struct http_conn *conn, void *data)
@@ -319,7 +319,7 @@ void http_close(struct http_conn *conn, bool reset)
 
         if (reset)
                 (void)setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
-        bury(conn);
+        conn_free(conn);
 }
 
 static bool split(struct http_conn *conn, char *line_end)

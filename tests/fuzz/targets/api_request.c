@@ -25,7 +25,7 @@ static void require(int holds)
                 abort();
 }
 
-static void put(struct daemon *daemon, const char *name, uid_t owner)
+static void tenant_put(struct daemon *daemon, const char *name, uid_t owner)
 {
         struct message_lease lease = { .owner = owner, .cap = TURNS_WHOLE, .mode = "time", .id = owner };
         struct tenant *tenant;
@@ -61,8 +61,8 @@ static struct daemon *begin(void)
                 tenants_take(&daemon_of_two->tenants, tenant);
                 tenant_free(tenant);
         }
-        put(daemon_of_two, "annas-tenant", ANNA);
-        put(daemon_of_two, "berts-tenant", BERT);
+        tenant_put(daemon_of_two, "annas-tenant", ANNA);
+        tenant_put(daemon_of_two, "berts-tenant", BERT);
         return daemon_of_two;
 }
 

@@ -108,7 +108,7 @@ static bytes held_by(void *context, uint32_t pid)
 }
 
 /* The parameters, taken for a reply. */
-static void look(const struct rm_call *call, uint8_t *block, uint8_t *params, size_t size)
+static void reply_rewrite(const struct rm_call *call, uint8_t *block, uint8_t *params, size_t size)
 {
         static struct lease lease = { .n_devices = 1, .devices[0] = { .is_granted = true, .gpu_id = 0x600 } };
         struct view view = { GIB, MIB };
@@ -158,7 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 require(same(&verdict, &again));
                 check(&call, &verdict, block, params, n_params);
                 if (verdict.action == GATE_VIEW)
-                        look(&call, block, params, n_params);
+                        reply_rewrite(&call, block, params, n_params);
         }
         free(block);
         free(params);

@@ -1,9 +1,9 @@
 /*
- * A reply of the driver that is anything at all, and what a tenant is shown of it.
+ * Any reply of the driver, and the part of it that a tenant sees.
  *
- *      view (1) cards of the lease (1) their ids (4 each) quota in MiB (2) used part in 1/255 (1) reply (the rest)
+ *      view (1) devices of the lease (1) their ids (4 each) quota in MiB (2) used part in 1/255 (1) reply (the rest)
  *
- * Nothing is touched beside the reply, and no card, process or size but the tenant's is in it afterwards.
+ * Nothing beside the reply is written, and afterwards it has only devices, processes and sizes of the tenant.
  */
 #include "gate/policy/views.h"
 
@@ -12,9 +12,9 @@
 #include <stdlib.h>
 
 enum {
-        CARD = 72,
+        DEVICE_INFO = 72,
         N_VIEWS = 7,
-        CARDS_MAX = 4,
+        DEVICES_MAX = 4,
 };
 
 static void require(bool holds)
@@ -64,15 +64,15 @@ static void check_ids(uint8_t *reply, size_t size, const struct lease *lease)
         }
 }
 
-static void check_cards(uint8_t *reply, size_t size, const struct lease *lease)
+static void check_devices(uint8_t *reply, size_t size, const struct lease *lease)
 {
-        view_devices(reply, size / CARD, lease);
-        for (size_t i = 0; i < size / CARD; i++) {
-                const uint8_t *card = reply + i * CARD;
+        view_devices(reply, size / DEVICE_INFO, lease);
+        for (size_t i = 0; i < size / DEVICE_INFO; i++) {
+                const uint8_t *device = reply + i * DEVICE_INFO;
 
-                require(!card[0] || is_ours(lease, rm_get32(card, CARD, 16)));
-                for (size_t at = 0; !card[0] && at < CARD; at++)
-                        require(card[at] == 0);
+                require(!device[0] || is_ours(lease, rm_get32(device, DEVICE_INFO, 16)));
+                for (size_t at = 0; !device[0] && at < DEVICE_INFO; at++)
+                        require(device[at] == 0);
         }
 }
 
@@ -135,7 +135,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
         if (size < 2)
                 return 0;
-        lease.n_devices = data[1] % (CARDS_MAX + 1);
+        lease.n_devices = data[1] % (DEVICES_MAX + 1);
         head = 2 + lease.n_devices * 4 + 3;
         if (size < head)
                 return 0;
@@ -158,7 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 check_ids(reply, size, &lease);
                 break;
         case 2:
-                check_cards(reply, size, &lease);
+                check_devices(reply, size, &lease);
                 break;
         case 3:
                 check_active(reply, size, &lease);

@@ -88,7 +88,7 @@ static void keep(struct books *books)
                 abort();
 }
 
-static void put(struct books *books)
+static void charge_put(struct books *books)
 {
         struct ledger_entry *entry = next_entry(books);
         struct ledger_object object = next_object(books);
@@ -193,7 +193,7 @@ static void change(struct books *books)
                 keep(books);
                 break;
         case 1 ... 7:
-                put(books);
+                charge_put(books);
                 break;
         case 8 ... 11:
                 dup_object(books);

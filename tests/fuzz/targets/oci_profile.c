@@ -1,4 +1,4 @@
-/* A base profile of somebody's: it is joined or refused; and what is joined becomes a program, or libseccomp's complaint. */
+/* Any base profile: joined or refused. A joined one becomes a program, or libseccomp reports why not. */
 #include "base/err.h"
 #include "oci/profile.h"
 #include "oci/program.h"

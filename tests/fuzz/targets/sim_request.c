@@ -3,7 +3,7 @@
  *
  *      u8 file, u8 file named (0: none), u8 op, u32 request, u16 block, u8 n, u16 segment[n], bytes
  *
- * to one machine with two cards. Afterwards every file is closed, and then nothing may be held: a
+ * to one machine with two devices. Afterwards every file is closed, and then nothing may be held: a
  * byte of a heap, a client, or (by the sanitizer) a byte of memory.
  */
 #include "sim/server/machine.h"

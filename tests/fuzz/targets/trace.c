@@ -16,7 +16,7 @@ static void require(bool holds)
 static uint8_t sum;
 
 /* Reads all of it, for the sanitizer. */
-static void look(const struct trace *trace, struct trace_bytes bytes)
+static void trace_read_all(const struct trace *trace, struct trace_bytes bytes)
 {
         require(bytes.size <= TRACE_BYTES_MAX && (bytes.data || !bytes.size));
         require(!bytes.data ||
@@ -42,10 +42,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         while ((r = trace_next(&trace, &event)) > 0) {
                 require(++n == trace.line && n <= size);
                 require(event.text && strlen(event.text) < TRACE_TEXT_MAX);
-                look(&trace, event.in);
-                look(&trace, event.out);
-                look(&trace, event.pin);
-                look(&trace, event.pout);
+                trace_read_all(&trace, event.in);
+                trace_read_all(&trace, event.out);
+                trace_read_all(&trace, event.pin);
+                trace_read_all(&trace, event.pout);
                 require(event.kind == TRACE_IOCTL || !event.in.data);
         }
         require(r < 0 ? trace.line == n + 1 : trace.at == trace.end);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # The daemon as a seccomp agent: which container gets which lease by whose word, and what becomes of everything else that
-# comes to seccomp.sock. The runtime is a stand-in whose every step is chosen; scenes oci-* have the real ones.
+# comes to seccomp.sock. The runtime is a stand-in whose every step the test chooses; the oci-* tests use the real ones.
 bats_require_minimum_version 1.5.0
 # shellcheck disable=SC2154 # what machine.bash and daemon.bash set
 load ../machine
@@ -67,7 +67,7 @@ refused() {
 
 # ---- containers of nobody's pod -------------------------------------------------------------------
 
-@test "a container with annotations is a tenant with that lease, and its end empties the books" {
+@test "a container with annotations is a tenant with that lease, and its end empties the ledger" {
         daemon_start
         b=$(bundle b '{"annotations":{"sublet.dev/mem":"8G","sublet.dev/share":"30","sublet.dev/class":"latency","sublet.dev/gpus":"0"}}')
         start out "$SUBLET_DIR/seccomp.sock" "$(state c1 "$b")" sh -c "while [ ! -e $machine/go ]; do sleep 0.1; done; $families meminfo; $families quota"
@@ -131,7 +131,7 @@ refused() {
         [[ $output == *total_mib=1024* ]]
 }
 
-@test "a container that comes before its allocation is told waits for it, and so do its driver calls" {
+@test "a container that comes before its allocation is reported waits for it, and so do its driver calls" {
         daemon_start
         b=$(bundle b '{"process":{"env":["SUBLET_MEM=1"]}}')
         b=$(bundle b '{"process":{"env":["NVIDIA_VISIBLE_DEVICES=all"]}}')
@@ -180,7 +180,7 @@ refused() {
         grep -q total_mib=8192 "$machine/two"
 }
 
-# ---- what else comes to the door ------------------------------------------------------------------
+# ---- what else comes to the socket ------------------------------------------------------------------
 
 @test "what is no state, or comes without one notify descriptor, is refused and harms nobody" {
         daemon_start
@@ -210,7 +210,7 @@ except OSError: pass' "$door"
         [[ $output == *total_mib=1024* ]]
 }
 
-@test "a state may come in pieces, before or behind its descriptor, and the connection stay open; one that dawdles is shown out" {
+@test "a state may come in pieces, before or behind its descriptor, and the connection stay open; a slow one is dropped" {
         daemon_start
         b=$(bundle b '{"annotations":{"sublet.dev/mem":"1G"}}')
         door=$SUBLET_DIR/seccomp.sock
@@ -223,7 +223,7 @@ except OSError: pass' "$door"
         wait_for refused 'did not come within 5 s'
 }
 
-@test "the door is for root and the daemon's user" {
+@test "seccomp.sock is for root and the daemon's user" {
         daemon_start
         [ "$(stat -c %a "$SUBLET_DIR/seccomp.sock")" = 600 ]
         chmod 666 "$SUBLET_DIR/seccomp.sock" # even so
@@ -269,7 +269,7 @@ except OSError: pass' "$door"
         ! kill -0 "${started[0]}" 2> /dev/null || wait "${started[0]}" || [ $? -eq 137 ]
 }
 
-@test "a process that is put into a container later is the same tenant's: one quota, one account, and the last one ends it" {
+@test "a process added to a container later is the same tenant's: one quota, one account, and the last one ends it" {
         daemon_start
         allocate 'u1 main 0 8'
         b=$(bundle b '{"process":{"env":["NVIDIA_VISIBLE_DEVICES=all"]}}')

@@ -113,7 +113,7 @@ being() {
         [ "$(leased)" = 1 ]
 }
 
-@test "a hook is not shown out while its container waits: --patience may be longer than a visitor's minute" {
+@test "a hook is not dropped while its container waits: --patience may be longer than a connection's minute" {
         [ "${SUBLET_SANITIZER:-none}" = none ] || skip 'a minute of waiting, once'
         daemon_start --patience 80s
         pod='{"id":"c1","status":"creating","pid":'$$',"bundle":"'$(bundle 8G)'","annotations":{"io.kubernetes.cri.sandbox-uid":"u1","io.kubernetes.cri.container-name":"main"}}'

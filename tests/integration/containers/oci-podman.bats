@@ -83,7 +83,7 @@ stops_at_its_quota() {
         [[ $status -ne 0 && $output == *'without a gate'* && $output != *'it ran'* ]]
 }
 
-@test "a lease that does not fit is told" {
+@test "a lease that does not fit is refused with a reason" {
         run podman_run d --security-opt "seccomp=$work/profile.json" --device sublet.dev/gpu=0 --annotation sublet.dev/mem=99G \
                 -- /bin/echo it ran
         echo "$output"

@@ -7,7 +7,7 @@ load ../daemon
 setup() {
         machine_start --memory 24G
         daemon_start
-        sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and keepers are
+        sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and shims are
         interposed=$plain/tests/gpu/gpu-interposed
 }
 
@@ -37,7 +37,7 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
         [ "$(of chat plane)" = preload ]
 }
 
-@test "what attached keeps the quota, and says what a gate says" {
+@test "an attached tenant keeps its quota, with the answers of a gate" {
         run attached --mem 1G -- "$interposed" threads 2
         echo "$output"
         [ "$output" = "got_mib=1024" ]
@@ -71,7 +71,7 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
         [ "$("$sublet" events --json | jq -s '[.[] | (arrays // [.])[] | select(.name == "TENANT_ATTACHED")] | length')" -eq 1 ]
 }
 
-@test "the daemon is killed and replaced: what attached does not notice" {
+@test "an attached tenant does not notice that the daemon is killed and replaced" {
         lodger chat --preload --mem 2G -- "$interposed" hold 512 "$machine/held"
         wait_for holds chat 512 # attached by now
         daemon_end KILL
@@ -80,7 +80,7 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
         [ "$(of chat plane)" = attached ]
 }
 
-@test "shares and 'set' are an attached tenant's, too" {
+@test "an attached tenant has a share of time, and 'set' changes its lease" {
         lodger chat --preload --attach=required --share 30 --mem 2G -- "$interposed" hold 512 "$machine/held"
         wait_for holds chat 512
         [ "$(of chat share_permille)" -eq 300 ]
@@ -88,7 +88,7 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
         [ "$(of chat quota_bytes)" -eq $((4096 * MIB)) ]
 }
 
-@test "who cannot attach stays inside with the reason on record, or makes no driver call" {
+@test "a program that cannot attach stays inside, with the reason on record, or makes no driver call" {
         # a gate of one's own stands in between: the kernel allows one listener
         run on "$sublet" run -q --no-daemon -- "$sublet" run -q --preload --attach=auto --mem 1G -- "$interposed" threads 2
         echo "$output"
@@ -119,7 +119,7 @@ holds() { [ "$(of "$1" held_bytes)" = $(($2 * MIB)) ]; }
         [ "$output" = "threads=2 below=2" ]
 }
 
-@test "connections that say nothing keep nobody out: attach.sock is in containers, whose root is any user there" {
+@test "silent connections keep nobody out: attach.sock is mounted into containers, whose root has no privilege there" {
         chmod 755 "$machine" "$SUBLET_DIR"
         /usr/bin/python3 - "$SUBLET_DIR" > "$machine/full" <<'END' 3>&- &
 import os, socket, sys, time

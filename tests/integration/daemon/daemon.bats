@@ -60,7 +60,7 @@ happened() {
         [ "$(api /v1/devices | jq '.[0].leased_bytes')" -eq $((80 * 1024 * MIB)) ]
 }
 
-@test "who names nothing gets the rest of the memory and an equal part of the time, and a name of its own" {
+@test "a request without options gets the rest of the memory, an equal part of the time, and a name of its own" {
         daemon_start
         lodger one --mem 40G --share 50 -- sleep 60
         on "$sublet" run -q -- sleep 60 < /dev/null > /dev/null 2>&1 3>&- &
@@ -94,7 +94,7 @@ END
         wait_for eval '[ "$(api /v1/devices | jq ".[0].leased_bytes")" -eq 0 ]'
 }
 
-@test "nonsense at the doors costs the daemon nothing" {
+@test "nonsense at the sockets costs the daemon nothing" {
         daemon_start
         /usr/bin/python3 - "$SUBLET_DIR" << 'END'
 import os, socket, sys
@@ -114,7 +114,7 @@ END
         [ "$(find /proc/"$daemon"/fd | wc -l)" -lt 64 ]
 }
 
-@test "what is no listener starts no keeper" {
+@test "a descriptor that is no listener starts no shim" {
         daemon_start
         /usr/bin/python3 - "$SUBLET_DIR/tenant.sock" << 'END'
 import json, os, select, socket, sys
@@ -217,13 +217,13 @@ END
         lodger two --mem 1G -- sleep 60
         daemon_end KILL
         touch "$machine/go"
-        wait_for eval '! kill -0 "$one"' # its keeper has told it the account, and keeps it for the next daemon
+        wait_for eval '! kill -0 "$one"' # its shim has told it the account, and keeps it for the next daemon
         daemon_start
         wait_for eval '[ "$("$sublet" ps -q)" = two ] && happened TENANT_ENDED one'
         run ! happened KEEPER_DIED one
 }
 
-@test "a keeper that is killed is told, its tenant ends, and its neighbour does not notice" {
+@test "a killed shim is an event and ends its tenant, and its neighbour does not notice" {
         daemon_start
         lodger one --mem 1G -- sleep 60
         lodger two --mem 1G -- sleep 60
@@ -344,7 +344,7 @@ END
         wait_for as_user 4001 timeout 5 "$sublet" ps
 }
 
-@test "over TCP questions are answered and orders are not, and a foreign name is refused" {
+@test "over TCP only GET is answered, and a foreign host name is refused" {
         local port=$((20000 + RANDOM % 20000))
         daemon_start --listen "127.0.0.1:$port"
         lodger one --mem 1G -- sleep 60
@@ -420,7 +420,7 @@ for need in ("sublet_tenant_gpu_seconds_total", "sublet_tenant_share_ratio", "su
         [ "$(api /metrics | sed -n 's/^sublet_tenant_share_ratio{.*} //p')" = 0.300000000 ]
 }
 
-@test "a follower hears of what happens as it happens" {
+@test "a follower gets events as they happen" {
         daemon_start
         api '/v1/events?follow=1' -N --max-time 60 -D "$machine/headers" > "$machine/heard" 3>&- &
         local follower=$!
@@ -445,7 +445,7 @@ for need in ("sublet_tenant_gpu_seconds_total", "sublet_tenant_share_ratio", "su
         wait_for eval 'api "/v1/timeline?for_ms=500" | jq -e "(.spans | length) > 1 and .tenants == [\"one\", \"two\"] and all(.spans[]; .[1] < .[2])"'
 }
 
-@test "the service manager is told when the daemon is ready, and that it lives" {
+@test "the service manager gets READY and WATCHDOG" {
         # shellcheck disable=SC2016
         /usr/bin/python3 - "$machine/notify" > "$machine/told" 3>&- << 'END' &
 import socket, sys

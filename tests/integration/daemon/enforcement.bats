@@ -7,7 +7,7 @@ load ../daemon
 setup() {
         machine_start --memory 24G
         daemon_start
-        sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and keepers are
+        sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and shims are
         interposed=$plain/tests/gpu/gpu-interposed
         tmpfs=$(mktemp -d /dev/shm/sublet-planes-XXXXXX)
 }
@@ -75,8 +75,8 @@ is_gone() { [ -z "$("$sublet" ps -q | grep -x "$1")" ]; }
         wait_for is_gone chat
 }
 
-# Each daemon is killed at another moment of its life: when it has just opened its doors, takes tenants back, or has them.
-@test "daemons are killed one after the other: whoever serves in the end knows it again" {
+# Each daemon is killed at another moment of its life: when it has just opened its sockets, takes tenants back, or has them.
+@test "daemons are killed one after the other: the last one knows the tenant again" {
         lodger chat --preload --attach=never --mem 2G -- "$interposed" hold 512 "$machine/held"
         local id i
         id=$(of chat id)
@@ -95,7 +95,7 @@ is_gone() { [ -z "$("$sublet" ps -q | grep -x "$1")" ]; }
         wait_for is_gone chat
 }
 
-@test "run is not content with having said that it is back: it says so until a daemon answers" {
+@test "run repeats that it is back until a daemon answers" {
         lodger chat --preload --attach=never --mem 2G -- "$interposed" hold 512 "$machine/held"
         daemon_end KILL
         rm "$SUBLET_DIR/tenant.sock"
@@ -118,7 +118,7 @@ END
         [ "$(of chat state)" = running ]
 }
 
-@test "run comes back when its lease has been given up: it says so once, and the exit code is the command's" {
+@test "run comes back after its lease was given up: one line, and the exit code is the command's" {
         lodger chat --preload --attach=never --mem 2G -- "$interposed" hold 512 "$machine/held"
         local code=0
         held_in "$machine/held"
@@ -127,7 +127,7 @@ END
         daemon_start
         wait_for is_gone chat # after 10 s of waiting for run
         kill -CONT "$supervisor"
-        wait_for grep -q "^sublet: chat: .*has given this lease up" "$machine/chat"
+        wait_for grep -q "^sublet: chat: .*has meanwhile given up this lease" "$machine/chat"
         sleep 0.5
         [ "$(wc -l < "$machine/chat")" -eq 1 ]
         kill "$(cat "$machine/held")"

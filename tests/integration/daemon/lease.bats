@@ -136,7 +136,7 @@ refused() {
         [ ! -e "$lease-1" ]
 }
 
-@test "the daemon hears nothing of a directory that cannot be made" {
+@test "a directory that cannot be made is not asked of the daemon" {
         daemon_start
         mkdir "$lease"
         run -1 on "$sublet" lease --mem 1G "$lease"
@@ -176,7 +176,7 @@ refused() {
         [ "$("$sublet" events chat | grep -c TENANT_ATTACHED)" -eq 3 ]
 }
 
-@test "the daemon's lease is refused to what does not fit, and to who is not root" {
+@test "the daemon refuses a directory lease that does not fit, and users other than root" {
         daemon_start
         run on "$sublet" lease --mem 100G "$lease"
         echo "$output"

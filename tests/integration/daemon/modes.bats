@@ -26,12 +26,12 @@ spatial() { # NAME [OPTION...] -- COMMAND...
         on "$sublet" run -q --name "$@"
 }
 
-# lives NAME: its keeper is there, so it outlives the daemon
+# lives NAME: its shim is there, so it outlives the daemon
 lives() { [ "$(of "$1" state)" = running ]; }
 control() { cut -d' ' -f1 "$SUBLET_DIR/mps/0/control"; }
 in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
 
-@test "a tenant in space has its pipe and its part of the card before it starts" {
+@test "a tenant of mode spatial has its pipe and its part of the device before it starts" {
         daemon_start
         run -0 spatial a --mode spatial --mem 1G --share 30 -- sh -c 'ls "$CUDA_MPS_PIPE_DIRECTORY/control" && echo "$CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"'
         [ "${lines[0]}" = "$SUBLET_DIR/mps/0/pipe/control" ]
@@ -40,7 +40,7 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         [ "$output" = 100.0 ]
 }
 
-@test "an MPS client gets what its server lends, and nothing else of anybody's" {
+@test "an MPS client gets what its server lends, and nothing of another process" {
         daemon_start
         lodger other --mode spatial --mem 1G -- nvidia-cuda-mps-control client wait
         wait_for grep -q client= "$machine/other"
@@ -54,7 +54,7 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         wait_for eval '"$sublet" events a | grep -q FOREIGN_OBJECT'
 }
 
-@test "a tenant in time gets nothing of an MPS server" {
+@test "a tenant of mode time gets nothing of an MPS server" {
         daemon_start
         mkdir "$machine/pipe"
         on env CUDA_MPS_PIPE_DIRECTORY="$machine/pipe" nvidia-cuda-mps-control -f 3>&- & peer=$!
@@ -66,7 +66,7 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         [ "$(value mailbox "$output")" != 0x0 ]
 }
 
-@test "a card is shared in time or in space, and the other is refused with the next step" {
+@test "a device is shared in time or in space, and the other is refused with the next step" {
         daemon_start
         lodger a --mode spatial --mem 1G -- sleep 60
         wait_for lives a
@@ -99,7 +99,7 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         wait_for eval '[ ! -e "$SUBLET_DIR/mps/0/control" ]'
 }
 
-@test "a control daemon that dies is started again, and its tenants are told" {
+@test "a control daemon that dies is started again, and its tenants get an event" {
         daemon_start
         lodger a --mode spatial --mem 1G -- nvidia-cuda-mps-control client wait
         wait_for grep -q client= "$machine/a"
@@ -120,7 +120,7 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         wait_for eval '[ "$("$sublet" events --json | jq -r "select(.name == \"MPS_FAULT\").tenant" | sort -u | grep -c "^[ab]$")" = 2 ]'
 }
 
-@test "without the program a request in space is refused in one line" {
+@test "without the program a request of mode spatial is refused in one line" {
         export PATH=$old_path
         ! command -v nvidia-cuda-mps-control || skip "this machine has it"
         daemon_start
@@ -177,7 +177,7 @@ subscriber=$BATS_TEST_DIRNAME/../../fakes/mig/subscribe
         [[ $output == *"has its own: leave them out"* ]]
 }
 
-@test "who asks for time or space gets no device in MIG mode: refused if it is named, left out if none is" {
+@test "mode time or spatial gets no device in MIG mode: refused if it is named, left out if none is" {
         mig_machine
         for mode in time spatial; do
                 run spatial b --mode $mode --mem 1G --gpu 0 -- true

@@ -59,7 +59,7 @@ browse() {
         [ "$(stat -c %s "$BATS_TEST_TMPDIR/light.png")" -gt 20000 ]
 }
 
-@test "keys pause it, go from turn to turn and zoom, and what is pointed at is said" {
+@test "keys pause it, go from turn to turn and zoom, and the pointer shows the span" {
         local key='((k) => timeline.canvas.dispatchEvent(new KeyboardEvent("keydown", { key: k, cancelable: true })))'
         run -0 browse "$key(' ')" 'timeline.paused' "$key('ArrowLeft')" 'timeline.said.textContent' "$key('+')" 'timeline.width' \
                 'document.getElementById("pause").getAttribute("aria-pressed")' "$key(' ')" 'timeline.paused'
@@ -85,7 +85,7 @@ browse() {
         [[ ! ${lines[1]} =~ one\ [1-9] ]]
 }
 
-@test "who cannot see it hears it: every table has headings, every control a name" {
+@test "a screen reader can read it: every table has headings, every control a name" {
         run -0 browse '[...document.querySelectorAll("button, select, [role=img], [role=region]")].filter((e) => !(e.textContent || e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.labels?.length)).length' \
                 '[...document.querySelectorAll("table")].every((t) => t.querySelectorAll("thead th[scope=col]").length > 0)' \
                 'new Promise((done) => setTimeout(() => done(timeline.canvas.getAttribute("aria-label")), 2500))' 'document.documentElement.lang'
@@ -102,7 +102,7 @@ browse() {
         [[ ${lines[1]} == text/javascript* ]]
 }
 
-@test "orders do not come through the page's door" {
+@test "the page's listener takes no changes" {
         run browse 'fetch("/v1/tenants/one", { method: "DELETE" }).then((r) => r.status)' \
                 'fetch("/v1/tenants/one", { method: "PATCH", body: "{\"share_permille\":1}" }).then((r) => r.status)'
         [ "${lines[0]}" -ge 400 ]

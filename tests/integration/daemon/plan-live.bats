@@ -79,7 +79,7 @@ as_planned() {
         run -0 "$sublet" plan --diff services.yaml
 }
 
-@test "who takes makes room after who gives, whatever their order, also when both give and take" {
+@test "tenants that shrink are changed before tenants that grow, whatever their order" {
         as_planned
         "$sublet" set chat-1 mem=6G share=10
         "$sublet" set embed-2 mem=1G
@@ -92,7 +92,7 @@ as_planned() {
         run -0 "$sublet" plan --diff services.yaml
 }
 
-@test "who does not run, runs elsewhere or is too many is left to its owner, with the command" {
+@test "a replica that does not run, runs elsewhere or is one too many is left to its owner, with the command" {
         lodger embed-1 --gpu 0,1 --mem 6G -- sleep 60
         lodger embed-3 --gpu 0 --mem 6G -- sleep 60
         run -3 "$sublet" plan --diff --json services.yaml
@@ -104,7 +104,7 @@ as_planned() {
         [ "$("$sublet" ps -q | sort | tr '\n' ' ')" = "embed-1 embed-3 " ]
 }
 
-@test "a plan that leaves somebody out changes nothing" {
+@test "a plan that leaves a service out changes nothing" {
         as_planned
         services 80G > services.yaml
         run -1 --separate-stderr "$sublet" plan --apply services.yaml

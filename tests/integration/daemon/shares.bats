@@ -27,7 +27,7 @@ END
         [[ $output == "shares=70."*",30."*" err1s=0.0"*" err100ms=0."*" worst="*" sum=1.0"* ]] || [[ $output == "shares=69.9"*",30.0"*" err1s=0.0"* ]]
 }
 
-@test "a share one point off is seen, and by whom it was promised" {
+@test "a share one point off is detected, with the tenant that has it" {
         pieces "$work/a" 0 71 100
         pieces "$work/b" 71 29 100
         run -0 /usr/bin/python3 tests/gpu/shares.py row 0.5 9 "$work/a,100,1,70" "$work/b,100,1,30"

@@ -45,10 +45,10 @@ container_end() {
 
 work() { printf '%s' "$load_program -k 1000 -t 20 sync"; }
 is_open() { /usr/bin/python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1])' "$machine/node/keepers.sock"; }
-is_running() { [ "$(of "$1" state)" = running ]; } # it has its keeper and its number
+is_running() { [ "$(of "$1" state)" = running ]; } # it has its shim and its number
 is_gone() { ! kill -0 "$1" 2> /dev/null; }
 
-@test "the daemon's container is replaced: the tenant works on, with the same keeper, quota and number" {
+@test "the daemon's container is replaced: the tenant works on, with the same shim, quota and number" {
         home_start
         daemon_start
         # shellcheck disable=SC2046  # words
@@ -70,7 +70,7 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         kill -0 "$keeper"
 }
 
-@test "without a home it is the tenant's end, which is why there is one" {
+@test "without a spawner it is the tenant's end, which is why there is one" {
         daemon_start
         # shellcheck disable=SC2046  # words
         lodger a --mem 1G -- $(work)
@@ -81,7 +81,7 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         wait_for is_gone "$supervisor"
 }
 
-@test "a home that is told to end starts no more, keeps what it has, and goes with its last keeper" {
+@test "a spawner that is to end starts no more shims, keeps those it has, and ends with the last" {
         home_start
         daemon_start
         lodger a --mem 1G -- sleep 60
@@ -96,7 +96,7 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         wait_for eval '[ "$("$sublet" ps -q)" = b ]'
 }
 
-@test "a home that does not answer refuses a tenant in one line, and the daemon goes on" {
+@test "a spawner that does not answer costs a tenant one line, and the daemon goes on" {
         home_start
         daemon_start
         kill -STOP "$home"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # A keeper is its tenant's gate: whatever becomes of the daemon, the tenant does not notice, and nobody stays off.
-# Here a lessor (tests/fakes/lessor.py) holds the board in its hand; the real daemon comes in the last stories.
+# A fake daemon (tests/fakes/lessor.py) sets the control block directly; the last tests use the real daemon.
 # shellcheck disable=SC2046 # the words of work
 bats_require_minimum_version 1.5.0
 load ../machine
@@ -92,7 +92,7 @@ command_of() { # the child of sublet run
         wait "$runner"
 }
 
-@test "what is no listener is refused: no keeper waits for ever" {
+@test "a descriptor that is no listener is refused: no shim waits for ever" {
         lessor_start
         run /usr/bin/python3 - "$node" << 'END'
 import array, json, os, socket, sys
@@ -112,25 +112,25 @@ END
         [[ $output == *failed*listener* ]]
 }
 
-# ---- the board ------------------------------------------------------------------------------------
+# ---- the control block ------------------------------------------------------------------------------------
 
-@test "the board has the tenant's books and channels, and is empty again after it" {
+@test "the control block has the tenant's accounts and channels, and is empty again after it" {
         lessor_start
         runner_start -- $(work sync)
-        wait_for board_has n_compute 8
+        wait_for block_has n_compute 8
         [ "$(number held)" -gt 1000000 ]
-        wait_for board_has n_processes 1
+        wait_for block_has n_processes 1
         go
         wait "$runner"
         books_are_empty
 }
 
-@test "a quota is cut while the tenant holds more: it keeps that, gets no more, and is told; raised, it goes on" {
+@test "a quota is cut while the tenant holds more: it keeps that, gets no more, and there is an event; raised, it goes on" {
         lessor_start
         runner_start -- sh -c "$(work sync) & while [ ! -e $machine/cut ]; do sleep 0.02; done; $families meminfo; wait"
         wait_for has_channels
         tell 'set {"serial": 1, "mem": {"0": 1048576}}'
-        wait_for board_has quota 1048576
+        wait_for block_has quota 1048576
         wait_for heard '*QUOTA_SHRANK*'
         wait_for heard '*"serial": 1, "ok": true*'
         touch "$machine/cut"
@@ -141,23 +141,23 @@ END
         books_are_empty
 }
 
-@test "signs of work: launches are seen, also while the tenant is off, and idle is seen" {
+@test "signs of work: launches are seen, also while the tenant is disabled, and idle is seen" {
         lessor_start
         runner_start -- $(work deep -k 5000)
         wait_for has_channels
         tell watch 1000000
-        wait_for board_has can_watch 1
+        wait_for block_has can_watch 1
         tell off
         go
-        wait_for board_has n_pending 1
+        wait_for block_has n_pending 1
         tell on
         wait "$runner"
         rm "$machine/go"
         runner_start -- $(work idle)
         wait_for has_channels
         tell watch 1000000
-        wait_for board_has can_watch 1
-        wait_for board_has n_pending 0
+        wait_for block_has can_watch 1
+        wait_for block_has n_pending 0
         go
         wait "$runner"
 }
@@ -167,10 +167,10 @@ END
         runner_start -- $(work sync -k 1000)
         wait_for has_channels
         tell slice 50000
-        wait_for board_has slice_set 50000
+        wait_for block_has slice_set 50000
         [ "$(number n_slice_failed)" -eq 0 ]
         tell slice 0
-        wait_for board_has slice_set 0
+        wait_for block_has slice_set 0
         go
         wait "$runner"
 }
@@ -180,48 +180,48 @@ END
 # goes_on: the load has done more than a moment ago
 pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
 
-@test "a tenant that begins under the wish «off» does not run; when it is taken back it does" {
+@test "a tenant that starts while disabled does not run; enabled, it does" {
         lessor_start --off
         runner_start -- "$load_" -k 1000 -t 1 deep
         wait_for has_channels
         sleep 2
         kill -0 "$runner"       # its work waits
-        tell off                # a daemon makes the call for channels that it sees; the keeper did for new ones
+        tell off                # a daemon makes the call for channels that it sees; the shim did for new ones
         kill -9 "$lessor"
         wait_for eval '! kill -0 $runner'
         wait "$runner"
 }
 
-@test "a daemon that is silent keeps nobody off either, and when it speaks again its wish holds" {
+@test "a silent daemon keeps nobody disabled, and its desired state holds when it is back" {
         lessor_start --off
         runner_start -- $(work sync -k 1000)
         wait_for has_channels
-        wait_for board_has is_let_on 0
+        wait_for block_has is_reenabled 0
         kill -STOP "$lessor"
         sleep 1.2
         kill -CONT "$lessor"
         sleep 0.02
-        tell board
-        wait_for board_has is_let_on 0
-        wait_for board_has is_off 1
+        tell block
+        wait_for block_has is_reenabled 0
+        wait_for block_has is_disabled 1
         tell on
         go
         kill -9 "$lessor"
         wait "$runner"
 }
 
-@test "the next daemon is given the board, the lease and what the tenant holds" {
+@test "the next daemon gets the control block, the lease and what the tenant holds" {
         local held
         lessor_start
         runner_start --name chat-1 --share 30 -- $(work sync)
         wait_for is_set_up
-        tell board
+        tell block
         held=$(number held)
         kill -9 "$lessor"
         wait "$lessor" 2> /dev/null || true
         sleep 0.3
         lessor_start
-        wait_for board_has held "$held"
+        wait_for block_has held "$held"
         wait_for heard '*"type": "hello", "tenant": "chat-1"*"share": 300*'
         go
         wait "$runner"
@@ -229,7 +229,7 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
         books_are_empty
 }
 
-@test "a tenant that ends while there is no daemon is told to the next one" {
+@test "a tenant that ends while there is no daemon is reported to the next one" {
         lessor_start
         runner_start --name short -- $(work sync)
         wait_for has_channels
@@ -244,7 +244,7 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
 
 # ---- ends -----------------------------------------------------------------------------------------
 
-@test "«end» ends the tenant, also what made no driver call" {
+@test "'end' ends the tenant, also processes that made no driver call" {
         lessor_start
         runner_start -- sh -c "$load_ -t 30 sync & sleep 300"
         wait_for has_channels
@@ -253,7 +253,7 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
         books_are_empty
 }
 
-@test "sublet run killed: its tenant ends with it, and the card has its memory back" {
+@test "sublet run killed: its tenant ends with it, and the device has its memory back" {
         local keeper child
         lessor_start
         runner_start -- "$load_" -t 30 sync
@@ -266,7 +266,7 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
         [ "$(free_mib)" -gt 140000 ]
 }
 
-@test "a keeper lets no stop of a service end it" {
+@test "stopping a service does not end a shim" {
         local keeper signal
         lessor_start
         runner_start -- $(work sync)
@@ -280,7 +280,7 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
         books_are_empty
 }
 
-@test "a keeper killed: its tenant's driver calls fail and that is said; another tenant does not notice" {
+@test "a shim killed: its tenant's driver calls fail, with an event; another tenant does not notice" {
         local keeper other code=0
         lessor_start
         SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
@@ -289,8 +289,8 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
         wait_for has_channels
         keeper=$(number keeper)
         runner_start -- "$race" --seconds 30
-        wait_for eval "tell board && [ \"\$(number keeper)\" != $keeper ]"
-        wait_for eval "tell board && [ \"\$(number held)\" -gt 0 ]"
+        wait_for eval "tell block && [ \"\$(number keeper)\" != $keeper ]"
+        wait_for eval "tell block && [ \"\$(number held)\" -gt 0 ]"
         kill -9 "$(number keeper)"
         wait "$runner" || code=$?
         grep -q KEEPER_DIED "$said"
@@ -307,7 +307,7 @@ daemon_start() {
 }
 
 # SUBLET_KILLS=200 for a long run
-@test "the daemon is killed again and again under load: no tenant has an error, all books are empty" {
+@test "the daemon is killed again and again under load: no tenant has an error, all ledgers are empty" {
         local kills=${SUBLET_KILLS:-12} i pids=() code
         daemon_start
         for i in 1 2 3; do

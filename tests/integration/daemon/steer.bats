@@ -40,7 +40,7 @@ refused_1() {
         refused_1 "no daemon answers at /nonexistent/sublet.sock"
 }
 
-@test "what is not understood is said in one line, and exits with 2" {
+@test "bad use is one line, and exits with 2" {
         local order
         export SUBLET_DIR=$BATS_TEST_TMPDIR
         for order in "ps x" "ps --nonsense" "set" "set a" "set a b" "set a share" "set a share=" "set a share=101" \
@@ -70,7 +70,7 @@ refused_1() {
         daemon_start
         lodger one --mem 8G --share 30 -- sleep 60
         lodger two --mem 4G --share 20 --cap 50 --class latency -- sleep 60
-        wait_for eval '[ "$(of two state)" = running ]' # listed it is before its keeper serves
+        wait_for eval '[ "$(of two state)" = running ]' # listed it is before its shim serves
         run -0 "$sublet" ps
         lines_have '^TENANT +DEVICE +MEMORY +GPU +SHARE +CAP +CLASS +PLANE +STATE'
         lines_have '^one +0 +.* / 8 GiB +[0-9.]+%\*? +30% +- +normal +gate +running .* sleep'
@@ -154,7 +154,7 @@ refused_1() {
         refused_1 '1'
 }
 
-@test "end ends a tenant's command; who is not there is named" {
+@test "end ends a tenant's command, and names a tenant that is not there" {
         local code=0
         daemon_start
         lodger one --mem 8G -- sleep 60
@@ -184,7 +184,7 @@ refused_1() {
         local follower
         daemon_start
         lodger one --mem 8G -- sleep 60
-        wait_for eval '"$sublet" events | grep -q TENANT_STARTED' # its keeper comes a moment after its lease
+        wait_for eval '"$sublet" events | grep -q TENANT_STARTED' # its shim comes a moment after its lease
         run -0 "$sublet" events
         lines_have '^[0-9-]{10} [0-9:]{8}  INFO +one: TENANT_STARTED: '
         "$sublet" events --json | jq -e 'select(.name == "TENANT_STARTED") | .tenant == "one"'
@@ -201,7 +201,7 @@ refused_1() {
         [[ $output != *one:* ]]
 }
 
-@test "a trace says who was on the device when, and can be opened" {
+@test "a trace shows which tenant was on the device when, and can be opened" {
         daemon_start
         lodger one --mem 8G --share 60 -- "$load_program" -t 30 deep
         lodger two --mem 8G --share 40 -- "$load_program" -t 30 deep

@@ -84,7 +84,7 @@ work_of() {
         settles a granted_permille 580 770
 }
 
-@test "who is alone and capped has its cap" {
+@test "a tenant that is alone and capped has its cap" {
         worker a 60 deep --cap 30
         go 2.5
         settles a granted_permille 260 310
@@ -141,7 +141,7 @@ work_of() {
                [range(1; length) as $i | select(.[$i - 1].ts + .[$i - 1].dur > .[$i].ts + 1)] | length == 0' "$machine/trace.json"
 }
 
-@test "a device that is lost is told, and the daemon lives on" {
+@test "a lost device is an event, and the daemon goes on" {
         worker a 20 deep --share 50
         worker b 20 deep --share 50
         go 1

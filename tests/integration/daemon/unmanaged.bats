@@ -6,7 +6,7 @@ load ../daemon
 
 setup() {
         machine_start --memory 24G
-        node=$sublet sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and keepers are
+        node=$sublet sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and shims are
         native=''
 }
 

@@ -52,7 +52,7 @@ says() { jq -e "$1" <<< "$output" > /dev/null || { echo "not so: $1"; return 1; 
         says '.bound == 100'
 }
 
-@test "60 fifths, 30 services of 30 % and 10 halves: a fifth of the cards stays whole, and 5 % is stranded at most" {
+@test "60 fifths, 30 services of 30 % and 10 halves: a fifth of the devices stays whole, and 5 % is stranded at most" {
         pack binpack 2 60:16 30:24 10:40
         says '.bound == 100 and .stranded_permille <= 50 and .whole >= 7'
 }

@@ -57,8 +57,8 @@ client() {
                 printf 'const chat = (more) => ({ model: "m", max_tokens: 5, messages: [{ role: "user", content: "hello" }], ...more })\n'
                 printf 'const say = (...words) => console.log(...words)\n'
                 cat
-        } > "$node_dir/scene.mjs"
-        run timeout 60 node "$node_dir/scene.mjs"
+        } > "$node_dir/client.mjs"
+        run timeout 60 node "$node_dir/client.mjs"
         [ "$status" -eq 0 ] || echo "$output"
         [ "$status" -eq 0 ]
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The test replica itself: what other scenes of the router rely on.
+# The test replica itself: what other tests of the router rely on.
 # variants: plain, because nothing here is built with a sanitizer: nginx is the distribution's
 bats_require_minimum_version 1.5.0
 

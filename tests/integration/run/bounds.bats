@@ -39,8 +39,8 @@ holds() {
         return 1
 }
 
-# board_start [OPTION...]: a lessor with a directory of its own
-board_start() {
+# lessor_node_start [OPTION...]: a lessor with a directory of its own
+lessor_node_start() {
         node=$machine/node
         mkdir -p "$node"
         export SUBLET_DIR=$node
@@ -61,7 +61,7 @@ board_start() {
 @test "a tenant's death is accounted for within 10 ms of its last process's" {
         local best=1000000
         for _ in 1 2 3 4 5; do
-                board_start
+                lessor_node_start
                 runner_start -- "$load_program" -t 30 sync
                 wait_for has_channels
                 tell death "$(pgrep -P "$runner" | head -1)"
@@ -75,7 +75,7 @@ board_start() {
 
 @test "a killed daemon disables no tenant: all run within a second" {
         local start
-        board_start --off
+        lessor_node_start --off
         runner_start -- "$load_program" -k 1000 -t 0.2 sync
         wait_for has_channels
         sleep 1

@@ -48,11 +48,11 @@ has() { [[ " $(offered "${@:2}") " == *" $1 "* ]]; }
         done
 }
 
-@test "the README has run's options, and no others" {
+@test "docs/run.md has run's options, and no others" {
         said() { grep -oE -- '--[a-z][a-z-]*' | sort -u; }
         # shellcheck disable=SC2016  # a backquote
         diff <("$sublet" run --help | grep -E '^ +-' | said | grep -vxE -- '--(help|quiet|verbose)') \
-                <(sed -n '/^## Options of/,/^## What/p' "$BATS_TEST_DIRNAME/../../../README.md" | grep '^| `-' | cut -d'`' -f2- | said)
+                <(sed -n '/^## Options of/,/^## [^O]/p' "$BATS_TEST_DIRNAME/../../../docs/run.md" | grep '^| `-' | cut -d'`' -f2- | said)
 }
 
 @test "after -- comes a command; what a verb is told comes first" {

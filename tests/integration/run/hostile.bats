@@ -25,7 +25,7 @@ takes_only_the_quota() {
         books_are_empty
 }
 
-@test "without a supervisor the same program takes the whole card" {
+@test "without a supervisor the same program takes the whole device" {
         local said
         said=$(on "$raw" --steps 1024)
         echo "$said"

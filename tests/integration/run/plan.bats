@@ -15,16 +15,16 @@ golden() { # NAME EXIT-CODE
 }
 
 @test "a chat model and an embedder take turns, the tighter goal first" { golden 01-chat-and-embed 0; }
-@test "four small models share one card and three are free" { golden 02-four-quarters 0; }
+@test "four small models share one device and three are free" { golden 02-four-quarters 0; }
 @test "untrusted code gets instances of its own" { golden 03-untrusted-on-instances 0; }
-@test "where a card cannot be cut, untrusted code does not share" { golden 04-untrusted-without-instances 0; }
-@test "batch work alone is sliced by the card" { golden 05-batch-only 0; }
+@test "where a device cannot be cut, untrusted code does not share" { golden 04-untrusted-without-instances 0; }
+@test "batch work alone is sliced by the device" { golden 05-batch-only 0; }
 @test "batch work fills what a service with a tight goal leaves" { golden 06-latency-beside-batch 0; }
-@test "rare models larger than the card are suspended in turns" { golden 07-rare-large-models 0; }
+@test "rare models larger than the device are suspended in turns" { golden 07-rare-large-models 0; }
 @test "one team beyond what time gives runs side by side" { golden 08-one-team-side-by-side 0; }
 @test "what does not fit is said, with the reason" { golden 09-memory-does-not-fit 1; }
 @test "no way to share helps who is too slow alone" { golden 10-too-slow-alone 1; }
-@test "a hundred containers fit on thirty-five cards" { golden 11-a-hundred-containers 0; }
+@test "a hundred containers fit on thirty-five devices" { golden 11-a-hundred-containers 0; }
 
 @test "the plan as JSON has a lease for each replica" {
         "$sublet" plan --json "$BATS_TEST_DIRNAME/../../golden/plan/06-latency-beside-batch.yaml" > "$BATS_TEST_TMPDIR/plan"

@@ -121,7 +121,7 @@ stops_at_the_quota() {
         [ "$(value free_mib "$said")" -gt 2048 ]
 }
 
-@test "without a quota the card is the bound" {
+@test "without a quota the device is the bound" {
         local said
         machine_end
         machine_start --memory 2G
@@ -140,7 +140,7 @@ stops_at_the_quota() {
         books_are_empty
 }
 
-@test "two tenants on one card each have their own quota, at the same time" {
+@test "two tenants on one device each have their own quota, at the same time" {
         local chat=$BATS_TEST_TMPDIR/chat batch=$BATS_TEST_TMPDIR/batch code=0
         report=$chat.json tenant --name chat --mem 2G -- "$families" alloc 64 > "$chat" &
         report=$batch.json tenant --name batch --mem 1G -- "$families" alloc 64 > "$batch" || code=$?

@@ -13,9 +13,9 @@ teardown() {
 }
 
 @test "without --gpu a tenant has all devices, each with the quota" {
-        local card
-        for card in 0 1 2; do
-                [ "$(value total_mib "$(CUDA_VISIBLE_DEVICES=$card tenant --mem 2G -- "$families" meminfo)")" -eq 2048 ]
+        local device
+        for device in 0 1 2; do
+                [ "$(value total_mib "$(CUDA_VISIBLE_DEVICES=$device tenant --mem 2G -- "$families" meminfo)")" -eq 2048 ]
         done
         [ "$(grep -o '"quota_bytes":2147483648' "$report" | wc -l)" -eq 3 ]
 }
@@ -40,9 +40,9 @@ teardown() {
 }
 
 @test "a device that was not rented cannot be reached by bare driver calls either" {
-        local said card
-        for card in 0 2; do
-                run tenant --gpu 1 --mem 2G -- "$hostile" --device "$card" --max 64
+        local said device
+        for device in 0 2; do
+                run tenant --gpu 1 --mem 2G -- "$hostile" --device "$device" --max 64
                 echo "$output"
                 [[ $output != *'got_mib=64'* ]]
         done

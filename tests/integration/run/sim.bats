@@ -75,7 +75,7 @@ same_calls_of_child() {
         done
 }
 
-@test "small allocations, pools of odd sizes and wishes about managed memory do, too" {
+@test "small allocations, pools of odd sizes and advice about managed memory do, too" {
         same_calls small "alloc 512k" "$corners" small
 }
 
@@ -109,7 +109,7 @@ same_calls_of_child() {
         done
 }
 
-@test "a program sees the cards that it is told to see" {
+@test "a program sees the devices that it is told to see" {
         machine_end || true
         machine_start --gpus 2
         before=$(free_mib 0)

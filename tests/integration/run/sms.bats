@@ -102,7 +102,7 @@ all_are() {
 @test "a tenant of the daemon has its part, and the API shows it" {
         machine_start
         daemon_start
-        sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and keepers are
+        sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and shims are
         for attach in never auto; do
                 run on "$sublet" run -q --preload --attach=$attach --sms 25% --mem 8G -- "$sms" count primary graph
                 echo "$output"
@@ -110,7 +110,7 @@ all_are() {
                 [ "$(value count "$output")" -eq 32 ]
         done
         mkdir "$machine/barrier"
-        wait_for eval '[ -z "$("$sublet" ps -q)" ]' # an ended one is listed until its keeper has gone
+        wait_for eval '[ -z "$("$sublet" ps -q)" ]' # an ended one is listed until its shim has gone
         run -0 "$sublet" ps
         [[ $output == TENANT* && $output != *SMS* ]]
         lodger half --preload --attach=never --sms 50% --mem 8G -- "$sms" steady "$machine/barrier" half

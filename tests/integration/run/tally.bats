@@ -68,9 +68,9 @@ counts() {
 }
 
 @test "what was skipped is told with its reason" {
-        run_recorded "$recorded" program 2 bash -c 'echo 1..2; echo ok 1 a; echo "ok 2 the card # skip no GPU"'
+        run_recorded "$recorded" program 2 bash -c 'echo 1..2; echo ok 1 a; echo "ok 2 the device # skip no GPU"'
         run -0 add_up "$recorded"
-        [[ $output == *"skip no GPU  (the card )"* ]]
+        [[ $output == *"skip no GPU  (the device )"* ]]
         rm -rf "$recorded"
         run_recorded "$recorded" program 2 bash -c 'echo "1..0 # SKIP no kernel"'
         run -0 add_up "$recorded"

@@ -17,7 +17,7 @@ static int join(void *context, char *line, size_t size)
         return strcmp(line, "stop") ? 0 : -ECANCELED;
 }
 
-static int put(struct buffer *buffer, const char *text, size_t size, char *joined)
+static int piece_put(struct buffer *buffer, const char *text, size_t size, char *joined)
 {
         int r = buffer_add(buffer, text, size, MOST);
 
@@ -36,7 +36,7 @@ static void lines_are_whole_wherever_the_pieces_break(void **state)
                 for (size_t at = 0; at < strlen(text); at += piece) {
                         size_t n = strlen(text) - at < piece ? strlen(text) - at : piece;
 
-                        assert_int_equal(put(&buffer, text + at, n, joined), 0);
+                        assert_int_equal(piece_put(&buffer, text + at, n, joined), 0);
                 }
                 assert_string_equal(joined, "one|two three|four|");
                 assert_int_equal(buffer.size, 0);
@@ -50,10 +50,10 @@ static void what_has_no_end_yet_is_kept(void **state)
 
         (void)state;
         assert_int_equal(buffer_lines(&buffer, join, joined), 0);
-        assert_int_equal(put(&buffer, "whole\nhalf", 10, joined), 0);
+        assert_int_equal(piece_put(&buffer, "whole\nhalf", 10, joined), 0);
         assert_string_equal(joined, "whole|");
         assert_string_equal(buffer.text, "half");
-        assert_int_equal(put(&buffer, "\n", 1, joined), 0);
+        assert_int_equal(piece_put(&buffer, "\n", 1, joined), 0);
         assert_string_equal(joined, "whole|half|");
 }
 
@@ -63,7 +63,7 @@ static void a_line_can_end_it(void **state)
         char joined[64] = "";
 
         (void)state;
-        assert_int_equal(put(&buffer, "a\nstop\nb\n", 9, joined), -ECANCELED);
+        assert_int_equal(piece_put(&buffer, "a\nstop\nb\n", 9, joined), -ECANCELED);
         assert_string_equal(joined, "a|stop|");
 }
 

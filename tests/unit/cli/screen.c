@@ -6,7 +6,7 @@
 #include <locale.h>
 #include <string.h>
 
-static struct crowd_device device = {
+static struct overview_device device = {
         .name = "NVIDIA H200",
         .policy = "turns",
         .mode = "time",
@@ -17,20 +17,20 @@ static struct crowd_device device = {
         .busy = 970,
 };
 
-static struct crowd_row rows[40];
+static struct overview_row rows[40];
 
 /* Tenants t00, t01, ... with a tenth of the device each. */
-static struct crowd crowd_of(size_t n)
+static struct overview overview_of(size_t n)
 {
         for (size_t i = 0; i < n; i++) {
-                rows[i] = (struct crowd_row){
+                rows[i] = (struct overview_row){
                         .granted = 100, .promised = 100, .share = 100, .cap = 1000, .held = GIB, .quota = 8 * GIB
                 };
                 (void)snprintf(rows[i].tenant, sizeof(rows[i].tenant), "t%02zu", i);
-                for (int k = 0; k < CROWD_MINUTE; k++)
+                for (int k = 0; k < OVERVIEW_MINUTE; k++)
                         rows[i].minute[k] = 100;
         }
-        return (struct crowd){ .devices = &device, .rows = rows, .n_devices = 1, .n_rows = n, .n_tenants = n };
+        return (struct overview){ .devices = &device, .rows = rows, .n_devices = 1, .n_rows = n, .n_tenants = n };
 }
 
 static const char *draw(struct screen *screen, int n_rows, int n_columns)
@@ -52,8 +52,8 @@ static const char *draw(struct screen *screen, int n_rows, int n_columns)
 
 static void it_fits_80_by_24(void **state)
 {
-        struct crowd crowd = crowd_of(3);
-        struct screen screen = { .crowd = &crowd, .has_keys = true };
+        struct overview overview = overview_of(3);
+        struct screen screen = { .overview = &overview, .has_keys = true };
 
         (void)state;
         rows[1].is_waiting = true;
@@ -73,8 +73,8 @@ static void it_fits_80_by_24(void **state)
 
 static void a_part_of_the_multiprocessors_is_said_of_the_chosen(void **state)
 {
-        struct crowd crowd = crowd_of(2);
-        struct screen screen = { .crowd = &crowd, .has_keys = true };
+        struct overview overview = overview_of(2);
+        struct screen screen = { .overview = &overview, .has_keys = true };
 
         (void)state;
         (void)snprintf(rows[1].sms, sizeof(rows[1].sms), "25%%");
@@ -85,8 +85,8 @@ static void a_part_of_the_multiprocessors_is_said_of_the_chosen(void **state)
 
 static void the_chosen_row_stays_in_sight(void **state)
 {
-        struct crowd crowd = crowd_of(40);
-        struct screen screen = { .crowd = &crowd, .has_keys = true };
+        struct overview overview = overview_of(40);
+        struct screen screen = { .overview = &overview, .has_keys = true };
 
         (void)state;
         for (int chosen = 0; chosen < 45; chosen++) {
@@ -99,7 +99,7 @@ static void the_chosen_row_stays_in_sight(void **state)
         screen.chosen = -7;
         assert_non_null(strstr(draw(&screen, 24, 80), "\nt00 "));
         assert_int_equal(screen.chosen, 0);
-        crowd.n_rows = 2; /* the others are gone */
+        overview.n_rows = 2; /* the others are gone */
         screen.chosen = 39;
         assert_non_null(strstr(draw(&screen, 24, 80), "\nt01 "));
         assert_int_equal(screen.chosen, 1);
@@ -108,13 +108,15 @@ static void the_chosen_row_stays_in_sight(void **state)
 /* No size, however odd, draws outside (the sanitizers watch). */
 static void every_size_can_be_drawn(void **state)
 {
-        struct crowd crowd = crowd_of(9), nobody = { .devices = &device, .n_devices = 1 };
+        struct overview overview = overview_of(9), nobody = { .devices = &device, .n_devices = 1 };
 
         (void)state;
         for (int n_rows = 0; n_rows < 12; n_rows++)
                 for (int n_columns = 0; n_columns < 210; n_columns += 7) {
-                        struct screen some = { .crowd = &crowd, .has_keys = true, .failure = "no daemon answers" };
-                        struct screen none = { .crowd = &nobody, .has_keys = true };
+                        struct screen some = { .overview = &overview,
+                                               .has_keys = true,
+                                               .failure = "no daemon answers" };
+                        struct screen none = { .overview = &nobody, .has_keys = true };
 
                         (void)draw(&some, n_rows, n_columns);
                         (void)draw(&none, n_rows, n_columns);
@@ -123,8 +125,8 @@ static void every_size_can_be_drawn(void **state)
 
 static void a_wider_terminal_shows_more(void **state)
 {
-        struct crowd crowd = crowd_of(1);
-        struct screen screen = { .crowd = &crowd };
+        struct overview overview = overview_of(1);
+        struct screen screen = { .overview = &overview };
 
         (void)state;
         (void)strcpy(rows[0].tenant, "a-rather-long-tenant-name");
@@ -135,8 +137,8 @@ static void a_wider_terminal_shows_more(void **state)
 
 static void what_is_wrong_is_on_top(void **state)
 {
-        struct crowd crowd = crowd_of(1);
-        struct screen screen = { .crowd = &crowd, .failure = "no daemon answers at /x" };
+        struct overview overview = overview_of(1);
+        struct screen screen = { .overview = &overview, .failure = "no daemon answers at /x" };
 
         (void)state;
         assert_memory_equal(draw(&screen, 24, 80), "no daemon answers at /x", 23);
@@ -147,8 +149,8 @@ static void what_is_wrong_is_on_top(void **state)
 
 static void without_tenants_the_next_step_is_named(void **state)
 {
-        struct crowd crowd = { .devices = &device, .n_devices = 1 };
-        struct screen screen = { .crowd = &crowd, .has_keys = true };
+        struct overview overview = { .devices = &device, .n_devices = 1 };
+        struct screen screen = { .overview = &overview, .has_keys = true };
 
         (void)state;
         assert_non_null(strstr(draw(&screen, 24, 80), "no tenants: 'sublet run"));

@@ -1,5 +1,5 @@
 /*
- * A driver small enough to be right: clients, devices and video memory on a card of a chosen size, behind
+ * A driver small enough to be right: clients, devices and video memory on a device of a chosen size, behind
  * struct gate_driver. It stands for the real one where only the books matter; everything else of the
  * driver is the simulator's (src/sim). Its nodes are memory files; a client lives as long as the process
  * that opened the file (F_SETOWN), and while a call is made through it: our duplicate holds the file.

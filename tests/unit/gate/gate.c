@@ -344,7 +344,7 @@ static void reach_out(void)
         rm_put32(params, 56, 0, 2);
         rm_put32(params, 56, 8, 0xc1d00001);
         NEED(alloc(h.ctl, h.client, h.client, &device, RM_CLASS_DEVICE, params, 56) == RM_STATUS_INVALID_CLIENT);
-        rm_put32(params, 56, 0, 1); /* a card that is not leased */
+        rm_put32(params, 56, 0, 1); /* a device that is not leased */
         rm_put32(params, 56, 8, 0);
         NEED(alloc(h.ctl, h.client, h.client, &device, RM_CLASS_DEVICE, params, 56) != RM_STATUS_OK);
         rm_put32(block, 28, 0, h.client);
@@ -390,14 +390,14 @@ static void strange_descriptors_and_addresses_are_refused(void **state)
         assert_int_equal(finish(*state, NULL), 0);
 }
 
-static void take_from_a_small_card(void)
+static void take_from_a_small_device(void)
 {
         struct handles h = client_start(2);
         uint32_t handle;
 
         NEED(memory_take(&h, 128 * MIB, &handle) == RM_STATUS_OK);
-        NEED(memory_take(&h, 512 * MIB, &handle) == RM_STATUS_NO_MEMORY); /* the card's word */
-        NEED(fb_info(&h, RM_FB_HEAP_FREE) == 128 * MIB / KIB);            /* what the card has, not the quota */
+        NEED(memory_take(&h, 512 * MIB, &handle) == RM_STATUS_NO_MEMORY); /* the device's word */
+        NEED(fb_info(&h, RM_FB_HEAP_FREE) == 128 * MIB / KIB);            /* what the device has, not the quota */
         NEED(memory_take(&h, 128 * MIB, &handle) == RM_STATUS_OK);
 }
 
@@ -406,7 +406,7 @@ static void what_the_driver_refuses_costs_nothing(void **state)
         struct rig *rig = *state;
 
         rig->fake->card = 256 * MIB;
-        gate_begin(rig, take_from_a_small_card);
+        gate_begin(rig, take_from_a_small_device);
         assert_int_equal(finish(rig, NULL), 0);
         assert_int_equal(rig->lease.devices[0].quota.n_refused, 0);
 }

@@ -92,12 +92,12 @@ static void what_a_dead_worker_had_in_flight_is_taken_back_and_nothing_else(void
         (void)state;
         pool_count(pool, 3, a, POOL_INFLIGHT, 5);
         pool_count(pool, 4, a, POOL_INFLIGHT, 2);
-        pool_count(pool, 3, POOL_ALL, POOL_INFLIGHT, 9);
+        pool_count(pool, 3, POOL_ALL, POOL_HELD, 9);
         pool_count(pool, 3, a, POOL_WANTED_WORK, 900);
         pool_worker_new(pool, 3);
         assert_int_equal(pool_load(pool, a, POOL_INFLIGHT), 2);
         assert_int_equal(pool_load(pool, a, POOL_WANTED_WORK), 0);
-        assert_int_equal(pool_load(pool, POOL_ALL, POOL_INFLIGHT), 0);
+        assert_int_equal(pool_load(pool, POOL_ALL, POOL_HELD), 0);
 }
 
 static void a_replica_that_refuses_is_out_until_one_try_succeeds(void **state)

@@ -1,6 +1,6 @@
 /*
- * The scheduler against a simulated device, with a policy that the test scripts: the device must follow the orders, and what
- * it did must be attributed to the right tenant.
+ * The scheduler against a simulated device, with a policy that the test scripts: the device must follow the orders, and
+ * what it did must be attributed to the right tenant.
  */
 #include "fake_tenants.h"
 

@@ -6,7 +6,7 @@
 
 static struct turns_order orders[3];
 
-/* The first orders for tenants of these classes, none of whom has done anything yet. */
+/* The first orders for tenants of these classes, none of which has run yet. */
 static void order(size_t n, const enum turns_class *classes)
 {
         const struct turns_settings settings = { .policy = TURNS_POLICY_TURNS };

@@ -382,7 +382,7 @@ void model_run(struct model *model)
                 assert(wake > model->now - 20 * MSEC);
                 if (model->options.is_rough && !model_below(model, 10))
                         wake = model->now + (wake - model->now) * model_below(model, 1000) / 1000;
-                for (int i = 0; i < model->n_tenants; i++) /* who comes or goes wakes the scheduler */
+                for (int i = 0; i < model->n_tenants; i++) /* a tenant that is added or removed wakes the scheduler */
                         if (model->tenants[i].begins_at > model->now)
                                 wake = earlier(wake, model->tenants[i].begins_at);
                         else if (model->tenants[i].ends_at > model->now)

@@ -1,6 +1,6 @@
 /*
- * A device, its tenants and the scheduler on a virtual clock: a policy's orders are carried out at the cost and with the
- * delays that were measured (docs/time.md), and the results are curves with a point per millisecond.
+ * A device, its tenants and the scheduler on a virtual clock: a policy's orders are carried out at the cost and with
+ * the delays that were measured (docs/time.md), and the results are curves with a point per millisecond.
  *
  *      model_init(&model, &(struct model_options){ .seed = 7, .policy = TURNS_POLICY_TURNS, .length = 3 * SEC });
  *      a = model_add(&model, (struct model_tenant){ .kind = DEEP, .share = 700 });

@@ -321,7 +321,8 @@ static void slices_divide_deep_queues_without_a_call(void **state)
         deep(500), deep(300), deep(200);
         model_run(&model);
         for (int i = 0; i < 3; i++)
-                assert_in_range(worst_error(i, (int)model.tenants[i].share, 1000), 0, 25); /* switches are nobody's */
+                assert_in_range(worst_error(i, (int)model.tenants[i].share, 1000), 0,
+                                25); /* no tenant is charged for switches */
         expect_sum(960);
         assert_int_equal(model.n_calls, 0);
         model_done(&model);
@@ -397,7 +398,7 @@ static void a_holder_without_work_gives_its_turn_back(void **state)
         assert_int_equal(turns_new(&settings, &pair.turns), 0);
         for (int i = 0; i < 2000; i++)
                 tick(&pair, true, true);
-        while (!pair.orders[1].is_disabled) /* it ceases to want while it is off */
+        while (!pair.orders[1].is_disabled) /* its work ends while it is disabled */
                 tick(&pair, true, true);
         for (int i = 0; i < 1000; i++) {
                 tick(&pair, true, false);

@@ -1,6 +1,6 @@
 /*
- * The promises of turns.h in random scenarios, in which tenants of every kind come and go, calls are late, and processes
- * fork; and in views that make no sense.
+ * The promises of turns.h in random scenarios, in which tenants of every kind come and go, calls are late, and
+ * processes fork; and in views that make no sense.
  *
  *      SUBLET_SEED=7 unit-turns-random           that scenario only, as a failure names it
  *      SUBLET_SEEDS=5000 unit-turns-random       so many
@@ -119,7 +119,7 @@ struct bounds {
 static const struct bounds never = { 250000, 200000, 0, 500 }, seldom = { 100000, 60000, 0, 300 };
 
 enum {
-        LATE_CALL = 4000, /* us: a cap is overrun by so much, if the call that ends it comes so late */
+        LATE_CALL = 4000, /* us: the overrun of a cap whose last call is that late */
 };
 
 static bool is_beyond(const struct bounds *is, const struct bounds *bounds, bool is_rough)

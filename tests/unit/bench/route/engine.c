@@ -54,7 +54,7 @@ static void run(struct seen *seen)
         }
 }
 
-static struct seen *start(uint32_t blocks)
+static struct seen *request_start(uint32_t blocks)
 {
         struct seen *seen = calloc(1, sizeof(*seen));
 
@@ -75,7 +75,7 @@ static void stop(struct seen *seen)
 
 static void one_request_takes_what_the_model_says(void **state)
 {
-        struct seen *seen = start(1000);
+        struct seen *seen = request_start(1000);
 
         (void)state;
         prompt(seen, 0, 1, 2200, 101);
@@ -90,7 +90,7 @@ static void one_request_takes_what_the_model_says(void **state)
 
 static void half_a_share_takes_twice_as_long(void **state)
 {
-        struct seen *seen = start(1000);
+        struct seen *seen = request_start(1000);
 
         (void)state;
         seen->engine.speed = 0.5;
@@ -103,7 +103,7 @@ static void half_a_share_takes_twice_as_long(void **state)
 
 static void a_cached_prefix_is_not_computed_again(void **state)
 {
-        struct seen *seen = start(1000);
+        struct seen *seen = request_start(1000);
         nsec cold;
 
         (void)state;
@@ -122,7 +122,7 @@ static void a_cached_prefix_is_not_computed_again(void **state)
 
 static void long_prompts_are_cut_into_chunks_and_decode_goes_on(void **state)
 {
-        struct seen *seen = start(1000);
+        struct seen *seen = request_start(1000);
         uint64_t iterations;
 
         (void)state;
@@ -142,7 +142,7 @@ static void long_prompts_are_cut_into_chunks_and_decode_goes_on(void **state)
 
 static void a_request_waits_until_its_blocks_fit(void **state)
 {
-        struct seen *seen = start(30);
+        struct seen *seen = request_start(30);
 
         (void)state;
         prompt(seen, 0, 1, 10240, 100);
@@ -156,7 +156,7 @@ static void a_request_waits_until_its_blocks_fit(void **state)
 
 static void a_request_larger_than_the_cache_is_known_before(void **state)
 {
-        struct seen *seen = start(30);
+        struct seen *seen = request_start(30);
 
         (void)state;
         prompt(seen, 0, 1, 15000, 400);
@@ -170,7 +170,7 @@ static void aborting_at_any_moment_leaves_nothing_behind(void **state)
 {
         (void)state;
         for (int steps = 0; steps < 30; steps++) {
-                struct seen *seen = start(200);
+                struct seen *seen = request_start(200);
 
                 for (size_t i = 0; i < 8; i++) {
                         prompt(seen, i, i < 4 ? 1 : 1000 * i, (uint32_t)(3000 + 900 * i), (uint32_t)(5 + 3 * i));
@@ -193,7 +193,7 @@ static void aborting_at_any_moment_leaves_nothing_behind(void **state)
 
 static void each_request_gives_all_its_tokens_in_any_mixture(void **state)
 {
-        struct seen *seen = start(600);
+        struct seen *seen = request_start(600);
         uint64_t random = 5;
 
         (void)state;

@@ -135,7 +135,7 @@ static void figures_are_the_drivers(void **state)
         assert_int_equal(probe_figure(&rig->probe, &rig->lease, 0, getpid(), &size), -EIO);
 }
 
-/* A descriptor that leaked would keep a card initialised for ever. */
+/* A descriptor that leaked would keep a device initialised for ever. */
 static void nothing_stays_open(void **state)
 {
         int before = dup(0), after;

@@ -16,7 +16,7 @@ static void begin(void *context)
         (void)strcat(said, "[");
 }
 
-static int put(void *context, const json_t *object)
+static int object_keep(void *context, const json_t *object)
 {
         (void)context;
         (void)strcat(said, json_string_value(json_object_get(object, "name")));
@@ -40,7 +40,7 @@ static struct watch watch_new(void)
         said[0] = '\0';
         outcome = 0;
         return (struct watch){
-                .path = "/pods", .select = "&x=y", .begin = begin, .put = put, .drop = drop, .end = end
+                .path = "/pods", .select = "&x=y", .begin = begin, .put = object_keep, .drop = drop, .end = end
         };
 }
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static struct fleet_replica well(void)
+static struct fleet_replica healthy(void)
 {
         struct fleet_replica replica = {
                 .is_listed = true, .is_ready = true, .health = FLEET_HEALTHY, .has_models = true
@@ -27,7 +27,7 @@ static long long number(const struct fleet_replica *replica, const char *name)
 
 static void only_who_answers_and_is_known_is_up(void **state)
 {
-        struct fleet_replica r = well();
+        struct fleet_replica r = healthy();
 
         (void)state;
         assert_string_equal(fleet_state(&r), "up");
@@ -38,19 +38,19 @@ static void only_who_answers_and_is_known_is_up(void **state)
         assert_string_equal(fleet_state(&r), "up");
         r.is_ready = false;
         assert_string_equal(fleet_state(&r), "down");
-        r = well();
+        r = healthy();
         r.health = FLEET_UNKNOWN;
         assert_string_equal(fleet_state(&r), "down");
         r.health = FLEET_UNHEALTHY;
         assert_string_equal(fleet_state(&r), "down");
-        r = well();
+        r = healthy();
         r.numeric[0] = '\0';
         assert_string_equal(fleet_state(&r), "down");
 }
 
 static void draining_goes_before_everything(void **state)
 {
-        struct fleet_replica r = well();
+        struct fleet_replica r = healthy();
 
         (void)state;
         r.is_terminating = true;
@@ -61,7 +61,7 @@ static void draining_goes_before_everything(void **state)
 
 static void who_is_suspended_sleeps_however_silent_it_is(void **state)
 {
-        struct fleet_replica r = well();
+        struct fleet_replica r = healthy();
 
         (void)state;
         r.is_suspended = true;
@@ -71,7 +71,7 @@ static void who_is_suspended_sleeps_however_silent_it_is(void **state)
 
 static void falling_and_waking_are_asleep(void **state)
 {
-        struct fleet_replica r = well();
+        struct fleet_replica r = healthy();
 
         (void)state;
         r.sleep = FLEET_FALLING;
@@ -82,7 +82,7 @@ static void falling_and_waking_are_asleep(void **state)
 
 static void who_has_a_command_sleeps_when_it_does_not_run(void **state)
 {
-        struct fleet_replica r = well();
+        struct fleet_replica r = healthy();
 
         (void)state;
         r.health = FLEET_UNHEALTHY;
@@ -92,7 +92,7 @@ static void who_has_a_command_sleeps_when_it_does_not_run(void **state)
 
 static void an_engine_that_may_sleep_is_not_up_before_it_was_asked(void **state)
 {
-        struct fleet_replica r = well();
+        struct fleet_replica r = healthy();
 
         (void)state;
         r.config.wake.kind = WAKE_ENGINE;
@@ -103,7 +103,7 @@ static void an_engine_that_may_sleep_is_not_up_before_it_was_asked(void **state)
 
 static void the_rate_is_that_of_the_share(void **state)
 {
-        struct fleet_replica r = well();
+        struct fleet_replica r = healthy();
 
         (void)state;
         assert_int_equal(number(&r, "rate"), 0);
@@ -117,9 +117,9 @@ static void the_rate_is_that_of_the_share(void **state)
         assert_int_equal(number(&r, "rate"), 5500);
 }
 
-static void the_cache_is_as_large_as_the_file_says_else_as_the_engine(void **state)
+static void the_cache_is_as_large_as_in_the_file_else_as_in_the_engine(void **state)
 {
-        struct fleet_replica r = well();
+        struct fleet_replica r = healthy();
 
         (void)state;
         r.engine = (struct scrape){ .kv_tokens = { 16000, 1 }, .kv_use = { 0.333, 1 }, .waiting = { 2, 1 } };
@@ -137,7 +137,7 @@ static void the_cache_is_as_large_as_the_file_says_else_as_the_engine(void **sta
 
 static void requests_are_held_only_for_who_can_be_woken(void **state)
 {
-        struct fleet_replica r = well();
+        struct fleet_replica r = healthy();
         json_t *config;
 
         (void)state;
@@ -179,7 +179,7 @@ int main(void)
                 cmocka_unit_test(who_has_a_command_sleeps_when_it_does_not_run),
                 cmocka_unit_test(an_engine_that_may_sleep_is_not_up_before_it_was_asked),
                 cmocka_unit_test(the_rate_is_that_of_the_share),
-                cmocka_unit_test(the_cache_is_as_large_as_the_file_says_else_as_the_engine),
+                cmocka_unit_test(the_cache_is_as_large_as_in_the_file_else_as_in_the_engine),
                 cmocka_unit_test(requests_are_held_only_for_who_can_be_woken),
                 cmocka_unit_test(a_fleet_has_a_bound_and_forgets),
         };

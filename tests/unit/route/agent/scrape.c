@@ -45,7 +45,7 @@ static void sglang_is_read_with_colon_and_without(void **state)
         assert_int_equal(scrape_kv_tokens(&s), 77);
 }
 
-static void tensorrt_llm_says_its_cache_in_two_gauges(void **state)
+static void tensorrt_llm_reports_its_cache_in_two_gauges(void **state)
 {
         struct scrape s;
 
@@ -111,7 +111,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(both_generations_of_vllm_say_the_same),
                 cmocka_unit_test(sglang_is_read_with_colon_and_without),
-                cmocka_unit_test(tensorrt_llm_says_its_cache_in_two_gauges),
+                cmocka_unit_test(tensorrt_llm_reports_its_cache_in_two_gauges),
                 cmocka_unit_test(data_parallel_engines_are_added_up),
                 cmocka_unit_test(an_escaped_quote_does_not_end_a_label),
                 cmocka_unit_test(what_is_no_line_is_skipped),

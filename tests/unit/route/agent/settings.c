@@ -78,7 +78,7 @@ static void keys_and_services_are_read(void **state)
         assert_true(settings.services[0].config.is_draining);
 }
 
-static void a_complaint_says_where_and_what_is_wanted(void **state)
+static void a_complaint_names_the_place_and_what_is_wanted(void **state)
 {
         (void)state;
         refuses("hold: soon", "x.yaml: hold: expected a duration such as 500ms, 10s or 5m");
@@ -137,7 +137,7 @@ int main(void)
                 cmocka_unit_test(nothing_said_is_the_presets),
                 cmocka_unit_test(a_replica_has_what_defaults_say_but_for_its_own),
                 cmocka_unit_test(keys_and_services_are_read),
-                cmocka_unit_test(a_complaint_says_where_and_what_is_wanted),
+                cmocka_unit_test(a_complaint_names_the_place_and_what_is_wanted),
                 cmocka_unit_test(a_key_at_the_top_is_taken_only_by_its_whole_name),
                 cmocka_unit_test(no_text_can_end_a_directive_of_nginx),
         };

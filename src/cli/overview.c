@@ -1,4 +1,4 @@
-#include "cli/crowd.h"
+#include "cli/overview.h"
 
 #include "base/cleanup.h"
 #include "ask/field.h"
@@ -12,16 +12,16 @@ static void copy(char *to, size_t size, const json_t *object, const char *name)
         (void)snprintf(to, size, "%s", field_text(object, name));
 }
 
-static int put_devices(struct crowd *crowd, const json_t *answer)
+static int put_devices(struct overview *overview, const json_t *answer)
 {
         size_t n = json_array_size(answer), i;
-        struct crowd_device *devices = calloc(n + 1, sizeof(*devices));
+        struct overview_device *devices = calloc(n + 1, sizeof(*devices));
         const json_t *from;
 
         if (!devices)
                 return -ENOMEM;
         json_array_foreach (answer, i, from) {
-                struct crowd_device *to = &devices[i];
+                struct overview_device *to = &devices[i];
 
                 to->index = (unsigned int)field_number(from, "index");
                 copy(to->name, sizeof(to->name), from, "name");
@@ -33,29 +33,29 @@ static int put_devices(struct crowd *crowd, const json_t *answer)
                 to->held = field_number(from, "held_bytes");
                 to->busy = field_permille(from, "busy_permille");
         }
-        free(crowd->devices);
-        crowd->devices = devices;
-        crowd->n_devices = n;
+        free(overview->devices);
+        overview->devices = devices;
+        overview->n_devices = n;
         return 0;
 }
 
 /* Seconds that were missed are as the last that was seen: top was slow, the tenant was not gone. */
-static void remember(struct crowd_row *row, nsec now)
+static void remember(struct overview_row *row, nsec now)
 {
         int64_t second = now / NSEC_PER_SEC, passed = second - row->second;
-        double *newest = &row->minute[CROWD_MINUTE - 1];
+        double *newest = &row->minute[OVERVIEW_MINUTE - 1];
 
         if (row->second && passed <= 0) {
                 *newest = (*newest * row->n_sums + row->granted) / (row->n_sums + 1);
                 row->n_sums++;
                 return;
         }
-        if (!row->second || passed > CROWD_MINUTE) {
-                for (int i = 0; i < CROWD_MINUTE; i++)
+        if (!row->second || passed > OVERVIEW_MINUTE) {
+                for (int i = 0; i < OVERVIEW_MINUTE; i++)
                         row->minute[i] = -1;
         } else {
-                memmove(row->minute, row->minute + passed, (size_t)(CROWD_MINUTE - passed) * sizeof(*newest));
-                for (int64_t i = CROWD_MINUTE - passed; i < CROWD_MINUTE; i++)
+                memmove(row->minute, row->minute + passed, (size_t)(OVERVIEW_MINUTE - passed) * sizeof(*newest));
+                for (int64_t i = OVERVIEW_MINUTE - passed; i < OVERVIEW_MINUTE; i++)
                         row->minute[i] = row->granted;
         }
         *newest = row->granted;
@@ -63,7 +63,7 @@ static void remember(struct crowd_row *row, nsec now)
         row->n_sums = 1;
 }
 
-static void read_row(struct crowd_row *row, const json_t *tenant, const json_t *device)
+static void read_row(struct overview_row *row, const json_t *tenant, const json_t *device)
 {
         double cap = field_permille(device, "cap_permille");
 
@@ -88,21 +88,21 @@ static void read_row(struct crowd_row *row, const json_t *tenant, const json_t *
 }
 
 /* What is known of that tenant on that device. */
-static const struct crowd_row *find(const struct crowd *crowd, const struct crowd_row *like)
+static const struct overview_row *row_find(const struct overview *overview, const struct overview_row *like)
 {
-        for (size_t i = 0; i < crowd->n_rows; i++)
-                if (crowd->rows[i].device == like->device && !strcmp(crowd->rows[i].tenant, like->tenant))
-                        return &crowd->rows[i];
+        for (size_t i = 0; i < overview->n_rows; i++)
+                if (overview->rows[i].device == like->device && !strcmp(overview->rows[i].tenant, like->tenant))
+                        return &overview->rows[i];
         return NULL;
 }
 
-static void put_row(const struct crowd *crowd, struct crowd_row *row, const json_t *tenant, const json_t *device,
-                    nsec now)
+static void put_row(const struct overview *overview, struct overview_row *row, const json_t *tenant,
+                    const json_t *device, nsec now)
 {
-        const struct crowd_row *known;
+        const struct overview_row *known;
 
         read_row(row, tenant, device);
-        known = find(crowd, row);
+        known = row_find(overview, row);
         if (known) {
                 memcpy(row->minute, known->minute, sizeof(row->minute));
                 row->second = known->second;
@@ -111,68 +111,68 @@ static void put_row(const struct crowd *crowd, struct crowd_row *row, const json
         remember(row, now);
 }
 
-int crowd_put(struct crowd *crowd, const json_t *devices, const json_t *tenants, nsec now)
+int overview_update(struct overview *overview, const json_t *devices, const json_t *tenants, nsec now)
 {
         const json_t *tenant, *device;
-        struct crowd_row *rows;
+        struct overview_row *rows;
         size_t n = 0, i, k;
 
         json_array_foreach (tenants, i, tenant)
                 n += json_array_size(field_array(tenant, "devices"));
         rows = calloc(n + 1, sizeof(*rows));
-        if (!rows || put_devices(crowd, devices) < 0) {
+        if (!rows || put_devices(overview, devices) < 0) {
                 free(rows);
                 return -ENOMEM;
         }
         n = 0;
         json_array_foreach (tenants, i, tenant)
                 json_array_foreach (field_array(tenant, "devices"), k, device)
-                        put_row(crowd, &rows[n++], tenant, device, now);
-        free(crowd->rows);
-        crowd->rows = rows;
-        crowd->n_rows = n;
-        crowd->n_tenants = json_array_size(tenants);
+                        put_row(overview, &rows[n++], tenant, device, now);
+        free(overview->rows);
+        overview->rows = rows;
+        overview->n_rows = n;
+        overview->n_tenants = json_array_size(tenants);
         return 0;
 }
 
-static int by_name(const struct crowd_row *a, const struct crowd_row *b)
+static int by_name(const struct overview_row *a, const struct overview_row *b)
 {
         int r = strcmp(a->tenant, b->tenant);
 
         return r ? r : a->device < b->device ? -1 : a->device > b->device;
 }
 
-static int by_gpu(const struct crowd_row *a, const struct crowd_row *b)
+static int by_gpu(const struct overview_row *a, const struct overview_row *b)
 {
         return a->granted > b->granted ? -1 : a->granted < b->granted;
 }
 
-static int by_memory(const struct crowd_row *a, const struct crowd_row *b)
+static int by_memory(const struct overview_row *a, const struct overview_row *b)
 {
         return a->held > b->held ? -1 : a->held < b->held;
 }
 
-static int by_refused(const struct crowd_row *a, const struct crowd_row *b)
+static int by_refused(const struct overview_row *a, const struct overview_row *b)
 {
         return a->n_refused > b->n_refused ? -1 : a->n_refused < b->n_refused;
 }
 
 static const struct {
         const char *name;
-        int (*compare)(const struct crowd_row *a, const struct crowd_row *b);
-} orders[CROWD_N_ORDERS] = {
-        [CROWD_BY_GPU] = { "gpu", by_gpu },
-        [CROWD_BY_NAME] = { "name", by_name },
-        [CROWD_BY_MEMORY] = { "memory", by_memory },
-        [CROWD_BY_REFUSED] = { "refused", by_refused },
+        int (*compare)(const struct overview_row *a, const struct overview_row *b);
+} orders[OVERVIEW_N_ORDERS] = {
+        [OVERVIEW_BY_GPU] = { "gpu", by_gpu },
+        [OVERVIEW_BY_NAME] = { "name", by_name },
+        [OVERVIEW_BY_MEMORY] = { "memory", by_memory },
+        [OVERVIEW_BY_REFUSED] = { "refused", by_refused },
 };
 
 struct sorting {
-        enum crowd_order order;
+        enum overview_order order;
         int sign;
 };
 
-static int compare(const void *a, const void *b, void *context)
+static int row_compare(const void *a, const void *b, void *context)
 {
         const struct sorting *sorting = context;
         int r = orders[sorting->order].compare(a, b);
@@ -180,22 +180,22 @@ static int compare(const void *a, const void *b, void *context)
         return sorting->sign * (r ? r : by_name(a, b));
 }
 
-void crowd_sort(struct crowd *crowd, enum crowd_order order, bool is_reversed)
+void overview_sort(struct overview *overview, enum overview_order order, bool is_reversed)
 {
         struct sorting sorting = { order, is_reversed ? -1 : 1 };
 
-        if (crowd->n_rows)
-                qsort_r(crowd->rows, crowd->n_rows, sizeof(*crowd->rows), compare, &sorting);
+        if (overview->n_rows)
+                qsort_r(overview->rows, overview->n_rows, sizeof(*overview->rows), row_compare, &sorting);
 }
 
-const char *crowd_order_name(enum crowd_order order)
+const char *overview_order_name(enum overview_order order)
 {
         return orders[order].name;
 }
 
-void crowd_done(struct crowd *crowd)
+void overview_done(struct overview *overview)
 {
-        free(crowd->devices);
-        free(crowd->rows);
-        *crowd = (struct crowd){ 0 };
+        free(overview->devices);
+        free(overview->rows);
+        *overview = (struct overview){ 0 };
 }

@@ -1,4 +1,4 @@
-#include "bench/crew.h"
+#include "bench/team.h"
 
 #include "ask/field.h"
 #include "base/cleanup.h"
@@ -25,27 +25,27 @@ static void pause_ms(unsigned int ms)
         (void)usleep(ms * 1000);
 }
 
-static void path_of(const struct crew *crew, const char *name, const char *end, char ret[static CREW_PATH])
+static void path_of(const struct team *team, const char *name, const char *end, char ret[static TEAM_PATH])
 {
-        (void)snprintf(ret, CREW_PATH, "%s/%s%s", crew->dir, name, end);
+        (void)snprintf(ret, TEAM_PATH, "%s/%s%s", team->dir, name, end);
 }
 
-int crew_open(struct crew *crew, nsec span, struct err *err)
+int team_open(struct team *team, nsec span, struct err *err)
 {
-        *crew = (struct crew){ .span = span, .dir = "/tmp/sublet-bench-XXXXXX" };
-        return mkdtemp(crew->dir) ? 0 : err_set(err, -errno, "making %s", crew->dir);
+        *team = (struct team){ .span = span, .dir = "/tmp/sublet-bench-XXXXXX" };
+        return mkdtemp(team->dir) ? 0 : err_set(err, -errno, "making %s", team->dir);
 }
 
 /* ---- children ------------------------------------------------------------------------------------ */
 
-/* In the child: its output into files of the crew's directory. */
-static void become(const struct crew *crew, char *const words[], const char *name)
+/* In the child: its output into files of the team's directory. */
+static void become(const struct team *team, char *const words[], const char *name)
 {
-        char out[CREW_PATH], said[CREW_PATH];
+        char out[TEAM_PATH], said[TEAM_PATH];
         int to, log, from = open("/dev/null", O_RDONLY);
 
-        path_of(crew, name, ".out", out);
-        path_of(crew, name, ".err", said);
+        path_of(team, name, ".out", out);
+        path_of(team, name, ".err", said);
         to = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         log = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -57,15 +57,15 @@ static void become(const struct crew *crew, char *const words[], const char *nam
 }
 
 /* words: of `sublet`, without that. */
-static int start(const struct crew *crew, const char *words, const char *name, pid_t *ret, struct err *err)
+static int member_start(const struct team *team, const char *words, const char *name, pid_t *ret, struct err *err)
 {
         _cleanup_(freep) char *copy = strdup(words);
-        char *argv[CREW_WORDS + 2], *rest = copy, *word;
+        char *argv[TEAM_WORDS + 2], *rest = copy, *word;
         size_t n = 0;
         pid_t pid;
 
         argv[n++] = self;
-        while (copy && (word = strsep(&rest, " ")) && n <= CREW_WORDS)
+        while (copy && (word = strsep(&rest, " ")) && n <= TEAM_WORDS)
                 if (*word)
                         argv[n++] = word;
         argv[n] = NULL;
@@ -73,19 +73,19 @@ static int start(const struct crew *crew, const char *words, const char *name, p
         if (pid < 0)
                 return err_set(err, -errno, "starting %s", name);
         if (pid == 0)
-                become(crew, argv, name);
+                become(team, argv, name);
         *ret = pid;
         return 0;
 }
 
 /* The last line that a child said on stderr: why it failed. */
-static void last_words(const struct crew *crew, const char *name, char ret[static 256])
+static void last_words(const struct team *team, const char *name, char ret[static 256])
 {
-        char path[CREW_PATH], line[256];
+        char path[TEAM_PATH], line[256];
         FILE *file;
 
         (void)snprintf(ret, 256, "it ended without a word");
-        path_of(crew, name, ".err", path);
+        path_of(team, name, ".err", path);
         file = fopen(path, "re");
         while (file && fgets(line, sizeof(line), file)) {
                 line[strcspn(line, "\n")] = '\0';
@@ -109,7 +109,7 @@ static int poll_end(pid_t *pid)
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-static void end(pid_t *pid)
+static void process_end(pid_t *pid)
 {
         for (int i = 0; *pid; i++) {
                 (void)kill(*pid, i < 200 ? SIGTERM : SIGKILL);
@@ -119,89 +119,89 @@ static void end(pid_t *pid)
         }
 }
 
-static int take_words(const struct crew *crew, const char *name, int code, json_t **ret, struct err *err)
+static int take_words(const struct team *team, const char *name, int code, json_t **ret, struct err *err)
 {
-        char path[CREW_PATH], why[256];
+        char path[TEAM_PATH], why[256];
 
-        path_of(crew, name, ".out", path);
+        path_of(team, name, ".out", path);
         *ret = code == 0 ? json_load_file(path, 0, NULL) : NULL;
         if (*ret)
                 return 0;
-        last_words(crew, name, why);
+        last_words(team, name, why);
         return err_say(err, -EIO, "%s", why);
 }
 
-int crew_ask(struct crew *crew, const char *words, json_t **ret, struct err *err)
+int team_ask(struct team *team, const char *words, json_t **ret, struct err *err)
 {
         nsec limit = clock_now() + READY_MOST + END_MOST;
         int r, code;
         pid_t pid;
 
-        r = start(crew, words, "ask", &pid, err);
+        r = member_start(team, words, "ask", &pid, err);
         if (r < 0)
                 return r;
         while ((code = poll_end(&pid)) < 0 && clock_now() < limit)
                 pause_ms(5);
-        end(&pid);
-        return take_words(crew, "ask", code, ret, err);
+        process_end(&pid);
+        return take_words(team, "ask", code, ret, err);
 }
 
 /* ---- the daemon ------------------------------------------------------------------------------------ */
 
 /* Whether it answers; it may be about to. */
-static bool answers(struct crew *crew)
+static bool answers(struct team *team)
 {
         char words[256];
         json_t *said = NULL;
         int r;
 
-        (void)snprintf(words, sizeof(words), "ps --json --dir %s/node", crew->dir);
-        r = crew_ask(crew, words, &said, NULL);
+        (void)snprintf(words, sizeof(words), "ps --json --dir %s/node", team->dir);
+        r = team_ask(team, words, &said, NULL);
         json_decref(said);
         return r == 0;
 }
 
-int crew_daemon(struct crew *crew, const char *policy, struct err *err)
+int team_daemon(struct team *team, const char *policy, struct err *err)
 {
         nsec limit = clock_now() + READY_MOST;
         char words[256], why[256];
         int r;
 
-        if (!strcmp(crew->policy, policy))
+        if (!strcmp(team->policy, policy))
                 return 0;
-        crew_begin(crew);
-        end(&crew->daemon);
-        crew->policy[0] = '\0';
+        team_begin(team);
+        process_end(&team->daemon);
+        team->policy[0] = '\0';
         if (!*policy)
                 return 0;
-        (void)snprintf(words, sizeof(words), "daemon --dir %s/node --policy %s", crew->dir, policy);
-        r = start(crew, words, "daemon", &crew->daemon, err);
+        (void)snprintf(words, sizeof(words), "daemon --dir %s/node --policy %s", team->dir, policy);
+        r = member_start(team, words, "daemon", &team->daemon, err);
         if (r < 0)
                 return r;
-        while (!answers(crew)) {
-                if (poll_end(&crew->daemon) >= 0 || clock_now() > limit) {
-                        last_words(crew, "daemon", why);
+        while (!answers(team)) {
+                if (poll_end(&team->daemon) >= 0 || clock_now() > limit) {
+                        last_words(team, "daemon", why);
                         return err_say(err, -EIO, "the daemon: %s", why);
                 }
                 pause_ms(20);
         }
-        (void)snprintf(crew->policy, sizeof(crew->policy), "%s", policy);
+        (void)snprintf(team->policy, sizeof(team->policy), "%s", policy);
         return 0;
 }
 
 /* ---- a measurement --------------------------------------------------------------------------------- */
 
 /* A tenant is not gone with its command: its shim closes the account. The next one shares the device with nobody. */
-static void wait_for_quiet(struct crew *crew)
+static void wait_for_quiet(struct team *team)
 {
         nsec limit = clock_now() + END_MOST;
-        size_t n_left = crew->policy[0] ? 1 : 0;
+        size_t n_left = team->policy[0] ? 1 : 0;
         char words[256];
         json_t *said;
 
-        (void)snprintf(words, sizeof(words), "ps --json --dir %s/node", crew->dir);
+        (void)snprintf(words, sizeof(words), "ps --json --dir %s/node", team->dir);
         while (n_left && clock_now() < limit) {
-                if (crew_ask(crew, words, &said, NULL) < 0)
+                if (team_ask(team, words, &said, NULL) < 0)
                         return;
                 n_left = json_array_size(said);
                 json_decref(said);
@@ -210,63 +210,63 @@ static void wait_for_quiet(struct crew *crew)
         }
 }
 
-void crew_begin(struct crew *crew)
+void team_begin(struct team *team)
 {
-        char path[CREW_PATH];
+        char path[TEAM_PATH];
         bool had_tenants = false;
 
-        for (size_t i = 0; i < crew->n; i++) {
-                had_tenants |= crew->hands[i].is_tenant;
-                end(&crew->hands[i].pid);
-                json_decref(crew->hands[i].said);
-                crew->hands[i].said = NULL;
-                path_of(crew, crew->hands[i].name, ".ready", path);
+        for (size_t i = 0; i < team->n; i++) {
+                had_tenants |= team->members[i].is_tenant;
+                process_end(&team->members[i].pid);
+                json_decref(team->members[i].said);
+                team->members[i].said = NULL;
+                path_of(team, team->members[i].name, ".ready", path);
                 (void)unlink(path);
         }
-        crew->n = 0;
-        path_of(crew, "go", "", path);
+        team->n = 0;
+        path_of(team, "go", "", path);
         (void)unlink(path);
         if (had_tenants)
-                wait_for_quiet(crew);
+                wait_for_quiet(team);
 }
 
-int crew_add(struct crew *crew, const char *run, const char *burn, struct err *err)
+int team_add(struct team *team, const char *run, const char *burn, struct err *err)
 {
-        struct crew_hand *hand = &crew->hands[crew->n];
+        struct team_member *member = &team->members[team->n];
         char words[1024], before[512] = "";
 
-        *hand = (struct crew_hand){ .is_tenant = run };
-        (void)snprintf(hand->name, sizeof(hand->name), "bench-%zu", crew->n + 1);
+        *member = (struct team_member){ .is_tenant = run };
+        (void)snprintf(member->name, sizeof(member->name), "bench-%zu", team->n + 1);
         if (run)
-                (void)snprintf(before, sizeof(before), "run --dir %s/node --name %s %s -- %s ", crew->dir, hand->name,
+                (void)snprintf(before, sizeof(before), "run --dir %s/node --name %s %s -- %s ", team->dir, member->name,
                                run, self);
         (void)snprintf(words, sizeof(words), "%sburn --barrier %s --name %s --for %lldms --rounds %u %s", before,
-                       crew->dir, hand->name, (long long)(crew->span / NSEC_PER_MSEC), crew->rounds, burn);
-        crew->n++;
-        return start(crew, words, hand->name, &hand->pid, err);
+                       team->dir, member->name, (long long)(team->span / NSEC_PER_MSEC), team->rounds, burn);
+        team->n++;
+        return member_start(team, words, member->name, &member->pid, err);
 }
 
-static int is_ready(struct crew *crew, struct crew_hand *hand, struct err *err)
+static int is_ready(struct team *team, struct team_member *member, struct err *err)
 {
-        char path[CREW_PATH], why[256];
+        char path[TEAM_PATH], why[256];
 
-        path_of(crew, hand->name, ".ready", path);
+        path_of(team, member->name, ".ready", path);
         if (access(path, F_OK) == 0)
                 return 1;
-        if (poll_end(&hand->pid) < 0)
+        if (poll_end(&member->pid) < 0)
                 return 0;
-        last_words(crew, hand->name, why);
+        last_words(team, member->name, why);
         return err_say(err, -EIO, "%s", why);
 }
 
-int crew_ready(struct crew *crew, struct err *err)
+int team_ready(struct team *team, struct err *err)
 {
         nsec limit = clock_now() + READY_MOST;
 
-        for (size_t i = 0; i < crew->n; i++) {
+        for (size_t i = 0; i < team->n; i++) {
                 int r;
 
-                while ((r = is_ready(crew, &crew->hands[i], err)) == 0 && clock_now() < limit)
+                while ((r = is_ready(team, &team->members[i], err)) == 0 && clock_now() < limit)
                         pause_ms(2);
                 if (r <= 0)
                         return r < 0 ? r : err_say(err, -ETIMEDOUT, "a load was not ready in time");
@@ -274,13 +274,13 @@ int crew_ready(struct crew *crew, struct err *err)
         return 0;
 }
 
-static int let_go(struct crew *crew, struct err *err)
+static int let_go(struct team *team, struct err *err)
 {
-        char path[CREW_PATH], other[CREW_PATH];
+        char path[TEAM_PATH], other[TEAM_PATH];
         FILE *file;
 
-        path_of(crew, "go.new", "", other);
-        path_of(crew, "go", "", path);
+        path_of(team, "go.new", "", other);
+        path_of(team, "go", "", path);
         file = fopen(other, "we");
         if (!file)
                 return err_set(err, -errno, "%s", other);
@@ -290,30 +290,30 @@ static int let_go(struct crew *crew, struct err *err)
         return 0;
 }
 
-int crew_gather(struct crew *crew, struct err *err)
+int team_gather(struct team *team, struct err *err)
 {
         nsec limit;
         int r;
 
-        if ((r = crew_ready(crew, err)) < 0 || (r = let_go(crew, err)) < 0)
+        if ((r = team_ready(team, err)) < 0 || (r = let_go(team, err)) < 0)
                 return r;
-        limit = clock_now() + crew->span + END_MOST;
-        for (size_t i = 0; i < crew->n; i++) {
-                struct crew_hand *hand = &crew->hands[i];
+        limit = clock_now() + team->span + END_MOST;
+        for (size_t i = 0; i < team->n; i++) {
+                struct team_member *member = &team->members[i];
                 int code;
 
-                while ((code = poll_end(&hand->pid)) < 0 && clock_now() < limit)
+                while ((code = poll_end(&member->pid)) < 0 && clock_now() < limit)
                         pause_ms(5);
-                end(&hand->pid);
-                if ((r = take_words(crew, hand->name, code, &hand->said, err)) < 0)
+                process_end(&member->pid);
+                if ((r = take_words(team, member->name, code, &member->said, err)) < 0)
                         return r;
         }
         return 0;
 }
 
-double crew_said(const struct crew *crew, size_t i, const char *name)
+double team_figure(const struct team *team, size_t i, const char *name)
 {
-        return i < crew->n ? field_real(crew->hands[i].said, name) : 0;
+        return i < team->n ? field_real(team->members[i].said, name) : 0;
 }
 
 /* ---- the end ----------------------------------------------------------------------------------------- */
@@ -326,11 +326,11 @@ static int remove_one(const char *path, const struct stat *is, int kind, struct 
         return remove(path);
 }
 
-void crew_close(struct crew *crew)
+void team_close(struct team *team)
 {
-        crew_begin(crew);
-        end(&crew->daemon);
-        if (crew->dir[0])
-                (void)nftw(crew->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-        crew->dir[0] = '\0';
+        team_begin(team);
+        process_end(&team->daemon);
+        if (team->dir[0])
+                (void)nftw(team->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+        team->dir[0] = '\0';
 }

@@ -1,0 +1,58 @@
+/*
+ * What `sublet top` knows: the devices, a row for each tenant and device, and of each the last minute, second by
+ * second. Pure: answers of the daemon and the time go in.
+ */
+#pragma once
+
+#include "base/text.h"
+#include "base/clock.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+
+enum {
+        OVERVIEW_MINUTE = 60,
+        OVERVIEW_NAME = 64,
+};
+
+struct overview_device {
+        unsigned int index;
+        char name[OVERVIEW_NAME], policy[16], mode[16], state[16];
+        bytes memory, leased, held;
+        double busy; /* permille */
+};
+
+struct overview_row {
+        char tenant[OVERVIEW_NAME], class[16], command[128];
+        char sms[16]; /* its part of the multiprocessors: "25%", "32"; empty: all */
+        unsigned int device, uid, n_processes;
+        double granted, promised, share, cap; /* permille; cap 1000: none */
+        bytes held, quota, peak;
+        uint64_t n_refused;
+        nsec used, since;
+        bool is_waiting;
+
+        double minute[OVERVIEW_MINUTE]; /* granted; the newest last; negative: not seen then */
+        int64_t second;                 /* which second the newest is of */
+        unsigned int n_sums;            /* how many answers of that second it is the mean of */
+};
+
+enum overview_order {
+        OVERVIEW_BY_GPU,
+        OVERVIEW_BY_NAME,
+        OVERVIEW_BY_MEMORY,
+        OVERVIEW_BY_REFUSED,
+        OVERVIEW_N_ORDERS,
+};
+
+struct overview {
+        struct overview_device *devices;
+        struct overview_row *rows;
+        size_t n_devices, n_rows, n_tenants;
+};
+
+/* Takes the daemon's answers; a tenant that is not in them any more is removed. now: clock_now. 0; -ENOMEM (as it was). */
+int overview_update(struct overview *overview, const json_t *devices, const json_t *tenants, nsec now);
+void overview_sort(struct overview *overview, enum overview_order order, bool is_reversed);
+const char *overview_order_name(enum overview_order order);
+void overview_done(struct overview *overview);
