@@ -11,7 +11,9 @@ static bool hide(int fd)
         static int pair[2] = { -1, -1 };
         char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
         struct iovec iov = { &byte, 1 };
-        struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+        struct msghdr message = {
+                .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+        };
         struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 
         if (pair[0] < 0 && socketpair(AF_UNIX, SOCK_DGRAM, 0, pair) < 0)

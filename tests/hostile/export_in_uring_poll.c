@@ -20,8 +20,8 @@ static bool hide(int fd)
                 return false;
         sq = mmap(NULL, params.sq_off.array + params.sq_entries * sizeof(uint32_t), PROT_READ | PROT_WRITE,
                   MAP_SHARED | MAP_POPULATE, ring, IORING_OFF_SQ_RING);
-        entries = mmap(NULL, params.sq_entries * sizeof(*entries), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring,
-                       (off_t)IORING_OFF_SQES);
+        entries = mmap(NULL, params.sq_entries * sizeof(*entries), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+                       ring, (off_t)IORING_OFF_SQES);
         if (sq == MAP_FAILED || (void *)entries == MAP_FAILED)
                 return false;
         memset(entries, 0, sizeof(*entries));

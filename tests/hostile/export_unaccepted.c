@@ -16,7 +16,9 @@ static bool hide(int fd)
         socklen_t size = sizeof(address);
         char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
         struct iovec iov = { &byte, 1 };
-        struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+        struct msghdr message = {
+                .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+        };
         struct cmsghdr *header = CMSG_FIRSTHDR(&message);
         int connection;
 

@@ -114,7 +114,8 @@ uint64_t kit_take_managed(uint64_t piece_mib, uint64_t most_mib)
         uint64_t got = 0;
         CUdeviceptr at;
 
-        while (got + piece_mib <= most_mib && cuMemAllocManaged(&at, piece_mib * MIB, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS) {
+        while (got + piece_mib <= most_mib &&
+               cuMemAllocManaged(&at, piece_mib * MIB, CU_MEM_ATTACH_GLOBAL) == CUDA_SUCCESS) {
                 /* Onto the device: a range that was never touched holds nothing there. */
                 (void)cuMemsetD8(at, 1, piece_mib * MIB);
                 got += piece_mib;
@@ -193,8 +194,8 @@ uint64_t kit_map_managed(int uvm, uint64_t piece_mib, uint64_t most_mib)
         while (got + piece_mib <= most_mib) {
                 uint64_t base = kit_map_at;
 
-                if (mmap((void *)base, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, uvm, (off_t)base) ==
-                    MAP_FAILED)
+                if (mmap((void *)base, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, uvm,
+                         (off_t)base) == MAP_FAILED)
                         break;
                 migrate(uvm, base, length);
                 kit_map_at += length;

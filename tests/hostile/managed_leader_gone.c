@@ -13,6 +13,8 @@ static void *rest(void *unused)
         kit_join();
         kit_let_it_settle(); /* the main thread is gone by now */
         got = kit_take_managed(64, 4 * kit_quota_mib());
+        if (!got)
+                kit_cannot("no driver calls without a main thread");
         kit_let_it_settle();
         got += kit_take_managed(64, 4 * kit_quota_mib());
         kit_let_it_settle();
