@@ -123,7 +123,13 @@ static void gate(int fd, int from, int to)
         (void)fflush(stdout);
         (void)!write(to, "r", 1);
         while (read(from, &question, sizeof(question)) == sizeof(question)) {
-                ask(question.when, fd, question.base, question.length);
+                if (strcmp(question.when, "clean") == 0) {
+                        unsigned char zombies[4] = { 0 };
+
+                        printf("clean up zombies: 0x%x\n", uvm(fd, 69, zombies, 0));
+                } else {
+                        ask(question.when, fd, question.base, question.length);
+                }
                 (void)fflush(stdout);
                 (void)!write(to, "r", 1);
         }
@@ -152,7 +158,8 @@ static void *map(int fd, uint64_t base, uint64_t length)
 
 int main(void)
 {
-        const uint64_t base = 0x7e0000000000ull, length = 64 * MIB;
+        const uint64_t length = 64 * MIB;
+        uint64_t base = 0x7e0000000000ull;
         int there[2], back[2], fd;
         char byte;
         pid_t child;
@@ -195,6 +202,7 @@ int main(void)
         (void)munmap(p, length);
         at("and unmapped", base, length);
 
+        base += 1ull << 32;
         if ((child = fork()) == 0) {
                 p = map(fd, base, length);
                 at("mapped by another process", base, length);
@@ -202,7 +210,10 @@ int main(void)
         }
         (void)waitpid(child, NULL, 0);
         at("that process has ended", base, length);
+        at("clean", base, length);
+        at("and zombies were cleaned up", base, length);
 
+        base += 1ull << 32;
         p = map(fd, base, length);
         if ((child = fork()) == 0) {
                 pause();
@@ -210,15 +221,18 @@ int main(void)
         }
         usleep(100000);
         (void)munmap(p, length);
-        at("forked copy lives, unmapped here", base, length);
+        at("a fork lives, unmapped here", base, length);
         (void)kill(child, SIGKILL);
         (void)waitpid(child, NULL, 0);
-        at("and the copy is gone", base, length);
+        at("and the fork is gone", base, length);
 
+        base += 1ull << 32;
         p = map(fd, base, length);
         printf("mremap=%p\n", mremap(p, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(base + 0x100000000ull)));
         (void)fflush(stdout);
         at("moved by mremap: old place", base, length);
         at("moved by mremap: new place", base + 0x100000000ull, length);
+        (void)close(to_gate);
+        (void)wait(NULL);
         return 0;
 }
