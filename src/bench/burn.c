@@ -1,6 +1,6 @@
 /*
- * `sublet burn`, which `sublet bench` starts as tenants and beside them: one load for a while. It says when it is
- * ready (DIR/NAME.ready), begins at the moment that DIR/go names, and prints what it did as one line of JSON.
+ * `sublet burn`: one load for a limited time; `sublet bench` starts it as a tenant or natively. It creates
+ * DIR/NAME.ready when it is ready, begins at the moment named in DIR/go, and prints its result as one line of JSON.
  */
 #include "bench/verbs.h"
 
@@ -16,11 +16,11 @@
 
 static const char usage[] =
         "usage: sublet burn [OPTION...] deep|sync|periodic|alloc|grab|checkpoint|calibrate\n"
-        "The load of 'sublet bench': uses the first device for a while, and says as JSON what it got.\n"
+        "The load of 'sublet bench': uses the first device for a while, and prints its result as JSON.\n"
         "\n"
         "\f";
 
-#define SETTLE (300 * NSEC_PER_MSEC) /* from the beginning to what is measured: queues are full by then */
+#define SETTLE (300 * NSEC_PER_MSEC) /* from the start to the first measured kernel: queues are full by then */
 #define WAIT_MOST (60 * NSEC_PER_SEC)
 
 struct burn {
@@ -92,7 +92,7 @@ static json_t *calibrate(struct burn *burn, struct err *err)
         return json_pack("{s:f, s:i}", "rounds", burn->load.rounds_per_us * 1000, "sms", burn->load.sms);
 }
 
-/* Takes it, says so, and keeps it until there is a moment to go. */
+/* Takes the memory, signals that it is ready, and holds it until the barrier opens. */
 static json_t *grab(struct burn *burn, struct err *err)
 {
         bytes taken = 0, most = burn->size > 4 ? burn->size * MIB : (bytes)INT64_MAX;
@@ -157,8 +157,8 @@ int burn_main(int argc, char **argv)
                   NULL },
                 { "size", 0, FLAG_COUNT, &burn.size, "MIB", "alloc: of a piece (4); grab: at most so much", NULL },
                 { "process", 0, FLAG_COUNT, &burn.process, "PID", "checkpoint: of whom", NULL },
-                { "for", 0, FLAG_SPAN, &burn.span, "TIME", "for so long (2s)", NULL },
-                { "barrier", 0, FLAG_TEXT, &burn.barrier, "DIR", "say when ready, and wait for the others", NULL },
+                { "for", 0, FLAG_SPAN, &burn.span, "TIME", "how long (2s)", NULL },
+                { "barrier", 0, FLAG_TEXT, &burn.barrier, "DIR", "signal when ready, and wait for the others", NULL },
                 { "name", 0, FLAG_TEXT, &burn.name, "NAME", "in DIR (burn)", NULL },
         };
         struct err err = { 0 };

@@ -12,10 +12,10 @@
 enum {
         THREADS = 1024, /* one block keeps a multiprocessor busy: four independent chains each */
         DEPTH_US = 12320,
-        DEPTH_MOST = 16, /* kernels ahead: as much as anybody needs, and not more than 12 ms where kernels are long */
+        DEPTH_MOST = 16, /* kernels queued ahead: keeps any device busy; at most 12 ms of work where kernels are long */
         SPANS_MAX = 1 << 18,
         CALIBRATE_US = 10000,
-        ROUNDS_FIRST = 52, /* per microsecond: about an H200's, to begin with */
+        ROUNDS_FIRST = 52, /* per microsecond: the first guess, about an H200's */
 };
 
 /* burn(sink, rounds): `rounds` rounds of four multiply-adds in each thread. The simulator knows it by name. */
@@ -101,7 +101,7 @@ int load_open(struct load *load, struct err *err)
             (r = CALL(load, cuStreamCreate, &load->stream, CU_STREAM_NON_BLOCKING)) < 0)
                 return r;
         load->blocks = load->sms > 0 ? (unsigned int)load->sms : 1;
-        r = launch(load, 1, err); /* all is loaded and mapped before anything is measured */
+        r = launch(load, 1, err); /* loads and maps everything before anything is measured */
         return r < 0 ? r : finish(load, err);
 }
 
@@ -264,7 +264,7 @@ int load_grab(struct load *load, bytes most, bytes *ret, struct err *err)
         return taken ? 0 : err_say(err, -ENOMEM, "not even 2 MiB were given");
 }
 
-/* CUDA 12.8 and later. Source: cuda.h, «Checkpoint»; the arguments are 64 bytes of which all but the first four are 0. */
+/* CUDA 12.8 and later. Source: cuda.h, "Checkpoint"; the arguments are 64 bytes of which all but the first four are 0. */
 int load_checkpoint(struct load *load, int process, nsec *ret_wake, struct err *err)
 {
         static const char *const names[] = { "cuCheckpointProcessLock", "cuCheckpointProcessCheckpoint",

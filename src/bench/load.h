@@ -1,7 +1,6 @@
 /*
- * A program with work for a device, as tenants have it: what `sublet bench` measures with. It is part of `sublet`,
- * so that there is nothing to build on the machine that is measured: libcuda is found at run time, the kernel is text
- * that the driver compiles.
+ * The loads that `sublet bench` measures with. They are part of `sublet`, so nothing has to be built on the measured
+ * machine: libcuda is loaded at run time, and the kernel is PTX that the driver compiles.
  *
  *      load_open(&load, &err); load_deep(&load, kernel, from, until, &ret); ...
  */
@@ -45,17 +44,20 @@ int load_open(struct load *load, struct err *err);
 /* Rounds per microsecond of a kernel that has the device alone. */
 int load_calibrate(struct load *load, struct err *err);
 
-/* Kernels of `us` without end, 16 ahead; one after the other; one every `period`. They last until `until`, and count from `from`. */
+/*
+ * Kernels of `us` microseconds: queued 16 ahead; each after the one before has ended; one every `period`. They run until
+ * `until`; those that end after `from` count.
+ */
 int load_deep(struct load *load, unsigned int us, nsec from, nsec until, struct load_result *ret, struct err *err);
 int load_sync(struct load *load, unsigned int us, nsec from, nsec until, struct load_result *ret, struct err *err);
 int load_periodic(struct load *load, unsigned int us, nsec period, nsec from, nsec until, struct load_result *ret,
                   struct err *err);
 
-/* Allocates and frees; p50 is one of both. */
+/* Allocates and frees; p50 is the time of one pair. */
 int load_alloc(struct load *load, bytes size, nsec from, nsec until, struct load_result *ret, struct err *err);
 
-/* Takes memory until none is given (most: or that much is). */
+/* Allocates memory until an allocation fails or `most` bytes are held. */
 int load_grab(struct load *load, bytes most, bytes *ret, struct err *err);
 
-/* Suspends and wakes another process that uses the device: how long waking took. -ENOTSUP: this libcuda cannot. */
+/* Suspends and wakes another process that uses the device; *ret_wake is the time of waking. -ENOTSUP: libcuda cannot. */
 int load_checkpoint(struct load *load, int process, nsec *ret_wake, struct err *err);

@@ -1,6 +1,6 @@
 /*
- * Rates are of kernels that ended in a span that is one for all processes, so what two tenants do in sum is exact to a
- * kernel or two. What is «alone» is measured without Sublet, once for all rows that need it, before anything else.
+ * Rates count the kernels that ended in one span, the same for all processes, so the sum of two tenants is exact to a
+ * kernel or two. "Alone" is measured natively, once for all rows that need it, before anything else.
  */
 #include "bench/measure.h"
 
@@ -24,7 +24,7 @@ enum {
         SUSPEND_MIB = 4096,
 };
 
-/* Loads together; run NULL: not as tenants. b: NULL is none. */
+/* Runs the loads together. run_a, run_b: options of `sublet run`, NULL: natively; b NULL: only one load. */
 static int together(struct measure *m, const char *run_a, const char *a, const char *run_b, const char *b,
                     struct err *err)
 {
@@ -103,7 +103,7 @@ static int slice_loss(struct measure *m, double *ret, struct err *err)
         return loss(m, "slices", ret, err);
 }
 
-/* What requests wait at most (p99) beside batch work; run: of the requests' tenant and of the batch's, or NULL. */
+/* The p99 wait of requests beside batch work. requests, batch: options of the two tenants, or NULL: natively. */
 static int beside(struct measure *m, const char *requests, const char *batch, double *ret_ms, struct err *err)
 {
         int r = alone(m, &m->latency, REQUESTS, "p99_us", err);
@@ -154,7 +154,7 @@ static int spatial_half(struct measure *m, double *ret, struct err *err)
         return gain(m, &m->half, HALF, ret, err);
 }
 
-/* A kernel has a block for each multiprocessor that its process sees, so the work is both together. */
+/* A kernel has a block for each multiprocessor that its process sees, so the work is kernels times multiprocessors. */
 static int sms_half(struct measure *m, double *ret, struct err *err)
 {
         double all;
@@ -181,7 +181,7 @@ static int mig_efficiency(struct measure *m, double *ret, struct err *err)
 
 /* ---- memory -------------------------------------------------------------------------------------- */
 
-/* A process holds memory; another puts it out and in again. */
+/* One process holds memory; another suspends and wakes it. */
 static int suspend_rate(struct measure *m, double *ret, struct err *err)
 {
         char words[64];
@@ -205,7 +205,7 @@ static int suspend_rate(struct measure *m, double *ret, struct err *err)
         return 0;
 }
 
-/* What is not in what a tenant takes that may take all: its context counts as had. */
+/* The memory that a tenant without a limit cannot reach; its own context counts as reached. */
 static int reserve(struct measure *m, double *ret, struct err *err)
 {
         char path[TEAM_PATH], words[256];

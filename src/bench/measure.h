@@ -1,4 +1,4 @@
-/* How each figure of rows.def comes about. */
+/* How each figure of rows.def is measured. */
 #pragma once
 
 #include "bench/team.h"
@@ -10,7 +10,7 @@ enum measure_row {
         MEASURE_N,
 };
 
-/* What several rows need, measured once: 0 is not yet. */
+/* Figures that several rows need, measured once; 0: not yet. */
 struct measure {
         struct team *team;
         double deep, sync, half, latency, launch, alloc; /* alone on the device */
@@ -18,5 +18,5 @@ struct measure {
         double total_mib; /* of the device */
 };
 
-/* *ret in the row's unit. 0; or why it is not to be had here. */
+/* *ret in the row's unit. 0; -errno: err says why this machine has no such figure. */
 int measure_row(struct measure *measure, enum measure_row row, double *ret, struct err *err);

@@ -17,7 +17,7 @@ const char *table_name(enum measure_row row)
         return rows[row].name;
 }
 
-void table_say_row(FILE *to, const struct table *table, enum measure_row row)
+void table_print_row(FILE *to, const struct table *table, enum measure_row row)
 {
         const struct table_row *is = &table->rows[row];
 
@@ -28,13 +28,13 @@ void table_say_row(FILE *to, const struct table *table, enum measure_row row)
                 (void)fprintf(to, "%-15s %8s %-6s %s\n", rows[row].name, "-", "", is->why);
 }
 
-void table_say(FILE *to, const struct table *table)
+void table_print_all(FILE *to, const struct table *table)
 {
         (void)fprintf(to, "%s%s, driver %s, %s\n", table->device,
                       table->is_simulated ? " (simulated: the figures are the simulator's)" : "", table->driver,
                       table->date);
         for (size_t i = 0; i < MEASURE_N; i++)
-                table_say_row(to, table, (enum measure_row)i);
+                table_print_row(to, table, (enum measure_row)i);
 }
 
 static json_t *row_json(const struct table *table, size_t i)

@@ -1,4 +1,4 @@
-/* The figures of a device, measured: for people, and as the file that `sublet plan --facts=FILE` reads. */
+/* The measured figures of a device, as text and as the file that `sublet plan --facts=FILE` reads. */
 #pragma once
 
 #include "bench/measure.h"
@@ -18,6 +18,6 @@ struct table {
 };
 
 const char *table_name(enum measure_row row);
-void table_say(FILE *to, const struct table *table);
-void table_say_row(FILE *to, const struct table *table, enum measure_row row);
+void table_print_all(FILE *to, const struct table *table);
+void table_print_row(FILE *to, const struct table *table, enum measure_row row);
 json_t *table_json(const struct table *table); /* the caller's */

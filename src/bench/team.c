@@ -16,9 +16,9 @@
 #include <sys/wait.h>
 
 #define READY_MOST (60 * NSEC_PER_SEC) /* a context on a busy machine */
-#define END_MOST (30 * NSEC_PER_SEC)   /* beyond what was to be measured */
+#define END_MOST (30 * NSEC_PER_SEC)   /* beyond the measured span */
 
-static char self[] = "/proc/self/exe"; /* also in a child, until it becomes something else */
+static char self[] = "/proc/self/exe"; /* also right in a child, until it executes something else */
 
 static void pause_ms(unsigned int ms)
 {
@@ -38,7 +38,7 @@ int team_open(struct team *team, nsec span, struct err *err)
 
 /* ---- children ------------------------------------------------------------------------------------ */
 
-/* In the child: its output into files of the team's directory. */
+/* In the child: redirects its output into files of the team's directory and executes it. */
 static void become(const struct team *team, char *const words[], const char *name)
 {
         char out[TEAM_PATH], said[TEAM_PATH];
@@ -49,14 +49,14 @@ static void become(const struct team *team, char *const words[], const char *nam
         to = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         log = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-        (void)setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1); /* the first is the daemon's first */
+        (void)setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1); /* so that the first device is the daemon's first */
         if (from < 0 || to < 0 || log < 0 || dup2(from, 0) < 0 || dup2(to, 1) < 0 || dup2(log, 2) < 0)
                 _exit(127);
         (void)execv(self, words);
         _exit(127);
 }
 
-/* words: of `sublet`, without that. */
+/* words: the command line of `sublet`, without that word. */
 static int member_start(const struct team *team, const char *words, const char *name, pid_t *ret, struct err *err)
 {
         _cleanup_(freep) char *copy = strdup(words);
@@ -78,7 +78,7 @@ static int member_start(const struct team *team, const char *words, const char *
         return 0;
 }
 
-/* The last line that a child said on stderr: why it failed. */
+/* The last line of a child on stderr: why it failed. */
 static void last_words(const struct team *team, const char *name, char ret[static 256])
 {
         char path[TEAM_PATH], line[256];
@@ -148,7 +148,7 @@ int team_ask(struct team *team, const char *words, json_t **ret, struct err *err
 
 /* ---- the daemon ------------------------------------------------------------------------------------ */
 
-/* Whether it answers; it may be about to. */
+/* Whether the daemon answers yet. */
 static bool answers(struct team *team)
 {
         char words[256];
@@ -191,7 +191,7 @@ int team_daemon(struct team *team, const char *policy, struct err *err)
 
 /* ---- a measurement --------------------------------------------------------------------------------- */
 
-/* A tenant is not gone with its command: its shim closes the account. The next one shares the device with nobody. */
+/* A tenant outlives its command until its shim has closed the account. The next tenant must have the device alone. */
 static void wait_for_quiet(struct team *team)
 {
         nsec limit = clock_now() + END_MOST;

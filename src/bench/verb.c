@@ -1,7 +1,8 @@
 /*
  * `sublet bench --modes`: what each way to share costs on this machine's first device.
  *
- * As a user would: loads alone, and as tenants of `sublet run` under a daemon of our own. The device is to be idle.
+ * It measures as a user would: loads natively, and as tenants of `sublet run` under a daemon that it starts. The device
+ * must be idle.
  */
 #include "bench/verbs.h"
 
@@ -19,11 +20,11 @@
 
 static const char usage[] =
         "usage: sublet bench --modes [--json] [-o FILE] [--for TIME]\n"
-        "Measures what each way to share costs on the first device, which is to be idle; about two minutes.\n"
+        "Measures what each way to share costs on the first device, which must be idle; takes about two minutes.\n"
         "\n"
         "\f"
         "\n"
-        "A figure that is not to be had here has the reason in its place. Needs root, and no other daemon.\n"
+        "A figure that this machine cannot have shows the reason instead. Needs root, and no other daemon.\n"
         "The figures:\n"
 #define ROW(name, unit, meaning) "  " #name ": " meaning ", in " unit "\n"
 #include "bench/rows.def"
@@ -54,7 +55,7 @@ static int check_alone(struct err *err)
         return 0;
 }
 
-/* What the device is called, by our own daemon. */
+/* Name and driver of the device, from our own daemon. */
 static int ask_who(struct bench *bench, struct err *err)
 {
         _cleanup_(ask_freep) struct ask *ask = NULL;
@@ -90,7 +91,7 @@ static int calibrate(struct bench *bench, struct err *err)
         return 0;
 }
 
-/* Whether the row is one of the words of a list with commas; NULL: of them all. */
+/* Whether the row is in the comma-separated list; NULL: all are. */
 static bool is_asked_for(const char *list, const char *row)
 {
         size_t n = strlen(row);
@@ -101,7 +102,7 @@ static bool is_asked_for(const char *list, const char *row)
         return !list;
 }
 
-/* Each word of the list is a row: as many are asked for as there are words. */
+/* Whether each word of the list is a row: then as many rows are asked for as there are words. */
 static bool is_good(const char *list)
 {
         size_t n_words = list ? 1 : MEASURE_N, n = 0;
@@ -126,11 +127,11 @@ static void measure_all(struct bench *bench)
                         continue;
                 row->is_had = measure_row(&measure, (enum measure_row)i, &row->value, &err) == 0;
                 (void)snprintf(row->why, sizeof(row->why), "%.*s", (int)sizeof(row->why) - 1, err.text);
-                table_say_row(stderr, &bench->table, (enum measure_row)i);
+                table_print_row(stderr, &bench->table, (enum measure_row)i);
         }
 }
 
-/* Whole, or not there. */
+/* The file is written whole or not at all. */
 static int write_file(const char *path, const json_t *table, struct err *err)
 {
         char other[4096];
@@ -150,7 +151,7 @@ static int table_write(const struct bench *bench, struct err *err)
         if (r < 0)
                 return r;
         if (!bench->is_json)
-                table_say(stdout, &bench->table);
+                table_print_all(stdout, &bench->table);
         else if (json_dumpf(found, stdout, JSON_INDENT(1)) < 0 || putchar('\n') == EOF)
                 return err_say(err, -EIO, "the table cannot be written");
         return 0;

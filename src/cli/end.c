@@ -1,4 +1,4 @@
-/* `sublet end`: tenants end, as containers do with docker kill. */
+/* `sublet end` ends tenants, as docker kill ends containers. */
 #include "cli/verbs.h"
 
 #include "base/cleanup.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 static const char usage[] = "usage: sublet end [--dir DIR] TENANT...\n"
-                            "Ends tenants: their processes are killed, and what they hold is free.\n"
+                            "Ends tenants: their processes are killed, and what they hold is freed.\n"
                             "\n"
                             "\f";
 

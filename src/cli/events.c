@@ -1,4 +1,4 @@
-/* `sublet events`: what has happened, and with -f what happens. */
+/* `sublet events`: past events, and with -f new ones as they happen. */
 #include "cli/verbs.h"
 
 #include "base/cleanup.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 
 static const char usage[] = "usage: sublet events [OPTION...] [TENANT]\n"
-                            "Says what has happened. 'sublet explain NAME' says what an event means.\n"
+                            "Lists events. 'sublet explain NAME' says what an event means.\n"
                             "\n"
                             "\f";
 

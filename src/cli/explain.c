@@ -20,7 +20,7 @@ enum {
         WIDTH = 96,
 };
 
-/* Words, wrapped and indented. */
+/* Prints text, wrapped and indented. */
 static void print_wrapped(const char *text)
 {
         size_t column = 0;

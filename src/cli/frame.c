@@ -8,7 +8,7 @@
 #include <string.h>
 #include <wctype.h>
 
-/* From empty to full, by eighths: lying and standing. */
+/* From empty to full, by eighths: horizontal and vertical. */
 static const wchar_t lying[] = L" ▏▎▍▌▋▊▉█", standing[] = L" ▁▂▃▄▅▆▇█", standing_plain[] = L" .:-=+*%#";
 
 int frame_reset(struct frame *frame, int n_rows, int n_columns)
@@ -92,7 +92,7 @@ static double within(double permille)
         return permille > 1000 ? 1000 : permille > 0 ? permille : 0;
 }
 
-/* The column in which a place of 0 to 1000 lies. */
+/* The column of a position of 0 to 1000. */
 static int column_of(double place, int width)
 {
         int column = (int)(place * width / 1000);
@@ -120,7 +120,7 @@ void frame_bar(struct frame *frame, int row, int column, int width, enum style s
                 frame_put(frame, row, column + column_of(stop, width), STYLE_MARK, frame->is_plain ? L']' : L'┫');
 }
 
-/* The mean of those that were taken; -1: none. */
+/* The mean of the samples that exist; -1: none. */
 static double mean(const double *values, int n)
 {
         double sum = 0;
@@ -147,7 +147,7 @@ void frame_spark(struct frame *frame, int row, int column, int width, const doub
                 double value = mean(values + from, to - from);
                 int height = (int)(within(value) * 8 / 1000 + 0.5);
 
-                height = height == 0 && value >= 1 ? 1 : height; /* a little is not nothing */
+                height = height == 0 && value >= 1 ? 1 : height; /* a small value is still visible */
                 if (value >= 0)
                         frame_put(frame, row, column + i, STYLE_GOOD, heights[height]);
         }

@@ -1,8 +1,8 @@
 /*
- * A screen as a value: characters and what they mean to the eye. `sublet top` draws into it and does not know whether
- * ncurses shows it or a script reads it. What does not fit is cut off; nothing is drawn outside.
+ * A screen as a value: characters and styles. `sublet top` draws into it and does not know whether ncurses shows it or a
+ * script reads it. What does not fit is cut off.
  *
- * Every character takes one column: wider ones and what does not print are '?'.
+ * Every character takes one column: wider and unprintable ones become '?'.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ enum style {
         STYLE_HEADING,
         STYLE_CHOSEN,
         STYLE_DIM,
-        STYLE_GOOD, /* time that was had */
+        STYLE_GOOD, /* time that was granted */
         STYLE_WARN, /* less than promised; nearly full */
         STYLE_BAD,
         STYLE_MARK, /* where a share or a cap ends */
@@ -43,15 +43,15 @@ void frame_put(struct frame *frame, int row, int column, enum style style, wchar
 void frame_text(struct frame *frame, int row, int column, int width, enum style style, const char *text);
 void frame_right(struct frame *frame, int row, int column, int width, enum style style, const char *text);
 
-/* All of a row gets the style. */
+/* Gives a whole row the style. */
 void frame_paint(struct frame *frame, int row, enum style style);
 
-/* A bar: `part` of 1000 filled, to an eighth of a column; and at `mark` and `stop` of 1000 (below 1000, else none) the
- * signs of what it should reach and what it may not pass. */
+/* A bar: `part` of 1000 filled, to an eighth of a column. At `mark` and `stop` of 1000 (below 1000, else none) stand the
+ * signs of the value it should reach and the value it may not pass. */
 void frame_bar(struct frame *frame, int row, int column, int width, enum style style, double part, double mark,
                double stop);
 
-/* The last `width` of n values of 0 to 1000 as columns of that height; negative: none was taken. More values than
+/* The last `width` of n values of 0 to 1000 as columns of that height; negative: no sample. More values than
  * columns: each column is the mean of its part. */
 void frame_spark(struct frame *frame, int row, int column, int width, const double *values, int n);
 

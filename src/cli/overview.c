@@ -39,7 +39,7 @@ static int put_devices(struct overview *overview, const json_t *answer)
         return 0;
 }
 
-/* Seconds that were missed are as the last that was seen: top was slow, the tenant was not gone. */
+/* A missed second repeats the newest sample: top was slow, the tenant was there. */
 static void remember(struct overview_row *row, nsec now)
 {
         int64_t second = now / NSEC_PER_SEC, passed = second - row->second;
@@ -87,7 +87,7 @@ static void read_row(struct overview_row *row, const json_t *tenant, const json_
         row->is_waiting = field_is(device, "waiting");
 }
 
-/* What is known of that tenant on that device. */
+/* The row that is known of this tenant on this device. */
 static const struct overview_row *row_find(const struct overview *overview, const struct overview_row *like)
 {
         for (size_t i = 0; i < overview->n_rows; i++)

@@ -1,6 +1,6 @@
 /*
- * What `sublet top` knows: the devices, a row for each tenant and device, and of each the last minute, second by
- * second. Pure: answers of the daemon and the time go in.
+ * What `sublet top` shows: the devices, a row for each tenant and device, and for each row the last minute, second by
+ * second. Pure: the daemon's answers and the time are arguments.
  */
 #pragma once
 

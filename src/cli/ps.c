@@ -1,4 +1,4 @@
-/* `sublet ps`: the tenants, one line for each device of theirs. */
+/* `sublet ps`: the tenants, one line for each of their devices. */
 #include "cli/verbs.h"
 
 #include "base/cleanup.h"
@@ -21,8 +21,8 @@ static const char usage[] = "usage: sublet ps [OPTION...]\n"
                             "MEMORY is what the tenant holds, of its quota. GPU is its part of the device's time in\n"
                             "the last second, SHARE what it is entitled to, CAP what it never exceeds; a * behind\n"
                             "GPU: it waits for its turn. A DEVICE with a UUID: its MIG instance there. SMS, where\n"
-                            "some tenant has only a part of the multiprocessors: how many. PLANE is what keeps the\n"
-                            "quota: a gate from outside, a gate to which its programs have attached themselves, or\n"
+                            "some tenant has only a part of the multiprocessors: how many. PLANE is the\n"
+                            "enforcement mode: a gate outside, a gate to which its programs attached themselves, or\n"
                             "libsublet.so inside them (preload: no share of time, SHARE is -).\n";
 
 struct ps {
@@ -30,7 +30,7 @@ struct ps {
         bool is_all, is_quiet, is_json;
 };
 
-/* Time is not divided with who keeps the quota inside only; and of who has ended nobody knows an equal part any more. */
+/* A tenant whose quota is kept inside its programs has no share of time, and an ended one has no equal part any more. */
 static bool has_share(const json_t *tenant, const json_t *device)
 {
         return field_permille(device, "share_permille") > 0 && strcmp(field_text(tenant, "plane"), "preload") != 0;

@@ -24,7 +24,7 @@ struct columns {
         int tenant_width, bar_width, spark_width;
 };
 
-/* What is over goes to the bar, the last minute and the name, in that order of need. */
+/* Spare columns go to the bar, the last minute and the name, in this order of need. */
 static struct columns columns_of(int width)
 {
         int fixed = DEVICE + 2 * PERCENT + MEMORY + REFUSED + WAITS + 8 * GAP, rest = width - fixed;
@@ -51,7 +51,7 @@ static struct columns columns_of(int width)
         return at;
 }
 
-/* "7.5G", "512M": what bytes_format writes, as short as it can be read. */
+/* "7.5G", "512M": what bytes_format writes, shortened. */
 static const char *short_bytes(bytes size, char buffer[static BYTES_TEXT])
 {
         char *blank;
@@ -70,7 +70,7 @@ static enum style memory_style(bytes held, bytes of)
         return held > of ? STYLE_BAD : held > of / 20 * 19 ? STYLE_WARN : STYLE_PLAIN;
 }
 
-/* Wants more than it was given, and was promised it: by more than a point. */
+/* WARN: it waits and got less than it was promised, by more than a percent point. */
 static enum style time_style(const struct overview_row *row)
 {
         return row->is_waiting && row->granted + 10 < row->promised ? STYLE_WARN : STYLE_GOOD;
@@ -90,7 +90,7 @@ static void draw_title(const struct screen *screen, struct frame *frame)
         }
 }
 
-/* Whose make it is goes without saying. */
+/* The name without its maker. */
 static const char *short_name(const char *name)
 {
         return strncmp(name, "NVIDIA ", 7) ? name : name + 7;
@@ -160,7 +160,7 @@ static void draw_row(const struct overview_row *row, const struct columns *at, s
         frame_spark(frame, y, at->spark, at->spark_width, row->minute, OVERVIEW_MINUTE);
 }
 
-/* All about the chosen row. */
+/* The details of the chosen row. */
 static void draw_chosen(const struct screen *screen, struct frame *frame, int y)
 {
         const struct overview_row *row = &screen->overview->rows[screen->chosen];
@@ -190,7 +190,7 @@ int screen_height(const struct screen *screen)
         return 3 + (int)screen->overview->n_devices + (int)screen->overview->n_rows + (screen->has_keys ? 2 : 0);
 }
 
-/* At most a third of the screen is for devices: tenants matter more. */
+/* Devices take at most a third of the screen: tenants matter more. */
 static int devices_shown(const struct screen *screen, const struct frame *frame)
 {
         int n = (int)screen->overview->n_devices, room = frame->n_rows / 3;

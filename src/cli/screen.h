@@ -1,4 +1,4 @@
-/* `sublet top`'s picture: from an overview and what the operator chose to a frame. Pure. */
+/* Draws `sublet top`: an overview and the operator's choices become a frame. Pure. */
 #pragma once
 
 #include "cli/overview.h"
@@ -8,14 +8,14 @@ struct screen {
         const struct overview *overview;
         const char *version; /* "580.159.04 (driver)" */
         const char *clock;   /* "10:30:05" */
-        const char *failure; /* why what is shown is old; NULL */
+        const char *failure; /* why the figures are old; NULL: they are not */
         enum overview_order order;
         bool is_reversed, has_keys; /* keys are named at the bottom */
         int chosen, first;          /* rows of the overview: the chosen one, the topmost shown */
 };
 
-/* Rows that all of it takes. */
+/* Rows that the whole picture takes. */
 int screen_height(const struct screen *screen);
 
-/* Draws; moves `first` so that the chosen row is in sight. */
+/* Draws; moves `first` so that the chosen row is visible. */
 void screen_draw(struct screen *screen, struct frame *frame);

@@ -1,6 +1,6 @@
 /*
- * `sublet set`: what a tenant was leased changes while it runs. Keys are rows; what the daemon made of them is said as
- * a difference, with the daemon's notes.
+ * `sublet set`: changes a tenant's lease while it runs. Keys are rows. The result is printed as a difference, with the
+ * daemon's notes.
  */
 #include "cli/verbs.h"
 
@@ -40,7 +40,7 @@ static int check_size(const char *text, struct err *err)
         return 0;
 }
 
-/* "8G", or "8G,1=16G" as an object of devices; "" in it is every other device. */
+/* "8G" or "8G,1=16G" as an object of devices; key "" is every other device. */
 static int put_mem(json_t *body, const char *value, struct err *err)
 {
         _cleanup_(freep) char *copy = strdup(value);
@@ -107,7 +107,7 @@ static const struct key {
         { "class", put_class },
 };
 
-/* "share=30" into the request. */
+/* Adds a word such as "share=30" to the request. */
 static int body_put(json_t *body, const char *word, struct err *err)
 {
         size_t n = strcspn(word, "=");
@@ -118,7 +118,7 @@ static int body_put(json_t *body, const char *word, struct err *err)
         return err_say(err, -EINVAL, "'%s' is none of mem=, share=, cap= and class=", word);
 }
 
-/* A size for every device becomes one for each that the tenant has, but those that were named. */
+/* A size for every device becomes one for each of the tenant's devices that was not named. */
 static void spread(json_t *body, const json_t *tenant)
 {
         json_t *mem = json_object_get(body, "mem"), *every = json_object_get(mem, "");
@@ -136,7 +136,7 @@ static void spread(json_t *body, const json_t *tenant)
         (void)json_object_del(mem, "");
 }
 
-/* One field's change, if it has changed; the first is preceded by the tenant's name. */
+/* Prints a field's change, if there is one; the tenant's name precedes the first. */
 static void change_print(bool *has_said, const char *tenant, const char *what, const char *before, const char *after)
 {
         if (!strcmp(before, after))
@@ -156,7 +156,7 @@ static const char *cap_format(const json_t *device, char buffer[static WHEN_TEXT
         return cap && cap < 1000 ? permille_format(cap, buffer) : "none";
 }
 
-static void say_device(bool *has_said, const char *tenant, const json_t *before, const json_t *after, bool is_one)
+static void print_device(bool *has_said, const char *tenant, const json_t *before, const json_t *after, bool is_one)
 {
         char old[WHEN_TEXT], new[WHEN_TEXT], what[64], of[40] = "";
 
@@ -173,7 +173,7 @@ static void say_device(bool *has_said, const char *tenant, const json_t *before,
         change_print(has_said, tenant, what, cap_format(before, old), cap_format(after, new));
 }
 
-static void say_changes(const char *tenant, const json_t *before, const json_t *after)
+static void print_changes(const char *tenant, const json_t *before, const json_t *after)
 {
         const json_t *devices = field_array(after, "devices"), *device, *note;
         const json_t *was = field_array(before, "devices");
@@ -182,7 +182,7 @@ static void say_changes(const char *tenant, const json_t *before, const json_t *
         size_t i;
 
         json_array_foreach (devices, i, device)
-                say_device(&has_said, tenant, json_array_get(was, i), device, json_array_size(devices) == 1);
+                print_device(&has_said, tenant, json_array_get(was, i), device, json_array_size(devices) == 1);
         change_print(&has_said, tenant, "class", field_text(before, "class"), field_text(after, "class"));
         if (has_said)
                 (void)printf("\n");
@@ -208,13 +208,13 @@ static int change(const char *dir, const char *tenant, json_t *body, bool is_jso
         if (r == 0 && is_json)
                 (void)(json_dumpf(after, stdout, JSON_INDENT(1)) == 0 && printf("\n"));
         else if (r == 0)
-                say_changes(tenant, before, after);
+                print_changes(tenant, before, after);
         json_decref(before);
         json_decref(after);
         return r;
 }
 
-/* What the words say, as the body of the request. */
+/* The words as the body of the request. */
 static int changes_parse(char **words, json_t *body, struct err *err)
 {
         if (!words[0] || !words[1])

@@ -14,7 +14,7 @@ enum {
         GAP = 2,
 };
 
-/* Columns that a text takes; it was cleaned. */
+/* Columns that a cleaned text takes. */
 static int width_of(const char *text)
 {
         wchar_t wide[CELL_MAX];
@@ -114,7 +114,7 @@ static const char *text_at(const struct table *table, size_t row, size_t column)
 
 static void print_row(const struct table *table, size_t row, FILE *to)
 {
-        int blanks = 0; /* owed: they are written before the next text, so none stand at a line's end */
+        int blanks = 0; /* written before the next text, so that no line ends with blanks */
 
         for (size_t column = 0; column < table->n_columns; column++) {
                 const char *text = text_at(table, row, column);

@@ -1,6 +1,6 @@
 /*
- * `sublet top`: who has the GPU, live. Asks the daemon every second, draws a frame (cli/screen.c) and shows it: by
- * ncurses, or as text where there is no terminal. A daemon that restarts is waited for.
+ * `sublet top`: who has the GPU, live. It asks the daemon every second, draws a frame (cli/screen.c) and shows it with
+ * ncurses, or as text without a terminal. It waits for a daemon that restarts.
  */
 #include "cli/verbs.h"
 
@@ -49,7 +49,7 @@ enum {
         FASTEST_MSEC = 50,
 };
 
-/* What all of the daemon says now. On failure the overview stays as it was. */
+/* Asks the daemon for everything. On failure the overview stays as it was. */
 static int top_update(struct top *top, struct err *err)
 {
         json_t *devices = NULL, *tenants = NULL, *version = NULL;
@@ -164,7 +164,7 @@ static int redraw(struct top *top)
         return 0;
 }
 
-/* False: enough. */
+/* False: quit. */
 static bool on_key(struct top *top, int key)
 {
         int page = LINES / 2;
@@ -207,7 +207,7 @@ static bool on_key(struct top *top, int key)
         return true;
 }
 
-/* Keys until it is time to look again. False: enough. */
+/* Handles keys until the next update is due. False: quit. */
 static bool wait_for_keys(struct top *top, nsec until)
 {
         nsec left;
@@ -232,7 +232,7 @@ static int run_screen(struct top *top, struct err *err)
         SCREEN *screen;
         int r;
 
-        r = top_update(top, err); /* what is wrong now is said, not drawn */
+        r = top_update(top, err); /* a failure now is printed, not drawn */
         if (r < 0)
                 return r;
         screen = newterm(NULL, stdout, stdin);
@@ -280,7 +280,7 @@ int top_main(int argc, char **argv)
 {
         struct top top = { .period = NSEC_PER_SEC };
         const struct flag flags[] = {
-                { "delay", 'd', FLAG_SPAN, &top.period, "TIME", "between two looks: 1s, 250ms (default: 1s)", NULL },
+                { "delay", 'd', FLAG_SPAN, &top.period, "TIME", "between two updates: 1s, 250ms (default: 1s)", NULL },
                 { "batch", 'b', FLAG_IS, &top.is_batch, NULL, "as text, without a terminal", NULL },
                 { "number", 'n', FLAG_COUNT, &top.n_times, "COUNT", "so many times, then the end (with -b)", NULL },
                 { "once", 0, FLAG_IS, &top.is_once, NULL, "is -b -n 1", NULL },

@@ -51,7 +51,7 @@ static int record(struct trace *trace, struct err *err)
         return r < 0 ? r : ask_stream(ask, path, trace->span + ASK_SECONDS * NSEC_PER_SEC, on_piece, trace, err);
 }
 
-/* Nothing is written before the daemon answers; what was cut short is taken away again. */
+/* Writes nothing before the daemon answers, and removes a file that was cut short. */
 static int record_file(struct trace *trace, struct err *err)
 {
         char size[BYTES_TEXT], span[WHEN_TEXT];

@@ -1,4 +1,4 @@
-/* `sublet usage`: GPU-seconds and GiB-hours of each tenant, also of those that have ended. */
+/* `sublet usage`: GPU-seconds and GiB-hours of each tenant, ended ones included. */
 #include "cli/verbs.h"
 
 #include "base/cleanup.h"
@@ -13,7 +13,7 @@
 #include <locale.h>
 
 static const char usage[] = "usage: sublet usage [OPTION...] [TENANT]\n"
-                            "Says what tenants have had: GPU time as metered, memory as held.\n"
+                            "Lists what tenants used: GPU time as metered, memory as held.\n"
                             "\n"
                             "\f";
 
@@ -23,7 +23,7 @@ struct want {
         bool is_json;
 };
 
-/* Sums up for the last line. */
+/* The sums of the last line. */
 struct sum {
         double gpu_seconds, gib_hours;
         uint64_t n_refused;

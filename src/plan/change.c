@@ -18,10 +18,10 @@ static void text_add(char *text, const char *format, ...)
         va_list args;
 
         if (n)
-                n += (size_t)snprintf(text + n, PLAN_SAY - n, ", ");
+                n += (size_t)snprintf(text + n, PLAN_TEXT - n, ", ");
         va_start(args, format);
-        if (n < PLAN_SAY)
-                (void)vsnprintf(text + n, PLAN_SAY - n, format, args);
+        if (n < PLAN_TEXT)
+                (void)vsnprintf(text + n, PLAN_TEXT - n, format, args);
         va_end(args);
 }
 
@@ -106,7 +106,7 @@ enum part {
         PART_ALL,
 };
 
-/* NULL: there is nothing of that part. */
+/* NULL: nothing changes in that part. */
 static json_t *body_of(const struct plan_change *change, enum part part)
 {
         const struct plan_lease *lease = &change->lease;
@@ -125,7 +125,7 @@ static json_t *body_of(const struct plan_change *change, enum part part)
         return NULL;
 }
 
-/* 0; -EBUSY: does not fit yet; other refusals; what the refusal was is in the row. */
+/* 0; -EBUSY: does not fit yet; other errors. The row keeps the refusal's text. */
 static int order(struct ask *ask, struct plan_change *change, enum part part, struct err *err)
 {
         json_t *body = body_of(change, part), *answer = NULL;
@@ -139,7 +139,7 @@ static int order(struct ask *ask, struct plan_change *change, enum part part, st
         change->is_done = r == 0 && part == PART_ALL;
         change->refusal[0] = '\0';
         if (r < 0)
-                (void)snprintf(change->refusal, sizeof(change->refusal), "%.*s", PLAN_SAY - 1, err->text);
+                (void)snprintf(change->refusal, sizeof(change->refusal), "%.*s", PLAN_TEXT - 1, err->text);
         return r;
 }
 
@@ -148,7 +148,7 @@ static bool is_pending(const struct plan_change *change)
         return change->action == PLAN_SET && !change->is_done;
 }
 
-/* Whoever fits, again and again, for each that shrinks makes room for another. Ends when a round changes nothing. */
+/* Applies what fits, in rounds, because each tenant that shrinks makes room for another. Ends when a round changes nothing. */
 static int apply_rounds(struct ask *ask, struct plan_changes *changes, struct err *err)
 {
         bool has_moved = true;
@@ -175,7 +175,7 @@ int plan_changes_apply(struct ask *ask, struct plan_changes *changes, struct err
                 return r;
         for (size_t i = 0; i < changes->n; i++)
                 n_pending += is_pending(&changes->rows[i]);
-        /* One gives memory and wants time, another the reverse: then in two steps, giving first. */
+        /* One tenant gives memory and wants time, another the reverse: then in two steps, giving first. */
         for (size_t i = 0; i < changes->n && n_pending > 1; i++)
                 if (is_pending(&changes->rows[i]))
                         (void)order(ask, &changes->rows[i], PART_SMALLER, err);

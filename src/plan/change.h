@@ -1,9 +1,9 @@
 /*
- * What the tenants of a daemon would have to change so that they are as planned, and changing it.
+ * The difference between the tenants of a daemon and a plan, and applying it.
  *
- * A tenant's lease is changed as a whole or not at all. What cannot be changed while it runs (its device, the way in
- * which that is shared) and what does not run yet is said with the command, and left to whoever owns the processes.
- * What the plan says nothing of, such as a cap, stays.
+ * A tenant's lease changes as a whole or not at all. Two things are printed as commands for the owner of the processes:
+ * what cannot change while a tenant runs (its device, and how that is shared), and what does not run yet. What the plan
+ * does not mention, such as a cap, stays.
  */
 #pragma once
 
@@ -24,9 +24,9 @@ struct plan_change {
         enum plan_action action;
         struct plan_lease lease;
         const struct plan_tenant *tenant; /* of `live`; NULL: it does not run */
-        char what[PLAN_SAY];              /* "share 30% -> 50%"; for PLAN_MOVE why */
+        char what[PLAN_TEXT];             /* "share 30% -> 50%"; for PLAN_MOVE why */
         bool is_done;
-        char refusal[PLAN_SAY]; /* the daemon's, once it was asked */
+        char refusal[PLAN_TEXT]; /* the daemon's, once it was asked */
 };
 
 struct plan_changes {
@@ -34,14 +34,15 @@ struct plan_changes {
         size_t n;
 };
 
-/* Pure. Large: not for the stack. */
+/* Pure. The result is too large for the stack. */
 void plan_changes_find(const struct plan *plan, const struct plan_live *live, struct plan_changes *ret);
 
-/* How many are to be other than they are. */
+/* How many rows differ. */
 size_t plan_changes_count(const struct plan_changes *changes);
 
 /*
- * Every PLAN_SET, in an order in which they fit beside each other. 0; -EBUSY: the daemon refused some, which their rows say; or why it could not be asked.
+ * Applies every PLAN_SET, in an order in which they fit beside each other. 0; -EBUSY: the daemon refused some (see their
+ * rows); other errors: the daemon could not be asked.
  */
 int plan_changes_apply(struct ask *ask, struct plan_changes *changes, struct err *err);
 

@@ -1,8 +1,8 @@
 /*
- * One device, one set of replicas, one mode: does it go, and what does each get?
+ * One device, one set of replicas, one mode: do they fit, and what does each get?
  *
  * The estimate of a p99 is that of a queue in front of a server: a request takes `time` stretched by what the
- * mode leaves, and waits behind others of its own service. Rough on purpose; it errs on the slow side.
+ * mode leaves, and waits behind others of its own service. It is rough on purpose and errs on the slow side.
  */
 #include "plan/plan.h"
 
@@ -48,7 +48,7 @@ static double least(double a, double b)
         return a < b ? a : b;
 }
 
-/* What a service takes of a device when it is busiest; batch work takes what is left. */
+/* The part of a device that a service takes at its busiest; batch work takes what is left. */
 static double need_of(const struct plan_service *service)
 {
         double need = service->load * (service->time ? factor_of(service->burst) : 1.0);
@@ -137,7 +137,7 @@ static double whole_of(const struct fit *fit)
         return 1 - (double)fit->device->others.share / 1000;
 }
 
-/* Shares in proportion to what each needs at its busiest; they add up to what nobody else was promised. */
+/* Shares in proportion to what each needs at its busiest; they add up to the time that is not promised to others. */
 static void share_out(struct fit *fit)
 {
         for (size_t i = 0; i < fit->device->n_seats; i++) {
@@ -185,7 +185,7 @@ static bool fit_whole(struct fit *fit)
         return true;
 }
 
-/* In turns: a tenant of the latency class waits for nobody but its like; the others wait for their window. */
+/* In turns: a latency tenant waits only for other latency tenants; the others wait for their window. */
 static void estimate_turns(struct fit *fit, double loss)
 {
         struct plan_device *device = fit->device;
@@ -204,13 +204,13 @@ static void estimate_turns(struct fit *fit, double loss)
                         seat->p99 = p99(time, urgent, service->burst) + (nsec)(fit->plan->facts.latency_wait * 1e6);
                 else if (share <= service->load)
                         seat->p99 = NEVER;
-                else /* its window comes round once in a period of a window for each */
+                else /* its window comes once in a period that has a window for each */
                         seat->p99 = p99(time / share, service->load / share, service->burst) +
                                     (nsec)(window * (double)(device->n_seats - 1));
         }
 }
 
-/* Who misses its goal in a window becomes latency class, the tightest goal first. */
+/* A service that misses its goal in a window gets class latency, the tightest goal first. */
 static void classify(struct fit *fit, double loss)
 {
         struct plan_device *device = fit->device;
@@ -251,7 +251,7 @@ static bool fit_turns(struct fit *fit)
         (void)snprintf(fit->device->reason, sizeof(fit->device->reason),
                        "memory is kept apart and time is shared exactly, %.0f %% of it is still free; %s",
                        100 * fit->device->time_free,
-                       count_latency(fit->device) ? "who has the tightest goal goes before the others" :
+                       count_latency(fit->device) ? "the service with the tightest goal goes first" :
                                                     "every goal is met within a window of its own");
         return true;
 }
@@ -355,8 +355,8 @@ static bool fit_mig(struct fit *fit)
         device->memory_free = (8 - memory) * device->model->mig_slice;
         device->time_free = (7 - compute) / 7.0;
         (void)snprintf(device->reason, sizeof(device->reason),
-                       "hardware of their own (MIG): memory bandwidth and faults stay apart, for who is untrusted or "
-                       "needs a fixed speed");
+                       "hardware of their own (MIG): memory bandwidth and faults stay apart, for untrusted services "
+                       "and fixed speed");
         return true;
 }
 
@@ -365,7 +365,7 @@ static bool is_sleeper(const struct plan_service *service)
         return service->burst == PLAN_RARE && service->wake;
 }
 
-/* The rare ones take turns in memory, too: room for those awake, and for the largest that sleeps. */
+/* The rare ones take turns in memory, too: there is room for those awake and for the largest that sleeps. */
 static bool fit_suspend(struct fit *fit)
 {
         struct plan_device *device = fit->device;
@@ -402,7 +402,7 @@ static bool fit_suspend(struct fit *fit)
         return true;
 }
 
-/* Beside others only in their way, and never beside them on instances: which are free, only the daemon knows. */
+/* Beside others only in their mode, and never beside them on instances: only the daemon knows which are free. */
 static bool has_room_for(struct plan_device *device)
 {
         const struct plan_others *others = &device->others;

@@ -1,4 +1,4 @@
-/* What a replica is to be leased, as `sublet run` and the daemon's API say it. */
+/* The lease of a replica, in the terms of `sublet run` and the daemon's API. */
 #pragma once
 
 #include "plan/plan.h"

@@ -1,8 +1,8 @@
 /*
- * The answers to GET /v1/devices and /v1/tenants, seen with the eyes of the planner.
+ * The answers to GET /v1/devices and /v1/tenants as the planner needs them.
  *
- * Whoever asks sees its own tenants only, unless it is root: so what others have on a device is what is leased of
- * it in all, less what the plan's own tenants have there.
+ * A caller that is not root sees only its own tenants. So what others have on a device is the sum that is leased there
+ * less what the plan's own tenants have.
  */
 #include "plan/live.h"
 
@@ -22,7 +22,7 @@ static enum plan_way way_of(const char *word)
         return PLAN_TIME;
 }
 
-/* As the table has it, but with the memory that is really there. */
+/* The model of our table, with the device's real memory. */
 static void read_model(struct plan_live *live, size_t at, const char *name, bytes memory)
 {
         const struct plan_model *known = plan_model_of(name, memory);
@@ -30,7 +30,7 @@ static void read_model(struct plan_live *live, size_t at, const char *name, byte
 
         (void)field_clean(*name ? name : "device", live->names[at], sizeof(live->names[at]));
         *model = known ? *known : (struct plan_model){ .name = live->names[at] };
-        if (model->memory && memory != model->memory) /* an instance has its part of what there is */
+        if (model->memory && memory != model->memory) /* an instance has its part of the real memory */
                 model->mig_slice = (bytes)((double)model->mig_slice * (double)memory / (double)model->memory);
         model->memory = memory;
 }
@@ -43,8 +43,7 @@ static int read_devices(const json_t *devices, struct plan_live *ret, struct err
         if (!json_is_array(devices) || !json_array_size(devices) || json_array_size(devices) > PLAN_DEVICES_MAX)
                 return err_say(err, -EPROTO, "the daemon names no devices, or more than %d", PLAN_DEVICES_MAX);
         ret->n_devices = json_array_size(devices);
-        json_array_foreach(devices, i, device)
-        {
+        json_array_foreach (devices, i, device) {
                 struct plan_others *others = &ret->others[i];
 
                 read_model(ret, i, field_text(device, "name"), field_number(device, "memory_bytes"));
@@ -80,7 +79,7 @@ static bytes less(bytes a, bytes b)
         return a > b ? a - b : 0;
 }
 
-/* Takes what the tenant has on the device out of what others have there. */
+/* Subtracts what the tenant has on the device from what others have there. */
 static int take_out(struct plan_live *live, const json_t *has, unsigned int share, size_t *n_left, struct err *err)
 {
         uint64_t index = field_number(has, "index");
@@ -118,8 +117,7 @@ static int read_tenant(const json_t *tenant, const struct plan_input *input, str
         row->share = (unsigned int)field_permille(tenant, "share_asked_permille");
         row->cap = (unsigned int)field_permille(first, "cap_permille");
         (void)field_clean(field_text(tenant, "class"), row->class, sizeof(row->class));
-        json_array_foreach(devices, i, device)
-        {
+        json_array_foreach (devices, i, device) {
                 r = take_out(ret, device, row->share, n_left, err);
                 if (r < 0)
                         return r;
@@ -139,8 +137,7 @@ int plan_live_read(const json_t *devices, const json_t *tenants, const struct pl
         r = read_devices(devices, ret, err);
         for (i = 0; i < ret->n_devices && r == 0; i++)
                 n_left[i] = field_number(json_array_get(devices, i), "tenants");
-        json_array_foreach(tenants, i, tenant)
-        {
+        json_array_foreach (tenants, i, tenant) {
                 if (r == 0)
                         r = read_tenant(tenant, input, ret, n_left, err);
         }

@@ -29,13 +29,13 @@ struct plan_live {
         size_t n_tenants;
 };
 
-/* From the daemon's answers; what they do not say is 0. 0; -EPROTO: they make no sense. Large: not for the stack. */
+/* From the daemon's answers; missing fields are 0. 0; -EPROTO: not a valid answer. The result is too large for the stack. */
 int plan_live_read(const json_t *devices, const json_t *tenants, const struct plan_input *input, struct plan_live *ret,
                    struct err *err);
 
 int plan_live_ask(struct ask *ask, const struct plan_input *input, struct plan_live *ret, struct err *err);
 
-/* Devices and pins of the plan; it borrows them. */
+/* Sets devices and pins of the plan, which borrows them. */
 void plan_live_fill(const struct plan_live *live, struct plan *plan);
 
 /* The tenant of a replica; NULL: it does not run. */

@@ -1,4 +1,4 @@
-/* What has a name: models, modes, ways. */
+/* The names of models, modes and ways. */
 #include "plan/plan.h"
 
 #include "base/cleanup.h"

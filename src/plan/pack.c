@@ -12,18 +12,17 @@ const struct plan_facts plan_facts = {
 #undef FACT
 };
 
-/* In this order: what keeps apart without loss, before what is faster but falls together, before what
- * cannot be changed while it runs, before what makes somebody wait. */
+/* In this order: isolation without loss; faster but with a common fault; not changeable while it runs; with waiting. */
 static bool best_mode(const struct plan *plan, struct plan_device *device)
 {
         static const enum plan_mode order[] = { PLAN_WHOLE,   PLAN_SLICES, PLAN_TURNS,
                                                 PLAN_SPATIAL, PLAN_MIG,    PLAN_SUSPEND };
-        char reason[PLAN_SAY] = "";
+        char reason[PLAN_TEXT] = "";
 
         for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
                 if (plan_fit(plan, device, order[i]))
                         return true;
-                /* why turns do not go is what people want to hear; for one alone, why the whole does not */
+                /* the useful reason is why turns do not fit; for one replica alone, why the whole device does not */
                 if (order[i] == (device->n_seats > 1 || device->others.way ? PLAN_TURNS : PLAN_WHOLE))
                         memcpy(reason, device->reason, sizeof(reason));
         }
@@ -49,7 +48,7 @@ static void place(struct plan *plan, const struct plan_seat *seat)
         struct plan_device tried, best;
         struct plan_left *left;
         size_t at = plan->n_devices;
-        char reason[PLAN_SAY] = "there is no device";
+        char reason[PLAN_TEXT] = "there is no device";
 
         for (int opened = 1; opened >= 0 && at == plan->n_devices; opened--)
                 for (size_t i = 0; i < plan->n_devices; i++) {
@@ -75,7 +74,7 @@ static void place(struct plan *plan, const struct plan_seat *seat)
         memcpy(left->reason, reason, sizeof(reason));
 }
 
-/* Who is hardest to please comes first: untrusted, then large, then with a tight goal. */
+/* The hardest to place first: untrusted, then large, then with a tight goal. */
 static bool is_before(const struct plan_service *a, const struct plan_service *b)
 {
         if ((a->trust == PLAN_UNTRUSTED) != (b->trust == PLAN_UNTRUSTED))
@@ -104,7 +103,7 @@ static bool has_seat(const struct plan_device *device, const struct plan_seat *s
         return false;
 }
 
-/* First those that run, where they run; then who is left, wherever there is room. */
+/* First those that run, where they run; then the others, wherever there is room. */
 static void place_in_turn(struct plan *plan, const struct plan_seat *seat, bool is_pinned)
 {
         struct plan_device tried, *device = NULL;

@@ -5,13 +5,13 @@
  *      P1  their memory fits, with what the driver keeps;
  *      P2  what they need of its time at their busiest fits, with what the mode costs;
  *      P3  each meets its goal, by an estimate of its p99 in that mode (fit.c);
- *      P4  whom they trust allows it: MPS clients fall together, so only one team may share by it; who is
- *          untrusted gets hardware of its own, an instance or a device.
+ *      P4  their trust allows it: a fault of one MPS client ends all, so only one team may share by MPS; an
+ *          untrusted service gets hardware of its own, an instance or a device.
  * Replicas are placed largest first, each where it leaves the least memory over; a device is opened when no
- * open one can take it. That is not the best packing, but each step of it can be explained. Who runs already stays
- * where he is if he can, and what others have on a device is not there to be planned with.
+ * open one can take it. That is not the best packing, but each step of it can be explained. A replica that runs
+ * stays where it is if it can, and what others have on a device is not available.
  *
- * The numbers it reckons with are facts.def: measured where it says so.
+ * Its numbers are facts.def, measured where that says so.
  */
 #pragma once
 
@@ -26,13 +26,13 @@ enum {
         PLAN_DEVICES_MAX = 64,
         PLAN_SEATS_MAX = 48, /* of a device */
         PLAN_REPLICAS_MAX = 1024,
-        PLAN_SAY = 240,
+        PLAN_TEXT = 240,
 };
 
 enum plan_trust {
         PLAN_TEAM,      /* of one team: `team` says which */
-        PLAN_TENANT,    /* somebody else, who may fail but not harm */
-        PLAN_UNTRUSTED, /* runs what nobody has looked at */
+        PLAN_TENANT,    /* somebody else: may fail, must not harm */
+        PLAN_UNTRUSTED, /* runs unreviewed code */
 };
 
 enum plan_burst {
@@ -81,8 +81,8 @@ struct plan_facts {
 #define FACT(name, value, unit, meaning, source) double name;
 #include "plan/facts.def"
 #undef FACT
-        bool is_replaced[PLAN_N_FACTS]; /* by a file's */
-        char from[PLAN_SAY];            /* which says so of itself */
+        bool is_replaced[PLAN_N_FACTS]; /* by a value of a file */
+        char from[PLAN_TEXT];           /* the file's description of itself */
 };
 
 struct plan_seat {
@@ -93,16 +93,16 @@ struct plan_seat {
         nsec p99;                     /* expected; 0: no requests */
 };
 
-/* How the daemon calls what a mode needs: its tenants of different ways do not go on one device. */
+/* The daemon's name of what a mode needs: tenants of different ways cannot be on one device. */
 enum plan_way {
-        PLAN_NO_WAY, /* as whoever comes first wants it */
+        PLAN_NO_WAY, /* the first tenant decides */
         PLAN_TIME,
         PLAN_SPACE,
         PLAN_INSTANCES,
         PLAN_N_WAYS,
 };
 
-/* What tenants that the plan knows nothing of have on a device. */
+/* What tenants outside the plan have on a device. */
 struct plan_others {
         bytes memory;       /* leased to them */
         unsigned int share; /* promised to them, permille */
@@ -118,12 +118,12 @@ struct plan_device {
         size_t n_seats;
         bytes memory_free;
         double time_free; /* share of the device's time that is not promised */
-        char reason[PLAN_SAY];
+        char reason[PLAN_TEXT];
 };
 
 struct plan_left {
         unsigned int service, replica;
-        char reason[PLAN_SAY];
+        char reason[PLAN_TEXT];
 };
 
 /* Where a replica runs now. */

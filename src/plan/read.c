@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where we are in the file, for messages. */
+/* The position in the file, for messages. */
 struct place {
         const char *file;
         const char *service;
@@ -33,7 +33,7 @@ static int read_text(const struct place *place, const json_t *value, const char 
         return 0;
 }
 
-/* A replica is a tenant, SERVICE-N: its name is made of what a tenant's is. */
+/* A replica is a tenant, SERVICE-N, so its name has the characters of a tenant's. */
 static bool is_name(const char *name)
 {
         for (const char *c = name; *c; c++)
@@ -149,7 +149,7 @@ static int read_service(const char *file, size_t index, const json_t *service, s
         place.service = ret->name;
         if (!is_name(ret->name))
                 return place_refuse(&place, "name",
-                                    "letters, digits, «.», «_» and «-», at most 58, a letter or digit first");
+                                    "letters, digits, '.', '_' and '-', at most 58, a letter or digit first");
         if ((r = check_keys(&place, service)) < 0 ||
             (r = read_text(&place, json_object_get(service, "team"), "team", ret->team, sizeof(ret->team))) < 0 ||
             (r = read_memory(&place, json_object_get(service, "memory"), &ret->memory)) < 0 ||

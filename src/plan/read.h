@@ -1,4 +1,4 @@
-/* What a person asks for, from a file (docs/plan.md), and what the planner reckons with. */
+/* Reads the services (docs/plan.md) and the planner's figures from files. */
 #pragma once
 
 #include "plan/plan.h"
@@ -21,7 +21,7 @@ int plan_read(const char *name, const json_t *file, struct plan_input *ret, stru
 int plan_read_gpus(const char *text, struct plan_input *ret, struct err *err);
 
 /*
- * {"turn_loss": 0.03, ...}, or what `sublet bench --modes -o FILE` wrote: replaces those values. What a bench measured and no plan
- * reckons with is passed over; a name that a person wrote must be one of ours. 0; -EINVAL.
+ * {"turn_loss": 0.03, ...}, or the output of `sublet bench --modes -o FILE`: replaces those values. Measured figures that
+ * no plan uses are skipped; a name that a person wrote must be one of ours. 0; -EINVAL.
  */
 int plan_read_facts(const char *name, const json_t *file, struct plan_facts *ret, struct err *err);

@@ -28,7 +28,7 @@ static bool fact_put(struct plan_facts *facts, const char *name, double value)
         return false;
 }
 
-/* A part, a rate, a size: finite, and not less than none. */
+/* A part, a rate, a size: finite, and not negative. */
 static bool is_figure(const json_t *value)
 {
         return json_is_number(value) && json_number_value(value) >= 0 && json_number_value(value) < 1e9;

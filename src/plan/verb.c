@@ -7,7 +7,7 @@
 #include "base/err.h"
 #include "conf/file.h"
 #include "plan/change.h"
-#include "plan/say.h"
+#include "plan/print.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -227,8 +227,7 @@ static int check_devices(const char *file, struct err *err)
 
         for (size_t i = 0; is_same && i < live.n_devices; i++)
                 is_same = !strcmp(input.devices[i]->name, live.models[i].name);
-        return is_same ? 0 :
-                         err_say(err, -EINVAL, "%s is for other devices than the daemon has: take «gpus» out", file);
+        return is_same ? 0 : err_say(err, -EINVAL, "%s is for other devices than the daemon has: remove 'gpus'", file);
 }
 
 /* The devices of the command line, else of the file, else of this machine's daemon. */
@@ -246,7 +245,7 @@ static int load(const struct options *options, struct ask *ask, struct err *err)
         if (!gpus->n_devices || is_live) {
                 r = plan_live_ask(ask, &input, &live, err);
                 if (r < 0 && !is_live)
-                        return err_while(err, "%s names no devices («gpus: [H200=2]», or --gpus H200=2)",
+                        return err_while(err, "%s names no devices ('gpus: [H200=2]', or --gpus H200=2)",
                                          options->file);
                 if (r < 0 || (gpus->n_devices && (r = check_devices(options->file, err)) < 0))
                         return r;
@@ -265,18 +264,18 @@ static int print_plan(enum output output)
         case OUTPUT_JSON:
                 return print_json(plan_json(&plan));
         case OUTPUT_RUN:
-                plan_say_commands(stdout, &plan);
+                plan_print_commands(stdout, &plan);
                 return 0;
         case OUTPUT_KUBERNETES:
-                plan_say_kubernetes(stdout, &plan);
+                plan_print_kubernetes(stdout, &plan);
                 return 0;
         default:
-                plan_say(stdout, &plan);
+                plan_print(stdout, &plan);
                 return 0;
         }
 }
 
-/* --diff and --apply: the exit code. A plan that leaves somebody out is shown and never applied. */
+/* --diff and --apply: the exit code. A plan that leaves a replica out is shown and never applied. */
 static int change(const struct options *options, struct ask *ask, struct err *err)
 {
         static struct plan_changes changes; /* large */

@@ -1,23 +1,23 @@
 /*
- * A plan as what starts it: commands for a shell, Deployments for kubectl.
+ * A plan as commands for a shell and as Deployments for kubectl.
  *
- * Replicas of a service that are leased the same become one Deployment. Kubernetes places them itself, so only what
- * its words can say is written: memory, and a share of time. A mode that pods cannot ask for is a comment.
+ * Replicas of a service with the same lease become one Deployment. Kubernetes places them itself, so only memory and a
+ * share of time are written. A mode that pods cannot ask for is a comment.
  */
 #include "plan/lease.h"
-#include "plan/say.h"
+#include "plan/print.h"
 
 #include <ctype.h>
 #include <string.h>
 
-static void say_left(FILE *to, const struct plan *plan)
+static void print_left(FILE *to, const struct plan *plan)
 {
         for (size_t i = 0; i < plan->n_left; i++)
                 (void)fprintf(to, "# does not fit: %s-%u: %s\n", plan->services[plan->left[i].service].name,
                               plan->left[i].replica + 1, plan->left[i].reason);
 }
 
-void plan_say_commands(FILE *to, const struct plan *plan)
+void plan_print_commands(FILE *to, const struct plan *plan)
 {
         char command[PLAN_COMMAND];
         struct plan_lease lease;
@@ -28,15 +28,15 @@ void plan_say_commands(FILE *to, const struct plan *plan)
                 if (device->n_seats)
                         (void)fprintf(to, "# GPU %zu, %s: %s\n", i, plan_mode_name(device->mode), device->reason);
                 if (device->n_seats && device->mode == PLAN_SUSPEND)
-                        (void)fprintf(to, "# under sublet daemon --overcommit, and a router that puts who is idle to "
-                                          "sleep (docs/router.md, «Sleep»)\n");
+                        (void)fprintf(to, "# under sublet daemon --overcommit, and a router that puts idle replicas to "
+                                          "sleep (docs/router.md, \"Sleep\")\n");
                 for (size_t k = 0; k < device->n_seats; k++) {
                         plan_lease_of(plan, i, &device->seats[k], &lease);
                         plan_command(&lease, command);
                         (void)fprintf(to, "%s\n", command);
                 }
         }
-        say_left(to, plan);
+        print_left(to, plan);
 }
 
 /* Replicas of one service with one lease. */
@@ -88,7 +88,7 @@ static void name_of(const struct plan *plan, const struct group *groups, size_t 
                 *c = isalnum((unsigned char)*c) ? (char)tolower((unsigned char)*c) : '-';
 }
 
-static void say_deployment(FILE *to, const struct plan *plan, const struct group *groups, size_t at)
+static void print_deployment(FILE *to, const struct plan *plan, const struct group *groups, size_t at)
 {
         const struct plan_lease *lease = &groups[at].lease;
         char name[PLAN_NAME], share[80] = "";
@@ -109,12 +109,12 @@ static void say_deployment(FILE *to, const struct plan *plan, const struct group
                       name, groups[at].count, name, name, (unsigned long long)((lease->quota + GIB - 1) / GIB), share);
 }
 
-void plan_say_kubernetes(FILE *to, const struct plan *plan)
+void plan_print_kubernetes(FILE *to, const struct plan *plan)
 {
         static struct group groups[PLAN_REPLICAS_MAX]; /* large */
         size_t n = find_groups(plan, groups);
 
         for (size_t i = 0; i < n; i++)
-                say_deployment(to, plan, groups, i);
-        say_left(to, plan);
+                print_deployment(to, plan, groups, i);
+        print_left(to, plan);
 }

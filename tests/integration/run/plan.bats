@@ -49,7 +49,7 @@ golden() { # NAME EXIT-CODE
         [ "$output" = "sublet: a.yaml: service 'a': colour: there is no such key" ]
         printf 'services:\n- {name: a, memory: 8G, load: 10%%}\n' > a.yaml
         SUBLET_DIR=$BATS_TEST_TMPDIR run "$sublet" plan a.yaml
-        [[ $output == "sublet: a.yaml names no devices («gpus: [H200=2]», or --gpus H200=2): no daemon answers"* ]]
+        [[ $output == "sublet: a.yaml names no devices ('gpus: [H200=2]', or --gpus H200=2): no daemon answers"* ]]
         run "$sublet" plan --gpus Voodoo2 a.yaml
         [ "$output" = "sublet: --gpus: the model 'Voodoo2' is not known here ('sublet plan --models')" ]
 }

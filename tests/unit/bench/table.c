@@ -18,8 +18,8 @@ static void a_figure_has_its_unit_and_what_is_not_had_its_reason(void **state)
         FILE *to = fmemopen(text, sizeof(text), "w");
 
         (void)state;
-        table_say_row(to, &table, MEASURE_turn_loss);
-        table_say_row(to, &table, MEASURE_spatial_gain);
+        table_print_row(to, &table, MEASURE_turn_loss);
+        table_print_row(to, &table, MEASURE_spatial_gain);
         (void)fclose(to);
         assert_string_equal(text, "turn_loss         0.0125 share  of a device's time that software turns cost\n"
                                   "spatial_gain           -        no MPS here\n");
@@ -32,8 +32,7 @@ static void the_file_has_a_row_for_each_with_a_value_or_a_reason(void **state)
 
         (void)state;
         assert_int_equal(json_array_size(list), MEASURE_N);
-        json_array_foreach(list, i, row)
-        {
+        json_array_foreach (list, i, row) {
                 bool is_had = json_object_get(row, "value");
 
                 assert_string_equal(json_string_value(json_object_get(row, "name")), table_name((enum measure_row)i));

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* One answer: a tenant with that much of device 0. */
-static void put(struct overview *overview, const char *tenant, double granted, double seconds)
+static void update(struct overview *overview, const char *tenant, double granted, double seconds)
 {
         json_t *devices = json_pack("[{s:i, s:s, s:I, s:f}]", "index", 0, "name", "H200", "memory_bytes",
                                     (json_int_t)(140 * GIB), "busy_permille", 970.5);
@@ -30,7 +30,7 @@ static void an_answer_becomes_rows(void **state)
         struct overview overview = { 0 };
 
         (void)state;
-        put(&overview, "a", 250, 100);
+        update(&overview, "a", 250, 100);
         assert_int_equal(overview.n_rows, 1);
         assert_int_equal(overview.n_tenants, 1);
         assert_string_equal(overview.rows[0].tenant, "a");
@@ -46,17 +46,17 @@ static void a_minute_is_remembered_second_by_second(void **state)
         struct overview overview = { 0 };
 
         (void)state;
-        put(&overview, "a", 100, 50.2);
+        update(&overview, "a", 100, 50.2);
         assert_true(newest(&overview, 0) == 100 && newest(&overview, 1) < 0);
-        put(&overview, "a", 300, 50.7); /* the same second: the mean */
+        update(&overview, "a", 300, 50.7); /* the same second: the mean */
         assert_true(newest(&overview, 0) == 200 && newest(&overview, 1) < 0);
-        put(&overview, "a", 800, 50.9);
+        update(&overview, "a", 800, 50.9);
         assert_true(newest(&overview, 0) == 400 && newest(&overview, 1) < 0);
-        put(&overview, "a", 500, 51.1);
+        update(&overview, "a", 500, 51.1);
         assert_true(newest(&overview, 0) == 500 && newest(&overview, 1) == 400);
-        put(&overview, "a", 700, 54.0); /* two were missed */
+        update(&overview, "a", 700, 54.0); /* two were missed */
         assert_true(newest(&overview, 0) == 700 && newest(&overview, 2) == 700 && newest(&overview, 3) == 500);
-        put(&overview, "a", 900, 1000); /* a minute and more */
+        update(&overview, "a", 900, 1000); /* a minute and more */
         assert_true(newest(&overview, 0) == 900 && newest(&overview, 1) < 0);
         overview_done(&overview);
 }
@@ -66,8 +66,8 @@ static void who_goes_is_forgotten(void **state)
         struct overview overview = { 0 };
 
         (void)state;
-        put(&overview, "a", 100, 50);
-        put(&overview, "b", 200, 51);
+        update(&overview, "a", 100, 50);
+        update(&overview, "b", 200, 51);
         assert_int_equal(overview.n_rows, 1);
         assert_string_equal(overview.rows[0].tenant, "b");
         assert_true(newest(&overview, 1) < 0);

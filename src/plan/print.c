@@ -1,10 +1,10 @@
-#include "plan/say.h"
+#include "plan/print.h"
 
 #include "plan/lease.h"
 
 #include <string.h>
 
-static void say_seat(FILE *to, const struct plan *plan, size_t device, const struct plan_seat *seat)
+static void print_seat(FILE *to, const struct plan *plan, size_t device, const struct plan_seat *seat)
 {
         const struct plan_service *service = &plan->services[seat->service];
         char memory[BYTES_TEXT], what[40] = "", answers[60] = "";
@@ -26,7 +26,7 @@ static void say_seat(FILE *to, const struct plan *plan, size_t device, const str
         (void)fputc('\n', to);
 }
 
-static void say_device(FILE *to, const struct plan *plan, size_t index)
+static void print_device(FILE *to, const struct plan *plan, size_t index)
 {
         const struct plan_device *device = &plan->devices[index];
         char left[BYTES_TEXT];
@@ -38,14 +38,14 @@ static void say_device(FILE *to, const struct plan *plan, size_t index)
         (void)fprintf(to, "GPU %zu  %-10s %-8s  %s and %.0f%% of the time free\n", index, device->model->name,
                       plan_mode_name(device->mode), bytes_format(device->memory_free, left), 100 * device->time_free);
         for (size_t i = 0; i < device->n_seats; i++)
-                say_seat(to, plan, index, &device->seats[i]);
+                print_seat(to, plan, index, &device->seats[i]);
         (void)fprintf(to, "    because %s\n", device->reason);
 }
 
-void plan_say(FILE *to, const struct plan *plan)
+void plan_print(FILE *to, const struct plan *plan)
 {
         for (size_t i = 0; i < plan->n_devices; i++)
-                say_device(to, plan, i);
+                print_device(to, plan, i);
         for (size_t i = 0; i < plan->n_left; i++)
                 (void)fprintf(to, "does not fit: %s-%u: %s\n", plan->services[plan->left[i].service].name,
                               plan->left[i].replica + 1, plan->left[i].reason);

@@ -23,7 +23,7 @@ static bool needs_command(const struct plan_change *change)
         return change->action == PLAN_START || change->action == PLAN_MOVE || change->action == PLAN_EXTRA;
 }
 
-static void say_row(FILE *to, const struct plan_change *change, bool is_applied)
+static void print_row(FILE *to, const struct plan_change *change, bool is_applied)
 {
         char command[ORDER];
         const char *word = actions[change->action];
@@ -47,7 +47,7 @@ void plan_changes_say(FILE *to, const struct plan_changes *changes, bool is_appl
         size_t n[5] = { 0 }, n_done = 0;
 
         for (size_t i = 0; i < changes->n; i++) {
-                say_row(to, &changes->rows[i], is_applied);
+                print_row(to, &changes->rows[i], is_applied);
                 n[changes->rows[i].action]++;
                 n_done += changes->rows[i].is_done;
         }
