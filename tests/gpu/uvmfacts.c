@@ -83,7 +83,9 @@ static void poll_facts(const char *node)
         int fd = open(node, O_RDWR | O_CLOEXEC), copy, epoll = epoll_create1(EPOLL_CLOEXEC), pair[2];
         char byte = 0, control[CMSG_SPACE(sizeof(int))] = { 0 };
         struct iovec iov = { &byte, 1 };
-        struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+        struct msghdr message = {
+                .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+        };
         struct cmsghdr *header = CMSG_FIRSTHDR(&message);
         int r, with, closed, received;
 
@@ -228,7 +230,8 @@ int main(void)
 
         base += 1ull << 32;
         p = map(fd, base, length);
-        printf("mremap=%p\n", mremap(p, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(base + 0x100000000ull)));
+        printf("mremap=%p\n",
+               mremap(p, length, length, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)(base + 0x100000000ull)));
         (void)fflush(stdout);
         at("moved by mremap: old place", base, length);
         at("moved by mremap: new place", base + 0x100000000ull, length);
