@@ -7,11 +7,11 @@
 #include "daemon/api/api.h"
 #include "daemon/api/peers.h"
 #include "daemon/state/events.h"
+#include "net/http/server.h"
 #include "net/socket.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <microhttpd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -28,7 +28,8 @@ enum {
 
 struct listener {
         struct http *http;
-        struct MHD_Daemon *server;
+        struct http_server server;
+        struct MHD_Daemon *daemon;
         struct loop_source source;
         bool is_tcp;
 };
@@ -44,15 +45,14 @@ struct http {
 };
 
 struct call {
+        struct http_server_call call; /* first */
         struct call *next;
         struct http *http;
-        struct MHD_Connection *connection;
         struct api_request request;
         struct api_response response;
-        char *body;
-        size_t size, sent; /* sent: of response.body, to a follower */
+        size_t sent; /* of response.body, to a follower */
         nsec spoke_at;
-        bool is_tcp, is_answered, is_suspended, is_too_large;
+        bool is_tcp, is_answered, is_suspended;
 };
 
 static bool uid_of(struct MHD_Connection *connection, uid_t *ret)
@@ -73,7 +73,7 @@ static bool know_peer(struct call *call)
                 call->request.uid = (uid_t)-1;
                 return true;
         }
-        if (!uid_of(call->connection, &call->request.uid))
+        if (!uid_of(call->call.connection, &call->request.uid))
                 return false;
         call->request.sees_all = daemon_is_master(call->http->daemon, call->request.uid);
         return true;
@@ -118,7 +118,7 @@ static bool is_our_name(const struct http *http, const char *host)
 static struct MHD_Response *asset_response(struct call *call)
 {
         const struct page_asset *asset = call->response.asset;
-        const char *known = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "If-None-Match");
+        const char *known = MHD_lookup_connection_value(call->call.connection, MHD_HEADER_KIND, "If-None-Match");
         bool is_known = known && !strcmp(known, asset->etag);
         struct MHD_Response *response = MHD_create_response_from_buffer(
                 is_known ? 0 : asset->size, (void *)(uintptr_t)asset->data, MHD_RESPMEM_PERSISTENT);
@@ -135,7 +135,7 @@ static struct MHD_Response *asset_response(struct call *call)
 static void suspend(struct call *call)
 {
         call->is_suspended = true;
-        MHD_suspend_connection(call->connection);
+        MHD_suspend_connection(call->call.connection);
 }
 
 /* For a follower: past events, then new ones, and now and then an empty line. */
@@ -170,30 +170,22 @@ static struct MHD_Response *response_of(struct call *call)
                 return asset_response(call);
         if (answer->wait == API_WAIT_EVENTS)
                 response = MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, stream_events, call, NULL);
-        else {
-                response = MHD_create_response_from_buffer(answer->size, answer->body, MHD_RESPMEM_MUST_FREE);
-                if (response)
-                        answer->body = NULL; /* the response has it */
-        }
+        else
+                return http_response(TAKE(answer->body), answer->size);
         if (response)
                 (void)MHD_add_response_header(response, "Cache-Control", "no-store");
         return response;
 }
 
-static enum MHD_Result send_answer(struct call *call)
+static enum MHD_Result call_send(struct call *call)
 {
         struct MHD_Response *response = response_of(call);
-        enum MHD_Result r;
 
-        if (!response)
-                return MHD_NO;
         call->spoke_at = clock_now();
-        (void)MHD_add_response_header(response, "Content-Type",
-                                      call->response.type ? call->response.type : "application/json");
-        (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-        r = MHD_queue_response(call->connection, (unsigned int)call->response.status, response);
-        MHD_destroy_response(response);
-        return r;
+        if (response)
+                (void)MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+        return http_response_send(call->call.connection, response, (unsigned int)call->response.status,
+                                  call->response.type);
 }
 
 static enum MHD_Result take_argument(void *context, enum MHD_ValueKind kind, const char *name, const char *value)
@@ -207,30 +199,17 @@ static enum MHD_Result take_argument(void *context, enum MHD_ValueKind kind, con
         return MHD_YES;
 }
 
-static void take_body(struct call *call, const char *data, size_t size)
+static void call_answer(struct call *call, const char *method, const char *path)
 {
-        char *body;
-
-        if (call->size + size > API_BODY_MAX || !(body = realloc(call->body, call->size + size))) {
-                call->is_too_large = true;
-                return;
-        }
-        memcpy(body + call->size, data, size);
-        call->body = body;
-        call->size += size;
-}
-
-static void call_answer(struct call *call, const char *url, const char *method)
-{
-        const char *host = MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, "Host");
+        const char *host = MHD_lookup_connection_value(call->call.connection, MHD_HEADER_KIND, "Host");
 
         call->is_answered = true;
-        call->request.path = url;
-        call->request.method = !strcmp(method, "HEAD") ? "GET" : method;
-        call->request.body = call->body;
-        call->request.body_size = call->size;
-        (void)MHD_get_connection_values(call->connection, MHD_GET_ARGUMENT_KIND, take_argument, &call->request);
-        if (call->is_too_large)
+        call->request.path = path;
+        call->request.method = method;
+        call->request.body = call->call.body.text;
+        call->request.body_size = call->call.body.size;
+        (void)MHD_get_connection_values(call->call.connection, MHD_GET_ARGUMENT_KIND, take_argument, &call->request);
+        if (call->call.refused)
                 api_error(&call->response, API_TOO_LARGE, "the body is larger than %d bytes", API_BODY_MAX);
         else if (!know_peer(call))
                 api_error(&call->response, API_FORBIDDEN, "the caller is not known");
@@ -242,55 +221,39 @@ static void call_answer(struct call *call, const char *url, const char *method)
         daemon_heartbeat(call->http->daemon); /* many calls at once must not look like a dead daemon */
 }
 
-/* libmicrohttpd calls this with the head, with each piece of the body, at its end, and again after a suspension. */
-static enum MHD_Result on_call(void *context, struct MHD_Connection *connection, const char *url, const char *method,
-                               const char *version, const char *data, size_t *size, void **state)
+static void on_begin(void *context, struct http_server_call *of)
 {
         struct listener *listener = context;
-        struct call *call = *state;
+        struct call *call = (struct call *)of;
 
-        (void)version;
-        if (!call) {
-                call = calloc(1, sizeof(*call));
-                if (!call)
-                        return MHD_NO;
-                *call = (struct call){ .next = listener->http->calls,
-                                       .http = listener->http,
-                                       .connection = connection,
-                                       .is_tcp = listener->is_tcp };
-                listener->http->calls = call;
-                *state = call;
-                return MHD_YES;
-        }
-        if (*size) {
-                take_body(call, data, *size);
-                *size = 0;
-                return MHD_YES;
-        }
+        call->http = listener->http;
+        call->is_tcp = listener->is_tcp;
+        call->next = call->http->calls;
+        call->http->calls = call;
+}
+
+static enum MHD_Result on_call(void *context, struct http_server_call *of, const char *method, const char *path)
+{
+        struct call *call = (struct call *)of;
+
+        (void)context;
         if (!call->is_answered)
-                call_answer(call, url, method);
+                call_answer(call, method, path);
         if (call->response.wait == API_WAIT_EVENTS || call->response.wait == API_WAIT_NOT)
-                return send_answer(call);
+                return call_send(call);
         suspend(call);
         return MHD_YES;
 }
 
-static void on_done(void *context, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode how)
+static void on_end(void *context, struct http_server_call *of)
 {
-        struct call *call = *state, **at;
+        struct call *call = (struct call *)of, **at;
 
         (void)context;
-        (void)connection;
-        (void)how;
-        if (!call)
-                return;
         for (at = &call->http->calls; *at != call; at = &(*at)->next)
                 ;
         *at = call->next;
         api_done(&call->response);
-        free(call->body);
-        free(call);
-        *state = NULL;
 }
 
 /* Does what can be done without waiting. */
@@ -300,8 +263,8 @@ static void pump(struct listener *listener)
         int n = 0;
 
         do
-                (void)MHD_run(listener->server);
-        while (MHD_get_timeout(listener->server, &timeout) == MHD_YES && timeout == 0 && n++ < PUMP_MAX);
+                (void)MHD_run(listener->daemon);
+        while (MHD_get_timeout(listener->daemon, &timeout) == MHD_YES && timeout == 0 && n++ < PUMP_MAX);
 }
 
 static void on_ready(struct loop_source *source, uint32_t events)
@@ -327,7 +290,7 @@ static void on_woken(struct loop_timer *timer)
                         continue;
                 daemon_heartbeat(http->daemon);
                 call->is_suspended = false;
-                MHD_resume_connection(call->connection);
+                MHD_resume_connection(call->call.connection);
         }
         for (size_t i = 0; i < http->n_listeners; i++)
                 pump(&http->listeners[i]);
@@ -348,18 +311,22 @@ static int listen_on(struct http *http, int fd, bool is_tcp, struct err *err)
 
         listener->http = http;
         listener->is_tcp = is_tcp;
-        listener->server = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_call, listener,
-                                            MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, on_done, NULL,
-                                            MHD_OPTION_NOTIFY_CONNECTION, on_connection, listener,
-                                            MHD_OPTION_CONNECTION_LIMIT, (unsigned int)CONNECTIONS_MAX,
-                                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, is_tcp ? (unsigned int)AN_ADDRESS : 0,
-                                            MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int)IDLE_SEC, MHD_OPTION_END);
-        if (!listener->server) {
-                (void)close(fd);
+        listener->server = (struct http_server){ .flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME,
+                                                 .connections = CONNECTIONS_MAX,
+                                                 .connections_each = is_tcp ? AN_ADDRESS : 0,
+                                                 .idle_sec = IDLE_SEC,
+                                                 .body_most = API_BODY_MAX,
+                                                 .call_size = sizeof(struct call),
+                                                 .connection = on_connection,
+                                                 .context = listener,
+                                                 .begin = on_begin,
+                                                 .answer = on_call,
+                                                 .end = on_end };
+        listener->daemon = http_server_start(&listener->server, fd, NULL);
+        if (!listener->daemon)
                 return err_say(err, -EIO, "the HTTP server does not start");
-        }
         http->n_listeners++;
-        info = MHD_get_daemon_info(listener->server, MHD_DAEMON_INFO_EPOLL_FD);
+        info = MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD);
         listener->source =
                 (struct loop_source){ .fd = info ? info->epoll_fd : -1, .ready = on_ready, .context = listener };
         r = loop_add(http->daemon->loop, &listener->source, EPOLLIN);
@@ -411,10 +378,10 @@ struct http *http_close(struct http *http)
         loop_timer_drop(http->daemon->loop, &http->timer);
         for (struct call *call = http->calls; call; call = call->next)
                 if (call->is_suspended)
-                        MHD_resume_connection(call->connection);
+                        MHD_resume_connection(call->call.connection);
         for (size_t i = 0; i < http->n_listeners; i++) {
                 loop_drop(http->daemon->loop, &http->listeners[i].source);
-                MHD_stop_daemon(http->listeners[i].server);
+                MHD_stop_daemon(http->listeners[i].daemon);
         }
         (void)unlink(http->socket_path);
         free(http);

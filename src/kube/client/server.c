@@ -2,11 +2,11 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "net/http/server.h"
 #include "net/socket.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <microhttpd.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -26,6 +26,7 @@ enum {
 
 struct server {
         struct server_settings settings;
+        struct http_server http;
         struct MHD_Daemon *daemon;
         int fd; /* listening socket */
         struct certificate {
@@ -36,10 +37,8 @@ struct server {
 };
 
 struct call {
-        char *body;
-        size_t size, room;
-        size_t parsed;        /* what its values may take once parsed */
-        unsigned int refused; /* HTTP status; 0: it is not */
+        struct http_server_call call; /* first */
+        size_t bytes;                 /* its part of `bodies`: its text, and what its values may take once parsed */
 };
 
 /* ---- calls ------------------------------------------------------------------------------------- */
@@ -54,43 +53,18 @@ void server_say(struct server_answer *answer, unsigned int status, const char *t
                 answer->status = 500;
 }
 
-/* false: no room, and the call is refused, with 413 if there never will be. */
-static bool reserve(struct server *server, struct call *call, size_t more)
+/* 0; the status of a refusal: 413 if there never will be room. */
+static unsigned int call_reserve(void *context, struct http_server_call *of, size_t more)
 {
-        if (atomic_fetch_add(&server->bodies, more) + more <= server->settings.bodies)
-                return true;
-        atomic_fetch_sub(&server->bodies, more);
-        call->refused = call->room + more > server->settings.bodies ? 413 : 503;
-        return false;
-}
+        struct server *server = context;
+        struct call *call = (struct call *)of;
 
-static void grow(struct server *server, struct call *call, size_t room)
-{
-        char *body;
-
-        if (!reserve(server, call, room - call->room))
-                return;
-        body = realloc(call->body, room);
-        if (!body) {
-                atomic_fetch_sub(&server->bodies, room - call->room);
-                call->refused = 503;
-                return;
+        if (atomic_fetch_add(&server->bodies, more) + more <= server->settings.bodies) {
+                call->bytes += more;
+                return 0;
         }
-        call->body = body;
-        call->room = room;
-}
-
-static void take_body(struct server *server, struct call *call, const char *data, size_t size)
-{
-        if (size > SERVER_BODY - call->size)
-                call->refused = 413;
-        if (!call->refused && call->size + size + 1 > call->room)
-                grow(server, call, (call->size + size + 1) * 2);
-        if (call->refused)
-                return;
-        memcpy(call->body + call->size, data, size);
-        call->size += size;
-        call->body[call->size] = '\0';
+        atomic_fetch_sub(&server->bodies, more);
+        return call->bytes + more > server->settings.bodies ? 413 : 503;
 }
 
 /* Each value follows or begins with one of these; those inside strings are counted too. */
@@ -104,75 +78,32 @@ static size_t count_values(const char *text, size_t size)
 }
 
 /* Three letters may become a value of a hundred bytes, which must fit as well before the body is parsed. */
-static void weigh(struct server *server, struct call *call)
-{
-        size_t more = count_values(call->body ? call->body : "", call->size) * VALUE + call->size;
-
-        if (!call->refused && reserve(server, call, more))
-                call->parsed = more;
-}
-
-static enum MHD_Result send_answer(struct MHD_Connection *connection, struct server_answer *answer)
-{
-        struct MHD_Response *response =
-                MHD_create_response_from_buffer(answer->size, answer->body, MHD_RESPMEM_MUST_FREE);
-        enum MHD_Result r;
-
-        if (!response) {
-                free(answer->body);
-                return MHD_NO;
-        }
-        (void)MHD_add_response_header(response, "Content-Type", answer->type ? answer->type : "application/json");
-        (void)MHD_add_response_header(response, "Cache-Control", "no-store");
-        r = MHD_queue_response(connection, answer->status ? answer->status : 200, response);
-        MHD_destroy_response(response);
-        return r;
-}
-
-/* Called with the head, each piece of the body, and at the end. */
-static enum MHD_Result on_call(void *context, struct MHD_Connection *connection, const char *url, const char *method,
-                               const char *version, const char *data, size_t *size, void **state)
+static enum MHD_Result on_call(void *context, struct http_server_call *call, const char *method, const char *path)
 {
         struct server *server = context;
-        struct call *call = *state;
+        const char *body = call->body.text ? call->body.text : "";
+        size_t size = call->body.size;
         struct server_answer answer = { 0 };
 
-        (void)version;
-        if (!call) {
-                *state = calloc(1, sizeof(*call));
-                return *state ? MHD_YES : MHD_NO;
-        }
-        if (*size) {
-                take_body(server, call, data, *size);
-                *size = 0;
-                return MHD_YES;
-        }
-        weigh(server, call);
+        if (!call->refused)
+                call->refused = call_reserve(server, call, count_values(body, size) * VALUE + size);
         if (call->refused)
                 server_say(&answer, call->refused, NULL,
                            call->refused == 413 ? "{\"error\":\"the body is too large (a scheduler with "
                                                   "nodeCacheCapable sends names only)\"}\n" :
                                                   "{\"error\":\"too many large calls at once: try again\"}\n");
         else
-                server->settings.handle(server->settings.context,
-                                        &(struct server_call){ !strcmp(method, "HEAD") ? "GET" : method, url,
-                                                               call->body ? call->body : "", call->size },
+                server->settings.handle(server->settings.context, &(struct server_call){ method, path, body, size },
                                         &answer);
-        return send_answer(connection, &answer);
+        return http_response_send(call->connection, http_response(answer.body, answer.size),
+                                  answer.status ? answer.status : 200, answer.type);
 }
 
-static void on_done(void *context, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode how)
+static void on_end(void *context, struct http_server_call *call)
 {
         struct server *server = context;
-        struct call *call = *state;
 
-        (void)connection, (void)how;
-        if (call) {
-                atomic_fetch_sub(&server->bodies, call->room + call->parsed);
-                free(call->body);
-        }
-        free(call);
-        *state = NULL;
+        atomic_fetch_sub(&server->bodies, ((struct call *)call)->bytes);
 }
 
 /* ---- the certificate --------------------------------------------------------------------------- */
@@ -207,39 +138,23 @@ static bool is_same(const struct timespec *a, const struct timespec *b)
 
 /* ---- opening ----------------------------------------------------------------------------------- */
 
-static int start_daemon(struct server *server, char *cert, char *key, struct err *err)
-{
-        unsigned int flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL |
-                             MHD_USE_ITC | (cert ? (unsigned int)MHD_USE_TLS : 0);
-        const struct MHD_OptionItem tls[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, cert },
-                                              { MHD_OPTION_HTTPS_MEM_KEY, 0, key },
-                                              { MHD_OPTION_END, 0, NULL } };
-
-        server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, on_call, server, MHD_OPTION_LISTEN_SOCKET, server->fd,
-                                          MHD_OPTION_NOTIFY_COMPLETED, on_done, server, MHD_OPTION_CONNECTION_LIMIT,
-                                          (unsigned int)SERVER_CONNECTIONS, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-                                          (unsigned int)SERVER_CONNECTIONS_EACH, MHD_OPTION_CONNECTION_TIMEOUT,
-                                          (unsigned int)IDLE_SEC, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)ROOM,
-                                          MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK,
-                                          cert ? MHD_OPTION_ARRAY : MHD_OPTION_END, tls, MHD_OPTION_END);
-        return server->daemon ? 0 :
-                                err_say(err, -EIO, "the HTTP server does not start%s",
-                                        cert ? ": is the certificate one, and the key its?" : "");
-}
-
 /* libmicrohttpd closes the socket it is given, so it gets a duplicate. */
 static int start_on_duplicate(struct server *server, struct err *err)
 {
-        int fd = fcntl(server->fd, F_DUPFD_CLOEXEC, 3), ours = server->fd, r;
+        char *cert = server->tls.cert;
+        const struct MHD_OptionItem more[] = { { MHD_OPTION_CONNECTION_MEMORY_LIMIT, ROOM, NULL },
+                                               { MHD_OPTION_THREAD_STACK_SIZE, STACK, NULL },
+                                               { cert ? MHD_OPTION_HTTPS_MEM_CERT : MHD_OPTION_END, 0, cert },
+                                               { MHD_OPTION_HTTPS_MEM_KEY, 0, server->tls.key },
+                                               { MHD_OPTION_END, 0, NULL } };
+        int fd = fcntl(server->fd, F_DUPFD_CLOEXEC, 3);
 
         if (fd < 0)
                 return err_set(err, -errno, "the HTTP server");
-        server->fd = fd;
-        r = start_daemon(server, server->tls.cert, server->tls.key, err);
-        server->fd = ours;
-        if (r < 0)
-                (void)close(fd);
-        return r;
+        server->daemon = http_server_start(&server->http, fd, more);
+        return server->daemon ? 0 :
+                                err_say(err, -EIO, "the HTTP server does not start%s",
+                                        cert ? ": is the certificate one, and the key its?" : "");
 }
 
 /* The permissions of a Unix socket are as the umask leaves them. */
@@ -273,6 +188,19 @@ int server_new(const struct server_settings *settings, struct server **ret, unsi
         if (!server)
                 return err_set(err, -ENOMEM, "the HTTP server");
         *server = (struct server){ .settings = *settings, .fd = -1 };
+        server->http = (struct http_server){
+                .flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC |
+                         (settings->cert_file ? (unsigned int)MHD_USE_TLS : 0),
+                .connections = SERVER_CONNECTIONS,
+                .connections_each = SERVER_CONNECTIONS_EACH,
+                .idle_sec = IDLE_SEC,
+                .body_most = SERVER_BODY,
+                .call_size = sizeof(struct call),
+                .context = server,
+                .reserve = call_reserve,
+                .answer = on_call,
+                .end = on_end,
+        };
         r = load(server, err);
         if (r == 0)
                 r = server->fd = listen_on(settings->listen, ret_port, err);

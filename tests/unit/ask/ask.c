@@ -3,7 +3,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "ask/ask.h"
-#include "net/http/server.h"
+#include "net/http/canned.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "net/http/server.h"
+#include "net/http/canned.h"
 
 #include "unit.h"
 

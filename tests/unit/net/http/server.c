@@ -1,73 +1,173 @@
-#include "net/http/server.h"
-
 #include "unit.h"
 
+#include "net/http/server.h"
+
+#include "base/cleanup.h"
+#include "net/http/client.h"
 #include "net/socket.h"
 
+#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* Up to the end of the headers, and the body that they announce. */
-static void read_request(struct server *server, int fd)
+enum {
+        BODY_MAX = 64,
+        RESERVE_MAX = 100,
+};
+
+struct echo {
+        struct http_server_call call; /* first */
+        size_t reserved;
+};
+
+static char dir[64], base[96];
+static struct MHD_Daemon *daemon_of;
+static _Atomic unsigned int n_begun, n_ended;
+
+static void on_begin(void *context, struct http_server_call *call)
 {
-        size_t n = 0;
-
-        while (n + 1 < sizeof(server->request)) {
-                const char *end, *length;
-                ssize_t r = read(fd, server->request + n, sizeof(server->request) - 1 - n);
-
-                if (r <= 0)
-                        return;
-                n += (size_t)r;
-                server->request[n] = '\0';
-                end = strstr(server->request, "\r\n\r\n");
-                length = strstr(server->request, "Content-Length: ");
-                if (end && strlen(end + 4) >= (length ? strtoul(length + 16, NULL, 10) : 0))
-                        return;
-        }
+        assert_ptr_equal(context, base);
+        assert_int_equal(((struct echo *)call)->reserved, 0);
+        n_begun++;
 }
 
-static void *serve_all(void *context)
+static unsigned int on_reserve(void *context, struct http_server_call *call, size_t more)
 {
-        struct server *server = context;
-        char byte;
+        struct echo *echo = (struct echo *)call;
+
+        (void)context;
+        echo->reserved += more;
+        return echo->reserved <= RESERVE_MAX ? 0 : 507;
+}
+
+/* Says what it was asked, or how the body was refused. */
+static enum MHD_Result on_answer(void *context, struct http_server_call *call, const char *method, const char *path)
+{
+        char *text = NULL;
+        int n = asprintf(&text, "%s %s %s", method, path, call->body.text ? call->body.text : "-");
+
+        (void)context;
+        return http_response_send(call->connection, http_response(text, (size_t)n), call->refused ? call->refused : 201,
+                                  call->body.size ? "text/plain" : NULL);
+}
+
+static void on_end(void *context, struct http_server_call *call)
+{
+        (void)context;
+        (void)call;
+        n_ended++;
+}
+
+static const struct http_server server = { .flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD,
+                                           .connections = 8,
+                                           .idle_sec = 10,
+                                           .body_most = BODY_MAX,
+                                           .call_size = sizeof(struct echo),
+                                           .context = base,
+                                           .begin = on_begin,
+                                           .reserve = on_reserve,
+                                           .answer = on_answer,
+                                           .end = on_end };
+
+static int server_begin(void **state)
+{
         int fd;
 
-        while ((fd = accept(server->listener, NULL, NULL)) >= 0) {
-                read_request(server, fd);
-                if (server->answer && *server->answer)
-                        (void)!write(fd, server->answer, strlen(server->answer));
-                else if (server->answer)
-                        (void)!read(fd, &byte, 1);
-                (void)close(fd);
-        }
-        return NULL;
-}
-
-int server_start(void **state)
-{
-        struct server *server = calloc(1, sizeof(*server));
-
-        (void)strcpy(server->dir, "/tmp/sublet-http-XXXXXX");
-        assert_non_null(mkdtemp(server->dir));
-        (void)snprintf(server->base, sizeof(server->base), "unix:%s/sublet.sock", server->dir);
-        server->listener = socket_listen(SOCK_STREAM, 0600, "%s/sublet.sock", server->dir);
-        assert_true(server->listener >= 0);
-        *state = server;
-        return -pthread_create(&server->thread, NULL, serve_all, server);
-}
-
-int server_stop(void **state)
-{
-        struct server *server = *state;
-
-        (void)shutdown(server->listener, SHUT_RDWR);
-        (void)pthread_join(server->thread, NULL);
-        (void)close(server->listener);
-        (void)unlink(server->base + sizeof("unix:") - 1);
-        (void)rmdir(server->dir);
-        free(server);
+        (void)state;
+        (void)strcpy(dir, "/tmp/sublet-serve-XXXXXX");
+        assert_non_null(mkdtemp(dir));
+        (void)snprintf(base, sizeof(base), "unix:%s/sublet.sock", dir);
+        fd = socket_listen(SOCK_STREAM | SOCK_NONBLOCK, 0600, "%s/sublet.sock", dir);
+        assert_true(fd >= 0);
+        daemon_of = http_server_start(&server, fd, NULL);
+        assert_non_null(daemon_of);
         return 0;
+}
+
+static int server_end(void **state)
+{
+        (void)state;
+        MHD_stop_daemon(daemon_of);
+        assert_int_equal(n_begun, n_ended);
+        (void)unlink(base + sizeof("unix:") - 1);
+        return rmdir(dir);
+}
+
+static struct http_answer request_send(const char *method, const char *path, const char *body)
+{
+        struct http_client *client = NULL;
+        struct http_answer answer;
+
+        assert_int_equal(http_client_new(&client), 0);
+        assert_int_equal(http_call(client,
+                                   &(struct http_request){ .method = method,
+                                                           .base = base,
+                                                           .path = path,
+                                                           .body = body,
+                                                           .type = "text/plain",
+                                                           .limit = 5 * NSEC_PER_SEC },
+                                   &answer),
+                         0);
+        (void)http_client_free(client);
+        return answer;
+}
+
+static void request_expect(const char *method, const char *path, const char *body, long status, const char *text)
+{
+        struct http_answer answer = request_send(method, path, body);
+
+        assert_int_equal(answer.status, status);
+        assert_string_equal(http_text(&answer), text);
+        buffer_done(&answer.body);
+}
+
+static void a_call_is_answered_when_its_body_is_whole(void **state)
+{
+        (void)state;
+        request_expect("PUT", "/a?b=c", "0123456789", 201, "PUT /a 0123456789");
+        request_expect("GET", "/", NULL, 201, "GET / -");
+}
+
+/* 64 bytes fit. Of a body of one piece the buffer takes twice its size and its end: 49 bytes reserve 100. */
+static void a_body_beyond_the_bounds_is_refused(void **state)
+{
+        char text[BODY_MAX + 2];
+
+        (void)state;
+        memset(text, 'x', sizeof(text));
+        text[sizeof(text) - 1] = '\0';
+        request_expect("PUT", "/", text, 413, "PUT / -");
+        text[50] = '\0';
+        request_expect("PUT", "/", text, 507, "PUT / -");
+        text[49] = '\0';
+        request_expect("PUT", "/", text, 201, "PUT / xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+}
+
+static void a_socket_that_cannot_be_served_is_closed(void **state)
+{
+        const struct MHD_OptionItem wrong[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t) "no certificate" },
+                                                { MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t) "no key" },
+                                                { MHD_OPTION_END, 0, NULL } };
+        struct http_server tls = server;
+        char path[96];
+        int fd = socket_listen(SOCK_STREAM | SOCK_NONBLOCK, 0600, "%s/other.sock", dir);
+
+        (void)state;
+        assert_true(fd >= 0);
+        tls.flags |= MHD_USE_TLS;
+        assert_null(http_server_start(&tls, fd, wrong));
+        assert_int_equal(fcntl(fd, F_GETFD), -1);
+        (void)snprintf(path, sizeof(path), "%s/other.sock", dir);
+        assert_int_equal(unlink(path), 0);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(a_call_is_answered_when_its_body_is_whole),
+                cmocka_unit_test(a_body_beyond_the_bounds_is_refused),
+                cmocka_unit_test(a_socket_that_cannot_be_served_is_closed),
+        };
+
+        return cmocka_run_group_tests(tests, server_begin, server_end);
 }

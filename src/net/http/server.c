@@ -1,0 +1,102 @@
+#include "net/http/server.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+        STATUS_TOO_LARGE = 413,
+        STATUS_BUSY = 503,
+};
+
+static void body_take(const struct http_server *server, struct http_server_call *call, const char *data, size_t size)
+{
+        size_t growth = buffer_growth(&call->body, size);
+
+        if (size > server->body_most - call->body.size)
+                call->refused = STATUS_TOO_LARGE;
+        else if (!call->refused && growth && server->reserve)
+                call->refused = server->reserve(server->context, call, growth);
+        if (!call->refused && buffer_add(&call->body, data, size, server->body_most) < 0)
+                call->refused = STATUS_BUSY;
+}
+
+/* libmicrohttpd calls this with the head, with each piece of the body, at its end, and again after a suspension. */
+static enum MHD_Result on_call(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                               const char *version, const char *data, size_t *size, void **state)
+{
+        const struct http_server *server = context;
+        struct http_server_call *call = *state;
+
+        (void)version;
+        if (!call) {
+                *state = call = calloc(1, server->call_size);
+                if (!call)
+                        return MHD_NO;
+                call->connection = connection;
+                if (server->begin)
+                        server->begin(server->context, call);
+                return MHD_YES;
+        }
+        if (*size) {
+                body_take(server, call, data, *size);
+                *size = 0;
+                return MHD_YES;
+        }
+        return server->answer(server->context, call, !strcmp(method, "HEAD") ? "GET" : method, url);
+}
+
+static void on_done(void *context, struct MHD_Connection *connection, void **state, enum MHD_RequestTerminationCode how)
+{
+        const struct http_server *server = context;
+        struct http_server_call *call = *state;
+
+        (void)connection;
+        (void)how;
+        if (!call)
+                return;
+        server->end(server->context, call);
+        buffer_done(&call->body);
+        free(call);
+        *state = NULL;
+}
+
+struct MHD_Daemon *http_server_start(const struct http_server *server, int fd, const struct MHD_OptionItem *more)
+{
+        static const struct MHD_OptionItem none = { MHD_OPTION_END, 0, NULL };
+        struct MHD_Daemon *daemon = MHD_start_daemon(
+                server->flags, 0, NULL, NULL, on_call, (void *)(uintptr_t)server, MHD_OPTION_LISTEN_SOCKET, fd,
+                MHD_OPTION_NOTIFY_COMPLETED, on_done, server, MHD_OPTION_NOTIFY_CONNECTION, server->connection,
+                server->context, MHD_OPTION_CONNECTION_LIMIT, server->connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
+                server->connections_each, MHD_OPTION_CONNECTION_TIMEOUT, server->idle_sec, MHD_OPTION_ARRAY,
+                more ? more : &none, MHD_OPTION_END);
+
+        if (!daemon)
+                (void)close(fd);
+        return daemon;
+}
+
+struct MHD_Response *http_response(char *body, size_t size)
+{
+        struct MHD_Response *response = MHD_create_response_from_buffer(size, body, MHD_RESPMEM_MUST_FREE);
+
+        if (response)
+                (void)MHD_add_response_header(response, "Cache-Control", "no-store");
+        else
+                free(body);
+        return response;
+}
+
+enum MHD_Result http_response_send(struct MHD_Connection *connection, struct MHD_Response *response,
+                                   unsigned int status, const char *type)
+{
+        enum MHD_Result r;
+
+        if (!response)
+                return MHD_NO;
+        (void)MHD_add_response_header(response, "Content-Type", type ? type : "application/json");
+        r = MHD_queue_response(connection, status, response);
+        MHD_destroy_response(response);
+        return r;
+}
