@@ -10,7 +10,7 @@
 
 static sem_t ready;
 
-static void *keeper(void *unused)
+static void *thread_main(void *unused)
 {
         (void)unused;
         (void)unshare(CLONE_FILES); /* a copy of every descriptor */
@@ -24,7 +24,7 @@ static bool hide(int fd)
         pthread_t thread;
 
         (void)fd;
-        if (pthread_create(&thread, NULL, keeper, NULL))
+        if (pthread_create(&thread, NULL, thread_main, NULL))
                 return false;
         return sem_wait(&ready) == 0;
 }

@@ -4,7 +4,7 @@
  *
  *      is_stream = watch_next(&watch, path);
  *      ...                                     GET path
- *      watch_page(&watch, r, status, page);    of a list: one page; a page that is too large is asked for in smaller ones
+ *      watch_page(&watch, r, status, page);    of a list: one page; too large a page is asked for again, smaller
  *      watch_line(&watch, line, size);         of a stream: each line as it comes,
  *      watch_ended(&watch, r, status);         and its end
  *

@@ -9,7 +9,7 @@ setup() {
         daemon_start
         sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and shims are
         interposed=$plain/tests/gpu/gpu-interposed
-        tmpfs=$(mktemp -d /dev/shm/sublet-planes-XXXXXX)
+        tmpfs=$(mktemp -d /dev/shm/sublet-enforcement-XXXXXX)
 }
 
 teardown() {

@@ -129,7 +129,7 @@ work_of() {
         done
 }
 
-@test "the trace shows who was on the device, who was kept off, and the calls for that" {
+@test "the trace shows which tenant was on the device, which was disabled, and the calls for that" {
         worker a 5 deep --share 50
         worker b 5 deep --share 50
         go 1.5
