@@ -4,8 +4,8 @@
  *
  *      gcc -O2 -std=gnu17 tests/gpu/uvmfacts.c -o uvmfacts && ./uvmfacts
  *
- * The gate makes a tenant's UVM calls in its own process, on a space begun with "multi process". Here a child plays the gate and the
- * parent the tenant. Questions, a line each:
+ * The gate makes a tenant's UVM calls in its own process, on a space begun with "multi process". Here a child plays
+ * the gate and the parent the tenant. Questions, a line each:
  *      poll            may a descriptor of each node be added to an epoll? Then the kernel drops the entry when the last
  *                      reference to the open file is gone, wherever that is (a table, a socket, an io_uring), and
  *                      /proc/self/fdinfo tells.
@@ -51,7 +51,8 @@ static uint32_t range_call(int fd, uint32_t number, uint64_t base, uint64_t leng
         return uvm(fd, number, block, size_status_at);
 }
 
-/* Whether anything is in [base, base + length): 1 yes, 0 no, as far as UVM's answer to an external range there tells. */
+/* Whether anything is in [base, base + length): 1 yes, 0 no, as far as UVM's answer to an external range there
+ * tells. */
 static void ask(const char *when, int fd, uint64_t base, uint64_t length)
 {
         uint32_t made = range_call(fd, 73, base, length, 16), freed = 0xffff;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exported memory whose descriptor has been closed while a thread waits for it in poll(2): the open file stays for as long
- * as the call, and no table shows it. */
+/* Exported memory whose descriptor has been closed while a thread waits for it in poll(2): the open file stays for as
+ * long as the call, and no table shows it. */
 #define _GNU_SOURCE
 #include "kit.h"
 

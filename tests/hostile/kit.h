@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the attacks share. An attack is a program of its own that tries to hold more video memory than its quota, or to do
- * something else that a tenant must not be able to do. It never judges itself: it says what it believes it has, waits,
- * and the script that started it looks at the device from outside (tests/integration/run/attacks.bats on the simulator,
- * tests/gpu/hostile.sh on a device).
+ * What the attacks share. An attack is a program of its own that tries to hold more video memory than its quota, or to
+ * do something else that a tenant must not be able to do. It never judges itself: it says what it believes it has,
+ * waits, and the script that started it looks at the device from outside (tests/integration/run/attacks.bats on the
+ * simulator, tests/gpu/hostile.sh on a device).
  *
  *      int main(void)
  *      {
@@ -51,15 +51,16 @@ uint64_t kit_take_managed(uint64_t piece_mib, uint64_t most_mib);
 /* A descriptor that alone keeps `mib` of video memory: made, exported and released. -1: refused. */
 int kit_export(uint64_t mib);
 
-/* Exports piece after piece; `hide` puts the descriptor where no table of descriptors shows it and returns whether it could, the
- * descriptor itself is closed. Settles between the pieces. What is hidden in the end, in MiB, at most four quotas. */
+/* Exports piece after piece; `hide` puts the descriptor where no table of descriptors shows it and returns whether it
+ * could, the descriptor itself is closed. Settles between the pieces. What is hidden in the end, in MiB, at most four
+ * quotas. */
 uint64_t kit_hide_exports(bool (*hide)(int fd));
 
 /* The descriptor of UVM that libcuda uses; ends the program if there is none. */
 int kit_uvm(void);
 
-/* Managed ranges by mmap of a descriptor of UVM, moved to the device by a driver call, without libcuda. Also in a forked child. Where
- * the first one goes is kit_map_at, which moves on. What was mapped, in MiB. */
+/* Managed ranges by mmap of a descriptor of UVM, moved to the device by a driver call, without libcuda. Also in a
+ * forked child. Where the first one goes is kit_map_at, which moves on. What was mapped, in MiB. */
 extern uint64_t kit_map_at;
 uint64_t kit_map_managed(int uvm, uint64_t piece_mib, uint64_t most_mib);
 
@@ -68,7 +69,8 @@ void kit_let_it_settle(void);
 
 /* ---- the driver, without a library ------------------------------------------------------------------ */
 
-/* A client of the driver with a device and a subdevice. Handles of memory are the caller's choice from KIT_MEMORY on. */
+/* A client of the driver with a device and a subdevice. Handles of memory are the caller's choice from KIT_MEMORY
+ * on. */
 enum {
         KIT_DEVICE = 0x5c000002,
         KIT_SUBDEVICE = 0x5c000003,

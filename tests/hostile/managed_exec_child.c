@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child that shares the address space maps managed memory and then executes another program: the charge is the child's, whose new
- * address space has no range, while the parent keeps the memory. */
+/* A child that shares the address space maps managed memory and then executes another program: the charge is the
+ * child's, whose new address space has no range, while the parent keeps the memory. */
 #define _GNU_SOURCE
 #include "kit.h"
 

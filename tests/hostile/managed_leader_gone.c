@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Managed memory of a process whose main thread has ended: /proc/PID/maps is empty then, and says nothing of what is mapped. */
+/* Managed memory of a process whose main thread has ended: /proc/PID/maps is empty then, and says nothing of what is
+ * mapped. */
 #include "kit.h"
 
 #include <pthread.h>

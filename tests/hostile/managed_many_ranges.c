@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Managed memory behind thousands of small ranges: a reader of /proc/PID/maps that stops at some line takes what lies higher
- * for unmapped. */
+/* Managed memory behind thousands of small ranges: a reader of /proc/PID/maps that stops at some line takes what lies
+ * higher for unmapped. */
 #include "kit.h"
 
 enum {

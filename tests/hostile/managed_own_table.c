@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Managed memory mapped by a thread whose table of descriptors is its own: under the number that the process has for an ordinary
- * file, the thread has UVM. */
+/* Managed memory mapped by a thread whose table of descriptors is its own: under the number that the process has for
+ * an ordinary file, the thread has UVM. */
 #define _GNU_SOURCE
 #include "kit.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Managed memory of which all but one page is unmapped, again and again: the driver keeps what is left, and the charge must, too. */
+/* Managed memory of which all but one page is unmapped, again and again: the driver keeps what is left, and the charge
+ * must, too. */
 #define _GNU_SOURCE
 #include "kit.h"
 

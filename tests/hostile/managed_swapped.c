@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Managed memory through a descriptor number that another thread changes between UVM and an ordinary file while mmap is decided. */
+/* Managed memory through a descriptor number that another thread changes between UVM and an ordinary file while mmap
+ * is decided. */
 #define _GNU_SOURCE
 #include "kit.h"
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Tenants side by side (--mode spatial). A fake replaces NVIDIA's MPS; on a real device tests/gpu/time.sh uses the real one.
+# Tenants side by side (--mode spatial). A fake replaces NVIDIA's MPS; on a real device tests/gpu/time.sh uses the real
+# one.
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon

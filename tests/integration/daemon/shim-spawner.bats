@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# `sublet keepers`: a spawner of shims beside the daemon, so that what ends a daemon with everything it has started, as a
-# container's runtime does, ends no tenant.
+# `sublet keepers`: a spawner of shims beside the daemon, so that what ends a daemon with everything it has started, as
+# a container's runtime does, ends no tenant.
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon

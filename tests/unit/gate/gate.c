@@ -653,8 +653,8 @@ static void do_nothing(void)
 {
 }
 
-/* As `exec` into a container, again and again: while all slots are taken nobody else joins, and what has ended takes none
- * from who comes next. */
+/* As `exec` into a container, again and again: while all slots are taken nobody else joins, and what has ended takes
+ * none from who comes next. */
 static void processes_come_in_later(void **state)
 {
         enum { MOST = 128 };

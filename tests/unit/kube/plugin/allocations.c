@@ -104,7 +104,8 @@ static void what_is_of_another_plugin_is_skipped(void **state)
         json_decref(made.table);
 }
 
-/* Plugins of things that cost nothing (/dev/fuse) have a row for each container that names them, and a pod has any number. */
+/* Plugins of things that cost nothing (/dev/fuse) have a row for each container that names them, and a pod has any
+ * number. */
 static void thousands_of_rows_of_another_plugin_hide_none_of_ours(void **state)
 {
         enum { OTHERS = 30000 };

@@ -1,4 +1,5 @@
-/* Server and client on one loop; and peers that are none. gRPC's own library as the peer: tests/integration/kube/device-plugin.bats. */
+/* Server and client on one loop; and peers that are none. gRPC's own library as the peer:
+ * tests/integration/kube/device-plugin.bats. */
 #include "unit.h"
 
 #include "base/cleanup.h"

@@ -1,4 +1,5 @@
-/* Ids, lists, choices and grants of the device plugin, on literals. Messages are made by hand here: another hand than the plugin's. */
+/* Ids, lists, choices and grants of the device plugin, on literals. Messages are made by hand here: another hand than
+ * the plugin's. */
 #include "unit.h"
 
 #include "base/cleanup.h"
