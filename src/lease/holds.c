@@ -289,7 +289,8 @@ bool ledger_space_has_managed(const struct ledger *ledger, uint64_t space)
         return hold_from(&ledger->managed, space, 0);
 }
 
-/* Ranges of one kind do not overlap in a space, but for managed ones that were put again: the walk from the start sees all. */
+/* Ranges of one kind do not overlap in a space, but for managed ones that were put again: the walk from the start sees
+ * all. */
 static bool has_overlap(const struct tree *tree, uint64_t space, uint64_t base, uint64_t length)
 {
         for (const struct hold *hold = hold_from(tree, space, 0); hold; hold = hold_of(tree_next(&hold->node))) {

@@ -1,4 +1,5 @@
-/* The messages between the daemon and a tenant's shim. A shim whose socket is full does not read: nothing waits for it. */
+/* The messages between the daemon and a tenant's shim. A shim whose socket is full does not read: nothing waits for
+ * it. */
 #include "daemon/state/daemon.h"
 #include "daemon/state/shims.h"
 

@@ -1,5 +1,5 @@
-/* Copies the write-ahead log into the file, which waits for the disk: on a thread and a connection of its own, so that the
- * loop never does (S2). */
+/* Copies the write-ahead log into the file, which waits for the disk: on a thread and a connection of its own, so that
+ * the loop never does (S2). */
 #include "daemon/store/inside.h"
 
 #include "base/cleanup.h"

@@ -47,7 +47,8 @@ __attribute__((format(printf, 3, 4))) static int make_file(const char *directory
         return n < 0 ? -EIO : 0;
 }
 
-/* For the simulated NVML and libcuda, a line each: ids of GPU and compute instance, bytes, UUID. No real driver has it. */
+/* For the simulated NVML and libcuda, a line each: ids of GPU and compute instance, bytes, UUID. No real driver has
+ * it. */
 static int make_instances(const struct machine_options *options)
 {
         char text[INSTANCES_MAX * 96] = "", uuid[UUID_TEXT];

@@ -132,7 +132,8 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         [ -z "$("$sublet" ps -q)" ]
 }
 
-# ---- MIG: on a machine whose device 0 has instances. The simulator's NVML reports them; no real device in MIG mode was available.
+# ---- MIG: on a machine whose device 0 has instances. The simulator's NVML reports them; no real device in MIG mode was
+# available.
 
 mig_machine() {
         machine_end
