@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A thread that waits for something and hands what it finds to the loop, through a pipe. */
 #pragma once
 

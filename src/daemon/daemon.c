@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet daemon`: leases the devices of this machine to tenants, schedules their time on the devices, and accounts for
  * it.

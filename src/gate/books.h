@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the handlers need of the world beyond their call: the ledger's agreement with the driver and the address
  * spaces (sweep.c, audit.c), and the tenant's channels (channel_control.c, demand.c).

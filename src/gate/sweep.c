@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What nobody announces: processes that end, descriptors that close, managed ranges that are unmapped. The watcher
  * notices ends at once; the rest is settled once a second, and before any refusal (take_memory).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memories, and what holds them beside objects: mappings of UVM spaces, exports and managed ranges. All three are
  * holds in an ordered tree; what differs is the key.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * interposed - programs that a library inside them must not disturb, and that must not get past it by accident.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The API: a request and its caller in, a response out (docs/api.md). No sockets here: http.c carries requests, and a
  * fuzz target calls api_answer directly.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which tenant was on a device when: as Chrome trace JSON (Perfetto, chrome://tracing), and as plain spans for the
  * page. Both read the schedulers' rings (sched/trace.h), and the current span from sched_resident.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libmicrohttpd in our loop: its epoll descriptor, which holds its sockets, is one of our sources. A call that has to
  * wait is suspended, and resumed after http_wake when its answer is there. */
 #include "daemon/api/http.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The API on its sockets: libmicrohttpd, driven by our loop, without threads of its own.
  *

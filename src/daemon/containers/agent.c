@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * seccomp.sock: where a container runtime sends a container's notify descriptor. One connection is one container: one
  * JSON object, a containerProcessState, and one descriptor. Runtimes send nothing else and read no answer, so an error

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * attach.sock: where libsublet.so hands a tenant's process over to a gate (preload/attach.h).
  *

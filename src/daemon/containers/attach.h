@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Self-attach: a program hands itself over at attach.sock. Thread: the loop. */
 #pragma once
 

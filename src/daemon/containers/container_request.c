@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/containers/container_request.h"
 
 #include "base/err.h"

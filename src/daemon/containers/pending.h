@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Containers on their way to a lease. A container is announced by its hook, by its listener, or by both, the hook
  * first:

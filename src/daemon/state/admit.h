@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a request to a lease, or a refusal. Thread: the loop. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What Kubernetes has allocated on this node: which container of which pod has how much of which device.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The daemon: what its rooms share. One loop thread owns all of it; the threads beside it (a scheduler per device, the
  * store's log, the watches for Xids and unmanaged processes) have state of their own and are reached through their

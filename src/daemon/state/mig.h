@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mode mig: a tenant on a MIG instance that the operator has made; docs/modes.md. The layout is never changed here.
  *

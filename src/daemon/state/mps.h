@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mode spatial: tenants that compute side by side, through NVIDIA's MPS; docs/modes.md.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the programs of a tenant without a shim are given: the lease descriptor and the usage segment, on descriptors or
  * in a directory that a container mounts (wire/lease_directory.h). Thread: the loop.

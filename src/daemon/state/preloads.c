@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tenants without a shim: libsublet.so inside their programs keeps the quota. They are leased, listed and counted like
  * the others; what they hold is read from their usage segment, whose figures are trusted for display only.

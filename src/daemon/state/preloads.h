@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tenants without a shim: libsublet.so inside their programs keeps the quota. Thread: the loop. */
 #pragma once
 

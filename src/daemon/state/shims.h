@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tenants' shims: their start, their return to a new daemon, and the end of a tenancy (shims.c); the messages between
  * daemon and shim, docs/messages.md (shim_messages.c). Thread: the loop; nothing waits.

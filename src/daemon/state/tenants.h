@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of living tenants, and the rules of admission. A promise is kept or not given:
  *      A1  the quotas of a device's tenants are not more than its memory, unless the operator allowed overcommit;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What tenants use, from their control blocks into the store, in one transaction a second.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What outlives a daemon: tenancies, usage, events. One SQLite file.
  *

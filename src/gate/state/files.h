@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which VA space of UVM is behind a descriptor: a number that stays the same however the tenant dups, sends or closes
  * its descriptors.

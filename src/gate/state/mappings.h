@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mappings that were let through and may not be made yet. The kernel makes a mapping after we have answered the
  * notification, and the thread may be held up for as long as somebody likes; a thread that notifies us again, or is

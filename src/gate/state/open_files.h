@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Open files of the tenant that hold something by themselves, and whether the kernel still has them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What UVM says of a VA space when the gate asks it on its own duplicate of the tenant's descriptor.
  *

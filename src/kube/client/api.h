@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A client of the API server: bearer token, CA, JSON, and streams of lines.
  *

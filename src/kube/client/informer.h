@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A copy of one kind of the API server's objects, kept: LIST in pages, then WATCH from there, for ever
  * (net/http/watch.h). Failures are repeated with growing pauses, up to 30 s, with chance in them.

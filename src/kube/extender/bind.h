@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Binding a pod: the decision is made and counted under the lock, then written to the API server, first the annotations
  * with the UID as a precondition, then the binding. So every bound pod carries its decision.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Leader election: of several extenders, the holder of a Lease of coordination.k8s.io decides.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scheduler's requests, answered from the copy of the cluster: which nodes can take a pod, how good each is, which
  * pods would have to leave. The wire format is k8s.io/kube-scheduler/extender/v1, with Go's member names.

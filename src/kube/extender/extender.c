@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet extender`: the scheduler asks over HTTP which nodes can take a pod, which is best, and to bind it.
  *

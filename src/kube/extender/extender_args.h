@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scheduler's request: ExtenderArgs of k8s.io/kube-scheduler/extender/v1, a pod and either node names
  * (nodeCacheCapable) or whole nodes; for preempt, ExtenderPreemptionArgs.

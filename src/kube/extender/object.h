@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Nodes and pods as the API server sends them, read into what placement needs. Anybody may write a pod: everything is
  * checked, the rest is skipped, and a pod whose request cannot be met is read with a `problem`.

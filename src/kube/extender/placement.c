@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A depth-first search over the wants, largest first, that tries the devices in the policy's order. Nearly every pod
  * has one GPU container and needs only one pass over the devices. A policy is a cost of a device, lower is better;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which device of a node each GPU container of a pod gets. Pure. The extender calls it for every node (filter,
  * prioritize) and once more for the chosen one (bind).

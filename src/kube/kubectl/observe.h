@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the daemons of a cluster report of their tenants, for `kubectl sublet`: memory held, and GPU time of the last
  * second. They are reached through the API server, first by its proxy to the daemon's pod, then by running `sublet ps`

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `kubectl sublet`: what each GPU of the cluster has rented out, and to which pods. A kubectl plugin: kubectl-sublet in
  * the PATH is a link to `sublet`.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reports to the daemon which containers have been allocated what (allocations.h), and to the API server which devices
  * this node has (annotation `sublet.dev/devices`).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of allocations for the daemon: which container of which pod has how much of which device. Pure.
  *

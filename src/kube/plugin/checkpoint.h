@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads kubelet's checkpoint of device allocations: the file `kubelet_internal_checkpoint` beside the plugins' sockets.
  * Only there do an allocation and its pod stand together, for Allocate names no pod. Kubelet writes it before it

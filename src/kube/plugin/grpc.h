@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The part of gRPC that kubelet and a device plugin use: unary calls and server streams over unix sockets,
  * uncompressed. nghttp2 does HTTP/2.

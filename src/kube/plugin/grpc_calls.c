@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The answers: one message, message after message, or a status without any. */
 #include "kube/plugin/grpc_inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the server and the client of grpc.h: a session on a socket, and bodies that become messages. */
 #pragma once
 

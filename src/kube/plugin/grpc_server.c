@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The server: a listener, connections, calls. A call lives from its headers until nghttp2 closes its stream. Its answer
  * is made when the body is complete, and sent as the peer's windows allow.

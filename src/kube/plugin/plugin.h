@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The lists of devices that kubelet gets, and what a container gets. Pure, from a view of the devices.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One resource offered to kubelet: its socket, five methods, and the registration.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files that encode answers: the messages of plugin.proto, and ids counted by device. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Leases as directories, for containers whose quota is kept by the preload library (`device-plugin --preload`): one for
  * each Allocate, made by `sublet lease`, mounted by kubelet.

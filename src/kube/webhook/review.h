@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The webhook's decision about a pod: an AdmissionReview in, one out. Pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * UVM: a VA space per open of the node, and ranges of addresses in it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The directory of a machine: what the kernel's side of a driver shows as files. */
 #include "sim/server/machine.h"
 

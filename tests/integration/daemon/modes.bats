@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # Tenants side by side (--mode spatial). A fake replaces NVIDIA's MPS; on a real device tests/gpu/time.sh uses the real
 # one.
 bats_require_minimum_version 1.5.0
