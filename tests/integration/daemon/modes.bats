@@ -131,7 +131,7 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         [ "${#lines[@]}" -eq 1 ]
         [ -z "$("$sublet" ps -q)" ]
 }
-
+# ---- MIG: on a machine whose device 0 has instances, as the simulator's NVML reports. No real one in MIG mode was available.
 # ---- MIG: on a machine whose device 0 has instances. The simulator's NVML reports them; no real device in MIG mode was available.
 
 mig_machine() {
