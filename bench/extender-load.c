@@ -163,7 +163,7 @@ static char *args(unsigned int pod, const json_t *names)
         return text.data;
 }
 
-/* Where one pod should go: filter, prioritize with what passed, the best; "" if nowhere. Adds what the extender took. */
+/* The node of a pod: filter, prioritize what passed, take the best; "" if none. Adds the extender's time to *took. */
 static void choose(CURL *curl, unsigned int pod, char *node, size_t size, nsec *took)
 {
         char *body = args(pod, NULL);

@@ -38,11 +38,11 @@ int ask_patch(struct ask *ask, const char *path, const json_t *body, json_t **re
 int ask_put(struct ask *ask, const char *path, const json_t *body, json_t **ret, struct err *err);
 int ask_delete(struct ask *ask, const char *path, struct err *err);
 
-/* What an answer is handed to: `size` bytes and, of a line, a NUL. What is not 0 ends the call, and is what it returns. */
+/* Receives an answer: `size` bytes, and a NUL after a line. A result that is not 0 ends the call, which returns it. */
 typedef int ask_taker(void *context, char *data, size_t size);
 
-/* The answer in pieces that break anywhere, as they come, for at most `limit` (0: without end); or line by line, without
- * line ends and empty lines, for as long as it lasts. `take` gets nothing of an answer that is not a success of HTTP's. */
+/* The answer in arbitrary pieces as they arrive, for at most `limit` (0: without end); or line by line, without line
+ * ends and empty lines, for as long as it lasts. `take` is called for a successful answer only. */
 int ask_stream(struct ask *ask, const char *path, nsec limit, ask_taker *take, void *context, struct err *err);
 int ask_lines(struct ask *ask, const char *path, ask_taker *take, void *context, struct err *err);
 

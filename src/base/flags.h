@@ -7,8 +7,8 @@
  *      };
  *      int operands = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
  *
- * Options and operands may be mixed; `--` ends the options. Every verb has --help, which prints `usage` with the rows that
- * have a help in the place of its form feed ("\f"), or behind it.
+ * Options and operands may be mixed; `--` ends the options. Every verb has --help, which prints `usage` with the rows
+ * that have a help in the place of its form feed ("\f"), or behind it.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * A loop over descriptors and timers: the one of the daemon, and of the device plugin. A source may be dropped from any callback, its own and
- * another's of the same round included.
+ * A loop over descriptors and timers, for the daemon and the device plugin. A callback may drop any source: its own,
+ * and another of the same round.
  *
  * Threads: one.
  */

@@ -2,6 +2,7 @@
 
 #include "base/cleanup.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,21 +10,51 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What stands behind the name in a `stat` of /proc, which may hold anything. False: it cannot be read. */
+static bool stat_read(const char *path, char *text, size_t size, const char **ret)
+{
+        _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+
+        if (n <= 0)
+                return false;
+        text[n] = '\0';
+        *ret = strrchr(text, ')');
+        return *ret && strlen(*ret) > 4;
+}
+
 pid_t process_parent(pid_t process)
 {
         char path[64], text[512];
-        _cleanup_(closep) int fd = -1;
         const char *at;
-        ssize_t n;
 
         (void)snprintf(path, sizeof(path), "/proc/%d/stat", process);
-        fd = open(path, O_RDONLY | O_CLOEXEC);
-        n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-        if (n <= 0)
-                return -1;
-        text[n] = '\0';
-        at = strrchr(text, ')'); /* the name may hold anything */
-        return at && strlen(at) > 4 ? (pid_t)strtol(at + 4, NULL, 10) : -1;
+        return stat_read(path, text, sizeof(text), &at) ? (pid_t)strtol(at + 4, NULL, 10) : -1;
+}
+
+static bool thread_is_alive(pid_t process, const char *thread)
+{
+        char path[64], text[512];
+        const char *at;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/task/%.16s/stat", process, thread);
+        return stat_read(path, text, sizeof(text), &at) && !strchr("ZXx", at[2]);
+}
+
+bool process_is_alive(pid_t process)
+{
+        struct dirent *entry;
+        bool is_alive = false;
+        char path[64];
+        DIR *dir;
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/task", process);
+        dir = opendir(path);
+        while (dir && !is_alive && (entry = readdir(dir)))
+                is_alive = entry->d_name[0] != '.' && thread_is_alive(process, entry->d_name);
+        if (dir)
+                (void)closedir(dir);
+        return is_alive;
 }
 
 bool process_beside(const char *relative, char *ret, size_t size)

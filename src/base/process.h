@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/* Whether a thread of it has not ended; a main thread that has ended alone does not count. False: it has gone. */
+bool process_is_alive(pid_t process);
+
 pid_t process_parent(pid_t process); /* -1: it has gone */
 
 /* The path of a file that is given relative to the directory of this program. False: it cannot be read. */

@@ -264,7 +264,7 @@ int load_grab(struct load *load, bytes most, bytes *ret, struct err *err)
         return taken ? 0 : err_say(err, -ENOMEM, "not even 2 MiB were given");
 }
 
-/* CUDA 12.8 and later. Source: cuda.h, "Checkpoint"; the arguments are 64 bytes of which all but the first four are 0. */
+/* CUDA 12.8 and later. Source: cuda.h, "Checkpoint"; the arguments are 64 bytes, 0 after the first four. */
 int load_checkpoint(struct load *load, int process, nsec *ret_wake, struct err *err)
 {
         static const char *const names[] = { "cuCheckpointProcessLock", "cuCheckpointProcessCheckpoint",

@@ -45,8 +45,8 @@ int load_open(struct load *load, struct err *err);
 int load_calibrate(struct load *load, struct err *err);
 
 /*
- * Kernels of `us` microseconds: queued 16 ahead; each after the one before has ended; one every `period`. They run until
- * `until`; those that end after `from` count.
+ * Kernels of `us` microseconds: queued 16 ahead; each after the one before has ended; one every `period`. They run
+ * until `until`; those that end after `from` count.
  */
 int load_deep(struct load *load, unsigned int us, nsec from, nsec until, struct load_result *ret, struct err *err);
 int load_sync(struct load *load, unsigned int us, nsec from, nsec until, struct load_result *ret, struct err *err);
@@ -59,5 +59,5 @@ int load_alloc(struct load *load, bytes size, nsec from, nsec until, struct load
 /* Allocates memory until an allocation fails or `most` bytes are held. */
 int load_grab(struct load *load, bytes most, bytes *ret, struct err *err);
 
-/* Suspends and wakes another process that uses the device; *ret_wake is the time of waking. -ENOTSUP: libcuda cannot. */
+/* Suspends and wakes another process that uses the device; *ret_wake: time of waking. -ENOTSUP: libcuda cannot. */
 int load_checkpoint(struct load *load, int process, nsec *ret_wake, struct err *err);

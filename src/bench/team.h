@@ -2,7 +2,8 @@
  * The processes of one measurement: loads that begin at one moment, each natively or as a tenant of `sublet run`, and
  * the daemon of those tenants. All are children of this process and die with it.
  *
- *      team_begin(&team); team_add(&team, how, work); ... team_gather(&team, &err); field_real(team.members[0].said, "n")
+ *      team_begin(&team); team_add(&team, how, work); ... team_gather(&team, &err);
+ *      field_real(team.members[0].said, "n")
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * A screen as a value: characters and styles. `sublet top` draws into it and does not know whether ncurses shows it or a
- * script reads it. What does not fit is cut off.
+ * A screen as a value: characters and styles. `sublet top` draws into it and does not know whether ncurses shows it or
+ * a script reads it. What does not fit is cut off.
  *
  * Every character takes one column: wider and unprintable ones become '?'.
  */
@@ -46,8 +46,8 @@ void frame_right(struct frame *frame, int row, int column, int width, enum style
 /* Gives a whole row the style. */
 void frame_paint(struct frame *frame, int row, enum style style);
 
-/* A bar: `part` of 1000 filled, to an eighth of a column. At `mark` and `stop` of 1000 (below 1000, else none) stand the
- * signs of the value it should reach and the value it may not pass. */
+/* A bar: `part` of 1000 filled, to an eighth of a column. At `mark` and `stop` of 1000 (below 1000, else none) stand
+ * the signs of the value it should reach and the value it may not pass. */
 void frame_bar(struct frame *frame, int row, int column, int width, enum style style, double part, double mark,
                double stop);
 

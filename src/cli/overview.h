@@ -51,7 +51,7 @@ struct overview {
         size_t n_devices, n_rows, n_tenants;
 };
 
-/* Takes the daemon's answers; a tenant that is not in them any more is removed. now: clock_now. 0; -ENOMEM (as it was). */
+/* Takes the daemon's answers and removes tenants that they lack. now: clock_now. 0; -ENOMEM (nothing changed). */
 int overview_update(struct overview *overview, const json_t *devices, const json_t *tenants, nsec now);
 void overview_sort(struct overview *overview, enum overview_order order, bool is_reversed);
 const char *overview_order_name(enum overview_order order);

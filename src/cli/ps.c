@@ -30,7 +30,7 @@ struct ps {
         bool is_all, is_quiet, is_json;
 };
 
-/* A tenant whose quota is kept inside its programs has no share of time, and an ended one has no equal part any more. */
+/* A tenant enforced inside its programs has no share of time, and an ended one has no equal part any more. */
 static bool has_share(const json_t *tenant, const json_t *device)
 {
         return field_permille(device, "share_permille") > 0 && strcmp(field_text(tenant, "plane"), "preload") != 0;

@@ -13,8 +13,14 @@ bool has_managed(struct gate *gate);
 /* A process ended a moment ago, and what it held may still be in the ledger. */
 bool has_late(struct gate *gate);
 
-/* The ledger and the address spaces agree again. True: a range was charged so lately that it may still come. */
-bool sweep_all_managed(struct gate *gate, bool is_audit);
+/* A thread that has made or failed to make its mapping: what it was let through for must be all that it made. */
+void mapping_check(struct gate *gate, const struct mapping_call *call);
+void mappings_check(struct gate *gate); /* those on their way */
+
+bool has_files(struct gate *gate); /* VA spaces or exports */
+
+/* Managed ranges that UVM no longer has are not charged any more. True: one is left that the driver could not be asked about yet. */
+bool sweep_all_managed(struct gate *gate);
 
 /* A process has ended; its descriptors were closed before that became visible. True: some of its clients are still
  * there, because others have their descriptors, or the driver is taking them down. */
@@ -22,8 +28,6 @@ bool sweep_ended(struct gate *gate, pid_t process);
 
 /* So long after an end the driver may be taking down what the process had. */
 #define SWEEP_LATE NSEC_PER_SEC
-
-size_t list_processes(struct gate *gate, pid_t *list, size_t n_room);
 
 /* Compares the ledger with the driver's figure when it is time. */
 void audit_figures(struct gate *gate, nsec now);

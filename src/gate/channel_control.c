@@ -313,7 +313,7 @@ static bool find_and_set_slice(struct gate *gate, struct group *group, nsec slic
 
         if (status != RM_STATUS_INVALID_CLIENT)
                 return status == RM_STATUS_OK;
-        n = list_processes(gate, list, ARRAY_SIZE(list));
+        n = processes_list(&gate->processes, list, ARRAY_SIZE(list));
         for (size_t i = 0; i < n && status == RM_STATUS_INVALID_CLIENT; i++)
                 status = try_process(gate, list[i], -1, group, slice);
         return status == RM_STATUS_OK;

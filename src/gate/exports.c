@@ -60,22 +60,19 @@ static uint32_t first_index(const struct request *request, const struct form *fo
         return form->index_at == UINT32_MAX ? 0 : params_field(request, form->index_at - 2) >> 16;
 }
 
-/* The file behind the descriptor that the parameters name; 0 with -errno in *ret_error. */
-static uint64_t file_named(struct request *request, bool keep, int *ret_error)
+/* The descriptor that the parameters name. It is looked up once: the driver is given the very file that the ledger
+ * knows, whatever the tenant puts under the number meanwhile. fd: -errno if it is none of the control node's. */
+static struct tenant_fd named_get(struct request *request)
 {
-        struct gate *gate = request->gate;
-        int theirs = (int)params_field(request, gate_params_fd(&request->call));
-        _cleanup_(tenant_fd_put) struct tenant_fd ours = tenant_fd_get(request, theirs);
+        const struct gate_driver *driver = &request->gate->options.driver;
+        struct tenant_fd ours = tenant_fd_get(request, (int)params_field(request, gate_params_fd(&request->call)));
         uint32_t minor;
 
-        *ret_error = ours.fd < 0 ? ours.fd : 0;
-        if (ours.fd < 0)
-                return 0;
-        if (gate->options.driver.node(gate->options.driver.context, ours.fd, &minor) != RM_NODE_CTL) {
-                *ret_error = -EINVAL;
-                return 0;
+        if (ours.fd >= 0 && driver->node(driver->context, ours.fd, &minor) != RM_NODE_CTL) {
+                tenant_fd_put(&ours);
+                ours.fd = -EINVAL;
         }
-        return keep ? files_keep(&gate->files, ours.fd, false) : files_find(&gate->files, ours.fd);
+        return ours;
 }
 
 /* Room in the ledger for every object, before the driver is asked (L4). */
@@ -197,23 +194,27 @@ static int exchange(struct request *request, uint64_t file,
 
 int serve_export(struct request *request)
 {
+        _cleanup_(tenant_fd_put) struct tenant_fd named = named_get(request);
         uint64_t file;
-        int r;
 
-        file = file_named(request, true, &r);
+        if (named.fd < 0)
+                return named.fd;
+        request->named = &named;
+        file = open_files_keep(&request->gate->exports, named.fd);
         if (!file)
-                return r < 0 ? r : answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         return exchange(request, file, commit_exports);
 }
 
 int serve_import(struct request *request)
 {
+        _cleanup_(tenant_fd_put) struct tenant_fd named = named_get(request);
         uint64_t file;
-        int r;
 
-        file = file_named(request, false, &r);
-        if (r < 0)
-                return r;
+        if (named.fd < 0)
+                return named.fd;
+        request->named = &named;
+        file = open_files_find(&request->gate->exports, named.fd);
         if (!file && request->gate->options.imports)
                 return exchange(request, 0, commit_foreign);
         if (!file) {

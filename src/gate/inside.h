@@ -6,6 +6,8 @@
 #include "gate/host.h"
 #include "gate/state/channels.h"
 #include "gate/state/files.h"
+#include "gate/state/mappings.h"
+#include "gate/state/open_files.h"
 #include "gate/state/probe.h"
 #include "gate/state/process.h"
 #include "gate/state/restart_cache.h"
@@ -22,8 +24,6 @@ enum {
         GATE_POINTERS_MAX = 8,         /* embedded pointers of a control; a further one reaches the driver as it is */
         GATE_LISTENERS_MAX = 64, /* processes put into a container that live at once, and the first: gate_join -EBUSY */
         GATE_THREADS_MAX = 512,  /* a call then waits until a thread is done with another */
-        GATE_PROCESSES_MAX = 1024, /* that are swept, audited or killed: a further one is left out */
-        GATE_RANGES_MAX = 4096,    /* UVM ranges of an address space that are compared: a further one is not seen */
 
         GATE_CLIENT_LOCKS = 64,    /* clients that share one wait for each other */
         GATE_WAKE_SIGNAL = SIGURG, /* ignored by default: interrupts a thread that waits for a notification */
@@ -82,7 +82,10 @@ struct gate {
 
         struct restart_cache restart_cache;
         struct processes processes;
-        struct files files;
+        struct files files;        /* VA spaces of UVM */
+        struct mappings mappings;  /* on their way */
+        struct open_files exports; /* what memory was exported to */
+        atomic_bool is_closing;    /* an export was closed so lately that the driver may not have freed its memory */
         struct probe probe;
         struct channels channels;
         struct demand demand; /* of the thread that controls the channels */

@@ -3,11 +3,12 @@
  * of it; the device's memory is then taken by faults. So the mapping is charged at its length, on every device of the
  * lease (it may go to any), or refused.
  *
- * The mapping itself must be made by the tenant (it is its mm), so this is the one place where what was checked could
- * change before it happens: another thread may put another descriptor under the number. UVM's own conditions
- * (uvm_mmap: shared, readable and writable, offset == address) leave few calls for which that can matter; after one
- * of them sweep_all_managed compares the tenant's address space with the ledger and ends a process that holds a range
- * nobody announced.
+ * The mapping itself must be made by the tenant (it is its mm), so this is the one place where what
+ * was checked could change before it happens: another thread may put another descriptor under the
+ * number. A charge does not depend on that: it lasts until UVM has nothing there in any of the tenant's spaces
+ * (sweep.c). What was let through uncharged, a pool or a file that is not UVM's, must not have become a managed range:
+ * UVM is asked when the thread makes its next call, 2 ms later, and every second while it is on its way, and a
+ * tenant that has such a range is ended (mapping_check). A thread whose table of descriptors is its own is refused.
  *
  * How a refusal appears. libcuda reports no "out of memory" here: of mmap's errno it makes EPERM "operation not
  * permitted" (800), EOPNOTSUPP "operation not supported" (801), EINVAL and EADDRINUSE "invalid value" (1), and
@@ -79,18 +80,50 @@ static int charge_all(struct request *request, const struct mapping *mapping, ui
         return r;
 }
 
-/* The tenant's address space is checked afterwards. */
-static int go_on_and_audit(struct gate *gate)
+/* The call that the kernel makes from here on. */
+static struct mapping_call call_of(const struct request *request, const struct mapping *mapping, uint64_t space,
+                                   bool is_charged)
 {
-        gate->audit_at = clock_now() + AUDIT_AFTER;
+        return (struct mapping_call){ request->thread, request->process->id, mapping->offset, mapping->length, space,
+                                      is_charged };
+}
+
+/* It must turn out to be what it was let through for. */
+static int go_on_and_check(struct gate *gate, const struct mapping_call *call)
+{
+        if (mappings_begin(&gate->mappings, call) < 0)
+                return -ENOMEM;
+        gate->audit_at = clock_now() + 2 * NSEC_PER_MSEC;
         (void)eventfd_write(gate->wake, 1);
         return GATE_GO_ON;
+}
+
+/* Before the space is asked about anything else: the question would be in the mapping's way. */
+static void note_mapping(struct request *request, uint64_t space)
+{
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = client_locks_take(request->gate, space, space);
+
+        files_mapped(&request->gate->files, space, request->process->id, clock_now());
+}
+
+static int64_t map_charged(struct request *request, const struct mapping *mapping, uint64_t space)
+{
+        struct gate *gate = request->gate;
+        struct mapping_call call = call_of(request, mapping, space, true);
+
+        if (mappings_begin(&gate->mappings, &call) < 0)
+                return -ENOMEM; /* before the charge, which it keeps until the mapping is made */
+        if (charge_all(request, mapping, space) == 0)
+                return GATE_GO_ON;
+        (void)mappings_end(&gate->mappings, call.thread, &call);
+        return -EPERM;
 }
 
 static int64_t map_uvm(struct request *request, const struct mapping *mapping)
 {
         struct gate *gate = request->gate;
         uint64_t space = files_find(&gate->files, request->fd);
+        const struct mapping_call call = call_of(request, mapping, space, false);
         char size[BYTES_TEXT];
         bool is_pool;
 
@@ -98,13 +131,13 @@ static int64_t map_uvm(struct request *request, const struct mapping *mapping)
                 return -EINVAL; /* UVM's own answer */
         if (!space)
                 return -EBADFD; /* likewise: not begun */
-        files_mapped(&gate->files, space, request->process->id);
+        note_mapping(request, space);
         {
                 LOCKED(&gate->ledger_lock);
                 is_pool = ledger_has_pool(gate->ledger, space, mapping->address, mapping->length);
         }
         if (is_pool)
-                return go_on_and_audit(gate);
+                return go_on_and_check(gate, &call);
         switch (gate->lease->managed) {
         case LEASE_MANAGED_ALLOW:
                 return GATE_GO_ON;
@@ -114,7 +147,7 @@ static int64_t map_uvm(struct request *request, const struct mapping *mapping)
         case LEASE_MANAGED_CHARGE:
                 break;
         }
-        return charge_all(request, mapping, space) < 0 ? -EPERM : go_on_and_audit(gate);
+        return map_charged(request, mapping, space);
 }
 
 int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notification, struct process *process)
@@ -133,13 +166,20 @@ int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notificati
 
         if (fd < 0)
                 return fd == -EBADF ? -EBADF : -EPERM;
+        if (could_be_managed(&mapping) && files_count(&gate->files) && !process_shares_files(process, request.thread)) {
+                gate_tell(gate, EVENT_DENIED, process->id, "mmap by a thread with descriptors of its own");
+                return -EPERM;
+        }
         request.fd = fd;
         request.node = gate->options.driver.node(gate->options.driver.context, fd, &request.minor);
         if (request.node == RM_NODE_UVM)
                 return map_uvm(&request, &mapping);
         if (request.node == RM_NODE_UVM_TOOLS || request.node == RM_NODE_FORBIDDEN)
                 return -EPERM;
-        if (could_be_managed(&mapping) && gate->lease->managed != LEASE_MANAGED_ALLOW && files_count(&gate->files))
-                return go_on_and_audit(gate);
+        if (could_be_managed(&mapping) && gate->lease->managed != LEASE_MANAGED_ALLOW && files_count(&gate->files)) {
+                const struct mapping_call call = call_of(&request, &mapping, 0, false);
+
+                return go_on_and_check(gate, &call);
+        }
         return GATE_GO_ON;
 }

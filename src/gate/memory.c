@@ -36,7 +36,7 @@ static int try_swept(struct gate *gate, struct quota *quota, bytes size, struct 
         for (int i = 0; i < SWEEPS_MAX; i++) {
                 if (quota_try(quota, size, ret) == QUOTA_OK)
                         return QUOTA_OK;
-                if (!has_managed(gate) || !sweep_all_managed(gate, false))
+                if (!has_managed(gate) || !sweep_all_managed(gate))
                         break;
                 (void)poll(NULL, 0, MOMENT_MS);
         }

@@ -194,7 +194,7 @@ int perform(struct request *request)
         uint32_t size, at, theirs = 0;
         uint8_t *field;
         size_t n = 0;
-        int r, r2;
+        int fd = -1, r, r2;
 
         if (request->call.kind == RM_EVENT_DATA)
                 return perform_event_data(request);
@@ -202,16 +202,18 @@ int perform(struct request *request)
         if (field)
                 theirs = rm_get32(field, size, at);
         if (field && (int32_t)theirs >= 0) {
-                ours = tenant_fd_get(request, (int)theirs);
-                if (ours.fd < 0)
-                        return ours.fd;
-                rm_put32(field, size, at, (uint32_t)ours.fd);
+                if (!request->named)
+                        ours = tenant_fd_get(request, (int)theirs);
+                fd = request->named ? request->named->fd : ours.fd;
+                if (fd < 0)
+                        return fd;
+                rm_put32(field, size, at, (uint32_t)fd);
         }
         r = nested_begin(request, nested, &n);
         if (r == 0)
                 r = call_driver(request);
         r2 = nested_end(request, nested, n, r >= 0);
-        if (ours.fd >= 0)
+        if (fd >= 0)
                 rm_put32(field, size, at, theirs);
         return r < 0 ? r : r2 < 0 ? r2 : r;
 }

@@ -18,6 +18,8 @@ struct worker {
         struct restart_block left; /* by a call that makes or ends something; state/restart_cache.h */
 };
 
+struct tenant_fd;
+
 struct request {
         struct gate *gate;
         struct worker *worker;
@@ -36,4 +38,6 @@ struct request {
         uint32_t params_size;
         struct rm_call call;
         struct gate_verdict verdict;
+        const struct tenant_fd
+                *named; /* what the parameters' descriptor was looked up as, for the driver; NULL: not yet */
 };

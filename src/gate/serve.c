@@ -3,6 +3,7 @@
  * that fails answers an error: nothing passes because it was not understood.
  */
 #include "gate/act.h"
+#include "gate/books.h"
 #include "gate/serve.h"
 
 #include "base/cleanup.h"
@@ -101,12 +102,15 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
 int64_t serve_notification(struct worker *worker, const struct seccomp_notif *notification)
 {
         struct gate *gate = worker->gate;
+        struct mapping_call made;
         struct process *process;
         int64_t r;
 
         if (notification->data.nr == SYS_ioctl && (int)notification->data.args[0] == -1 &&
             (uint32_t)notification->data.args[1] == GATE_PROBE)
                 return (int64_t)(gate->options.tenancy & INT64_MAX);
+        if (mappings_end(&gate->mappings, (pid_t)notification->pid, &made))
+                mapping_check(gate, &made);
         r = process_get(&gate->processes, (pid_t)notification->pid, &process);
         if (r < 0) {
                 gate_tell(gate, EVENT_TENANT_UNREADABLE, (pid_t)notification->pid, "process: %s", strerror((int)-r));

@@ -57,7 +57,7 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
         gate->lease = options->lease;
         notify_listeners_init(gate, listener);
         gate->wake = gate->over = -1;
-        gate->processes.epoll = -1;
+        gate->processes.epoll = gate->exports.epoll = -1;
         gate->probe.ctl = -1;
         lock_init(&gate->ledger_lock, LOCK_LEDGER);
         lock_init(&gate->event_lock, LOCK_EVENTS);
@@ -65,9 +65,11 @@ int gate_new(const struct gate_options *options, int listener, struct gate **ret
                 lock_init(&gate->client_locks[i], LOCK_CLIENT);
         restart_cache_init(&gate->restart_cache);
         files_init(&gate->files);
+        mappings_init(&gate->mappings);
         channels_init(&gate->channels, gate->lease->channels_max, gate->lease->groups_max);
         if ((r = catch_wake()) < 0 || (r = processes_init(&gate->processes)) < 0 ||
-            (r = ledger_new(&gate->ledger)) < 0 || (r = gate->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
+            (r = open_files_init(&gate->exports)) < 0 || (r = ledger_new(&gate->ledger)) < 0 ||
+            (r = gate->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
             (r = gate->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
             (r = probe_init(&gate->probe, &gate->options.driver, &gate->options.layout)) < 0 ||
             (r = probe_open_granted(&gate->probe, gate->lease)) < 0) {
@@ -193,6 +195,9 @@ struct gate *gate_free(struct gate *gate)
         channels_done(&gate->channels);
         restart_cache_done(&gate->restart_cache);
         files_done(&gate->files);
+        mappings_done(&gate->mappings);
+        if (gate->exports.epoll >= 0)
+                open_files_done(&gate->exports);
         if (gate->processes.epoll >= 0)
                 processes_done(&gate->processes);
         probe_done(&gate->probe);

@@ -1,15 +1,25 @@
 /*
- * What nobody announces: processes that end, descriptors that close, managed ranges that are unmapped. The watcher
- * notices ends at once; the rest is settled once a second, and before any refusal (take_memory). The driver's word
- * counts: a client is gone when the driver does not know it, a range when it is not in the tenant's address space.
+ * What nobody announces: processes that end, descriptors that close, managed ranges that are unmapped. The watcher notices
+ * ends at once; the rest is settled once a second, and before any refusal (take_memory).
+ *
+ *      W1  A charge ends when the driver or the kernel says that the memory is gone, never because a scan found nothing: a
+ *          client when the driver does not know it, a managed range when UVM has nothing there in any space of the tenant,
+ *          an export when the kernel has no reference to its open file, a space when it has been emptied by calls of ours.
+ *      W2  What cannot be asked or read keeps its charge.
+ *      W3  A range that was charged may not be mapped yet: the kernel maps it after we have answered, and the thread may be held up.
+ *          Until then UVM has nothing there, and the mapping is one of state/mappings.h, which keeps the charge.
  */
 #include "gate/books.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "gate/perform.h"
+#include "gate/state/uvm_space.h"
 #include "rm/numbers.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,8 +35,11 @@ enum {
 /* Bounds what a tenant costs that runs into its quota again and again. */
 #define SETTLED_FOR (50 * NSEC_PER_MSEC)
 
-/* A mapping that was let through has been made by then, or its thread waits for memory. */
-#define MAPPED_BY (20 * NSEC_PER_MSEC)
+/* No space is asked so soon after a mapping of it was let through: the question would be in the mapping's way. */
+#define MAPPING_TAKES (5 * NSEC_PER_MSEC)
+
+/* The driver frees what a file held right after the kernel has let the file go. */
+#define CLOSING (10 * NSEC_PER_MSEC)
 
 /* Some clients of the owner (0: of all) and theirs, copied so that the driver is asked without the lock. */
 static size_t some_clients(struct gate *gate, uint32_t owner, size_t *i, uint32_t clients[static CLIENTS_AT_ONCE],
@@ -82,7 +95,7 @@ static bool has_orphans(struct gate *gate)
  * orphans where the driver is not done. Some stay for good, when others have their descriptors. */
 bool has_late(struct gate *gate)
 {
-        return processes_have_ended(&gate->processes) || gate->n_sweeps ||
+        return processes_have_ended(&gate->processes) || gate->n_sweeps || gate->is_closing ||
                (clock_now() - gate->ended_at < SWEEP_LATE && has_orphans(gate));
 }
 
@@ -132,120 +145,214 @@ static bool has_ranges(struct files *files, pid_t process)
         struct range range;
         ssize_t n = read_ranges(files, process, &range, 1);
 
-        return n > 0 || n == -EACCES;
+        return n > 0 || (n < 0 && n != -ENOENT && n != -ESRCH);
+}
+
+/* ---- managed ranges ---------------------------------------------------------------------------------- */
+
+enum answer {
+        RANGE_GONE,
+        RANGE_THERE,
+        RANGE_LATER, /* a mapping may be on its way: not asked */
+};
+
+/* The tenant's own calls on the space wait meanwhile. */
+static enum answer space_ask(struct gate *gate, const struct file *space, uint64_t base, uint64_t length)
+{
+        _cleanup_(client_locks_drop) struct client_lock_pair locks =
+                client_locks_take(gate, space->number, space->number);
+
+        if (clock_now() - files_mapped_at(&gate->files, space->number) < MAPPING_TAKES)
+                return RANGE_LATER;
+        return uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length) ? RANGE_THERE :
+                                                                                                      RANGE_GONE;
+}
+
+/* In any space: which one a descriptor led to when the kernel made the mapping is not what we looked up. */
+static enum answer spaces_ask(struct gate *gate, uint64_t base, uint64_t length)
+{
+        enum answer answer = RANGE_GONE;
+        struct file space = { 0 };
+
+        while (answer == RANGE_GONE && files_next(&gate->files, space.number, &space)) {
+                answer = space_ask(gate, &space, base, length);
+                files_unuse(&gate->files, space.number);
+        }
+        return answer;
+}
+
+static void spaces_clean(struct gate *gate)
+{
+        struct file space = { 0 };
+
+        while (files_next(&gate->files, space.number, &space)) {
+                uvm_space_clean(&gate->options.driver, space.fd);
+                files_unuse(&gate->files, space.number);
+        }
+}
+
+/* True: one of the owner's ranges is to be asked about again. */
+static bool sweep_owner(struct gate *gate, uint32_t owner)
+{
+        uint64_t space, base, length;
+        bool is_left = false;
+        size_t i = 0;
+
+        for (;;) {
+                nsec before = clock_now();
+                enum answer answer;
+
+                {
+                        LOCKED(&gate->ledger_lock);
+                        if (!ledger_managed_next(gate->ledger, owner, &i, &space, &base, &length))
+                                return is_left;
+                }
+                if (mappings_has(&gate->mappings, (pid_t)owner, base)) {
+                        is_left = true; /* W3 */
+                        continue;
+                }
+                answer = spaces_ask(gate, base, length);
+                if (answer == RANGE_GONE) {
+                        LOCKED(&gate->ledger_lock);
+                        is_left |= ledger_managed_gone_before(gate->ledger, owner, base, before);
+                }
+                is_left |= answer == RANGE_LATER;
+        }
+}
+
+bool sweep_all_managed(struct gate *gate)
+{
+        uint32_t owner = 0;
+        bool is_left = false, has_owner = has_managed(gate);
+
+        mappings_forget_gone(&gate->mappings);
+        if (has_owner)
+                spaces_clean(gate);
+        while (has_owner) {
+                {
+                        LOCKED(&gate->ledger_lock);
+                        has_owner = ledger_managed_owner_next(gate->ledger, &owner);
+                }
+                if (has_owner)
+                        is_left |= sweep_owner(gate, owner);
+        }
+        return is_left;
+}
+
+/* ---- what a mapping was let through for ---------------------------------------------------------------- */
+
+/* A range of UVM where the ledger has none. */
+static bool is_unannounced(struct gate *gate, const struct file *space, uint64_t base, uint64_t length)
+{
+        {
+                LOCKED(&gate->ledger_lock);
+                if (ledger_space_has(gate->ledger, space->number, base, length))
+                        return false; /* UVM has made no other there: ranges do not overlap */
+        }
+        return uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length);
+}
+
+void mapping_check(struct gate *gate, const struct mapping_call *call)
+{
+        struct file space = { 0 };
+        bool is_unknown = false;
+
+        if (call->is_charged || gate->lease->managed == LEASE_MANAGED_ALLOW)
+                return;
+        while (!is_unknown && files_next(&gate->files, space.number, &space)) {
+                if (space.number != call->space) {
+                        _cleanup_(client_locks_drop) struct client_lock_pair locks =
+                                client_locks_take(gate, space.number, space.number);
+
+                        is_unknown = is_unannounced(gate, &space, call->base, call->length);
+                }
+                files_unuse(&gate->files, space.number);
+        }
+        if (!is_unknown)
+                return;
+        gate_tell(gate, EVENT_AUDIT_MISMATCH, call->process, "managed range at 0x%llx was not announced",
+                  (unsigned long long)call->base);
+        processes_kill(&gate->processes, call->process);
+}
+
+void mappings_check(struct gate *gate)
+{
+        struct mapping_call call;
+
+        for (size_t i = 0; mappings_at(&gate->mappings, i, &call); i++)
+                mapping_check(gate, &call);
+}
+
+/* ---- open files ---------------------------------------------------------------------------------------- */
+
+bool has_files(struct gate *gate)
+{
+        return files_count(&gate->files) || open_files_count(&gate->exports);
+}
+
+/* Whatever the ledger knows in the space is freed by the driver, so that nobody who has the file unseen has memory in it. */
+static bool space_empty(void *context, const struct file *file)
+{
+        const struct gate_driver *driver;
+        struct gate *gate = context;
+        uint64_t base = 0, length;
+        bool has_range, is_empty = true;
+
+        driver = &gate->options.driver;
+        uvm_space_clean(driver, file->fd);
+        while (is_empty) {
+                {
+                        LOCKED(&gate->ledger_lock);
+                        has_range = ledger_range_next(gate->ledger, file->number, &base, &length);
+                }
+                if (!has_range)
+                        break;
+                is_empty = uvm_space_free(driver, &gate->options.layout, file->fd, base, length);
+                if (base == UINT64_MAX)
+                        break;
+                base++;
+        }
+        LOCKED(&gate->ledger_lock);
+        if (!is_empty || ledger_space_has_managed(gate->ledger, file->number))
+                return false;
+        ledger_space_gone(gate->ledger, file->number);
+        return true;
+}
+
+static void settle_spaces(struct gate *gate)
+{
+        const struct files_release release = { gate, has_ranges, space_empty };
+
+        files_drop_unused(&gate->files, !gate->is_empty, &release);
+}
+
+static void settle_exports(struct gate *gate)
+{
+        uint64_t gone[CLIENTS_AT_ONCE];
+        bool is_closing;
+        size_t n;
+
+        do {
+                n = open_files_reap(&gate->exports, clock_now(), CLOSING, gone, ARRAY_SIZE(gone), &is_closing);
+                for (size_t i = 0; i < n; i++) {
+                        LOCKED(&gate->ledger_lock);
+                        ledger_export_gone(gate->ledger, gone[i]);
+                }
+        } while (n == ARRAY_SIZE(gone));
+        gate->is_closing = is_closing;
 }
 
 static void settle_files(struct gate *gate)
 {
-        uint64_t file;
-        bool is_space;
-
-        while ((file = files_drop_unused(&gate->files, !gate->is_empty, has_ranges, &is_space))) {
-                LOCKED(&gate->ledger_lock);
-                if (is_space)
-                        ledger_space_gone(gate->ledger, file);
-                else
-                        ledger_export_gone(gate->ledger, file);
-        }
-}
-
-static bool overlaps(const struct range *ranges, ssize_t n, uint64_t base, uint64_t end)
-{
-        for (ssize_t i = 0; i < n; i++)
-                if (ranges[i].base < end && base < ranges[i].end)
-                        return true;
-        return false;
-}
-
-/* Whether the ledger has the range. */
-static bool is_announced(struct gate *gate, pid_t process, const struct range *range)
-{
-        uint64_t space, base, length;
-
-        LOCKED(&gate->ledger_lock);
-        if (ledger_has_pool(gate->ledger, 0, range->base, range->end - range->base))
-                return true;
-        for (size_t i = 0; ledger_managed_next(gate->ledger, (uint32_t)process, &i, &space, &base, &length);)
-                if (base <= range->base && range->end <= base + length)
-                        return true;
-        return false;
-}
-
-/* Drops ranges of the ledger that the tenant no longer has. One that was charged a moment ago may not be mapped yet:
- * true if such a one is left. */
-static bool drop_unmapped(struct gate *gate, pid_t process, const struct range *ranges, ssize_t n)
-{
-        nsec before = clock_now() - MAPPED_BY;
-        uint64_t space, base, length;
-        bool is_left = false;
-        LOCKED(&gate->ledger_lock);
-
-        for (size_t i = 0; ledger_managed_next(gate->ledger, (uint32_t)process, &i, &space, &base, &length);)
-                if (!overlaps(ranges, n, base, base + length) &&
-                    ledger_managed_gone_before(gate->ledger, (uint32_t)process, base, before))
-                        is_left = true;
-        return is_left;
-}
-
-static bool sweep_managed(struct gate *gate, pid_t process, bool is_audit)
-{
-        _cleanup_(freep) struct range *ranges = malloc(GATE_RANGES_MAX * sizeof(*ranges));
-        ssize_t n = ranges ? read_ranges(&gate->files, process, ranges, GATE_RANGES_MAX) : -ENOMEM;
-        bool is_left;
-
-        if (n == -EACCES && files_count(&gate->files)) {
-                gate_tell(gate, EVENT_TENANT_UNREADABLE, process, "its address space cannot be audited");
-                (void)kill(process, SIGKILL);
-        }
-        if (n < 0)
-                return false; /* ended: what is charged stays charged until the ledger is settled */
-        is_left = drop_unmapped(gate, process, ranges, n);
-        if (!is_audit || gate->lease->managed == LEASE_MANAGED_ALLOW)
-                return is_left;
-        for (ssize_t i = 0; i < n; i++)
-                if (!is_announced(gate, process, &ranges[i])) {
-                        gate_tell(gate, EVENT_AUDIT_MISMATCH, process, "managed range at 0x%llx was not announced",
-                                  (unsigned long long)ranges[i].base);
-                        (void)kill(process, SIGKILL);
-                        break;
-                }
-        return is_left;
-}
-
-size_t list_processes(struct gate *gate, pid_t *list, size_t n_room)
-{
-        struct process *process;
-        size_t n = 0;
-        LOCKED(&gate->processes.lock);
-
-        for (size_t i = 0; n < n_room && (process = map_next(&gate->processes.by_id, &i));)
-                list[n++] = process->id;
-        return n;
+        mappings_check(gate);
+        (void)sweep_all_managed(gate);
+        settle_spaces(gate);
+        settle_exports(gate);
 }
 
 void gate_kill(struct gate *gate)
 {
-        pid_t list[GATE_PROCESSES_MAX];
-        size_t n = list_processes(gate, list, ARRAY_SIZE(list));
-        struct process *process;
-
-        for (size_t i = 0; i < n; i++) {
-                if (process_get(&gate->processes, list[i], &process) < 0)
-                        continue;
-                (void)syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
-                process_put(&gate->processes, process);
-        }
-}
-
-bool sweep_all_managed(struct gate *gate, bool is_audit)
-{
-        pid_t list[GATE_PROCESSES_MAX];
-        size_t n = list_processes(gate, list, ARRAY_SIZE(list));
-        bool is_left = false;
-
-        for (size_t i = 0; i < n; i++)
-                is_left |= sweep_managed(gate, list[i], is_audit);
-        return is_left;
+        processes_kill_all(&gate->processes);
 }
 
 bool has_managed(struct gate *gate)
@@ -272,8 +379,6 @@ size_t gate_settle(struct gate *gate)
         size_t n;
 
         gate->n_sweeps++;
-        if (has_managed(gate))
-                (void)sweep_all_managed(gate, true);
         settle_files(gate);
         n = settle_clients(gate, 0);
         gate->n_sweeps--;

@@ -29,8 +29,8 @@ int serve_space(struct request *request)
         uint64_t flags = rm_get64(request->block, request->call.block_size, FLAGS_AT);
         int r;
 
-        /* Kept before the call: a space must never hold anything while it has no number. */
-        if (!files_keep(&request->gate->files, request->fd, true))
+        /* Kept before the call: it must never hold anything that no number stands for. */
+        if (!files_keep(&request->gate->files, request->fd))
                 return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
         rm_put64(request->block, request->call.block_size, FLAGS_AT, flags | FLAG_NO_HMM | FLAG_MULTI_PROCESS);
         r = perform(request);

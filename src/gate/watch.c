@@ -36,7 +36,7 @@ static void audit_if_due(struct gate *gate)
         if (!due || clock_now() < due)
                 return;
         gate->audit_at = 0;
-        (void)sweep_all_managed(gate, true);
+        mappings_check(gate);
 }
 
 /* *is_settling: something is left of what ended. */
@@ -47,7 +47,7 @@ static void reap_ended(struct gate *gate, bool *is_settling)
         gate->n_sweeps++;
         while ((ended = processes_reap(&gate->processes))) {
                 gate->ended_at = clock_now();
-                *is_settling |= sweep_ended(gate, ended) || files_count(&gate->files);
+                *is_settling |= sweep_ended(gate, ended) || has_files(gate);
         }
         gate->n_sweeps--;
         gate_usage_changed(gate);
@@ -74,9 +74,11 @@ static void tick(struct gate *gate, bool *is_settling, nsec *done)
         if (now - *done < settle_ms(gate, *is_settling, now) * NSEC_PER_MSEC)
                 return;
         if (*is_settling)
-                *is_settling = gate_settle(gate) || files_count(&gate->files);
-        else if (files_count(&gate->files))
-                (void)sweep_all_managed(gate, true);
+                *is_settling = gate_settle(gate) || has_files(gate);
+        else if (has_files(gate)) {
+                mappings_check(gate);
+                (void)sweep_all_managed(gate);
+        }
         /* Clients that a living process uses are no reason to ask again. */
         if (*is_settling && now - gate->ended_at > SWEEP_LATE)
                 *is_settling = false;

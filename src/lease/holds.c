@@ -159,6 +159,17 @@ void ledger_range_gone(struct ledger *ledger, uint64_t space, uint64_t base)
         hold_gone(ledger, &ledger->ranges, range);
 }
 
+bool ledger_range_next(const struct ledger *ledger, uint64_t space, uint64_t *base, uint64_t *ret_length)
+{
+        const struct hold *range = hold_from(&ledger->ranges, space, *base);
+
+        if (!range)
+                return false;
+        *base = range->node.key.low;
+        *ret_length = range->length;
+        return true;
+}
+
 static bool is_pool_at(const struct hold *range, uint64_t base, uint64_t length)
 {
         return range->is_pool && range->node.key.low == base && range->length == length;
@@ -200,7 +211,7 @@ static struct hold *managed_from(const struct ledger *ledger, uint32_t owner, ui
         return owned && owned->key.high == owner ? OWNER_OF(owned, struct hold, owned) : NULL;
 }
 
-/* The owner's next one, if it starts at the same base: another device's. */
+/* The owner's next one, if it starts at the same base: another device's, or put at another time. */
 static struct hold *managed_beside(const struct hold *hold)
 {
         struct tree_node *next = tree_next(&hold->owned);
@@ -213,17 +224,21 @@ static struct hold *managed_beside(const struct hold *hold)
 void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint32_t owner,
                         uint64_t base, uint64_t length, int64_t now, struct charge charge)
 {
-        struct hold *new = &entry->first->hold, *old = managed_from(ledger, owner, base);
+        struct hold *new = &entry->first->hold;
 
-        if (old && old->owned.key.low != base)
-                old = NULL;
-        while (old && (old->memory ? old->memory->charge.quota : NULL) != charge.quota)
-                old = managed_beside(old);
-        if (old)
-                managed_gone(ledger, old);
         hold_put(&ledger->managed, entry, space, base, length, memory_new(ledger, entry, owner, charge))->put_at = now;
         tree_put(&ledger->managed_owned, &new->owned, (struct tree_key){ owner, base });
         (void)ledger_entry_free(ledger, entry);
+}
+
+bool ledger_managed_owner_next(const struct ledger *ledger, uint32_t *owner)
+{
+        const struct tree_node *owned =
+                *owner < UINT32_MAX ? tree_from(&ledger->managed_owned, (struct tree_key){ *owner + 1ull, 0 }) : NULL;
+
+        if (owned)
+                *owner = (uint32_t)owned->key.high;
+        return owned;
 }
 
 /* i is where to look from: past the last base. No range starts at the last address. */
@@ -237,7 +252,10 @@ bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i,
         *i = (size_t)hold->node.key.low + 1;
         *ret_space = hold->node.key.high;
         *ret_base = hold->node.key.low;
-        *ret_length = hold->length;
+        *ret_length = 0;
+        for (; hold; hold = managed_beside(hold))
+                if (hold->length > *ret_length)
+                        *ret_length = hold->length;
         return true;
 }
 
@@ -251,14 +269,43 @@ void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base)
 
 bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base, int64_t before)
 {
-        const struct hold *hold = managed_from(ledger, owner, base);
+        struct hold *hold = managed_from(ledger, owner, base), *next;
+        bool is_left = false;
 
         if (!hold || hold->owned.key.low != base)
                 return false;
-        if (hold->put_at >= before)
-                return true;
-        ledger_managed_gone(ledger, owner, base);
+        for (; hold; hold = next) {
+                next = managed_beside(hold);
+                if (hold->put_at < before)
+                        managed_gone(ledger, hold);
+                else
+                        is_left = true;
+        }
+        return is_left;
+}
+
+bool ledger_space_has_managed(const struct ledger *ledger, uint64_t space)
+{
+        return hold_from(&ledger->managed, space, 0);
+}
+
+/* Ranges of one kind do not overlap in a space, but for managed ones that were put again: the walk from the start sees all. */
+static bool has_overlap(const struct tree *tree, uint64_t space, uint64_t base, uint64_t length)
+{
+        for (const struct hold *hold = hold_from(tree, space, 0); hold; hold = hold_of(tree_next(&hold->node))) {
+                uint64_t from = hold->node.key.low;
+
+                if (hold->node.key.high != space || (from >= base && from - base >= length))
+                        return false;
+                if (from >= base || base - from < hold->length)
+                        return true;
+        }
         return false;
+}
+
+bool ledger_space_has(const struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length)
+{
+        return has_overlap(&ledger->ranges, space, base, length) || has_overlap(&ledger->managed, space, base, length);
 }
 
 /* Exports. */

@@ -112,24 +112,35 @@ bool ledger_has_pool(const struct ledger *ledger, uint64_t space, uint64_t base,
 void ledger_space_gone(struct ledger *ledger, uint64_t space); /* all that is of the space */
 
 /*
- * Memory with an address range and no object: a managed range of a space, charged by the caller; a range charged on
- * several devices is put once for each. A put replaces what the owner has at base on the same quota.
+ * Memory with an address range and no object: a managed range of a space, charged by the caller; a
+ * range charged on several devices is put once for each. What was put stays until it is gone, also when
+ * the owner puts another range at the same base: whether the first one has ended only the driver knows.
  *
- * ledger_managed_next visits an owner's ranges by rising base, each once; i starts at 0. The ledger may change during
- * the visit.
+ * ledger_managed_next visits an owner's ranges by rising base, each base once with the longest length
+ * there; i starts at 0. ledger_managed_owner_next finds the next owner that has any, from 0 on, which is none.
+ * The ledger may change during both visits.
  */
 void ledger_managed_put(struct ledger *ledger, struct ledger_entry *entry, uint64_t space, uint32_t owner,
                         uint64_t base, uint64_t length, int64_t now, struct charge charge);
+bool ledger_managed_owner_next(const struct ledger *ledger, uint32_t *owner);
 bool ledger_managed_next(const struct ledger *ledger, uint32_t owner, size_t *i, uint64_t *ret_space,
                          uint64_t *ret_base, uint64_t *ret_length);
 void ledger_managed_gone(struct ledger *ledger, uint32_t owner, uint64_t base);
 
-/* As ledger_managed_gone, but only what was put before `before`. True if something is left. */
+/* As ledger_managed_gone, but only what was put before `before`. True if something is left there. */
 bool ledger_managed_gone_before(struct ledger *ledger, uint32_t owner, uint64_t base, int64_t before);
 
-/* A descriptor (the caller's number for it) keeps the object's memory, if it has one, as its index-th, while it is
- * open. What was exported at that index is let go, as the driver does; handle 0 exports nothing there (os.c,
- * ExportObjectsToFd, 595.45.04). LEDGER_OK; LEDGER_E_NO_OBJECT: nothing has changed. */
+/* Whether the ledger knows anything of a space, managed or not, in [base, base + length). */
+bool ledger_space_has(const struct ledger *ledger, uint64_t space, uint64_t base, uint64_t length);
+bool ledger_space_has_managed(const struct ledger *ledger, uint64_t space);
+
+/* The range of a space that starts at or after *base, mapped or not: for who frees them all. False: none. */
+bool ledger_range_next(const struct ledger *ledger, uint64_t space, uint64_t *base, uint64_t *ret_length);
+
+/* A descriptor (the caller's number for it) keeps the object's memory, if it has one, as its
+ * index-th, while it is open. What was exported at that index is let go, as the driver does; handle 0
+ * exports nothing there (os.c, ExportObjectsToFd, 595.45.04). LEDGER_OK; LEDGER_E_NO_OBJECT: nothing
+ * has changed. */
 int ledger_export(struct ledger *ledger, struct ledger_entry *entry, uint64_t descriptor, uint32_t index,
                   uint32_t client, uint32_t handle);
 void ledger_export_gone(struct ledger *ledger, uint64_t descriptor);

@@ -17,8 +17,8 @@
 /* help: NULL is none. */
 void metrics_head(FILE *to, const char *name, const char *type, const char *help);
 
-/* Labels are pairs of a name and a value, of any bytes; NULL ends them. A whole number is written as such, up to where a
- * double is exact (9e15). */
+/* Labels are pairs of a name and a value, of any bytes; NULL ends them. A whole number is written as such, up to where
+ * a double is exact (9e15). */
 void metrics_value(FILE *to, const char *name, double value, ...) __attribute__((sentinel));
 
 struct metrics_histogram {

@@ -1,8 +1,8 @@
 /*
  * Sockets, set up: Unix sockets of any type by a path, TCP sockets by an address and a port.
  *
- * `type` is a type of socket(2), with SOCK_NONBLOCK if wanted; SOCK_CLOEXEC is added. `path` is a format; -ENAMETOOLONG:
- * the path does not fit into a socket's address.
+ * `type` is a type of socket(2), with SOCK_NONBLOCK if wanted; SOCK_CLOEXEC is added. `path` is a format;
+ * -ENAMETOOLONG: the path does not fit into a socket's address.
  *
  * Threads: any. libc only.
  */
@@ -20,8 +20,8 @@ enum {
 /* The longest path of a socket, with its NUL. */
 #define SOCKET_PATH 108
 
-/* A listening socket at the path, with the permission bits `mode` whatever the umask is; mode 0: as the umask leaves them.
- * What is left there is removed. Returns the descriptor; -errno. */
+/* A listening socket at the path, with the permission bits `mode` whatever the umask is; mode 0: as the umask leaves
+ * them. What is left there is removed. Returns the descriptor; -errno. */
 int socket_listen(int type, mode_t mode, const char *path, ...) __attribute__((format(printf, 3, 4)));
 
 /* patience: seconds that connecting, and each send and receive after it, may take; 0: any. Returns the descriptor;

@@ -148,7 +148,7 @@ static bool is_pending(const struct plan_change *change)
         return change->action == PLAN_SET && !change->is_done;
 }
 
-/* Applies what fits, in rounds, because each tenant that shrinks makes room for another. Ends when a round changes nothing. */
+/* Applies what fits, in rounds until one changes nothing: each tenant that shrinks makes room for another. */
 static int apply_rounds(struct ask *ask, struct plan_changes *changes, struct err *err)
 {
         bool has_moved = true;

@@ -41,8 +41,8 @@ void plan_changes_find(const struct plan *plan, const struct plan_live *live, st
 size_t plan_changes_count(const struct plan_changes *changes);
 
 /*
- * Applies every PLAN_SET, in an order in which they fit beside each other. 0; -EBUSY: the daemon refused some (see their
- * rows); other errors: the daemon could not be asked.
+ * Applies every PLAN_SET, in an order in which they fit beside each other. 0; -EBUSY: the daemon refused some (see
+ * their rows); other errors: the daemon could not be asked.
  */
 int plan_changes_apply(struct ask *ask, struct plan_changes *changes, struct err *err);
 

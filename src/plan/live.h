@@ -29,7 +29,7 @@ struct plan_live {
         size_t n_tenants;
 };
 
-/* From the daemon's answers; missing fields are 0. 0; -EPROTO: not a valid answer. The result is too large for the stack. */
+/* From the daemon's answers; missing fields are 0. 0; -EPROTO: not a valid answer. Too large for the stack. */
 int plan_live_read(const json_t *devices, const json_t *tenants, const struct plan_input *input, struct plan_live *ret,
                    struct err *err);
 

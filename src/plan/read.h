@@ -21,7 +21,7 @@ int plan_read(const char *name, const json_t *file, struct plan_input *ret, stru
 int plan_read_gpus(const char *text, struct plan_input *ret, struct err *err);
 
 /*
- * {"turn_loss": 0.03, ...}, or the output of `sublet bench --modes -o FILE`: replaces those values. Measured figures that
- * no plan uses are skipped; a name that a person wrote must be one of ours. 0; -EINVAL.
+ * {"turn_loss": 0.03, ...}, or the output of `sublet bench --modes -o FILE`: replaces those values. Measured figures
+ * that no plan uses are skipped; a name that a person wrote must be one of ours. 0; -EINVAL.
  */
 int plan_read_facts(const char *name, const json_t *file, struct plan_facts *ret, struct err *err);

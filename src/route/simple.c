@@ -1,7 +1,8 @@
 /*
  * Policies that use little knowledge: round robin, load, and a hash of the prompt's beginning.
  *
- * "prefix-hash" is as in SMG (lightseekorg/smg 73da68ca): a ring on the first 256 tokens; over 1.25 of the mean load, least load.
+ * "prefix-hash" is as in SMG (lightseekorg/smg 73da68ca): a ring on the first 256 tokens; over 1.25 of the mean load,
+ * least load.
  */
 #include "route/choose.h"
 

@@ -1,5 +1,5 @@
-/* A request for a lease, and a lease, as JSON. Input is checked field by field: a text that does not fit or a number out of
- * range is refused, never truncated. */
+/* A request for a lease, and a lease, as JSON. Input is checked field by field: a text that does not fit or a number
+ * out of range is refused, never truncated. */
 #include "wire/messages.h"
 
 #include "base/cleanup.h"

@@ -45,12 +45,13 @@ struct message {
 /* A body to which fields may be added; NULL: no memory. */
 json_t *message_new(const char *type);
 
-/* Sends, and consumes `body` in any case (NULL: -ENOMEM). fds stay the caller's. Never raises SIGPIPE and never blocks, even on
- * a blocking socket: the peer may be stopped. MESSAGE_OK; MESSAGE_E_NONE; MESSAGE_E_CLOSED; -EMSGSIZE; -errno. */
+/* Sends, and consumes `body` in any case (NULL: -ENOMEM). fds stay the caller's. Never raises SIGPIPE and never
+ * blocks, even on a blocking socket: the peer may be stopped. MESSAGE_OK; MESSAGE_E_NONE; MESSAGE_E_CLOSED; -EMSGSIZE;
+ * -errno. */
 int message_send(int socket, json_t *body, const int *fds, size_t n_fds);
 
-/* Blocks if the socket does. On MESSAGE_OK *ret is the caller's until message_done. -EPROTO: no message (it is consumed with its
- * descriptors, and the next may be read); -errno. */
+/* Blocks if the socket does. On MESSAGE_OK *ret is the caller's until message_done. -EPROTO: no message (it is
+ * consumed with its descriptors, and the next may be read); -errno. */
 int message_receive(int socket, struct message *ret);
 void message_done(struct message *message); /* also for _cleanup_ */
 

@@ -99,8 +99,8 @@ control_managers() { # SCHEDULER-CONFIGURATION
         part_start scheduler kube-scheduler --config="$1" --bind-address=127.0.0.1 --port=0 --cert-dir="$cluster/scheduler"
 }
 
-# In the namespace these are folders of ours: kubelet's, wherever it is told to be (its plugins' sockets, and the logs, of which it
-# takes those away that it knows no pod of), the pods' networks, and Sublet's.
+# In the namespace these are folders of ours: kubelet's, wherever it is told to be (its plugins' sockets, and the logs,
+# of which it takes those away that it knows no pod of), the pods' networks, and Sublet's.
 control_folders() {
         local folder
         for folder in /var/lib/kubelet /var/log/pods /var/log/containers /var/lib/cni /run/netns /var/lib/sublet /run/sublet; do
@@ -136,8 +136,8 @@ X
         until_ok 60 eval "kubectl get node $node | grep -q ' Ready'"
 }
 
-# What is left of the pods, whose processes outlive kubelet and containerd: killed and taken away, with their cgroups; then the
-# shims end by themselves.
+# What is left of the pods, whose processes outlive kubelet and containerd: killed and taken away, with their cgroups;
+# then the shims end by themselves.
 control_end_pods() {
         local ctr=(ctr -a "$cluster/containerd.sock" -n k8s.io) id
         for id in $("${ctr[@]}" tasks ls -q); do

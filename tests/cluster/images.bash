@@ -40,7 +40,7 @@ X
         image_pack "$1" localhost/pause:1 /pause
 }
 
-# image_programs FOLDER PROGRAM...: busybox, the programs, and the libraries that ldd finds for them but for the driver's
+# image_programs FOLDER PROGRAM...: busybox, the programs and their libraries by ldd, except the driver's
 image_programs() {
         local folder=$1 name library
         shift

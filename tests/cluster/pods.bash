@@ -48,7 +48,7 @@ word() {
         kubectl logs "$1" ${3:+-c "$3"} | tr ' ' '\n' | sed -n "s/^$2=//p" | head -n 1
 }
 
-# deployment NAME REPLICAS CONTAINER; it makes another pod where kubelet fails one (a device plugin that is not back yet)
+# deployment NAME REPLICAS CONTAINER; it replaces a pod that kubelet fails (the device plugin is not back yet)
 deployment() {
         jq -cn --arg name "$1" --argjson replicas "$2" --argjson container "$3" '{apiVersion: "apps/v1", kind: "Deployment",
                 metadata: {name: $name}, spec: {replicas: $replicas, selector: {matchLabels: {app: $name}}, template:

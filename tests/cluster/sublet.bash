@@ -1,8 +1,8 @@
 # Sublet's parts in the cluster, as processes of the node: simulated GPUs, daemon, device plugin, extender, webhook.
 # shellcheck shell=bash disable=SC2154  # $cluster, $build, $root, $address are the caller's
 #
-# What a driver's nodes and libraries are on a real node, the simulator's directory and libraries are here: the base spec
-# of the runtime mounts them into every container of the handler `sublet`, whatever its pod says.
+# What a driver's nodes and libraries are on a real node, the simulator's directory and libraries are here: the base
+# spec of the runtime mounts them into every container of the handler `sublet`, whatever its pod says.
 sublet=$build/src/sublet
 
 sublet_machine() { # OPTION... of `sublet sim`
@@ -25,7 +25,7 @@ sublet_daemon() {
         until_ok 20 "$sublet" ps -q
 }
 
-# sublet_handler: containerd's handler `sublet` as on a real node, in handler.toml and base.json, and the machine in its base
+# sublet_handler: containerd's handler `sublet` as on a real node, in handler.toml and base.json with the machine
 sublet_handler() {
         ctr oci spec | on "$sublet" oci spec --runtime /dev/stdin | jq --arg dir "$machine_dir" --arg preload "$machine_preload" \
                 --arg libraries "$machine_libraries" '

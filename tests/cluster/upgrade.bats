@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# The manifests of deploy/ themselves, as pods of the image that deploy/images makes, where the processes were until now; this file
-# is the last. Of a real node only the GPU is missing: daemon and shims get the simulator's directory as pods that rent do.
+# The manifests of deploy/ themselves, as pods of the image that deploy/images makes, where the processes were until
+# now; this file is the last. Of a real node only the GPU is missing: daemon and shims get the simulator's directory as
+# pods that rent do.
 # shellcheck disable=SC2034  # $with is for pod, of pods.bash
 bats_require_minimum_version 1.5.0
 load pods

@@ -6,7 +6,7 @@
  *
  * It listens on a free port of 127.0.0.1 and writes that to the file. Besides the API:
  *      POST /fake/objects   a JSON array of nodes and pods: created or replaced
- *      POST /fake/fault?kind=429|500|hang|409|slow&path=TEXT&n=N the next N calls whose path has TEXT; slow: done 2 s later
+ *      POST /fake/fault?kind=429|500|hang|409|slow&path=TEXT&n=N N calls with TEXT in the path; slow: 2 s later
  *      POST /fake/cut       all watches end, in the middle of a line
  *      POST /fake/forget    no history: a watch that is taken up now gets 410
  *      GET  /fake/state     how many of what

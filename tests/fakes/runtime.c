@@ -4,7 +4,7 @@
  *
  *      runtime [OPTION...] SOCKET STATE [COMMAND [ARGUMENT...]]
  *
- * STATE: JSON; @PID@ in it is the command's process. Without a COMMAND there is none, and nothing to send a listener of.
+ * STATE: JSON; @PID@ in it is the command's process. Without a COMMAND there is no process and no listener.
  *      --fds N         number of descriptors (default: 1)
  *      --not-listener  they are of /dev/null
  *      --slow MS       sends pieces of 40 bytes with that pause between them

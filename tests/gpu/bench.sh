@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `sublet doctor` and `sublet bench --modes` on this machine's device, or on the simulator. Nothing is built. TAP on stdout;
-# doctor.json, bench.json and the log are in ${OUT:-/tmp/sublet-bench}; the last line is the verdict.
+# `sublet doctor` and `sublet bench --modes` on this machine's device, or on the simulator. Nothing is built. TAP on
+# stdout; doctor.json, bench.json and the log are in ${OUT:-/tmp/sublet-bench}; the last line is the verdict.
 #
 #       tests/gpu/bench.sh [BUILD]              about 2 minutes; EACH=2s for each load, ONLY=row,row
 set -u

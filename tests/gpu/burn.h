@@ -1,13 +1,13 @@
 /*
  * The work of the load generators: arithmetic in pieces, and a line in a log at the end of each.
  *
- * burn(sink, rounds, log, pieces) does `rounds` rounds of four multiply-adds per thread, in `pieces`
- * equal pieces (rounds must be a multiple). Thread 0 of block 0 writes the device's clock (globaltimer,
- * ns, one for all processes) into log[1], log[2], ... as pieces end, and how many there are into log[0].
- * The warps of a block wait for each other at the end of a piece, and a block should have a multiprocessor
- * for itself: the scheduler of a multiprocessor prefers old warps, so among several blocks block 0 would
- * run ahead and its log would tell of work that is not done yet. At most BURN_LOG_MAX - 1 are written; launches
- * that share a log must be in one stream. The simulator knows `burn` by name and takes its cost from `rounds`; it writes no log.
+ * burn(sink, rounds, log, pieces) does `rounds` rounds of four multiply-adds per thread, in `pieces` equal pieces
+ * (rounds must be a multiple). Thread 0 of block 0 writes the device's clock (globaltimer, ns, one for all processes)
+ * into log[1], log[2], ... as pieces end, and how many there are into log[0]. The warps of a block wait for each other
+ * at the end of a piece, and a block should have a multiprocessor for itself: the scheduler of a multiprocessor
+ * prefers old warps, so among several blocks block 0 would run ahead and its log would tell of work that is not done
+ * yet. At most BURN_LOG_MAX - 1 are written; launches that share a log must be in one stream. The simulator knows
+ * `burn` by name and takes its cost from `rounds`; it writes no log.
  */
 #pragma once
 

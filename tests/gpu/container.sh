@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Containers on this machine's device, or on the simulator: runc starts PyTorch under the profile and hook of
 # `sublet oci spec`. Each container's root is the machine's own, read-only, so that only runc has to be installed.
-# Needs root, runc (or RUNTIME=crun) and python3; PyTorch on a real device. TAP on stdout, raw logs in ${OUT:-/tmp/sublet-container};
-# two minutes; the verdict is the last line.
+# Needs root, runc (or RUNTIME=crun) and python3; PyTorch on a real device. TAP on stdout, raw logs in
+# ${OUT:-/tmp/sublet-container}; two minutes; the verdict is the last line.
 #
 #       tests/gpu/container.sh [BUILD]      SUBLET=... RUNTIME=runc SECONDS_EACH=10 SHARES="70 30"
 set -u

@@ -3,10 +3,10 @@
  *
  *      corners small | contexts | green | virtual | full
  *
- * small: allocations below 2 MiB of each kind, streams, pools of odd sizes, advice about managed
- * memory. contexts: a second context beside the first. green: some of the multiprocessors, and a
- * stream on them. virtual: memory of cuMemCreate passes to a child by descriptor. full: more than there is. Prints corner=NAME ok, or the call that failed;
- * exit status 3.
+ * small: allocations below 2 MiB of each kind, streams, pools of odd sizes, advice about managed memory. contexts: a
+ * second context beside the first. green: some of the multiprocessors, and a stream on them. virtual: memory of
+ * cuMemCreate passes to a child by descriptor. full: more than there is. Prints corner=NAME ok, or the call that
+ * failed; exit status 3.
  *
  * Recorded on a device (tools/record.c), its calls are in tests/gpu/calls; the integration test sim compares.
  */

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The enforcement modes side by side: the same programs natively, under the gate, self-attached, and with the quota kept
-# inside only. Results and quotas must be the same; the cost of a launch is measured. Runs on the machine's device, or on the
-# simulator. A real device needs gcc and the CUDA headers, and PyTorch for its part. TAP on stdout, raw output in
-# ${OUT:-/tmp/sublet-enforcement}/enforcement.log; the last line is the verdict.
+# The enforcement modes side by side: the same programs natively, under the gate, self-attached, and with the quota
+# kept inside only. Results and quotas must be the same; the cost of a launch is measured. Runs on the machine's
+# device, or on the simulator. A real device needs gcc and the CUDA headers, and PyTorch for its part. TAP on stdout,
+# raw output in ${OUT:-/tmp/sublet-enforcement}/enforcement.log; the last line is the verdict.
 #
 #       tests/gpu/enforcement.sh [BUILD]             about 3 minutes; MIB=N ROUNDS=12
 set -u
@@ -100,8 +100,8 @@ if [ $is_real ]; then
         say "# the same inside only, which does not claim to stop it: $(field got_mib < "$work/preload") MiB"
 fi
 
-# --- launches: short runs, one after the other on one processor. A process's place in memory moves its rate by some percent,
-# so the best of many is compared; a second native run shows how much that comparison is worth ---
+# --- launches: short runs, one after the other on one processor. A process's place in memory moves its rate by some
+# percent, so the best of many is compared; a second native run shows how much that comparison is worth ---
 if [ $is_real ]; then
         for ((round = 0; round < ${ROUNDS:-12}; round++)); do
                 for mode in native again $modes; do

@@ -5,11 +5,11 @@
  *      interposed dlopen LIBCUDA [STEP-MiB]   memory through a libcuda opened by its path, until refused
  *      interposed procaddress LIBCUDA [STEP-MiB]   the same by what cuGetProcAddress gives
  *      interposed threads N                   N threads take 8 MiB each time, until each is refused
- *      interposed forks N                     N children take and free 4 MiB at a time and are killed at random; 8 live at a time
+ *      interposed forks N                     N children take and free 4 MiB at a time and are killed at random; 8 at a time
  *      interposed signals MILLISECONDS        driver calls in a signal handler that comes anywhere, also in malloc
  *      interposed fork                        a child of fork has none of its parent's objects, and may have its own
  *      interposed close COMMAND...            closes every descriptor above 2, as daemons do, and executes the command
- *      interposed late LIBRARY                loads the library when it has threads, and asks each whether it is below a gate
+ *      interposed late LIBRARY                loads the library with threads running; each reports whether it is below a gate
  *      interposed hold MiB FILE               takes so much, writes its number into the file, and waits to be ended
  *      interposed spawn                       closing in a child of vfork leaves the parent's books alone
  *
@@ -233,7 +233,7 @@ static int threads(unsigned int n)
         return 0;
 }
 
-/* ---- forks -------------------------------------------------------------------------------------------------------- */
+/* ---- forks ----------------------------------------------------------------------------------- */
 
 static void live_and_be_killed(void)
 {
@@ -271,7 +271,7 @@ static int forks(unsigned int n)
         return 0;
 }
 
-/* ---- signals --------------------------------------------------------------------------------------------------------- */
+/* ---- signals --------------------------------------------------------------------------------- */
 
 static int signals_ctl;
 static volatile sig_atomic_t n_handled, n_bad;
@@ -314,7 +314,7 @@ static int signals(unsigned int ms)
         return n_bad || !n_handled;
 }
 
-/* ---- fork, close, spawn ------------------------------------------------------------------------------------------------ */
+/* ---- fork, close, spawn ---------------------------------------------------------------------- */
 
 static int after_fork(void)
 {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The quota kept inside the program (sublet run --preload), beside the gate's, on this machine's device or on the simulator.
-# A real device needs gcc and the CUDA headers, and PyTorch for its part. TAP on stdout, raw output in
+# The quota kept inside the program (sublet run --preload), beside the gate's, on this machine's device or on the
+# simulator. A real device needs gcc and the CUDA headers, and PyTorch for its part. TAP on stdout, raw output in
 # ${OUT:-/tmp/sublet-preload}/preload.log; the last line is the verdict.
 #
 #       tests/gpu/preload.sh [BUILD]            about 4 minutes; KILLS=N (default 10000), MIB=N, FAMILIES="alloc vmm"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The quota on a real GPU: every way to memory ends at the quota, and nothing else changes. Needs an NVIDIA GPU, gcc, the CUDA driver headers; PyTorch for its part. TAP on stdout,
-# raw output beside it in ${OUT:-/tmp/sublet-gpu}/quota.log; ends with a table and the verdict.
+# The quota on a real GPU: every way to memory ends at the quota, and nothing else changes. Needs an NVIDIA GPU, gcc,
+# the CUDA driver headers; PyTorch for its part. TAP on stdout, raw output beside it in
+# ${OUT:-/tmp/sublet-gpu}/quota.log; ends with a table and the verdict.
 #
 #       tests/gpu/quota.sh [PATH-OF-SUBLET]          about 5 minutes; RACE=ROUNDS for a shorter race
 set -u

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The SM partition (sublet run --sms) on this machine's device, or on the simulator: on how many multiprocessors work runs,
-# and how fast, alone and beside another tenant. TAP, raw output in ${OUT:-/tmp/sublet-sms}/sms.log; a table and the
-# verdict are last. A real device needs gcc and the CUDA headers, and PyTorch for its rows.
+# The SM partition (sublet run --sms) on this machine's device, or on the simulator: on how many multiprocessors work
+# runs, and how fast, alone and beside another tenant. TAP, raw output in ${OUT:-/tmp/sublet-sms}/sms.log; a table and
+# the verdict are last. A real device needs gcc and the CUDA headers, and PyTorch for its rows.
 #
 #       tests/gpu/sms.sh [BUILD]        about 2 minutes; ROWS="rates torch resnet spatial", SECONDS_PER_ROW=3
 set -u
@@ -136,8 +136,8 @@ if wants resnet; then
 fi
 
 # ---- beside another: MPS ----------------------------------------------------------------------
-# The kernels fill the multiprocessors on which they run. Kernels that leave room would share them: MPS bounds how many a
-# tenant has, not which ones.
+# The kernels fill the multiprocessors on which they run. Kernels that leave room would share them: MPS bounds how many
+# a tenant has, not which ones.
 # tenant NAME PERCENT: in the background; its rate in $work/NAME.out
 tenant() {
         timeout -s KILL 60 "$sublet" run -q --name "$1" --mem 8G --mode spatial --sms "$2" -- "$sms" steady "$work/barrier" "$1" \

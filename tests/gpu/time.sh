@@ -273,7 +273,8 @@ charged() { # NAME: seconds in the books, of a tenant that has ended
 }
 off_by() { calc "100 * ($1 - $2) / $2"; }
 near() { is "$(off_by "$1" "$2" | tr -d -)" '<=' 0.5; }
-# metered SHARE...: deep tenants of these shares; sets meters and owns, in seconds, and events: all from the start of the work
+# metered SHARE...: deep tenants of these shares; sets meters and owns, in seconds, and events: all from the start of
+# the work
 metered() {
         local share name i=0 before
         begins

@@ -80,9 +80,9 @@ is_not_let_near_a_device_under_another_profile() {
         wait_for eval '"$sublet" events | grep -q "LEASE_REFUSED.*not one for driver"'
 }
 
-# Stopping, or any signal, interrupts a caller in a driver call; the kernel restarts it (gate/state/restart_cache.h). A reply
-# that arrives in the same moment may be lost (docs/containers.md), and then the program fails: one of three may. Without
-# gate/state/restart_cache.c all do.
+# Stopping, or any signal, interrupts a caller in a driver call; the kernel restarts it (gate/state/restart_cache.h). A
+# reply that arrives in the same moment may be lost (docs/containers.md), and then the program fails: one of three may.
+# Without gate/state/restart_cache.c all do.
 does_not_mind_being_stopped() {
         local try fine=0
         # shellcheck disable=SC2016 # for the inner shell

@@ -51,7 +51,7 @@ struct report {
         bool failed;
 };
 
-/* The others get a strict LRU copy of each cache, which is better than what any of them keeps; ours gets its own index. */
+/* The others get a strict LRU copy of each cache, better than any of them keeps; ours gets its own index. */
 static const struct variant FORMULAS[] = {
         { .name = "cost", .policy = "cost" },
         { .name = "round-robin", .policy = "round-robin", .index = INDEX_LRU, .is_peer = true },

@@ -1,5 +1,5 @@
 /*
- * One run: a load, replicas, and one policy, on virtual time. It takes seconds; its result is the same on every machine.
+ * One run: a load, replicas, and one policy, on virtual time. It takes seconds and gives the same result everywhere.
  *
  * enum sim_sees: what the modelled router knows of its replicas. SEES_ROUTER is what a real one has:
  * its own dispatches, first bytes and ends; its index, a ring per replica sized as its cache, filled at

@@ -2,7 +2,7 @@
  * Which tenant was on a device when: as Chrome trace JSON (Perfetto, chrome://tracing), and as plain spans for the page. Both
  * read the schedulers' rings (sched/trace.h), and the current span from sched_resident.
  *
- * In the Chrome trace a device is a "process". A tenant is one of its tracks, the time it was kept off another; the daemon's
+ * In the Chrome trace a device is a "process". A tenant is one of its tracks, the time its channels were disabled another; the daemon's
  * driver calls and gaps in the records are tracks, too. Times are microseconds from the start of the trace. A user who may not
  * see all tenants gets the spans of its own only.
  */

@@ -6,8 +6,8 @@
 
 enum {
         NR_AND_SIZE = 0x3fff00ff, /* F1: what of a request the driver looks at */
-        CARDS_MAX = 32,
-        CARD_SIZE = 72,
+        DEVICES_LISTED_MAX = 32,
+        DEVICE_INFO_SIZE = 72,
         UVM_FREE_WITHOUT_LENGTH = 16,
 };
 
@@ -32,8 +32,8 @@ static void put_row(struct list *list, uint32_t nr, uint32_t size)
                 return;
         if (size)
                 caught_put(list, NR_AND_SIZE, size << 16 | nr);
-        for (uint32_t n = 1; n <= CARDS_MAX && !size; n++)
-                caught_put(list, NR_AND_SIZE, (n * CARD_SIZE) << 16 | nr);
+        for (uint32_t n = 1; n <= DEVICES_LISTED_MAX && !size; n++)
+                caught_put(list, NR_AND_SIZE, (n * DEVICE_INFO_SIZE) << 16 | nr);
 }
 
 static void put_requests(struct list *list, const struct rm_layout *layout)

@@ -69,13 +69,28 @@ bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint
         LOCKED(&files->lock);
 
         for (size_t i = 0; i < files->n; i++)
-                if (files->items[i].is_space && same_file(process, theirs, files->items[i].fd)) {
+                if (same_file(process, theirs, files->items[i].fd)) {
                         files->items[i].n_users++;
                         *ret_fd = files->items[i].fd;
                         *ret_number = files->items[i].number;
                         return true;
                 }
         return false;
+}
+
+bool files_next(struct files *files, uint64_t after, struct file *ret)
+{
+        LOCKED(&files->lock);
+        struct file *next = NULL;
+
+        for (size_t i = 0; i < files->n; i++)
+                if (files->items[i].number > after && (!next || files->items[i].number < next->number))
+                        next = &files->items[i];
+        if (!next)
+                return false;
+        next->n_users++;
+        *ret = *next;
+        return true;
 }
 
 void files_unuse(struct files *files, uint64_t number)
@@ -87,7 +102,7 @@ void files_unuse(struct files *files, uint64_t number)
                 file->n_users--;
 }
 
-uint64_t files_keep(struct files *files, int fd, bool is_space)
+uint64_t files_keep(struct files *files, int fd)
 {
         LOCKED(&files->lock);
         uint64_t number = file_find(files, fd);
@@ -101,9 +116,8 @@ uint64_t files_keep(struct files *files, int fd, bool is_space)
         ours = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         if (ours < 0)
                 return 0;
-        files->items[files->n++] = (struct file){
-                .number = ++files->last, .fd = ours, .is_space = is_space, .inode = fstat(ours, &st) < 0 ? 0 : st.st_ino
-        };
+        files->items[files->n++] =
+                (struct file){ .number = ++files->last, .fd = ours, .inode = fstat(ours, &st) < 0 ? 0 : st.st_ino };
         return files->last;
 }
 
@@ -116,16 +130,9 @@ bool files_have_range(struct files *files, const char *line)
 
         LOCKED(&files->lock);
         for (size_t i = 0; i < files->n; i++)
-                if (files->items[i].is_space && files->items[i].inode == inode)
+                if (files->items[i].inode == inode)
                         return true;
         return false;
-}
-
-/* Same kind of file at all? kcmp only on those. */
-static bool same_kind(const struct stat *theirs, const struct stat *ours)
-{
-        return theirs->st_mode == ours->st_mode && theirs->st_rdev == ours->st_rdev &&
-               (ours->st_rdev || theirs->st_ino == ours->st_ino);
 }
 
 /* A number of /proc/PROCESS/status, or -1. field: "\nUid:". */
@@ -185,41 +192,42 @@ static bool is_filtered(struct task *task)
 /* A file to be found, and whether it may be where no table shows it. */
 struct sought {
         int fd;
-        struct stat st;
         bool may_wait;
 };
 
-/* *ret_is_closed: we may not read this task's descriptors, none of them. */
-static bool entry_has(int dir, const char *descriptor, struct task *task, const struct sought *sought,
-                      bool *ret_is_closed)
+/* Sockets and what io_uring makes may hold descriptors. Asked of the link and not of the file behind it: that one may be on a
+ * file system that does not answer. */
+static bool may_hold(int dir, const char *descriptor)
 {
-        struct stat theirs;
+        char text[16] = "";
 
+        if (readlinkat(dir, descriptor, text, sizeof(text) - 1) < 0)
+                return false;
+        return strncmp(text, "socket:", 7) == 0 || strncmp(text, "anon_inode:", 11) == 0;
+}
+
+static bool entry_has(int dir, const char *descriptor, struct task *task, const struct sought *sought)
+{
         if (!isdigit((unsigned char)*descriptor))
                 return false;
-        if (fstatat(dir, descriptor, &theirs, 0) < 0) {
-                *ret_is_closed = errno == EACCES;
-                return false;
-        }
-        if (same_kind(&theirs, &sought->st) && same_file(task->id, atoi(descriptor), sought->fd))
+        if (same_file(task->id, atoi(descriptor), sought->fd))
                 return true;
-        return sought->may_wait && (S_ISSOCK(theirs.st_mode) || !(theirs.st_mode & S_IFMT)) && is_filtered(task) &&
-               holds_unseen(task->id, descriptor);
+        return sought->may_wait && may_hold(dir, descriptor) && is_filtered(task) && holds_unseen(task->id, descriptor);
 }
 
 static bool table_has(const char *path, pid_t id, const struct sought *sought)
 {
         struct task task = { .id = id };
         struct dirent *entry;
-        bool has = false, is_closed = false;
+        bool has = false;
         DIR *dir = opendir(path);
 
         if (!dir && errno != EACCES)
                 return errno != ENOENT && errno != ESRCH; /* cannot tell: it may */
         if (!dir)
                 return hides(id);
-        while (!has && !is_closed && (entry = readdir(dir)))
-                has = entry_has(dirfd(dir), entry->d_name, &task, sought, &is_closed);
+        while (!has && (entry = readdir(dir)))
+                has = entry_has(dirfd(dir), entry->d_name, &task, sought);
         (void)closedir(dir);
         return has;
 }
@@ -275,21 +283,17 @@ static bool is_mapped_by_any(struct files *files, const struct file *file,
         return false;
 }
 
-/* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that
- * they were in. What waits is another tenant's then. An export's memory is there for as long as its file, whoever has
- * that. */
+/* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that they were
+ * in. What waits is another tenant's then. */
 static bool anybody_has(const struct file *file, bool has_tasks)
 {
-        struct sought sought = { .fd = file->fd, .may_wait = has_tasks || !file->is_space };
+        const struct sought sought = { .fd = file->fd, .may_wait = has_tasks };
         struct dirent *entry;
         bool has = false;
         DIR *dir = opendir("/proc");
 
-        if (!dir || fstat(file->fd, &sought.st) < 0) {
-                if (dir)
-                        (void)closedir(dir);
+        if (!dir)
                 return true; /* cannot tell: keep it */
-        }
         while (!has && (entry = readdir(dir))) {
                 pid_t process = (pid_t)atoi(entry->d_name);
 
@@ -299,61 +303,33 @@ static bool anybody_has(const struct file *file, bool has_tasks)
         return has;
 }
 
-/* /proc is searched without the lock; being in use keeps the file open. */
-static bool is_unused(struct files *files, uint64_t number, bool has_tasks,
-                      bool (*is_mapped)(struct files *files, pid_t process))
-{
-        struct file file;
-        bool has;
-
-        {
-                LOCKED(&files->lock);
-                struct file *known = file_at(files, number);
-
-                if (!known)
-                        return false;
-                file = *known;
-                known->n_users++;
-        }
-        has = anybody_has(&file, has_tasks) || is_mapped_by_any(files, &file, is_mapped);
-        files_unuse(files, number);
-        return !has;
-}
-
-/* The lowest number above `after`; 0: none. */
-static uint64_t next_number(struct files *files, uint64_t after)
+static void drop_if_unused(struct files *files, uint64_t number)
 {
         LOCKED(&files->lock);
-        uint64_t next = 0;
+        struct file *file = file_at(files, number);
 
-        for (size_t i = 0; i < files->n; i++)
-                if (files->items[i].number > after && (!next || files->items[i].number < next))
-                        next = files->items[i].number;
-        return next;
+        if (!file || file->n_users)
+                return;
+        (void)close(file->fd);
+        *file = files->items[--files->n];
 }
 
-uint64_t files_drop_unused(struct files *files, bool has_tasks, bool (*is_mapped)(struct files *files, pid_t process),
-                           bool *ret_is_space)
+void files_drop_unused(struct files *files, bool has_tasks, const struct files_release *release)
 {
-        uint64_t number = 0;
+        struct file file = { 0 };
 
-        while ((number = next_number(files, number))) {
-                if (!is_unused(files, number, has_tasks, is_mapped))
-                        continue;
-                LOCKED(&files->lock);
-                struct file *file = file_at(files, number);
+        while (files_next(files, file.number, &file)) {
+                bool is_unused = file.n_users == 1 && !anybody_has(&file, has_tasks) &&
+                                 !is_mapped_by_any(files, &file, release->is_mapped) &&
+                                 release->empty(release->context, &file);
 
-                if (!file || file->n_users)
-                        continue;
-                *ret_is_space = file->is_space;
-                (void)close(file->fd);
-                *file = files->items[--files->n];
-                return number;
+                files_unuse(files, file.number);
+                if (is_unused)
+                        drop_if_unused(files, file.number);
         }
-        return 0;
 }
 
-void files_mapped(struct files *files, uint64_t number, pid_t process)
+void files_mapped(struct files *files, uint64_t number, pid_t process, nsec now)
 {
         LOCKED(&files->lock);
         struct file *file = file_at(files, number);
@@ -361,12 +337,21 @@ void files_mapped(struct files *files, uint64_t number, pid_t process)
 
         if (!file)
                 return;
+        file->mapping_at = now;
         while (known < file->n_mappers && known < FILE_MAPPERS && file->mappers[known] != process)
                 known++;
         if (known < FILE_MAPPERS)
                 file->mappers[known] = process;
         if (known == file->n_mappers)
                 file->n_mappers++;
+}
+
+nsec files_mapped_at(struct files *files, uint64_t number)
+{
+        LOCKED(&files->lock);
+        const struct file *file = file_at(files, number);
+
+        return file ? file->mapping_at : 0;
 }
 
 size_t files_count(struct files *files)

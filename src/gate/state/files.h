@@ -1,16 +1,17 @@
 /*
- * Which struct file of the driver is behind a descriptor: a number that stays the same however the tenant dups, sends
- * or closes its descriptors.
+ * Which VA space of UVM is behind a descriptor: a number that stays the same however the tenant dups, sends or closes
+ * its descriptors.
  *
- * UVM VA spaces and exported memory live as long as their struct file, and no query tells. So the gate keeps one
- * duplicate of each, recognises others by kcmp(2), and closes its own when no process has one any more; that ends the
- * space, and only then do its charges return.
+ * A space lives as long as its open file, and no query tells. So the gate keeps one duplicate of each and recognises others by
+ * kcmp(2). A space that no process has any more is emptied by calls on that duplicate (`release`), and forgotten
+ * only when the driver has said that nothing is left in it: a descriptor that the scan of /proc does not see holds nothing then.
  * Invariant: a file that is here is open.
  *
  * Threads: any.
  */
 #pragma once
 
+#include "base/clock.h"
 #include "base/lock.h"
 
 #include <stdbool.h>
@@ -28,7 +29,7 @@ struct file {
         unsigned int n_users;        /* calls in progress on fd; it is not closed meanwhile */
         pid_t mappers[FILE_MAPPERS]; /* processes that have mapped it: a mapping holds a file, too */
         unsigned int n_mappers;      /* more than FILE_MAPPERS: some were not noted */
-        bool is_space;               /* a UVM VA space; else an export */
+        nsec mapping_at;             /* when a mapping of it was let through last; 0: never */
         uint64_t inode;              /* of the node by which the tenant opened it */
 };
 
@@ -50,18 +51,31 @@ uint64_t files_find(struct files *files, int fd);
  * open until files_unuse. False: no space that we know.
  */
 bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint64_t *ret_number);
+
+/* The space with the lowest number above `after`, in use as by files_use: a copy. False: there is none. */
+bool files_next(struct files *files, uint64_t after, struct file *ret);
 void files_unuse(struct files *files, uint64_t number);
 
 /* Keeps fd (a duplicate is taken) unless its file is known. The number; 0: no memory. */
-uint64_t files_keep(struct files *files, int fd, bool is_space);
+uint64_t files_keep(struct files *files, int fd);
 
-/* The process maps the space. Forks do not inherit such mappings (VM_DONTCOPY, uvm.c, 535 to 595). */
-void files_mapped(struct files *files, uint64_t number, pid_t process);
+/* A mapping of the space by a process is let through. Forks do not inherit such mappings (VM_DONTCOPY, uvm.c, 535 to 595). */
+void files_mapped(struct files *files, uint64_t number, pid_t process, nsec now);
+nsec files_mapped_at(struct files *files, uint64_t number); /* the latest; 0: never */
 
-/* A file that no process but us has open or, by `is_mapped`, mapped: closed here, and its number given. 0: none.
- * Looks through /proc: not for the path of a call. has_tasks: tasks are left under the tenant's filter. */
-uint64_t files_drop_unused(struct files *files, bool has_tasks, bool (*is_mapped)(struct files *files, pid_t process),
-                           bool *ret_is_space);
+struct files_release {
+        void *context;
+
+        /* Whether a process maps one of the spaces, by files_have_range. True when in doubt. */
+        bool (*is_mapped)(struct files *files, pid_t process);
+
+        /* Empties a space by the driver's own calls, and the ledger with it. False: something may be left in it. */
+        bool (*empty)(void *context, const struct file *file);
+};
+
+/* Closes the spaces that no process but us has open or mapped, once they are empty. Looks through /proc: not for the path of
+ * a call. The callbacks are called without the lock. has_tasks: tasks are left under the tenant's filter. */
+void files_drop_unused(struct files *files, bool has_tasks, const struct files_release *release);
 
 /* A line of /proc/PID/maps: whether it is a range of one of the spaces, whatever the tenant calls the node. UVM's
  * ranges have their address as their offset, and the inode is the node's own, also in a container's /dev. */

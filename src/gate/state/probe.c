@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 enum {
-        CARDS_SIZE = RM_DEVICES_MAX * RM_DEVICE_INFO_SIZE,
+        DEVICE_INFOS_SIZE = RM_DEVICES_MAX * RM_DEVICE_INFO_SIZE,
         DEVICE_PARAMS_SIZE = 56,
         SUBDEVICE_PARAMS_SIZE = 4,
 
@@ -186,7 +186,7 @@ static int find_device(struct probe *probe, const struct rm_device *found, struc
 int probe_devices(struct probe *probe, struct lease *lease)
 {
         struct rm_device found[RM_DEVICES_MAX];
-        uint8_t block[CARDS_SIZE] = { 0 };
+        uint8_t block[DEVICE_INFOS_SIZE] = { 0 };
         size_t n;
         int r;
 

@@ -189,6 +189,29 @@ bool processes_have_ended(struct processes *processes)
         return poll(&ends, 1, 0) == 1;
 }
 
+static void process_kill(const struct process *process)
+{
+        (void)syscall(SYS_pidfd_send_signal, process->pidfd, SIGKILL, NULL, 0);
+}
+
+void processes_kill(struct processes *processes, pid_t id)
+{
+        LOCKED(&processes->lock);
+        const struct process *process = map_get(&processes->by_id, (uint64_t)id);
+
+        if (process)
+                process_kill(process);
+}
+
+void processes_kill_all(struct processes *processes)
+{
+        const struct process *process;
+        LOCKED(&processes->lock);
+
+        for (size_t i = 0; (process = map_next(&processes->by_id, &i));)
+                process_kill(process);
+}
+
 bool processes_know(struct processes *processes, pid_t id)
 {
         LOCKED(&processes->lock);
@@ -196,11 +219,29 @@ bool processes_know(struct processes *processes, pid_t id)
         return map_get(&processes->by_id, (uint64_t)id);
 }
 
+size_t processes_list(struct processes *processes, pid_t *list, size_t n_room)
+{
+        const struct process *process;
+        size_t n = 0;
+        LOCKED(&processes->lock);
+
+        for (size_t i = 0; n < n_room && (process = map_next(&processes->by_id, &i));)
+                list[n++] = process->id;
+        return n;
+}
+
 size_t processes_count(struct processes *processes)
 {
         LOCKED(&processes->lock);
 
         return processes->by_id.n_used;
+}
+
+bool process_shares_files(const struct process *process, pid_t thread)
+{
+        enum { KCMP_FILES_ = 2 }; /* linux/kcmp.h */
+
+        return thread == process->id || syscall(SYS_kcmp, process->id, thread, KCMP_FILES_, 0, 0) == 0;
 }
 
 int process_fd(const struct process *process, int fd)

@@ -48,12 +48,19 @@ pid_t processes_reap(struct processes *processes);
 
 /* A process has ended and is not reaped yet: true before its parent hears of it. */
 bool processes_have_ended(struct processes *processes);
+/* SIGKILL, by pidfd: the number may be another process's by now. */
+void processes_kill(struct processes *processes, pid_t id); /* if it is one that we know */
+void processes_kill_all(struct processes *processes);
 bool processes_know(struct processes *processes, pid_t id);
 
+size_t processes_list(struct processes *processes, pid_t *list, size_t n_room); /* some, if there are more */
 size_t processes_count(struct processes *processes);
 
 /* A file of /proc/ID as text. How many bytes; -errno. */
 ssize_t process_text(pid_t id, const char *file, char *text, size_t size);
+
+/* Whether a thread has the descriptors that process_fd looks in. False when in doubt. */
+bool process_shares_files(const struct process *process, pid_t thread);
 
 /* What a tenant's process has at a descriptor number, as a descriptor of ours. Or -errno. */
 int process_fd(const struct process *process, int fd);

@@ -1,6 +1,6 @@
 /*
- * HTTP over libcurl, on TCP, TLS and Unix sockets: one call that is waited for (http_call), or many at once in one thread
- * (http_pool).
+ * HTTP over libcurl, on TCP, TLS and Unix sockets: one call that is waited for (http_call), or many at once in one
+ * thread (http_pool).
  *
  * Proxies and environment are never used, only http and https are spoken, and redirections are not followed.
  *
@@ -25,7 +25,7 @@ enum {
 };
 
 struct http_answer {
-        int code; /* 0: HTTP answered; or a negative errno, and `why`. -ECONNREFUSED, -EACCES (of a Unix socket), -ETIMEDOUT;
+        int code; /* 0: HTTP answered; or a negative errno, and `why`. -ECONNREFUSED, -EACCES (Unix socket), -ETIMEDOUT;
                              * -ECONNRESET: the server left; -EMSGSIZE; what `take` returned; -EIO */
         long status;        /* of HTTP; 0: none came */
         struct buffer body; /* without what `take` was given; see http_text */
@@ -46,8 +46,8 @@ struct http_request {
         size_t most;                /* bytes of the answer, or of one of its lines; 0: HTTP_MOST */
         const atomic_bool *cuts[2]; /* the call ends within a second once one is true; NULL: never */
 
-        /* The body of a 200 as it arrives, instead of in the answer; what is not 0 ends the call. is_lines: whole lines,
-         * without their end and without empty ones; else pieces that break anywhere. */
+        /* The body of a 200 as it arrives, instead of in the answer; what is not 0 ends the call. is_lines: whole
+         * lines, without their end and without empty ones; else pieces that break anywhere. */
         int (*take)(void *context, char *data, size_t size);
         bool is_lines;
 
@@ -76,11 +76,11 @@ int http_call(struct http_client *client, const struct http_request *request, st
 int http_pool_new(struct http_pool **ret);
 struct http_pool *http_pool_free(struct http_pool *pool); /* cancels all calls; NULL is fine */
 
-/* `done` is called once, from http_pool_wait, and the call is gone then; the answer's body ends with it. From `done` and
- * `take` any call may be started or cancelled but the one they are of. The request is copied. *ret may be NULL. 0;
+/* `done` is called once, from http_pool_wait, and the call is gone then; the answer's body ends with it. From `done`
+ * and `take` any call may be started or cancelled but the one they are of. The request is copied. *ret may be NULL. 0;
  * -ENOMEM; -ENAMETOOLONG. */
 int http_pool_start(struct http_pool *pool, const struct http_request *request, struct http_pool_call **ret);
 void http_pool_cancel(struct http_pool *pool, struct http_pool_call *call); /* without `done`; NULL is fine */
 
-/* Waits for answers, for fd to be readable, or until `until` (clock_now), and calls `done` of what has ended. 0; -EIO. */
+/* Waits for answers, for fd to be readable, or until `until` (clock_now); calls `done` of ended calls. 0; -EIO. */
 int http_pool_wait(struct http_pool *pool, int fd, nsec until);

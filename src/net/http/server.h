@@ -33,7 +33,8 @@ struct http_server {
 
         /* A call has begun, zeroed; NULL: nothing to do. `end` may be the next. */
         void (*begin)(void *context, struct http_server_call *call);
-        /* The body is about to take `more` bytes more. 0; or the status that the call is refused with. NULL: always 0. */
+        /* The body is about to take `more` bytes more. 0; or the status that the call is refused with. NULL: always
+         * 0. */
         unsigned int (*reserve)(void *context, struct http_server_call *call, size_t more);
         /* The body is complete or was refused; called again after a suspension. HEAD comes as GET. */
         enum MHD_Result (*answer)(void *context, struct http_server_call *call, const char *method, const char *path);

@@ -1,10 +1,10 @@
 /*
- * LIST, then WATCH, of one kind of a Kubernetes API server's objects: what to ask for next, and what the answer means. It
- * makes no calls.
+ * LIST, then WATCH, of one kind of a Kubernetes API server's objects: what to ask for next, and what the answer means.
+ * It makes no calls.
  *
  *      is_stream = watch_next(&watch, path);
  *      ...                                     GET path
- *      watch_page(&watch, r, status, page);    of a list: one page; too large a page is asked for again, in smaller ones
+ *      watch_page(&watch, r, status, page);    of a list: one page; too large a page is asked for again, smaller
  *      watch_line(&watch, line, size);         of a stream: each line as it comes,
  *      watch_ended(&watch, r, status);         and its end
  *
@@ -46,8 +46,8 @@ struct watch {
 /* The next request's path; true: its answer is a stream of lines. */
 bool watch_next(struct watch *watch, char path[static WATCH_PATH]);
 
-/* r, status: how the call ended; -EMSGSIZE: the answer was larger than `most`. 0: ask for what is next; -ESTALE, -EPROTO,
- * -ENOMEM, -EIO or r: the next list begins anew. */
+/* r, status: how the call ended; -EMSGSIZE: the answer was larger than `most`. 0: ask for what is next; -ESTALE,
+ * -EPROTO, -ENOMEM, -EIO or r: the next list begins anew. */
 int watch_page(struct watch *watch, int r, long status, const json_t *page);
 
 /* 0; -ESTALE: list again; -EPROTO: this is not an event. What is not 0 has to end the call, as its r. */

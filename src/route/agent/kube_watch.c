@@ -1,7 +1,7 @@
 /*
- * The replicas of a service are the endpoints that the Kubernetes API names (net/http/watch.h). The token is read anew for
- * each call: it is rotated. While the API server is away, all stays as it was, and replicas are checked by their health.
- * Endpoints are used where EndpointSlices do not exist.
+ * The replicas of a service are the endpoints that the Kubernetes API names (net/http/watch.h). The token is read anew
+ * for each call: it is rotated. While the API server is away, all stays as it was, and replicas are checked by their
+ * health. Endpoints are used where EndpointSlices do not exist.
  */
 #include "route/agent/agent.h"
 

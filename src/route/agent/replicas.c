@@ -6,7 +6,8 @@
 #include <netdb.h>
 #include <string.h>
 
-/* The module takes numeric addresses only. Names are resolved when they are read: this blocks as long as the resolver. */
+/* The module takes numeric addresses only. Names are resolved when they are read: this blocks as long as the
+ * resolver. */
 static void resolve_address(struct agent *agent, struct fleet_replica *replica)
 {
         struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG }, *found = NULL;

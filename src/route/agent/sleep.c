@@ -1,7 +1,7 @@
 /*
  * Waking and putting to sleep.
  *
- *      AWAKE ── idle for sleep_after ──► FALLING ── the module knows, nothing is in flight, the engine obeyed ──► ASLEEP
+ *      AWAKE ── idle for sleep_after ──► FALLING ── the module knows, none in flight, the engine obeyed ──► ASLEEP
  *        ▲                                  └── a request came in between ──► AWAKE
  *        └── it answers and does not sleep ── WAKING ◄── a request waits for it ── ASLEEP
  *

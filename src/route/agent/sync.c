@@ -22,7 +22,7 @@ static void call(struct agent *agent, const char *method, const char *path, cons
         (void)agent_call(agent, method, agent->api, path, body, LIMIT, done, context, slot);
 }
 
-/* ---- the module's state -------------------------------------------------------------------------------------------- */
+/* ---- the module's state ---------------------------------------------------------------------- */
 
 static long long number(const json_t *object, const char *name)
 {

@@ -13,6 +13,7 @@
 #include "sim/server/machine.h"
 
 #include "base/cleanup.h"
+#include "base/process.h"
 #include "rm/numbers.h"
 
 #include <errno.h>
@@ -50,6 +51,7 @@ struct range {
         struct heap_evictable evictable; /* managed */
         struct gpu *gpu;                 /* that holds the evictable part; NULL: none */
         int fd;                          /* bytes of a pool or managed range; -1: not mapped yet */
+        pid_t mapper;                    /* the process that mapped a managed range */
 };
 
 struct space {
@@ -266,6 +268,19 @@ static uint32_t range_validate(const struct request *request, const struct space
                        SIM_STATUS_INVALID_ADDRESS;
 }
 
+/* A managed range outlives a process that exits without unmapping it, until somebody asks for this (uvm_vm_close_managed). */
+static uint32_t zombies_free(struct space *space)
+{
+        struct range *next;
+
+        for (struct range *range = space->ranges; range; range = next) {
+                next = range->next;
+                if (range->kind == RANGE_MANAGED && !process_is_alive(range->mapper))
+                        range_free(space, range);
+        }
+        return RM_STATUS_OK;
+}
+
 static uint32_t space_call(struct machine *machine, struct request *request, struct space *space)
 {
         switch (request->call.kind) {
@@ -286,6 +301,8 @@ static uint32_t space_call(struct machine *machine, struct request *request, str
         case RM_UVM_SET_PREFERRED_LOCATION:
         case RM_UVM_MIGRATE:
                 return ranges_move(machine, request, space);
+        case RM_UVM_CLEAN_UP_ZOMBIES:
+                return zombies_free(space);
         case RM_UVM_VALIDATE_RANGE:
                 return range_validate(request, space);
         case RM_UVM_CREATE_RANGE_GROUP:
@@ -356,6 +373,7 @@ int uvm_mmap(struct machine *machine, struct request *request)
         if (!range) {
                 if (range_new(space, RANGE_MANAGED, base, length, &range) != RM_STATUS_OK)
                         return -EINVAL;
+                range->mapper = request->sender.pid;
                 range_make_resident(range, space->gpu);
         }
         fd = range_fd(range);

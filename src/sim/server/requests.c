@@ -15,7 +15,7 @@
 #define MEMORY_BLOCK (1 * GIB) /* the unit of memory hotplug */
 
 enum {
-        CARD_INFO_SIZE = 72, /* nv_ioctl_card_info_t */
+        DEVICE_INFO_SIZE = 72, /* NVIDIA: nv_ioctl_card_info_t */
         STATUS_GENERIC = 0xffff,
         EVENT_INFO_AT = 8, /* NvUnixEvent: hObject@0 NotifyIndex@4 info32@8 info16@12 */
 };
@@ -53,28 +53,28 @@ static int file_register(struct request *request)
 
 /* ---- the calls that are not about objects -------------------------------------------------- */
 
-static void card_info_put(const struct gpu *gpu, unsigned char *at)
+static void device_info_put(const struct gpu *gpu, unsigned char *at)
 {
-        at[0] = 1;                                     /* valid */
-        at[8] = (unsigned char)(gpu->id >> 8);         /* bus */
-        rm_put32(at, CARD_INFO_SIZE, 12, 0x233510deu); /* device and vendor: H200 */
-        rm_put32(at, CARD_INFO_SIZE, 16, gpu->id);
-        rm_put64(at, CARD_INFO_SIZE, 24, 0x22042000000u + ((uint64_t)gpu->index << 24));
-        rm_put64(at, CARD_INFO_SIZE, 32, 16 * MIB); /* registers */
-        rm_put64(at, CARD_INFO_SIZE, 40, 0x20000000000u + ((uint64_t)gpu->index << 38));
-        rm_put64(at, CARD_INFO_SIZE, 48, 256 * GIB); /* BAR1 */
-        rm_put32(at, CARD_INFO_SIZE, 56, gpu->index);
+        at[0] = 1;                                       /* valid */
+        at[8] = (unsigned char)(gpu->id >> 8);           /* bus */
+        rm_put32(at, DEVICE_INFO_SIZE, 12, 0x233510deu); /* device and vendor: H200 */
+        rm_put32(at, DEVICE_INFO_SIZE, 16, gpu->id);
+        rm_put64(at, DEVICE_INFO_SIZE, 24, 0x22042000000u + ((uint64_t)gpu->index << 24));
+        rm_put64(at, DEVICE_INFO_SIZE, 32, 16 * MIB); /* registers */
+        rm_put64(at, DEVICE_INFO_SIZE, 40, 0x20000000000u + ((uint64_t)gpu->index << 38));
+        rm_put64(at, DEVICE_INFO_SIZE, 48, 256 * GIB); /* BAR1 */
+        rm_put32(at, DEVICE_INFO_SIZE, 56, gpu->index);
 }
 
 static int card_info(struct machine *machine, struct request *request)
 {
-        size_t n = request->block.size / CARD_INFO_SIZE;
+        size_t n = request->block.size / DEVICE_INFO_SIZE;
 
-        if (request->block.size % CARD_INFO_SIZE || n < machine->options.n_gpus)
+        if (request->block.size % DEVICE_INFO_SIZE || n < machine->options.n_gpus)
                 return -EINVAL;
         memset(request->block.data, 0, request->block.size);
         for (unsigned int i = 0; i < machine->options.n_gpus; i++)
-                card_info_put(&machine->gpus[i], request->block.data + i * CARD_INFO_SIZE);
+                device_info_put(&machine->gpus[i], request->block.data + i * DEVICE_INFO_SIZE);
         return 0;
 }
 

@@ -1,4 +1,5 @@
-/* Kubelet's checkpoint, and beside it (after a NUL) a pod of the API server's: what comes of both is a table that the daemon could be told. */
+/* Kubelet's checkpoint and, after a NUL, a pod of the API server: together they give a table that the daemon
+ * accepts. */
 #include "base/cleanup.h"
 #include "kube/plugin/allocations.h"
 #include "kube/plugin/plugin_leases.h"

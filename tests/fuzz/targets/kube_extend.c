@@ -1,6 +1,7 @@
 /*
- * The scheduler's and the API server's JSON: the first line is a watch event's object (node or pod), the rest the arguments
- * of filter, prioritize and preempt. Whatever is sent, the answers are whole and what is counted stays what pods hold.
+ * The scheduler's and the API server's JSON: the first line is a watch event's object (node or pod), the rest the
+ * arguments of filter, prioritize and preempt. Whatever is sent, the answers are whole and what is counted stays what
+ * pods hold.
  */
 #include "kube/extender/extend.h"
 

@@ -1,4 +1,4 @@
-/* What a daemon of the cluster says of its tenants, for `kubectl sublet`: whatever it is, sums stay within what they are of. */
+/* A daemon's answer about its tenants, for `kubectl sublet`: for any input no sum exceeds its whole. */
 #include "kube/kubectl/observe.h"
 
 #include <stdint.h>

@@ -1,4 +1,4 @@
-/* An AdmissionReview of anybody's: whatever it is, both answers are whole, carry its uid, and a patch only names what is there. */
+/* Any AdmissionReview: both answers are whole and carry its uid, and a patch names only what is there. */
 #include "kube/webhook/review.h"
 
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /*
- * A page that is almost right: three bytes each are an offset and what is changed there; the first byte says whether its
- * sum is made right again (whoever wrote it meant it). What is accepted is within all bounds that the gate's code relies
- * on, and a page whose sum was left alone is accepted only as it was.
+ * A page that is almost right: three bytes each are an offset and what is changed there; the first byte says whether
+ * its sum is made right again (whoever wrote it meant it). What is accepted is within all bounds that the gate's code
+ * relies on, and a page whose sum was left alone is accepted only as it was.
  */
 #include "preload/lease_descriptor.h"
 

@@ -1,4 +1,4 @@
-/* What an API server says of endpoints: whatever the JSON, endpoints with a name and an address that the module takes. */
+/* An API server's endpoints: from any JSON come endpoints with a name and an address that the module takes. */
 #include "route/agent/kube.h"
 
 #include <stdlib.h>

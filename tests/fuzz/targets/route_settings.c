@@ -1,5 +1,5 @@
-/* The router's file: whatever the bytes, a complaint, or settings of which nginx's configuration can be made: one brace for each, and
- * no line that a text of the file has broken. */
+/* The router's file: whatever the bytes, a complaint, or settings of which nginx's configuration can be made: one
+ * brace for each, and no line that a text of the file has broken. */
 #include "base/err.h"
 #include "conf/file.h"
 #include "route/agent/nginx_conf.h"

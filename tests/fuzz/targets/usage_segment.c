@@ -1,7 +1,7 @@
 /*
- * A region that somebody scribbles on. The first 32 bytes are laid over its head; then each four bytes are a write into a
- * slot, or a call. Nothing crashes, a head that is not its tenancy's is refused, and what is granted is never more than the
- * quota beside what is written there.
+ * A segment that is overwritten at random. The first 32 bytes are laid over its head; then each four bytes are a write
+ * into a slot, or a call. Nothing crashes, a head that is not its tenancy's is refused, and what is granted is never
+ * more than the quota beside what is written there.
  */
 #include "preload/usage_segment.h"
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# The daemon as a seccomp agent: which container gets which lease by whose word, and what becomes of everything else that
-# comes to seccomp.sock. The runtime is a stand-in whose every step the test chooses; the oci-* tests use the real ones.
+# The daemon as a seccomp agent: which container gets which lease by whose word, and what becomes of everything else
+# that comes to seccomp.sock. The runtime is a stand-in whose every step the test chooses; the oci-* tests use the real
+# ones.
 bats_require_minimum_version 1.5.0
 # shellcheck disable=SC2154 # what machine.bash and daemon.bash set
 load ../machine
@@ -302,8 +303,8 @@ except OSError: pass' "$door"
         [ "$(api '/v1/tenants?all=1' | jq -c '[.[] | [.tenant, .devices[0].held_bytes]]')" = '[["shop.web.main",0]]' ]
 }
 
-# The kernel itself may lose an answer that it has taken, when a signal comes in those nanoseconds (docs/containers.md): one of
-# the four may fail for that. Without gate/state/restart_cache.c, all do.
+# The kernel itself may lose an answer that it has taken, when a signal comes in those nanoseconds
+# (docs/containers.md): one of the four may fail for that. Without gate/state/restart_cache.c, all do.
 @test "signals that interrupt calls, under a filter as runc 1.1 installs it, break nothing and count nothing twice" {
         daemon_start
         b=$(bundle b '{"annotations":{"sublet.dev/mem":"1G"}}')

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# crun starts tenants: with the profile and the hook that `sublet oci spec` writes, in bundles as docs/containers.md has them.
+# crun starts tenants: with the profile and the hook that `sublet oci spec` writes, in bundles as docs/containers.md
+# has them.
 # variants: plain, because what a sanitizer would see of ours oci-runc.bats shows it
 bats_require_minimum_version 1.5.0
 load ../machine

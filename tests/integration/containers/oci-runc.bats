@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# runc starts tenants: with the profile and the hook that `sublet oci spec` writes, in bundles as docs/containers.md has them.
+# runc starts tenants: with the profile and the hook that `sublet oci spec` writes, in bundles as docs/containers.md
+# has them.
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon

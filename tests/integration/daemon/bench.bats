@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # What the ways to share cost, measured by the program itself. On the simulator only that it measures: the figures mean
-# nothing there, and less on a busy machine; tests/gpu/bench.sh has them of a card.
-# variants: plain, because the tenants here are the program itself, and a library with a sanitizer does not go into tenants
+# nothing there, and less on a busy machine; tests/gpu/bench.sh has them of a device.
+# variants: plain, because the tenants here are the program itself, and a library with a sanitizer does not go into
+# tenants
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon

@@ -304,7 +304,7 @@ os.setresuid(4001, 4001, 4001)
 socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1] + "/tenant.sock")
 try:
         socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect(sys.argv[1] + "/keeper.sock")
-        sys.exit("let in as a keeper")
+        sys.exit("accepted as a shim")
 except PermissionError:
         pass
 END

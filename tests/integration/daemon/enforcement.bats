@@ -9,7 +9,7 @@ setup() {
         daemon_start
         sublet=$plain/src/sublet # what goes into programs is not built with a sanitizer; daemon and shims are
         interposed=$plain/tests/gpu/gpu-interposed
-        tmpfs=$(mktemp -d /dev/shm/sublet-planes-XXXXXX)
+        tmpfs=$(mktemp -d /dev/shm/sublet-enforcement-XXXXXX)
 }
 
 teardown() {
@@ -75,7 +75,8 @@ is_gone() { [ -z "$("$sublet" ps -q | grep -x "$1")" ]; }
         wait_for is_gone chat
 }
 
-# Each daemon is killed at another moment of its life: when it has just opened its sockets, takes tenants back, or has them.
+# Each daemon is killed at another moment of its life: when it has just opened its sockets, takes tenants back, or has
+# them.
 @test "daemons are killed one after the other: the last one knows the tenant again" {
         lodger chat --preload --attach=never --mem 2G -- "$interposed" hold 512 "$machine/held"
         local id i

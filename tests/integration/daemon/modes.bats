@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Tenants side by side (--mode spatial). A peer stands for NVIDIA's MPS; on a real card tests/gpu/time.sh uses the real one.
+# Tenants side by side (--mode spatial). A fake replaces NVIDIA's MPS; on a real device tests/gpu/time.sh uses the real
+# one.
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon
@@ -50,7 +51,7 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         [ "$(value group "$output")" = 0x0 ]
         [ "$(value mailbox "$output")" = 0x0 ]
         [ "$(value other "$output")" != 0x0 ]
-        [ "$(value stranger "$output")" != 0x0 ]
+        [ "$(value outsider "$output")" != 0x0 ]
         wait_for eval '"$sublet" events a | grep -q FOREIGN_OBJECT'
 }
 
@@ -131,7 +132,7 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         [ -z "$("$sublet" ps -q)" ]
 }
 
-# ---- MIG: on a machine whose card 0 has instances. The simulator's NVML tells them; no real card in MIG mode was there.
+# ---- MIG: on a machine whose device 0 has instances. The simulator's NVML reports them; no real device in MIG mode was available.
 
 mig_machine() {
         machine_end

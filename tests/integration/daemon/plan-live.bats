@@ -32,7 +32,7 @@ teardown() {
 }
 
 @test "what others have leased is not planned with, and what runs stays where it is" {
-        lodger stranger --gpu 0 --mem 60G -- sleep 60
+        lodger outsider --gpu 0 --mem 60G -- sleep 60
         lodger embed-2 --gpu 1 --mem 6G -- sleep 60
         run -0 "$sublet" plan --json services.yaml
         [ "$(jq -r '.devices[1].leases | map(.tenant) | sort | join(" ")' <<< "$output")" = "chat-1 embed-1 embed-2" ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# `sublet keepers`: a home for keepers beside the daemon, so that what ends a daemon with everything it has started, as a
-# container's runtime does, ends no tenant.
+# `sublet keepers`: a spawner of shims beside the daemon, so that what ends a daemon with everything it has started, as
+# a container's runtime does, ends no tenant.
 bats_require_minimum_version 1.5.0
 load ../machine
 load ../daemon
@@ -54,12 +54,12 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         # shellcheck disable=SC2046  # words
         lodger a --mem 1G -- $(work)
         wait_for is_running a
-        keeper=$(pgrep -P "$home")
+        shim=$(pgrep -P "$home")
         [ -z "$(below "$daemon")" ]
         id=$(of a id)
         container_end
         sleep 0.5
-        kill -0 "$keeper"
+        kill -0 "$shim"
         daemon_start
         wait_for is_running a
         [ "$(of a id)" = "$id" ]
@@ -67,7 +67,7 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         # shellcheck disable=SC2034 # in the next line
         before=$(of a used_ns)
         wait_for eval '[ "$(of a used_ns)" -gt $((before + 100000000)) ]'
-        kill -0 "$keeper"
+        kill -0 "$shim"
 }
 
 @test "without a spawner it is the tenant's end, which is why there is one" {
@@ -75,9 +75,9 @@ is_gone() { ! kill -0 "$1" 2> /dev/null; }
         # shellcheck disable=SC2046  # words
         lodger a --mem 1G -- $(work)
         wait_for is_running a
-        keeper=$(pgrep -P "$daemon" -f 'sublet keeper')
+        shim=$(pgrep -P "$daemon" -f 'sublet keeper')
         container_end
-        wait_for is_gone "$keeper"
+        wait_for is_gone "$shim"
         wait_for is_gone "$supervisor"
 }
 

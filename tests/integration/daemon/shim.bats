@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# A keeper is its tenant's gate: whatever becomes of the daemon, the tenant does not notice, and nobody stays off.
+# A shim is its tenant's gate: if the daemon dies, the tenant does not notice, and no channel stays disabled.
 # A fake daemon (tests/fakes/lessor.py) sets the control block directly; the last tests use the real daemon.
 # shellcheck disable=SC2046 # the words of work
 bats_require_minimum_version 1.5.0
@@ -254,26 +254,26 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
 }
 
 @test "sublet run killed: its tenant ends with it, and the device has its memory back" {
-        local keeper child
+        local shim child
         lessor_start
         runner_start -- "$load_" -t 30 sync
         wait_for has_channels
-        keeper=$(number keeper)
+        shim=$(number keeper)
         child=$(command_of "$runner")
         kill -9 "$runner"
         wait_for eval "! kill -0 $child"
-        wait_for eval "! kill -0 $keeper"
+        wait_for eval "! kill -0 $shim"
         [ "$(free_mib)" -gt 140000 ]
 }
 
 @test "stopping a service does not end a shim" {
-        local keeper signal
+        local shim signal
         lessor_start
         runner_start -- $(work sync)
         wait_for has_channels
-        keeper=$(number keeper)
+        shim=$(number keeper)
         for signal in TERM INT HUP QUIT PIPE USR1; do
-                kill -"$signal" "$keeper"
+                kill -"$signal" "$shim"
         done
         go
         wait "$runner"
@@ -281,15 +281,15 @@ pieces() { stat -c %s "$BATS_TEST_TMPDIR/log" 2> /dev/null || echo 0; }
 }
 
 @test "a shim killed: its tenant's driver calls fail, with an event; another tenant does not notice" {
-        local keeper other code=0
+        local shim other code=0
         lessor_start
         SUBLET_SIM=$machine_dir LD_PRELOAD=$machine_preload LD_LIBRARY_PATH=$machine_libraries \
                 "$sublet" run -q -- $(work sync) < /dev/null > /dev/null 2>&1 3>&- 7>&- 8>&- &
         other=$!
         wait_for has_channels
-        keeper=$(number keeper)
+        shim=$(number keeper)
         runner_start -- "$race" --seconds 30
-        wait_for eval "tell block && [ \"\$(number keeper)\" != $keeper ]"
+        wait_for eval "tell block && [ \"\$(number keeper)\" != $shim ]"
         wait_for eval "tell block && [ \"\$(number held)\" -gt 0 ]"
         kill -9 "$(number keeper)"
         wait "$runner" || code=$?

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# GPU time on a device whose steering takes as long as on the real one: shares, caps, what is lent, and what becomes of it
-# when something breaks. Tolerances are wide: two cores carry machine, daemon and tenants. tests/gpu/time.sh has the exact ones.
+# GPU time on a device whose steering takes as long as on the real one: shares, caps, what is lent, and what becomes of
+# it when something breaks. Tolerances are wide: two cores carry machine, daemon and tenants. tests/gpu/time.sh has the
+# exact ones.
 # shellcheck disable=SC2154 # what machine.bash and daemon.bash set
 bats_require_minimum_version 1.5.0
 load ../machine
@@ -129,7 +130,7 @@ work_of() {
         done
 }
 
-@test "the trace shows who was on the device, who was kept off, and the calls for that" {
+@test "the trace shows which tenant was on the device, which was disabled, and the calls for that" {
         worker a 5 deep --share 50
         worker b 5 deep --share 50
         go 1.5

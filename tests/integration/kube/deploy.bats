@@ -10,7 +10,8 @@ setup() {
         export HOME=$BATS_TEST_TMPDIR
 }
 
-# made FOLDER: what kubectl makes of it, in $made. kubectl before 1.22 has a kustomize that does not know `labels`, which docs/kubernetes.md says.
+# made FOLDER: what kubectl makes of it, in $made. kubectl before 1.22 has a kustomize that does not know `labels`,
+# which docs/kubernetes.md says.
 made() {
         command -v kubectl > /dev/null || skip "no kubectl"
         mkdir -p "$BATS_TEST_TMPDIR/probe"

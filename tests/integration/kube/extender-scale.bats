@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# The extender with 5,000 nodes of 8 GPUs and 20,000 pods, asked by a scripted scheduler (bench/extender-load). What its own
-# process computes is bounded tightly, time on the wall only as far as a busy machine lets it; bench/extender measures.
+# The extender with 5,000 nodes of 8 GPUs and 20,000 pods, asked by a scripted scheduler (bench/extender-load). What
+# its own process computes is bounded tightly, time on the wall only as far as a busy machine lets it; bench/extender
+# measures.
 # variants: plain, because it measures the program as it is shipped
 # alone: because it measures time on the wall
 bats_require_minimum_version 1.5.0

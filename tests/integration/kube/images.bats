@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# The image is made without a network, of this build and the Debian packages that it was linked with; its verbs run from it.
+# The image is made without a network, of this build and the Debian packages that it was linked with; its verbs run
+# from it.
 # variants: plain, because it is what would be shipped
 bats_require_minimum_version 1.5.0
 

@@ -29,7 +29,7 @@
 
 enum {
         FAKE_OBJECTS = 65536,
-        FAKE_CARDS = 2,
+        FAKE_DEVICES = 2,
 };
 
 struct fake_object {
@@ -49,7 +49,7 @@ struct fake {
                 nsec ended;           /* when that was seen; 0: it has not */
         } clients[4096];
         size_t n_clients;
-        bytes card; /* how much there is */
+        bytes capacity; /* how much there is */
         bytes held, most_held;
         bytes granule; /* memory comes in multiples of this */
         atomic_uint n_calls, n_timeslices, n_schedules;
@@ -195,7 +195,7 @@ static inline uint32_t fake_alloc(struct fake *fake, int fd, uint8_t *block)
                 return 0x19;
         if (object.class_number == RM_CLASS_VIDEO_MEMORY) {
                 object.size = (rm_get64(params, 128, 64) + fake->granule - 1) / fake->granule * fake->granule;
-                if (!object.size || object.size > fake->card - fake->held)
+                if (!object.size || object.size > fake->capacity - fake->held)
                         return object.size ? RM_STATUS_NO_MEMORY : RM_STATUS_INVALID_ARGUMENT;
                 rm_put64(params, 128, 64, object.size);
                 rm_put64(params, 128, 88, object.size - 1);
@@ -219,8 +219,8 @@ static inline uint32_t fake_control(struct fake *fake, uint8_t *block)
                 for (uint32_t i = 0; i < rm_get32(params, size, 0); i++)
                         rm_put32(params, size, 8 + i * 8,
                                  (uint32_t)((rm_get32(params, size, 4 + i * 8) == RM_FB_HEAP_FREE ?
-                                                     fake->card - fake->held :
-                                                     fake->card) /
+                                                     fake->capacity - fake->held :
+                                                     fake->capacity) /
                                             KIB));
                 return RM_STATUS_OK;
         case RM_GET_PID_INFO:
@@ -238,15 +238,15 @@ static inline uint32_t fake_control(struct fake *fake, uint8_t *block)
         }
 }
 
-static inline void fake_cards(uint8_t *cards)
+static inline void fake_device_infos(uint8_t *infos)
 {
-        for (uint32_t i = 0; i < FAKE_CARDS; i++) {
-                uint8_t *card = cards + 72 * i;
+        for (uint32_t i = 0; i < FAKE_DEVICES; i++) {
+                uint8_t *capacity = infos + 72 * i;
 
-                card[0] = 1;
-                rm_put32(card, 72, 8, 0x10 - i); /* by PCI order the second one is first */
-                rm_put32(card, 72, 16, (i + 1) << 8);
-                rm_put32(card, 72, 56, i);
+                capacity[0] = 1;
+                rm_put32(capacity, 72, 8, 0x10 - i); /* by PCI order the second one is first */
+                rm_put32(capacity, 72, 16, (i + 1) << 8);
+                rm_put32(capacity, 72, 56, i);
         }
 }
 
@@ -275,7 +275,7 @@ static inline int fake_ioctl(void *context, int fd, uint32_t request, void *bloc
         fake->n_calls++;
         switch (nr) {
         case RM_NR_CARD_INFO:
-                fake_cards(block);
+                fake_device_infos(block);
                 break;
         case RM_NR_ALLOC:
                 rm_put32(block, 48, 40, fake_alloc(fake, fd, block));
@@ -304,13 +304,13 @@ static inline int fake_open(void *context, const char *node)
         return fd < 0 ? -errno : fd;
 }
 
-static inline struct fake *fake_new(bytes card)
+static inline struct fake *fake_new(bytes capacity)
 {
         struct fake *fake = calloc(1, sizeof(*fake));
 
         assert_non_null(fake);
         (void)pthread_mutex_init(&fake->mutex, NULL);
-        fake->card = card;
+        fake->capacity = capacity;
         fake->granule = 64 * KIB;
         return fake;
 }

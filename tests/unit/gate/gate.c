@@ -405,7 +405,7 @@ static void what_the_driver_refuses_costs_nothing(void **state)
 {
         struct rig *rig = *state;
 
-        rig->fake->card = 256 * MIB;
+        rig->fake->capacity = 256 * MIB;
         gate_begin(rig, take_from_a_small_device);
         assert_int_equal(finish(rig, NULL), 0);
         assert_int_equal(rig->lease.devices[0].quota.n_refused, 0);
@@ -600,12 +600,12 @@ static void what_the_driver_takes_down_late_is_waited_for(void **state)
         assert_int_equal(finish(rig, NULL), 0);
 }
 
-static void memory_of_the_card_itself_is_waited_for(void **state)
+static void memory_of_the_device_itself_is_waited_for(void **state)
 {
         struct rig *rig = *state;
 
         rig->fake->linger_ms = 60;
-        rig->fake->card = QUOTA;
+        rig->fake->capacity = QUOTA;
         rig->lease.devices[0].quota.size = 4 * QUOTA;
         gate_begin(rig, one_after_the_other);
         assert_int_equal(finish(rig, NULL), 0);
@@ -653,8 +653,8 @@ static void do_nothing(void)
 {
 }
 
-/* As `exec` into a container, again and again: while all slots are taken nobody else joins, and what has ended takes none
- * from who comes next. */
+/* As `exec` into a container, again and again: while all slots are taken nobody else joins, and what has ended takes
+ * none from who comes next. */
 static void processes_come_in_later(void **state)
 {
         enum { MOST = 128 };
@@ -741,7 +741,7 @@ int main(void)
                 gate_test(processes_share_one_quota),
                 gate_test(what_has_ended_is_in_nobodys_way),
                 gate_test(what_the_driver_takes_down_late_is_waited_for),
-                gate_test(memory_of_the_card_itself_is_waited_for),
+                gate_test(memory_of_the_device_itself_is_waited_for),
                 gate_test(a_quota_that_shrinks_under_use_grants_nothing),
                 gate_test(processes_come_in_later),
                 gate_test(a_gate_that_ends_leaves_errors_behind),

@@ -254,7 +254,7 @@ static void a_managed_range_may_be_charged_on_every_device(void **state)
         assert_int_equal(books->quotas[1].used, 0);
 }
 
-static void a_managed_range_at_the_same_place_is_replaced(void **state)
+static void a_managed_range_at_the_same_place_is_charged_besides(void **state)
 {
         struct books *books = *state;
 
@@ -264,8 +264,8 @@ static void a_managed_range_at_the_same_place_is_replaced(void **state)
         }
         for (size_t device = 0; device < 2; device++)
                 manage(books, 6, 100, 0x1000, device, 1);
-        assert_int_equal(held(books), 65);
-        assert_int_equal(books->quotas[1].used, 65);
+        assert_int_equal(held(books), 129);
+        assert_int_equal(books->quotas[1].used, 129);
         ledger_space_gone(books->ledger, 5);
         assert_int_equal(held(books), 1);
 }
@@ -327,7 +327,6 @@ static void a_managed_range_may_be_free_of_charge(void **state)
         struct books *books = *state;
 
         manage(books, 5, 100, 0x1000, 0, 0);
-        manage(books, 5, 100, 0x1000, 0, 0);
         assert_int_equal(ledger_totals(books->ledger).n_managed, 1);
         assert_int_equal(held(books), 0);
 }
@@ -346,6 +345,38 @@ static void what_was_put_just_now_is_not_yet_missing(void **state)
         assert_false(ledger_managed_gone_before(books->ledger, 100, 0x1000, 1001));
         assert_int_equal(held(books), 0);
         assert_int_equal(books->quotas[1].used, 0);
+}
+
+static void only_what_was_put_before_is_missing(void **state)
+{
+        struct books *books = *state;
+        uint64_t space, base, length;
+        size_t i = 0;
+
+        ledger_managed_put(books->ledger, room(books), 5, 100, 0x1000, 64, 1000, charge_take(books, 0, 64));
+        ledger_managed_put(books->ledger, room(books), 5, 100, 0x1000, 16, 2000, charge_take(books, 0, 16));
+        assert_true(ledger_managed_next(books->ledger, 100, &i, &space, &base, &length));
+        assert_int_equal(length, 64);
+        assert_true(ledger_managed_gone_before(books->ledger, 100, 0x1000, 2000));
+        assert_int_equal(held(books), 16);
+        assert_false(ledger_managed_gone_before(books->ledger, 100, 0x1000, 2001));
+        assert_int_equal(held(books), 0);
+}
+
+static void owners_are_visited_each_once(void **state)
+{
+        struct books *books = *state;
+        uint32_t owner = 0;
+
+        assert_false(ledger_managed_owner_next(books->ledger, &owner));
+        manage(books, 5, 7, 0x1000, 0, 1);
+        manage(books, 5, 7, 0x2000, 0, 1);
+        manage(books, 6, UINT32_MAX, 0x1000, 0, 1);
+        assert_true(ledger_managed_owner_next(books->ledger, &owner));
+        assert_int_equal(owner, 7);
+        assert_true(ledger_managed_owner_next(books->ledger, &owner));
+        assert_int_equal(owner, UINT32_MAX);
+        assert_false(ledger_managed_owner_next(books->ledger, &owner));
 }
 
 static void range(struct books *books, uint64_t space, uint64_t base, uint64_t length, bool is_pool)
@@ -435,12 +466,14 @@ int main(void)
                 books_test(a_descriptor_keeps_several_by_index),
                 books_test(a_managed_range_is_charged_until_it_is_gone),
                 books_test(a_managed_range_may_be_charged_on_every_device),
-                books_test(a_managed_range_at_the_same_place_is_replaced),
+                books_test(a_managed_range_at_the_same_place_is_charged_besides),
                 books_test(managed_ranges_go_with_their_owner_or_space),
                 books_test(managed_ranges_are_visited_in_order_also_while_they_go),
                 books_test(a_visit_ends_also_at_the_end_of_the_numbers),
                 books_test(a_managed_range_may_be_free_of_charge),
                 books_test(what_was_put_just_now_is_not_yet_missing),
+                books_test(only_what_was_put_before_is_missing),
+                books_test(owners_are_visited_each_once),
                 books_test(a_range_takes_the_mappings_inside_along),
                 books_test(a_pool_is_found_exactly_where_it_is),
                 books_test(totals_count_everything),

@@ -350,13 +350,6 @@ static inline int naive_quota_of(const struct naive *naive, int memory)
 static inline void naive_managed_put(struct naive *naive, uint64_t space, uint32_t owner, uint64_t base,
                                      uint64_t length, int64_t now, int quota)
 {
-        for (size_t i = naive->n_holds; i-- > 0;) {
-                const struct naive_hold *hold = &naive->holds[i];
-
-                if (hold->kind == MANAGED && hold->owner == owner && hold->base == base &&
-                    naive_quota_of(naive, hold->memory) == quota)
-                        naive_hold_gone(naive, i);
-        }
         naive->holds[naive->n_holds] = (struct naive_hold){ .kind = MANAGED,
                                                             .place = space,
                                                             .base = base,
@@ -368,16 +361,22 @@ static inline void naive_managed_put(struct naive *naive, uint64_t space, uint32
         naive->n_holds++;
 }
 
-/* Of several devices' the latest decides. */
-static inline bool naive_managed_is_new(const struct naive *naive, uint32_t owner, uint64_t base, int64_t before)
+/* Whether one is left that was put at `before` or later. */
+static inline bool naive_managed_gone_before(struct naive *naive, uint32_t owner, uint64_t base, int64_t before)
 {
+        bool is_left = false;
+
         for (size_t i = naive->n_holds; i-- > 0;) {
                 const struct naive_hold *hold = &naive->holds[i];
 
-                if (hold->kind == MANAGED && hold->owner == owner && hold->base == base)
-                        return hold->put_at >= before;
+                if (hold->kind != MANAGED || hold->owner != owner || hold->base != base)
+                        continue;
+                if (hold->put_at >= before)
+                        is_left = true;
+                else
+                        naive_hold_gone(naive, i);
         }
-        return false;
+        return is_left;
 }
 
 /* base NULL: all of the owner's. */

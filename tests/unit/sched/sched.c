@@ -75,7 +75,7 @@ static struct turns_tenant seen(uint64_t id)
         return tenant;
 }
 
-static struct sched *start(const struct rig *rig)
+static struct sched *sched_of_rig(const struct rig *rig)
 {
         memset(&script, 0, sizeof(script));
         script.every = NSEC_PER_MSEC;
@@ -87,7 +87,7 @@ static struct sched *start(const struct rig *rig)
 static void time_is_attributed_to_the_right_tenant(void **state)
 {
         struct rig *rig = *state;
-        struct sched *sched = start(rig);
+        struct sched *sched = sched_of_rig(rig);
         struct fake_tenant a, b;
         struct sched_device device;
         nsec used;
@@ -117,7 +117,7 @@ static void time_is_attributed_to_the_right_tenant(void **state)
 static void a_disabled_tenant_does_not_run_and_its_control_block_says_so(void **state)
 {
         struct rig *rig = *state;
-        struct sched *sched = start(rig);
+        struct sched *sched = sched_of_rig(rig);
         struct fake_tenant a;
 
         fake_tenant_begin(&a, rig, 1);
@@ -137,7 +137,7 @@ static void a_disabled_tenant_does_not_run_and_its_control_block_says_so(void **
 static void running_work_is_preempted(void **state)
 {
         struct rig *rig = *state;
-        struct sched *sched = start(rig);
+        struct sched *sched = sched_of_rig(rig);
         struct fake_tenant a, b;
 
         fake_tenant_begin(&a, rig, 1);
@@ -158,7 +158,7 @@ static void running_work_is_preempted(void **state)
 static void a_removed_tenant_is_enabled_and_so_are_all_at_the_end(void **state)
 {
         struct rig *rig = *state;
-        struct sched *sched = start(rig);
+        struct sched *sched = sched_of_rig(rig);
         struct fake_tenant a, b;
         nsec used = -1;
 
@@ -186,7 +186,7 @@ static void a_removed_tenant_is_enabled_and_so_are_all_at_the_end(void **state)
 static void the_control_block_of_a_dead_daemon_is_continued(void **state)
 {
         struct rig *rig = *state;
-        struct sched *sched = start(rig);
+        struct sched *sched = sched_of_rig(rig);
         struct fake_tenant a;
 
         fake_tenant_begin(&a, rig, 1);
@@ -197,7 +197,7 @@ static void the_control_block_of_a_dead_daemon_is_continued(void **state)
         assert_null(sched_stop(sched));
         a.control->devices[0].is_disabled = 1;
 
-        sched = start(rig);
+        sched = sched_of_rig(rig);
         join(sched, &a);
         launch(&a, 5000);
         assert_int_equal(finish(&a, 1000), 0);
@@ -211,7 +211,7 @@ static void the_control_block_of_a_dead_daemon_is_continued(void **state)
 static void an_idle_tenant_alone_is_not_charged_for_ever(void **state)
 {
         struct rig *rig = *state;
-        struct sched *sched = start(rig);
+        struct sched *sched = sched_of_rig(rig);
         struct fake_tenant a;
         nsec used;
 
@@ -238,7 +238,7 @@ static void an_idle_tenant_alone_is_not_charged_for_ever(void **state)
 static void idle_time_is_distinguished_from_a_long_kernel(void **state)
 {
         struct rig *rig = *state;
-        struct sched *sched = start(rig);
+        struct sched *sched = sched_of_rig(rig);
         struct control_device *device;
         struct fake_tenant a;
 
@@ -276,7 +276,7 @@ static void a_tenant_on_the_device_at_the_start_is_noticed(void **state)
         fake_tenant_begin(&a, rig, 1);
         launch(&a, 500000);
         (void)usleep(10000);
-        sched = start(rig);
+        sched = sched_of_rig(rig);
         join(sched, &a);
         (void)usleep(100000);
         assert_true(row_of(sched, 1).is_resident);
@@ -288,7 +288,7 @@ static void a_tenant_on_the_device_at_the_start_is_noticed(void **state)
 static void signs_of_work_reach_the_policy(void **state)
 {
         struct rig *rig = *state;
-        struct sched *sched = start(rig);
+        struct sched *sched = sched_of_rig(rig);
         struct fake_tenant a;
 
         fake_tenant_begin(&a, rig, 1);
@@ -316,7 +316,7 @@ static void signs_of_work_reach_the_policy(void **state)
 static void a_lost_device_is_reported_once_and_nothing_hangs(void **state)
 {
         struct rig *rig = *state;
-        struct sched *sched = start(rig);
+        struct sched *sched = sched_of_rig(rig);
         struct sched_device device;
         struct sched_event events[4];
         struct pollfd poll_fd = { .fd = sched_fd(sched), .events = POLLIN };
@@ -341,7 +341,7 @@ static void a_lost_device_is_reported_once_and_nothing_hangs(void **state)
 static void lost_records_are_reported(void **state)
 {
         struct rig *rig = *state;
-        struct sched *sched = start(rig);
+        struct sched *sched = sched_of_rig(rig);
         struct sched_event event = { .kind = SCHED_N_EVENTS };
         struct fake_tenant a, b;
 
@@ -373,7 +373,7 @@ static void two_hundred_tenants_are_cheap(void **state)
         (void)state;
         rig_start(rig, 1, 100 * GIB);
         rig_begin(rig, 0);
-        sched = start(rig);
+        sched = sched_of_rig(rig);
         for (uint32_t i = 0; i < TENANTS; i++) {
                 tenants[i] = (struct fake_tenant){ .rig = *rig, .id = i + 1 };
                 tenants[i].cid = rig_channel(rig, GROUP + 0x1000 + i, CHANNEL + 0x2000 + i);

@@ -128,7 +128,7 @@ static bool is_beyond(const struct bounds *is, const struct bounds *bounds, bool
                is->excess > bounds->excess + (is_rough ? LATE_CALL : 0);
 }
 
-static struct bounds look(int tenant)
+static struct bounds bounds_of(int tenant)
 {
         const struct model_tenant *t = &model.tenants[tenant];
         struct bounds is = { .excess = worst_excess(tenant) };
@@ -149,7 +149,7 @@ static int count_broken(uint64_t seed, bool is_rough, int *seldoms)
 
         for (int i = 0; i < model.n_tenants; i++) {
                 const struct model_tenant *t = &model.tenants[i];
-                struct bounds is = look(i);
+                struct bounds is = bounds_of(i);
 
                 n_seldom += is_beyond(&is, &seldom, is_rough);
                 n_broken += is_beyond(&is, &never, is_rough);

@@ -217,17 +217,17 @@ static void a_changed_desired_state_wakes_the_reconciler_in_another_process(void
         struct control_block *control = new_control_block(&fd);
         uint32_t seen = control->desired;
         nsec start = clock_now();
-        pid_t teller = fork();
+        pid_t writer = fork();
         bool has_changed;
 
         (void)state;
-        if (teller == 0) {
+        if (writer == 0) {
                 (void)usleep(20 * 1000);
                 control_block_notify(control);
                 _exit(0);
         }
         has_changed = control_block_wait(control, seen, 20 * NSEC_PER_SEC);
-        (void)waitpid(teller, NULL, 0);
+        (void)waitpid(writer, NULL, 0);
         assert_true(has_changed);
         assert_true(clock_now() - start < 15 * NSEC_PER_SEC);
         assert_true(control_block_wait(control, seen, 20 * NSEC_PER_SEC)); /* told before: no waiting */

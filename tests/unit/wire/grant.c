@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Two cards, of 80 and 24 GiB. */
+/* Two devices, of 80 and 24 GiB. */
 static struct lease machine(void)
 {
         struct lease lease = { .n_devices = 2 };
@@ -50,7 +50,7 @@ static void a_size_holds_for_every_device(void **state)
         assert_int_equal(lease.devices[1].quota.size, 8 * GIB);
 }
 
-static void a_percentage_is_of_the_card(void **state)
+static void a_percentage_is_of_the_device(void **state)
 {
         struct lease lease;
         struct err err;
@@ -91,7 +91,7 @@ static void only_named_devices_are_granted(void **state)
         assert_true(lease.devices[0].is_granted && lease.devices[1].is_granted);
 }
 
-static void more_than_a_card_has_is_refused_and_the_card_named(void **state)
+static void more_than_a_device_has_is_refused_and_the_device_named(void **state)
 {
         struct lease lease;
         struct err err;
@@ -166,10 +166,10 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(without_options_the_whole_machine_is_granted),
                 cmocka_unit_test(a_size_holds_for_every_device),
-                cmocka_unit_test(a_percentage_is_of_the_card),
+                cmocka_unit_test(a_percentage_is_of_the_device),
                 cmocka_unit_test(a_device_may_have_a_size_of_its_own),
                 cmocka_unit_test(only_named_devices_are_granted),
-                cmocka_unit_test(more_than_a_card_has_is_refused_and_the_card_named),
+                cmocka_unit_test(more_than_a_device_has_is_refused_and_the_device_named),
                 cmocka_unit_test(nonsense_is_refused_and_quoted),
                 cmocka_unit_test(host_memory_is_bounded_by_its_own_size),
                 cmocka_unit_test(managed_memory_has_three_ways),

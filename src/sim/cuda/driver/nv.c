@@ -17,7 +17,7 @@
 
 enum {
         FB_INFO_MAX = 8,
-        CARD_SIZE = 72,
+        DEVICE_INFO_SIZE = 72,
 };
 
 int nv_init(struct nv *nv, uint32_t prefix, uint32_t stride)
@@ -153,14 +153,14 @@ uint32_t nv_ioctl(int fd, uint32_t nr, void *block, uint32_t size, uint32_t stat
 
 uint32_t nv_devices(const struct nv *nv, struct nv_device_info ret[static NV_DEVICES], uint32_t *ret_n)
 {
-        uint8_t block[NV_DEVICES * CARD_SIZE] = { 0 }, params[8] = { 0 };
+        uint8_t block[NV_DEVICES * DEVICE_INFO_SIZE] = { 0 }, params[8] = { 0 };
         uint32_t status, n = 0;
 
         rm_put32(params, sizeof(params), 0, 0x40000000);
         status = nv_ioctl(nv->ctl, RM_NR_SYS_PARAMS, params, sizeof(params), UINT32_MAX);
         if (status == RM_STATUS_OK)
                 status = nv_ioctl(nv->ctl, RM_NR_CARD_INFO, block, sizeof(block), UINT32_MAX);
-        for (uint32_t at = 0; status == RM_STATUS_OK && at < sizeof(block); at += CARD_SIZE) {
+        for (uint32_t at = 0; status == RM_STATUS_OK && at < sizeof(block); at += DEVICE_INFO_SIZE) {
                 if (!(rm_get32(block, sizeof(block), at) & 1)) /* not valid */
                         continue;
                 ret[n++] = (struct nv_device_info){

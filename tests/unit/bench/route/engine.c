@@ -73,7 +73,7 @@ static void stop(struct seen *seen)
         free(seen);
 }
 
-static void one_request_takes_what_the_model_says(void **state)
+static void one_request_takes_as_long_as_in_the_model(void **state)
 {
         struct seen *seen = request_start(1000);
 
@@ -216,7 +216,7 @@ static void each_request_gives_all_its_tokens_in_any_mixture(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(one_request_takes_what_the_model_says),
+                cmocka_unit_test(one_request_takes_as_long_as_in_the_model),
                 cmocka_unit_test(half_a_share_takes_twice_as_long),
                 cmocka_unit_test(a_cached_prefix_is_not_computed_again),
                 cmocka_unit_test(long_prompts_are_cut_into_chunks_and_decode_goes_on),

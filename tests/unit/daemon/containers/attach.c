@@ -113,7 +113,7 @@ static void who_does_not_know_it_may_not(void **state)
         assert_false(is_marked());
 }
 
-static void a_tenant_of_a_gate_has_no_such_door(void **state)
+static void a_tenant_of_a_gate_has_no_such_listener(void **state)
 {
         char answer[32];
 
@@ -170,7 +170,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test_setup_teardown(who_knows_the_token_may_and_the_region_is_closed, begin, end),
                 cmocka_unit_test_setup_teardown(who_does_not_know_it_may_not, begin, end),
-                cmocka_unit_test_setup_teardown(a_tenant_of_a_gate_has_no_such_door, begin, end),
+                cmocka_unit_test_setup_teardown(a_tenant_of_a_gate_has_no_such_listener, begin, end),
                 cmocka_unit_test_setup_teardown(one_at_a_time_and_nobody_beside_books_that_are_kept_inside, begin, end),
                 cmocka_unit_test_setup_teardown(words_out_of_order_and_what_is_no_listener_are_refused, begin, end),
         };

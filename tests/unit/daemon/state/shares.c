@@ -9,7 +9,7 @@
 #define KERNEL 770 /* usec */
 
 enum {
-        GUESTS_MAX = 4,
+        WORKERS_MAX = 4,
         DEEP = 16, /* launches in flight */
 };
 
@@ -45,7 +45,7 @@ struct bench {
         bool is_watched;
         struct rig *rig;
         struct sched *sched;
-        struct worker workers[GUESTS_MAX];
+        struct worker workers[WORKERS_MAX];
         _Atomic size_t n;
         pthread_t shim;
         _Atomic bool is_over;
@@ -82,7 +82,7 @@ static void fake_tenant_begin_with_ring(struct worker *worker, const struct rig 
         fake_tenant_control_block(fake, fake->rig.client);
 }
 
-static void look(struct worker *worker)
+static void worker_read(struct worker *worker)
 {
         struct control_device *device = &worker->fake_tenant.control->devices[0];
         uint32_t put = rm_get32(worker->ring, 512, RING_PUT), get = rm_get32(worker->ring, 512, RING_GET);
@@ -117,7 +117,7 @@ static void *keep(void *context)
                 for (size_t i = 0; i < bench->n; i++) {
                         set_slice(&bench->workers[i]);
                         if (bench->is_watched)
-                                look(&bench->workers[i]);
+                                worker_read(&bench->workers[i]);
                 }
                 (void)usleep(1000);
         }
@@ -176,16 +176,16 @@ static void bench_stop(struct bench *bench)
 /* ---- what is done in a span --------------------------------------------------------------------- */
 
 struct tally {
-        double done[GUESTS_MAX]; /* of a device that does nothing else */
-        double used[GUESTS_MAX];
+        double done[WORKERS_MAX]; /* of a device that does nothing else */
+        double used[WORKERS_MAX];
         double sum;
 };
 
 static struct tally measure(struct bench *bench)
 {
         struct tally tally = { 0 };
-        uint64_t before[GUESTS_MAX];
-        nsec used[GUESTS_MAX], span, began = clock_now();
+        uint64_t before[WORKERS_MAX];
+        nsec used[WORKERS_MAX], span, began = clock_now();
 
         for (size_t i = 0; i < bench->n; i++) {
                 before[i] = bench->workers[i].n_done;
@@ -203,7 +203,7 @@ static struct tally measure(struct bench *bench)
         return tally;
 }
 
-static void say(const char *what, const struct bench *bench, const struct tally *tally)
+static void tally_print(const char *what, const struct bench *bench, const struct tally *tally)
 {
         print_message("# %-26s %s sum %.3f", what, bench->is_watched ? "watched  " : "unwatched", tally->sum);
         for (size_t i = 0; i < bench->n; i++)
@@ -225,7 +225,7 @@ static void expect(struct bench *bench, const char *what, promise *is_kept)
         (void)usleep(500000);
         for (int i = 0; i < MEASUREMENTS; i++) {
                 tally = measure(bench);
-                say(what, bench, &tally);
+                tally_print(what, bench, &tally);
                 if (is_kept(&tally)) {
                         bench_stop(bench);
                         return;
@@ -239,7 +239,7 @@ static bool is_near(double is, double wanted, double tolerance)
         return is >= wanted - tolerance && is <= wanted + tolerance;
 }
 
-/* ---- scenes ------------------------------------------------------------------------------------ */
+/* ---- tests ------------------------------------------------------------------------------------ */
 
 static bool is_70_to_30(const struct tally *tally)
 {
@@ -329,7 +329,7 @@ static void four_get_a_quarter_each(struct rig *rig, bool is_watched)
 }
 
 /* Each as it is when the shim sees launches, and when it cannot. */
-#define SCENE(name)                                                                                                    \
+#define TIMED_TEST(name)                                                                                               \
         static void name##_watched(void **state)                                                                       \
         {                                                                                                              \
                 name(*state, true);                                                                                    \
@@ -338,24 +338,24 @@ static void four_get_a_quarter_each(struct rig *rig, bool is_watched)
         {                                                                                                              \
                 name(*state, false);                                                                                   \
         }
-SCENE(deep_queues_get_their_shares)
-SCENE(a_synchronous_tenant_gets_its_share_beside_a_deep_one)
-SCENE(what_an_idle_tenant_does_not_want_is_lent)
-SCENE(a_cap_holds_for_who_is_alone)
-SCENE(a_kernel_without_end_takes_nothing_from_others)
-SCENE(four_get_a_quarter_each)
-#undef SCENE
+TIMED_TEST(deep_queues_get_their_shares)
+TIMED_TEST(a_synchronous_tenant_gets_its_share_beside_a_deep_one)
+TIMED_TEST(what_an_idle_tenant_does_not_want_is_lent)
+TIMED_TEST(a_cap_holds_for_who_is_alone)
+TIMED_TEST(a_kernel_without_end_takes_nothing_from_others)
+TIMED_TEST(four_get_a_quarter_each)
+#undef TIMED_TEST
 
 int main(void)
 {
-#define SCENE(name) RIG_TEST(name##_watched), RIG_TEST(name##_unwatched)
+#define TIMED_TEST(name) RIG_TEST(name##_watched), RIG_TEST(name##_unwatched)
         const struct CMUnitTest tests[] = {
-                SCENE(deep_queues_get_their_shares),
-                SCENE(a_synchronous_tenant_gets_its_share_beside_a_deep_one),
-                SCENE(what_an_idle_tenant_does_not_want_is_lent),
-                SCENE(a_cap_holds_for_who_is_alone),
-                SCENE(a_kernel_without_end_takes_nothing_from_others),
-                SCENE(four_get_a_quarter_each),
+                TIMED_TEST(deep_queues_get_their_shares),
+                TIMED_TEST(a_synchronous_tenant_gets_its_share_beside_a_deep_one),
+                TIMED_TEST(what_an_idle_tenant_does_not_want_is_lent),
+                TIMED_TEST(a_cap_holds_for_who_is_alone),
+                TIMED_TEST(a_kernel_without_end_takes_nothing_from_others),
+                TIMED_TEST(four_get_a_quarter_each),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

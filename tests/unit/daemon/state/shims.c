@@ -55,7 +55,7 @@ static int tear_down(void **state)
         return 0;
 }
 
-/* This program, started anew as "... keeper": it waits to be killed. */
+/* This program, started again as a shim: it waits to be killed. */
 static pid_t start_living(void)
 {
         char program[] = "/proc/self/exe", verb[] = "keeper";
@@ -291,7 +291,7 @@ static void what_is_no_message_or_an_unknown_one_is_ignored(void **state)
         assert_int_equal(send(theirs, "\"not an object\"", 15, 0), 15);
         assert_int_equal(send(theirs, "{\"v\":0}", 7, 0), 7);
         fake_daemon_turn(daemon_);
-        sends(message_new("wish"));
+        sends(message_new("nonsense"));
         sends(event("NO_SUCH_EVENT"));
         sends(message_new("event"));
         assert_int_equal(tenant->state, TENANT_RUNNING);

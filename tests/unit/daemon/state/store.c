@@ -45,7 +45,7 @@ static void start_anew(struct daemon *daemon)
         assert_int_equal(store_open(path, &daemon->store, &err), 0);
 }
 
-static struct tenant *put(struct daemon *daemon, const char *name, uid_t owner)
+static struct tenant *tenant_put(struct daemon *daemon, const char *name, uid_t owner)
 {
         struct tenant *tenant = fake_tenant_put(daemon, name, owner, 10, 0);
 
@@ -70,7 +70,7 @@ static double sum_of(struct daemon *daemon, const char *field, const char *tenan
 static void gpu_time_is_counted_once_however_often_somebody_looks(void **state)
 {
         struct daemon *daemon = *state;
-        struct tenant *tenant = put(daemon, "a", 1);
+        struct tenant *tenant = tenant_put(daemon, "a", 1);
 
         tenant->control->devices[0].used = 3 * NSEC_PER_SEC;
         usage_count(daemon);
@@ -84,7 +84,7 @@ static void gpu_time_is_counted_once_however_often_somebody_looks(void **state)
 static void a_daemon_that_comes_after_counts_on_from_the_control_block(void **state)
 {
         struct daemon *daemon = *state;
-        struct tenant *tenant = put(daemon, "a", 1);
+        struct tenant *tenant = tenant_put(daemon, "a", 1);
 
         tenant->control->devices[0].used = 3 * NSEC_PER_SEC;
         tenant->control->devices[0].n_refused = 2;
@@ -101,7 +101,7 @@ static void a_daemon_that_comes_after_counts_on_from_the_control_block(void **st
 static void memory_counts_over_time(void **state)
 {
         struct daemon *daemon = *state;
-        struct tenant *tenant = put(daemon, "a", 1);
+        struct tenant *tenant = tenant_put(daemon, "a", 1);
         double hours;
 
         tenant->control->devices[0].held = 4 * GIB;
@@ -115,7 +115,7 @@ static void memory_counts_over_time(void **state)
 static void a_write_that_fails_is_made_up_for(void **state)
 {
         struct daemon *daemon = *state;
-        struct tenant *tenant = put(daemon, "a", 1);
+        struct tenant *tenant = tenant_put(daemon, "a", 1);
 
         tenant->control->devices[0].used = NSEC_PER_SEC;
         assert_int_equal(store_begin(daemon->store), 0); /* so that the next one cannot begin */
@@ -132,8 +132,8 @@ static void usage_is_told_apart_by_tenant_and_owner(void **state)
 {
         struct daemon *daemon = *state;
 
-        put(daemon, "a", 1)->control->devices[0].used = NSEC_PER_SEC;
-        put(daemon, "b", 2)->control->devices[0].used = 2 * NSEC_PER_SEC;
+        tenant_put(daemon, "a", 1)->control->devices[0].used = NSEC_PER_SEC;
+        tenant_put(daemon, "b", 2)->control->devices[0].used = 2 * NSEC_PER_SEC;
         usage_count(daemon);
         assert_float_equal(sum_of(daemon, "gpu_seconds", "b", -1), 2, 1e-9);
         assert_float_equal(sum_of(daemon, "gpu_seconds", NULL, 1), 1, 1e-9);
@@ -144,7 +144,7 @@ static void old_minutes_become_hours_and_nothing_is_lost(void **state)
 {
         nsec now = 1000000 * (nsec)3600 * NSEC_PER_SEC, day = 24 * 3600 * NSEC_PER_SEC;
         struct daemon *daemon = *state;
-        struct tenant *tenant = put(daemon, "a", 1);
+        struct tenant *tenant = tenant_put(daemon, "a", 1);
         json_t *array = json_array();
 
         for (int i = 0; i < 3 * 60; i++) { /* three hours, three days ago; one of them began in the middle */
@@ -177,7 +177,7 @@ static void count_living(void *context, const struct message_lease *lease, pid_t
 static void the_living_are_known_to_the_next_daemon_as_they_were_changed(void **state)
 {
         struct daemon *daemon = *state;
-        struct tenant *a = put(daemon, "a", 1), *b = put(daemon, "b", 1);
+        struct tenant *a = tenant_put(daemon, "a", 1), *b = tenant_put(daemon, "b", 1);
         uint64_t again;
         int n = 0;
 
@@ -194,7 +194,7 @@ static void the_living_are_known_to_the_next_daemon_as_they_were_changed(void **
 static void an_ended_tenant_keeps_its_report_for_its_owner(void **state)
 {
         struct daemon *daemon = *state;
-        struct tenant *a = put(daemon, "a", 5);
+        struct tenant *a = tenant_put(daemon, "a", 5);
         json_t *array = json_array();
 
         assert_int_equal(store_tenant_end(daemon->store, a->lease.id, 9, "{\"exit_code\":3}"), 0);

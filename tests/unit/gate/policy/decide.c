@@ -274,7 +274,7 @@ static void what_every_program_asks_is_refused_quietly(void **state)
         assert_false(control(&l, 0x00001234).is_quiet);
 }
 
-static void what_shows_the_card_is_shown_in_part(void **state)
+static void what_shows_the_device_is_shown_in_part(void **state)
 {
         static const uint32_t views[] = { RM_GET_ATTACHED_IDS, RM_GET_PROBED_IDS, 0x288,
                                           RM_GET_PIDS,         RM_GET_PID_INFO,   RM_FB_GET_INFO_V2 };
@@ -619,7 +619,7 @@ int main(void)
                 cmocka_unit_test(no_control_is_decided_by_a_part_of_its_number),
                 cmocka_unit_test(a_tenant_does_not_steer_its_time_or_anybodys),
                 cmocka_unit_test(what_every_program_asks_is_refused_quietly),
-                cmocka_unit_test(what_shows_the_card_is_shown_in_part),
+                cmocka_unit_test(what_shows_the_device_is_shown_in_part),
                 cmocka_unit_test(memory_moves_by_descriptor_under_the_books),
                 cmocka_unit_test(every_channel_class_is_a_channel),
                 cmocka_unit_test(video_memory_costs_whole_pages),

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-        CARD = 72,
+        INFO_SIZE = 72,
         MINE = 0x600,
         MINE_TOO = 0xa00,
         THEIRS = 0x700,
@@ -45,7 +45,7 @@ static uint32_t told(uint32_t index, uint32_t real)
         return data;
 }
 
-/* docs/rm-abi.md 5.1, for a card of 140 GiB with 100 GiB free. */
+/* docs/rm-abi.md 5.1, for a device of 140 GiB with 100 GiB free. */
 static void totals_are_the_quota(void **state)
 {
         static const uint32_t totals[] = { 0x07, 0x08, 0x09, 0x20 };
@@ -55,14 +55,14 @@ static void totals_are_the_quota(void **state)
                 assert_int_equal(told(totals[i], 140u << 20), 8u << 20);
 }
 
-static void what_is_free_is_what_the_quota_has_left_and_the_card(void **state)
+static void what_is_free_is_what_the_quota_has_left_and_the_device(void **state)
 {
         static const uint32_t frees[] = { 0x12, 0x16, 0x34 };
 
         (void)state;
         for (size_t i = 0; i < ARRAY_SIZE(frees); i++) {
                 assert_int_equal(told(frees[i], 100u << 20), 5u << 20);
-                assert_int_equal(told(frees[i], 1u << 20), 1u << 20); /* a full card */
+                assert_int_equal(told(frees[i], 1u << 20), 1u << 20); /* a full device */
                 assert_int_equal(told(frees[i], 0), 0);
         }
         assert_int_equal(told(0x13, 0xdeadbeef), 0); /* where the largest free block is */
@@ -79,7 +79,7 @@ static void parts_are_not_larger_than_the_quota(void **state)
         }
 }
 
-static void facts_of_the_card_stay(void **state)
+static void facts_of_the_device_stay(void **state)
 {
         static const uint32_t facts[] = { 0x00, 0x01, 0x05, 0x0b, 0x10, 0x11, 0x15, 0x1d, 0x1e,
                                           0x1f, 0x27, 0x29, 0x36, 0x37, 0x38, 0x39, 0x3a, 0x3b };
@@ -97,7 +97,7 @@ static void an_index_that_nobody_read_about_tells_nothing(void **state)
         assert_int_equal(told(UINT32_MAX, 140u << 20), 0);
 }
 
-/* No index whatever tells more than 8 GiB of a figure that follows the card's size. */
+/* No index whatever tells more than 8 GiB of a figure that follows the device's size. */
 static void a_list_is_corrected_to_its_end(void **state)
 {
         struct view view = { 8 * GIB, 5 * GIB };
@@ -141,7 +141,7 @@ static void the_heap_call_tells_the_quota(void **state)
         assert_int_equal(rm_get64(block, sizeof(block), 32), GIB);
 }
 
-static void ids_of_other_cards_are_not_shown(void **state)
+static void ids_of_other_devices_are_not_shown(void **state)
 {
         uint32_t ids[32];
 
@@ -162,57 +162,57 @@ static void a_lease_of_nothing_shows_nothing(void **state)
 {
         static struct lease nothing; /* not granted: all ids 0 */
         uint32_t ids[4] = { 0, MINE, UINT32_MAX, UINT32_MAX };
-        uint8_t cards[2 * CARD];
+        uint8_t infos[2 * INFO_SIZE];
 
         (void)state;
         nothing.n_devices = LEASE_DEVICES_MAX;
         view_gpu_ids(ids, 4, &nothing);
         for (size_t i = 0; i < 4; i++)
                 assert_int_equal(ids[i], UINT32_MAX);
-        memset(cards, 1, sizeof(cards));
-        view_devices(cards, 2, &nothing);
-        for (size_t i = 0; i < sizeof(cards); i++)
-                assert_int_equal(cards[i], 0);
+        memset(infos, 1, sizeof(infos));
+        view_devices(infos, 2, &nothing);
+        for (size_t i = 0; i < sizeof(infos); i++)
+                assert_int_equal(infos[i], 0);
         view_gpu_ids(ids, 0, &nothing);
-        view_devices(cards, 0, &nothing);
+        view_devices(infos, 0, &nothing);
 }
 
-static void card_put(uint8_t *card, uint32_t gpu_id, uint32_t minor)
+static void info_put(uint8_t *info, uint32_t gpu_id, uint32_t minor)
 {
-        memset(card, 0, CARD);
-        card[0] = 1;
-        rm_put32(card, CARD, 16, gpu_id);
-        rm_put64(card, CARD, 48, 140 * GIB);
-        rm_put32(card, CARD, 56, minor);
+        memset(info, 0, INFO_SIZE);
+        info[0] = 1;
+        rm_put32(info, INFO_SIZE, 16, gpu_id);
+        rm_put64(info, INFO_SIZE, 48, 140 * GIB);
+        rm_put32(info, INFO_SIZE, 56, minor);
 }
 
-static void other_cards_are_not_shown_and_the_tenants_are_as_large_as_its_quota(void **state)
+static void other_devices_are_not_shown_and_the_tenants_are_as_large_as_its_quota(void **state)
 {
-        uint8_t cards[32 * CARD] = { 0 };
+        uint8_t infos[32 * INFO_SIZE] = { 0 };
 
         (void)state;
-        card_put(cards, THEIRS, 0);
-        card_put(cards + CARD, MINE, 1);
-        card_put(cards + 2 * CARD, MINE_TOO, 2);
-        view_devices(cards, 32, lease_of_two());
-        assert_int_equal(rm_get32(cards, CARD, 16), MINE);
-        assert_int_equal(rm_get32(cards, CARD, 56), 1);
-        assert_int_equal(rm_get64(cards, CARD, 48), 8 * GIB);
-        assert_int_equal(rm_get32(cards + CARD, CARD, 16), MINE_TOO);
-        assert_int_equal(rm_get64(cards + CARD, CARD, 48), 4 * GIB);
-        for (size_t i = 2 * CARD; i < sizeof(cards); i++)
-                assert_int_equal(cards[i], 0);
+        info_put(infos, THEIRS, 0);
+        info_put(infos + INFO_SIZE, MINE, 1);
+        info_put(infos + 2 * INFO_SIZE, MINE_TOO, 2);
+        view_devices(infos, 32, lease_of_two());
+        assert_int_equal(rm_get32(infos, INFO_SIZE, 16), MINE);
+        assert_int_equal(rm_get32(infos, INFO_SIZE, 56), 1);
+        assert_int_equal(rm_get64(infos, INFO_SIZE, 48), 8 * GIB);
+        assert_int_equal(rm_get32(infos + INFO_SIZE, INFO_SIZE, 16), MINE_TOO);
+        assert_int_equal(rm_get64(infos + INFO_SIZE, INFO_SIZE, 48), 4 * GIB);
+        for (size_t i = 2 * INFO_SIZE; i < sizeof(infos); i++)
+                assert_int_equal(infos[i], 0);
 }
 
-static void a_card_that_is_not_valid_is_no_card(void **state)
+static void a_device_that_is_not_valid_is_no_device(void **state)
 {
-        uint8_t cards[CARD];
+        uint8_t infos[INFO_SIZE];
 
         (void)state;
-        card_put(cards, MINE, 0);
-        cards[0] = 0;
-        view_devices(cards, 1, lease_of_two());
-        assert_int_equal(rm_get32(cards, CARD, 16), 0);
+        info_put(infos, MINE, 0);
+        infos[0] = 0;
+        view_devices(infos, 1, lease_of_two());
+        assert_int_equal(rm_get32(infos, INFO_SIZE, 16), 0);
 }
 
 static void active_put(uint8_t *params, size_t size, uint32_t i, uint32_t gpu_id)
@@ -353,17 +353,17 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(totals_are_the_quota),
-                cmocka_unit_test(what_is_free_is_what_the_quota_has_left_and_the_card),
+                cmocka_unit_test(what_is_free_is_what_the_quota_has_left_and_the_device),
                 cmocka_unit_test(parts_are_not_larger_than_the_quota),
-                cmocka_unit_test(facts_of_the_card_stay),
+                cmocka_unit_test(facts_of_the_device_stay),
                 cmocka_unit_test(an_index_that_nobody_read_about_tells_nothing),
                 cmocka_unit_test(a_list_is_corrected_to_its_end),
                 cmocka_unit_test(a_quota_beyond_32_bits_of_kib_is_cut_off),
                 cmocka_unit_test(the_heap_call_tells_the_quota),
-                cmocka_unit_test(ids_of_other_cards_are_not_shown),
+                cmocka_unit_test(ids_of_other_devices_are_not_shown),
                 cmocka_unit_test(a_lease_of_nothing_shows_nothing),
-                cmocka_unit_test(other_cards_are_not_shown_and_the_tenants_are_as_large_as_its_quota),
-                cmocka_unit_test(a_card_that_is_not_valid_is_no_card),
+                cmocka_unit_test(other_devices_are_not_shown_and_the_tenants_are_as_large_as_its_quota),
+                cmocka_unit_test(a_device_that_is_not_valid_is_no_device),
                 cmocka_unit_test(other_devices_are_not_active),
                 cmocka_unit_test(a_count_beyond_the_parameters_is_not_followed),
                 cmocka_unit_test(the_processes_are_the_tenants),

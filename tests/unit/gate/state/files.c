@@ -40,11 +40,30 @@ static bool mapper_maps(struct files *files, pid_t process)
         return process == mapper;
 }
 
+/* The space that was emptied last; 0: none. What may not be emptied stays. */
+static uint64_t emptied;
+static bool is_full;
+
+static bool empty(void *context, const struct file *file)
+{
+        (void)context;
+        if (!is_full)
+                emptied = file->number;
+        return !is_full;
+}
+
+static uint64_t drop_with(struct files *files, bool has_tasks, bool (*is_mapped)(struct files *files, pid_t process))
+{
+        const struct files_release release = { NULL, is_mapped, empty };
+
+        emptied = 0;
+        files_drop_unused(files, has_tasks, &release);
+        return emptied;
+}
+
 static uint64_t drop(struct files *files)
 {
-        bool is_space;
-
-        return files_drop_unused(files, true, nobody_maps, &is_space);
+        return drop_with(files, true, nobody_maps);
 }
 
 /* A process that keeps what it has. What it does first, if anything, is said on ret_said. */
@@ -85,12 +104,12 @@ static void a_file_has_one_number_however_it_is_held(void **state)
         (void)state;
         files_init(&files);
         assert_int_equal(files_find(&files, a), 0);
-        number = files_keep(&files, a, true);
+        number = files_keep(&files, a);
         assert_int_not_equal(number, 0);
-        assert_int_equal(files_keep(&files, other, true), number);
+        assert_int_equal(files_keep(&files, other), number);
         assert_int_equal(files_find(&files, high), number);
         assert_int_equal(files_find(&files, b), 0);
-        assert_int_not_equal(files_keep(&files, b, false), number);
+        assert_int_not_equal(files_keep(&files, b), number);
         assert_int_equal(files_count(&files), 2);
         (void)close(a);
         (void)close(other);
@@ -111,7 +130,7 @@ static void two_opens_are_two_files(void **state)
         b = open(path, O_RDWR | O_CLOEXEC);
         assert_true(b >= 0);
         files_init(&files);
-        assert_int_not_equal(files_keep(&files, a, true), files_keep(&files, b, true));
+        assert_int_not_equal(files_keep(&files, a), files_keep(&files, b));
         (void)close(a);
         (void)close(b);
         files_done(&files);
@@ -126,7 +145,7 @@ static void a_number_is_not_used_again(void **state)
         files_init(&files);
         for (int i = 0; i < 20; i++) {
                 int fd = new_file();
-                uint64_t number = files_keep(&files, fd, false);
+                uint64_t number = files_keep(&files, fd);
 
                 assert_true(number > last);
                 last = number;
@@ -143,18 +162,16 @@ static void a_file_is_kept_while_a_fork_has_it(void **state)
         struct files files;
         int fd = new_file();
         pid_t first = holder(NULL, -1), second = holder(NULL, -1);
-        bool is_space = false;
         uint64_t number;
 
         (void)state;
         files_init(&files);
-        number = files_keep(&files, fd, true);
+        number = files_keep(&files, fd);
         assert_int_equal(drop(&files), 0);
         holder_end(first);
         assert_int_equal(drop(&files), 0);
         holder_end(second);
-        assert_int_equal(files_drop_unused(&files, true, nobody_maps, &is_space), number); /* our own does not count */
-        assert_true(is_space);
+        assert_int_equal(drop_with(&files, true, nobody_maps), number); /* our own does not count */
         assert_int_equal(drop(&files), 0);
         (void)close(fd);
         files_done(&files);
@@ -174,7 +191,7 @@ static void a_file_is_kept_under_another_number(void **state)
 
         (void)state;
         files_init(&files);
-        (void)files_keep(&files, fd, false);
+        (void)files_keep(&files, fd);
         (void)close(fd);
         assert_int_equal(drop(&files), 0);
         holder_end(child);
@@ -222,7 +239,7 @@ static void a_file_is_kept_by_who_was_sent_it(void **state)
         fd = new_file();
         send_to(sockets[0], fd);
         files_init(&files);
-        number = files_keep(&files, fd, false);
+        number = files_keep(&files, fd);
         (void)close(fd);
         child = holder(receive_from, sockets[1]); /* forked after our close: it has only what it received */
         assert_int_equal(drop(&files), 0);
@@ -267,7 +284,7 @@ static void a_file_in_flight_is_kept(void **state)
 
         (void)state;
         files_init(&files);
-        number = files_keep(&files, fd, true);
+        number = files_keep(&files, fd);
         (void)close(fd);
         assert_int_equal(drop(&files), 0);
         holder_end(child);
@@ -275,31 +292,23 @@ static void a_file_in_flight_is_kept(void **state)
         files_done(&files);
 }
 
-/* When no task of the tenant is left, what is in flight is another tenant's: it must not hold up our ledger. What was
- * exported is memory wherever it is. */
+/* When no task of the tenant is left, who has something in flight is another tenant: it must not hold up our ledger. */
 static void what_others_have_in_flight_keeps_no_space_of_a_tenant_that_is_gone(void **state)
 {
         struct files files;
         int other = new_file();
         pid_t child = holder(send_to_itself, other);
-        int fd = new_file(), export = new_file();
-        bool is_space = true;
+        int fd = new_file();
         uint64_t number;
 
         (void)state;
         files_init(&files);
-        number = files_keep(&files, fd, true);
-        assert_int_not_equal(files_keep(&files, export, false), 0);
+        number = files_keep(&files, fd);
         (void)close(fd);
         (void)close(other);
-        (void)close(export);
-        assert_int_equal(files_drop_unused(&files, true, nobody_maps, &is_space), 0);
-        assert_int_equal(files_drop_unused(&files, false, nobody_maps, &is_space), number);
-        assert_true(is_space);
-        assert_int_equal(files_drop_unused(&files, false, nobody_maps, &is_space), 0);
+        assert_int_equal(drop_with(&files, true, nobody_maps), 0);
+        assert_int_equal(drop_with(&files, false, nobody_maps), number);
         holder_end(child);
-        assert_int_not_equal(files_drop_unused(&files, false, nobody_maps, &is_space), 0);
-        assert_false(is_space);
         files_done(&files);
 }
 
@@ -307,18 +316,17 @@ static void a_mapping_keeps_a_file(void **state)
 {
         struct files files;
         int fd = new_file();
-        bool is_space;
         uint64_t number;
 
         (void)state;
         files_init(&files);
-        number = files_keep(&files, fd, true);
+        number = files_keep(&files, fd);
         mapper = 4711;
-        files_mapped(&files, number, mapper);
-        files_mapped(&files, number, mapper);
-        assert_int_equal(files_drop_unused(&files, true, mapper_maps, &is_space), 0);
+        files_mapped(&files, number, mapper, 1);
+        files_mapped(&files, number, mapper, 1);
+        assert_int_equal(drop_with(&files, true, mapper_maps), 0);
         mapper = 4712; /* unmapped */
-        assert_int_equal(files_drop_unused(&files, true, mapper_maps, &is_space), number);
+        assert_int_equal(drop_with(&files, true, mapper_maps), number);
         (void)close(fd);
         files_done(&files);
 }
@@ -331,9 +339,9 @@ static void more_mappers_than_can_be_noted_keep_a_file(void **state)
 
         (void)state;
         files_init(&files);
-        number = files_keep(&files, fd, true);
+        number = files_keep(&files, fd);
         for (pid_t i = 1; i <= FILE_MAPPERS + 1; i++)
-                files_mapped(&files, number, i);
+                files_mapped(&files, number, i, 1);
         assert_int_equal(drop(&files), 0);
         (void)close(fd);
         files_done(&files);
@@ -348,7 +356,7 @@ static void a_space_in_use_is_not_closed(void **state)
 
         (void)state;
         files_init(&files);
-        number = files_keep(&files, fd, true);
+        number = files_keep(&files, fd);
         assert_true(files_use(&files, child, child_fd, &ours, &used));
         assert_int_equal(used, number);
         assert_int_equal(files_find(&files, ours), number);
@@ -363,21 +371,46 @@ static void a_space_in_use_is_not_closed(void **state)
         files_done(&files);
 }
 
-static void an_export_is_no_space_to_use(void **state)
+static void a_space_that_cannot_be_emptied_stays(void **state)
 {
         struct files files;
-        int fd = new_file(), ours;
-        pid_t child = holder(NULL, -1);
+        int fd = new_file();
         uint64_t number;
 
         (void)state;
         files_init(&files);
-        (void)files_keep(&files, fd, false);
-        assert_false(files_use(&files, child, fd, &ours, &number));
-        assert_false(files_use(&files, child, 999, &ours, &number));
-        holder_end(child);
-        assert_false(files_use(&files, child, fd, &ours, &number));
+        number = files_keep(&files, fd);
         (void)close(fd);
+        is_full = true;
+        assert_int_equal(drop(&files), 0);
+        assert_int_equal(files_count(&files), 1);
+        is_full = false;
+        assert_int_equal(drop(&files), number);
+        assert_int_equal(files_count(&files), 0);
+        files_done(&files);
+}
+
+static void spaces_are_visited_by_number_and_in_use_meanwhile(void **state)
+{
+        struct files files;
+        int a = new_file(), b = new_file();
+        struct file file = { 0 };
+
+        (void)state;
+        files_init(&files);
+        (void)files_keep(&files, a);
+        (void)files_keep(&files, b);
+        assert_true(files_next(&files, 0, &file));
+        assert_int_equal(file.number, 1);
+        files_mapped(&files, 2, getpid(), 77);
+        assert_int_equal(files_mapped_at(&files, 2), 77);
+        files_unuse(&files, 1);
+        assert_true(files_next(&files, 1, &file));
+        assert_int_equal(file.number, 2);
+        files_unuse(&files, 2);
+        assert_false(files_next(&files, 2, &file));
+        (void)close(a);
+        (void)close(b);
         files_done(&files);
 }
 
@@ -409,7 +442,7 @@ static void a_range_is_known_by_the_node_not_by_its_name(void **state)
         files_init(&files);
         assert_true(mmap(address, 4096, PROT_READ, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, (off_t)address) == address);
         assert_int_equal(count_ranges(&files), 0); /* nobody's space */
-        assert_true(files_keep(&files, fd, true) > 0);
+        assert_true(files_keep(&files, fd) > 0);
         assert_int_equal(count_ranges(&files), 1);
         assert_int_equal(unlink(name), 0);
         assert_int_equal(count_ranges(&files), 1); /* "... (deleted)" */
@@ -435,7 +468,8 @@ int main(void)
                 cmocka_unit_test(a_mapping_keeps_a_file),
                 cmocka_unit_test(more_mappers_than_can_be_noted_keep_a_file),
                 cmocka_unit_test(a_space_in_use_is_not_closed),
-                cmocka_unit_test(an_export_is_no_space_to_use),
+                cmocka_unit_test(a_space_that_cannot_be_emptied_stays),
+                cmocka_unit_test(spaces_are_visited_by_number_and_in_use_meanwhile),
                 cmocka_unit_test(a_range_is_known_by_the_node_not_by_its_name),
         };
 

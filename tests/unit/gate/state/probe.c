@@ -33,18 +33,18 @@ static int close_rig(void **state)
         return 0;
 }
 
-static void cards_are_found_in_the_order_of_the_bus(void **state)
+static void devices_are_found_in_the_order_of_the_bus(void **state)
 {
         struct rig *rig = *state;
 
         assert_int_equal(probe_devices(&rig->probe, &rig->lease), 0);
-        assert_int_equal(rig->lease.n_devices, FAKE_CARDS);
+        assert_int_equal(rig->lease.n_devices, FAKE_DEVICES);
         assert_int_equal(rig->lease.devices[0].gpu_id, 0x200); /* bus 0x0f */
         assert_int_equal(rig->lease.devices[0].minor, 1);
         assert_int_equal(rig->lease.devices[0].instance, 2);
         assert_int_equal(rig->lease.devices[1].gpu_id, 0x100);
         assert_int_equal(rig->lease.devices[1].minor, 0);
-        for (size_t i = 0; i < FAKE_CARDS; i++) {
+        for (size_t i = 0; i < FAKE_DEVICES; i++) {
                 assert_int_equal(rig->lease.devices[i].total, 16 * GIB);
                 assert_false(rig->lease.devices[i].is_granted);
         }
@@ -108,7 +108,7 @@ static void a_node_that_does_not_open_says_why(void **state)
 }
 
 /* RM gives a client a device only if our process has its node open. */
-static void only_granted_cards_stay_open(void **state)
+static void only_granted_devices_stay_open(void **state)
 {
         struct rig *rig = *state;
         struct probe gates;
@@ -159,12 +159,12 @@ static void nothing_stays_open(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                probe_test(cards_are_found_in_the_order_of_the_bus),
+                probe_test(devices_are_found_in_the_order_of_the_bus),
                 probe_test(a_client_is_there_until_its_process_ends),
                 probe_test(a_client_is_there_when_in_doubt),
                 probe_test(a_driver_that_makes_no_client_is_no_driver),
                 probe_test(a_node_that_does_not_open_says_why),
-                probe_test(only_granted_cards_stay_open),
+                probe_test(only_granted_devices_stay_open),
                 probe_test(figures_are_the_drivers),
                 cmocka_unit_test(nothing_stays_open),
         };

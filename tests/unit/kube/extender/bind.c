@@ -1,4 +1,5 @@
-/* Binding against an API server that follows a script: what is written, and what of a decision stays counted (bind.h B1 to B3). */
+/* Binding against an API server that follows a script: what is written, and what of a decision stays counted (bind.h
+ * B1 to B3). */
 #include "unit.h"
 
 #include "base/err.h"

@@ -46,7 +46,7 @@ static void assert_scores(struct extend *extend, const struct object_pod *pod, i
         free(text);
 }
 
-static void what_changes_on_a_node_is_seen_by_the_next_question(void **state)
+static void what_changes_on_a_node_is_seen_by_the_next_call(void **state)
 {
         struct extend extend = { .cluster.unit = 1 };
         const struct object_pod a = pod_of("a", 20), b = pod_of("b", 40);
@@ -74,7 +74,7 @@ static void what_changes_on_a_node_is_seen_by_the_next_question(void **state)
 }
 
 /* FRAGMENT asks what is usually asked for, so a pod that is new changes the scores of nodes where nothing changed. */
-static void the_mix_is_part_of_the_question(void **state)
+static void the_mix_is_part_of_the_arguments(void **state)
 {
         struct extend extend = { .cluster.unit = 1, .policy = PLACEMENT_FRAGMENT };
         const struct object_pod a = pod_of("a", 20), large = pod_of("large", 90);
@@ -96,8 +96,8 @@ static void the_mix_is_part_of_the_question(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test(what_changes_on_a_node_is_seen_by_the_next_question),
-                cmocka_unit_test(the_mix_is_part_of_the_question),
+                cmocka_unit_test(what_changes_on_a_node_is_seen_by_the_next_call),
+                cmocka_unit_test(the_mix_is_part_of_the_arguments),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

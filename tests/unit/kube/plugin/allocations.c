@@ -51,8 +51,8 @@ static const char *row(struct allocations made, size_t n)
         return text;
 }
 
-static void put(struct pods *pods, const char *uid, const char *annotation, const char *value, const char *on,
-                const char *phase)
+static void pod_put(struct pods *pods, const char *uid, const char *annotation, const char *value, const char *on,
+                    const char *phase)
 {
         json_t *pod = json_pack("{s:{s:s, s:s, s:s, s:{s:s}}, s:{s:s}, s:{s:s}}", "metadata", "uid", uid, "name", "web",
                                 "namespace", "shop", "annotations", annotation, value, "spec", "nodeName", on, "status",
@@ -104,7 +104,8 @@ static void what_is_of_another_plugin_is_skipped(void **state)
         json_decref(made.table);
 }
 
-/* Plugins of things that cost nothing (/dev/fuse) have a row for each container that names them, and a pod has any number. */
+/* Plugins of things that cost nothing (/dev/fuse) have a row for each container that names them, and a pod has any
+ * number. */
 static void thousands_of_rows_of_another_plugin_hide_none_of_ours(void **state)
 {
         enum { OTHERS = 30000 };
@@ -147,18 +148,18 @@ static void where_the_extender_places_the_pod_says_the_device_and_kubelet_the_am
 
         (void)state;
         pods_begin(&pods);
-        put(&pods, "u1", ALLOCATION, GIVEN("n1", "{\"device\":0,\"uuid\":\"GPU-b\",\"mem_bytes\":4294967296}"), "n1",
-            "Pending");
+        pod_put(&pods, "u1", ALLOCATION, GIVEN("n1", "{\"device\":0,\"uuid\":\"GPU-b\",\"mem_bytes\":4294967296}"),
+                "n1", "Pending");
         assert_string_equal(row(make(text, &pods), 0),
                             "{\"pod\":\"u1\",\"namespace\":\"shop\",\"name\":\"web\",\"container\":\"main\","
                             "\"uuid\":\"GPU-b\",\"mem_bytes\":4294967296,\"share_permille\":0}");
         /* Numbers where it says no UUID; and the smaller amount, whichever it is. */
-        put(&pods, "u1", ALLOCATION, GIVEN("n1", "{\"device\":1,\"uuid\":\"\",\"mem_bytes\":1073741824}"), "n1",
-            "Pending");
+        pod_put(&pods, "u1", ALLOCATION, GIVEN("n1", "{\"device\":1,\"uuid\":\"\",\"mem_bytes\":1073741824}"), "n1",
+                "Pending");
         assert_non_null(strstr(row(make(text, &pods), 0), "\"uuid\":\"GPU-b\",\"mem_bytes\":1073741824"));
-        put(&pods, "u1", ALLOCATION, GIVEN("n1", "{\"device\":1,\"mem_bytes\":85899345920}"), "n1", "Pending");
+        pod_put(&pods, "u1", ALLOCATION, GIVEN("n1", "{\"device\":1,\"mem_bytes\":85899345920}"), "n1", "Pending");
         assert_non_null(strstr(row(make(text, &pods), 0), "\"mem_bytes\":4294967296"));
-        put(&pods, "u1", "ALIYUN_COM_GPU_MEM_IDX", "1", "n1", "Pending");
+        pod_put(&pods, "u1", "ALIYUN_COM_GPU_MEM_IDX", "1", "n1", "Pending");
         assert_non_null(strstr(row(make(text, &pods), 0), "\"uuid\":\"GPU-b\",\"mem_bytes\":4294967296"));
         pods_done(&pods);
 }
@@ -186,7 +187,7 @@ static void a_pod_that_is_over_or_elsewhere_or_not_placed_gets_no_row(void **sta
                 struct allocations made;
 
                 pods_begin(&pods);
-                put(&pods, "u1", cases[i].annotation, cases[i].value, cases[i].on, cases[i].phase);
+                pod_put(&pods, "u1", cases[i].annotation, cases[i].value, cases[i].on, cases[i].phase);
                 made = make(text, &pods);
                 assert_int_equal(made.n, 0);
                 json_decref(made.table);
@@ -200,12 +201,12 @@ static void a_list_without_a_pod_ends_it(void **state)
 
         (void)state;
         pods_begin(&pods);
-        put(&pods, "u1", "a", "b", "n1", "Running");
-        put(&pods, "u2", "a", "b", "n1", "Running");
+        pod_put(&pods, "u1", "a", "b", "n1", "Running");
+        pod_put(&pods, "u2", "a", "b", "n1", "Running");
         pods_end(&pods);
         assert_non_null(pods_find(&pods, "u1"));
         pods_begin(&pods);
-        put(&pods, "u2", "a", "b", "n1", "Running");
+        pod_put(&pods, "u2", "a", "b", "n1", "Running");
         pods_end(&pods);
         assert_null(pods_find(&pods, "u1"));
         assert_non_null(pods_find(&pods, "u2"));

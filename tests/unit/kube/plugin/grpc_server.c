@@ -1,4 +1,5 @@
-/* Server and client on one loop; and peers that are none. gRPC's own library as the peer: tests/integration/kube/device-plugin.bats. */
+/* Server and client on one loop; and peers that are none. gRPC's own library as the peer:
+ * tests/integration/kube/device-plugin.bats. */
 #include "unit.h"
 
 #include "base/cleanup.h"
@@ -76,7 +77,7 @@ static int ask(struct world *world, const char *path, const char *data, size_t s
         return world->status;
 }
 
-static void a_question_is_answered(void **state)
+static void a_call_is_answered(void **state)
 {
         struct world *world = *state;
 
@@ -84,7 +85,7 @@ static void a_question_is_answered(void **state)
         assert_int_equal(world->n_heard, 3);
 }
 
-static void a_large_question_crosses_the_windows(void **state)
+static void a_large_request_crosses_the_windows(void **state)
 {
         _cleanup_(freep) char *data = calloc(1, GRPC_MESSAGE_MAX);
         struct world *world = *state;
@@ -146,8 +147,8 @@ static void a_peer_that_is_none_disturbs_nobody(void **state)
 int main(void)
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(a_question_is_answered, begin, end),
-                cmocka_unit_test_setup_teardown(a_large_question_crosses_the_windows, begin, end),
+                cmocka_unit_test_setup_teardown(a_call_is_answered, begin, end),
+                cmocka_unit_test_setup_teardown(a_large_request_crosses_the_windows, begin, end),
                 cmocka_unit_test_setup_teardown(an_unknown_method_is_said, begin, end),
                 cmocka_unit_test_setup_teardown(a_refusal_comes_with_its_reason, begin, end),
                 cmocka_unit_test_setup_teardown(nobody_there_is_said_at_once, begin, end),

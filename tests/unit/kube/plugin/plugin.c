@@ -1,4 +1,5 @@
-/* Ids, lists, choices and grants of the device plugin, on literals. Messages are made by hand here: another hand than the plugin's. */
+/* Ids, lists, choices and grants of the device plugin, on literals. Messages are made by hand here: another hand than
+ * the plugin's. */
 #include "unit.h"
 
 #include "base/cleanup.h"
@@ -28,7 +29,7 @@ struct writer {
         size_t size;
 };
 
-static void put(struct writer *writer, unsigned int number, const void *data, size_t size)
+static void field_write(struct writer *writer, unsigned int number, const void *data, size_t size)
 {
         assert_true(size < 1 << 14);
         writer->data[writer->size++] = (uint8_t)(number << 3 | 2);
@@ -46,7 +47,7 @@ static void put_ids(struct writer *writer, unsigned int number, const char *ids)
         (void)snprintf(copy, sizeof(copy), "%s", ids);
         while ((id = strsep(&rest, " ")) != NULL)
                 if (*id)
-                        put(writer, number, id, strlen(id));
+                        field_write(writer, number, id, strlen(id));
 }
 
 /* Whether an answer has this text in it. */
@@ -61,7 +62,7 @@ static int allocate(const struct plugin_resource *resource, const struct plugin_
         struct writer container = { 0 }, request = { 0 };
 
         put_ids(&container, 1, ids);
-        put(&request, 1, container.data, container.size);
+        field_write(&request, 1, container.data, container.size);
         return plugin_allocate(resource, node, ways, &(struct grpc_message){ request.data, request.size }, ret, NULL);
 }
 
@@ -168,9 +169,9 @@ static void more_than_all_of_a_devices_time_is_refused(void **state)
         (void)state;
         for (unsigned int i = 0; i < 101; i++) {
                 plugin_id_format(&two.devices[i % 2], i / 2, id);
-                put(&container, 1, id, strlen(id));
+                field_write(&container, 1, id, strlen(id));
         }
-        put(&request, 1, container.data, container.size);
+        field_write(&request, 1, container.data, container.size);
         assert_int_equal(plugin_allocate(&share, &two, &plain, &(struct grpc_message){ request.data, request.size },
                                          &answer, NULL),
                          -EBUSY);
@@ -203,7 +204,7 @@ static const char *prefer(const struct plugin_resource *resource, const char *av
         put_ids(&container, 2, must);
         container.data[container.size++] = 3 << 3;
         container.data[container.size++] = size;
-        put(&request, 1, container.data, container.size);
+        field_write(&request, 1, container.data, container.size);
         text[0] = '\0';
         if (plugin_prefer(resource, &two, &(struct grpc_message){ request.data, request.size }, &answer, NULL) < 0)
                 return text;

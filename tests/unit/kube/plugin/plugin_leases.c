@@ -13,7 +13,8 @@
 
 static const char *const two[] = { "a", "b" }, *const turned[] = { "b", "a" }, *const one[] = { "b" };
 
-/* Rows of a, b of the first n_rows containers; allocated now: an id, or NULL. Over or not, one letter for each: "y", "n". */
+/* Rows of a, b of the first n_rows containers; allocated now: an id, or NULL. Over or not, one letter for each: "y",
+ * "n". */
 static const char *over(const struct leases_name *list, size_t n, size_t n_rows, char *now)
 {
         struct checkpoint_row rows[4];

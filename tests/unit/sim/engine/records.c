@@ -203,7 +203,7 @@ static void records_come_late_without_a_flush(void **state)
         reader_close(&reader);
 }
 
-static void what_the_card_had_no_room_for_leaves_a_gap(void **state)
+static void what_the_device_had_no_room_for_leaves_a_gap(void **state)
 {
         struct rig *rig = *state;
         bool has_gap = false;
@@ -236,7 +236,7 @@ int main(void)
                 RIG_TEST(a_buffer_is_made_of_ones_own_memory),
                 RIG_TEST(a_buffer_that_is_freed_hears_no_more),
                 RIG_TEST(records_come_late_without_a_flush),
-                RIG_TEST(what_the_card_had_no_room_for_leaves_a_gap),
+                RIG_TEST(what_the_device_had_no_room_for_leaves_a_gap),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ static void the_size_of_memory_info_is_the_releases(void **state)
         assert_int_equal(rig->layout.schedule_size, 3);
 }
 
-static void cards_are_listed_by_id(void **state)
+static void devices_are_listed_by_id(void **state)
 {
         struct rig *rig = *state;
         unsigned char ids[128], probed[384], info[32] = { 0 }, gid[268] = { 0 }, name[132] = { 0 };
@@ -65,18 +65,18 @@ static void cards_are_listed_by_id(void **state)
         assert_string_equal((char *)name + 4, "NVIDIA H200");
 }
 
-static void the_card_table_and_the_version_are_told(void **state)
+static void the_device_table_and_the_version_are_told(void **state)
 {
         struct rig *rig = *state;
-        unsigned char cards[2304], version[72] = { 0 };
+        unsigned char infos[2304], version[72] = { 0 };
 
-        assert_int_equal(rig_call(rig, rig->ctl, RM_NR_CARD_INFO, cards, sizeof(cards)), 0);
-        assert_int_equal(cards[0], 1);
-        assert_int_equal(cards[72], 1);
-        assert_int_equal(cards[144], 0);
-        assert_int_equal(rm_get32(cards, sizeof(cards), 72 + 16), 0x200);
-        assert_int_equal(rm_get32(cards, sizeof(cards), 72 + 56), 1);
-        assert_int_equal(rig_call(rig, rig->ctl, RM_NR_CARD_INFO, cards, 72), -EINVAL); /* two cards */
+        assert_int_equal(rig_call(rig, rig->ctl, RM_NR_CARD_INFO, infos, sizeof(infos)), 0);
+        assert_int_equal(infos[0], 1);
+        assert_int_equal(infos[72], 1);
+        assert_int_equal(infos[144], 0);
+        assert_int_equal(rm_get32(infos, sizeof(infos), 72 + 16), 0x200);
+        assert_int_equal(rm_get32(infos, sizeof(infos), 72 + 56), 1);
+        assert_int_equal(rig_call(rig, rig->ctl, RM_NR_CARD_INFO, infos, 72), -EINVAL); /* two devices */
 
         assert_int_equal(rig_call(rig, rig->ctl, RM_NR_CHECK_VERSION, version, sizeof(version)), -EINVAL);
         strcpy((char *)version + 8, MACHINE_RELEASE);
@@ -186,8 +186,8 @@ int main(void)
                 RIG_TEST(an_unknown_control_and_a_wrong_size_have_their_own_answers),
                 RIG_TEST(a_foreign_client_is_invalid),
                 RIG_TEST(the_size_of_memory_info_is_the_releases),
-                RIG_TEST(cards_are_listed_by_id),
-                RIG_TEST(the_card_table_and_the_version_are_told),
+                RIG_TEST(devices_are_listed_by_id),
+                RIG_TEST(the_device_table_and_the_version_are_told),
                 RIG_TEST(memory_is_accounted_to_the_process_that_made_the_client),
                 RIG_TEST(processes_are_listed_once_by_what_they_have),
                 RIG_TEST(memory_of_the_video_kind_is_told_from_hosts),

@@ -34,7 +34,7 @@ static int tear_down(void **state)
         return 0;
 }
 
-static struct object *put(struct journal *journal, uint32_t parent, uint32_t handle)
+static struct object *object_put(struct journal *journal, uint32_t parent, uint32_t handle)
 {
         struct object *object;
 
@@ -60,7 +60,7 @@ static void client_handles_only_grow(void **state)
 static void a_handle_in_use_is_refused_and_nothing_changes(void **state)
 {
         struct journal *journal = *state;
-        struct object *first = put(journal, journal->client->top.handle, 5), *second = NULL;
+        struct object *first = object_put(journal, journal->client->top.handle, 5), *second = NULL;
 
         assert_int_equal(handles_put(journal->client, journal->client->top.handle, 5, 0x41, &second), HANDLES_E_HANDLE);
         assert_null(second);
@@ -80,23 +80,23 @@ static void a_parent_must_be_there(void **state)
 static void handle_0_picks_one_that_is_free(void **state)
 {
         struct journal *journal = *state;
-        struct object *first = put(journal, journal->client->top.handle, 0);
-        struct object *second = put(journal, journal->client->top.handle, 0);
+        struct object *first = object_put(journal, journal->client->top.handle, 0);
+        struct object *second = object_put(journal, journal->client->top.handle, 0);
         uint32_t handle = second->handle;
 
         assert_true(first->handle && first->handle != handle);
         handles_free(&journal->handles, first); /* now the count would name the second */
-        assert_int_not_equal(put(journal, journal->client->top.handle, 0)->handle, handle);
+        assert_int_not_equal(object_put(journal, journal->client->top.handle, 0)->handle, handle);
 }
 
 static void freeing_takes_descendants_leaves_first(void **state)
 {
         struct journal *journal = *state;
 
-        (void)put(journal, journal->client->top.handle, 1);
-        (void)put(journal, 1, 2);
-        (void)put(journal, 2, 3);
-        (void)put(journal, journal->client->top.handle, 9);
+        (void)object_put(journal, journal->client->top.handle, 1);
+        (void)object_put(journal, 1, 2);
+        (void)object_put(journal, 2, 3);
+        (void)object_put(journal, journal->client->top.handle, 9);
         handles_free(&journal->handles, handles_get(journal->client, 1));
         assert_int_equal(journal->n_gone, 3);
         assert_int_equal(journal->gone[0], 3);
@@ -109,9 +109,9 @@ static void freeing_takes_what_depends_on_it(void **state)
 {
         struct journal *journal = *state;
 
-        (void)put(journal, journal->client->top.handle, 1);
-        (void)put(journal, journal->client->top.handle, 2);
-        handles_depend(put(journal, 2, 3), 1);
+        (void)object_put(journal, journal->client->top.handle, 1);
+        (void)object_put(journal, journal->client->top.handle, 2);
+        handles_depend(object_put(journal, 2, 3), 1);
         handles_free(&journal->handles, handles_get(journal->client, 1));
         assert_null(handles_get(journal->client, 3));
         assert_non_null(handles_get(journal->client, 2));
@@ -121,8 +121,8 @@ static void a_dependant_that_is_a_child_too_goes_once(void **state)
 {
         struct journal *journal = *state;
 
-        (void)put(journal, journal->client->top.handle, 1);
-        handles_depend(put(journal, 1, 2), 1);
+        (void)object_put(journal, journal->client->top.handle, 1);
+        handles_depend(object_put(journal, 1, 2), 1);
         handles_free(&journal->handles, handles_get(journal->client, 1));
         assert_int_equal(journal->n_gone, 2);
 }
@@ -130,12 +130,12 @@ static void a_dependant_that_is_a_child_too_goes_once(void **state)
 static void a_freed_dependant_is_forgotten(void **state)
 {
         struct journal *journal = *state;
-        struct object *on = put(journal, journal->client->top.handle, 1);
+        struct object *on = object_put(journal, journal->client->top.handle, 1);
 
-        handles_depend(put(journal, journal->client->top.handle, 2), 1);
+        handles_depend(object_put(journal, journal->client->top.handle, 2), 1);
         handles_free(&journal->handles, handles_get(journal->client, 2));
         assert_int_equal(on->n_dependants, 0);
-        handles_depend(put(journal, journal->client->top.handle, 3), 77); /* nobody */
+        handles_depend(object_put(journal, journal->client->top.handle, 3), 77); /* nobody */
         assert_int_equal(handles_get(journal->client, 3)->depends[0], 0);
 }
 

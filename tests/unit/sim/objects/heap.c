@@ -109,10 +109,10 @@ static void a_new_lodger_takes_from_the_older_ones_but_not_from_memory(void **st
 static void who_is_no_lodger_cannot_leave(void **state)
 {
         struct heap heap = { .size = 100, .used = 10 };
-        struct heap_evictable stranger = { .held = 10 };
+        struct heap_evictable outsider = { .held = 10 };
 
         (void)state;
-        heap_give_evictable(&heap, &stranger);
+        heap_give_evictable(&heap, &outsider);
         assert_int_equal(heap.used, 10);
 }
 

@@ -28,7 +28,7 @@ static void the_real_size_is_told(void **state)
         assert_int_equal(rm_get64(params, sizeof(params), 88), 4 * MIB - 1);
 }
 
-static void a_full_card_says_so_and_takes_nothing(void **state)
+static void a_full_device_says_so_and_takes_nothing(void **state)
 {
         struct rig *rig = *state;
 
@@ -68,7 +68,7 @@ static void host_and_virtual_memory_take_no_heap(void **state)
         assert_int_equal(rig_heap_free(rig), GIB);
 }
 
-static void cards_have_heaps_of_their_own(void **state)
+static void devices_have_heaps_of_their_own(void **state)
 {
         struct rig *rig = *state, other = *rig;
 
@@ -239,7 +239,7 @@ static void only_the_process_of_the_client_maps(void **state)
         rig_in_child(_exit(map_on(rig, rig_open(rig, "nvidiactl"), MEMORY, 0, 4096) != RM_STATUS_INVALID_CLIENT));
 }
 
-static void the_page_of_live_figures_tells_the_cards_own(void **state)
+static void the_page_of_live_figures_tells_the_devices_own(void **state)
 {
         struct rig *rig = *state;
         unsigned char params[8] = { 0 }, *page;
@@ -263,10 +263,10 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 RIG_TEST(memory_takes_and_gives_back),
                 RIG_TEST(the_real_size_is_told),
-                RIG_TEST(a_full_card_says_so_and_takes_nothing),
+                RIG_TEST(a_full_device_says_so_and_takes_nothing),
                 RIG_TEST(what_the_driver_does_not_accept_is_refused),
                 RIG_TEST(host_and_virtual_memory_take_no_heap),
-                RIG_TEST(cards_have_heaps_of_their_own),
+                RIG_TEST(devices_have_heaps_of_their_own),
                 RIG_TEST(the_heaps_own_calls_allocate_tell_and_free),
                 RIG_TEST(the_heap_picks_the_class_by_what_is_asked),
                 RIG_TEST(every_holder_sees_the_same_bytes),
@@ -274,7 +274,7 @@ int main(void)
                 RIG_TEST(a_mapping_shows_the_memory),
                 RIG_TEST(a_mapping_must_fit_and_be_prepared),
                 RIG_TEST(only_the_process_of_the_client_maps),
-                RIG_TEST(the_page_of_live_figures_tells_the_cards_own),
+                RIG_TEST(the_page_of_live_figures_tells_the_devices_own),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -356,7 +356,7 @@ static void a_semaphore_pool_is_mapped_and_takes_no_heap(void **state)
         close(space.fd);
 }
 
-static void managed_memory_moves_to_the_card_that_is_told(void **state)
+static void managed_memory_moves_to_the_device_that_is_told(void **state)
 {
         struct rig *rig = *state, other = *rig;
         struct space space = space_open(rig);
@@ -418,7 +418,7 @@ int main(void)
                 RIG_TEST(a_mapping_of_the_node_is_as_the_driver_wants_it),
                 RIG_TEST(only_the_process_of_the_space_maps_unless_it_is_shared),
                 RIG_TEST(a_semaphore_pool_is_mapped_and_takes_no_heap),
-                RIG_TEST(managed_memory_moves_to_the_card_that_is_told),
+                RIG_TEST(managed_memory_moves_to_the_device_that_is_told),
                 RIG_TEST(the_rest_of_the_calls_of_a_start_answer_ok),
         };
 

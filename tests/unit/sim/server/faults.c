@@ -86,7 +86,7 @@ static bool is_logged(const struct rig *rig, const char *text)
         return is_there;
 }
 
-static void a_lost_card_answers_nothing_else_and_wakes_everybody(void **state)
+static void a_lost_device_answers_nothing_else_and_wakes_everybody(void **state)
 {
         struct rig *rig = *state, other = *rig;
         unsigned char params[1028] = { 0 }, event[16] = { 0 }, data[24] = { 0 }, what[16] = { 0 };
@@ -129,7 +129,7 @@ static void a_lost_card_answers_nothing_else_and_wakes_everybody(void **state)
         rig_end(&other);
 }
 
-static void a_card_can_be_lost_later(void **state)
+static void a_device_can_be_lost_later(void **state)
 {
         struct rig *rig = *state;
         uint32_t status = RM_STATUS_OK;
@@ -144,7 +144,7 @@ static void a_card_can_be_lost_later(void **state)
         assert_int_equal(status, SIM_STATUS_GPU_IS_LOST);
 }
 
-static void an_xid_stops_who_is_on_the_card_and_nobody_else(void **state)
+static void an_xid_stops_who_is_on_the_device_and_nobody_else(void **state)
 {
         struct rig *rig = *state, other = *rig;
         struct sim_gpu gpu = {
@@ -165,7 +165,7 @@ static void an_xid_stops_who_is_on_the_card_and_nobody_else(void **state)
         rig_end(&other);
 }
 
-static void a_stuck_card_does_not_let_go(void **state)
+static void a_stuck_device_does_not_let_go(void **state)
 {
         struct rig *rig = *state;
         struct sim_gpu gpu = {
@@ -228,10 +228,10 @@ int main(void)
                 RIG_TEST(a_running_machine_takes_orders),
                 RIG_TEST(slow_controls_answer_late_and_delay_nobody_else),
                 RIG_TEST(the_nth_allocation_fails),
-                RIG_TEST(a_lost_card_answers_nothing_else_and_wakes_everybody),
-                RIG_TEST(a_card_can_be_lost_later),
-                RIG_TEST(an_xid_stops_who_is_on_the_card_and_nobody_else),
-                RIG_TEST(a_stuck_card_does_not_let_go),
+                RIG_TEST(a_lost_device_answers_nothing_else_and_wakes_everybody),
+                RIG_TEST(a_device_can_be_lost_later),
+                RIG_TEST(an_xid_stops_who_is_on_the_device_and_nobody_else),
+                RIG_TEST(a_stuck_device_does_not_let_go),
                 RIG_TEST(realistic_steering_takes_its_time_and_its_effect_comes_with_it),
                 cmocka_unit_test(faults_can_be_there_from_the_start),
         };

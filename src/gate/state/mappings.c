@@ -1,0 +1,114 @@
+#include "gate/state/mappings.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void mappings_init(struct mappings *mappings)
+{
+        *mappings = (struct mappings){ 0 };
+        lock_init(&mappings->lock, LOCK_PROCESSES);
+}
+
+void mappings_done(struct mappings *mappings)
+{
+        free(mappings->items);
+        lock_done(&mappings->lock);
+}
+
+static struct mapping_call *call_of(const struct mappings *mappings, pid_t thread)
+{
+        for (size_t i = 0; i < mappings->n; i++)
+                if (mappings->items[i].thread == thread)
+                        return &mappings->items[i];
+        return NULL;
+}
+
+static bool has_room(struct mappings *mappings)
+{
+        size_t n_room = mappings->n_room ? mappings->n_room * 2 : 8;
+        struct mapping_call *items;
+
+        if (mappings->n < mappings->n_room)
+                return true;
+        items = realloc(mappings->items, n_room * sizeof(*items));
+        if (!items)
+                return false;
+        mappings->items = items;
+        mappings->n_room = n_room;
+        return true;
+}
+
+int mappings_begin(struct mappings *mappings, const struct mapping_call *call)
+{
+        LOCKED(&mappings->lock);
+        struct mapping_call *slot = call_of(mappings, call->thread);
+
+        if (!slot && !has_room(mappings))
+                return -ENOMEM;
+        if (!slot)
+                slot = &mappings->items[mappings->n++];
+        *slot = *call;
+        return 0;
+}
+
+bool mappings_end(struct mappings *mappings, pid_t thread, struct mapping_call *ret)
+{
+        struct mapping_call *call;
+
+        if (!mappings->n)
+                return false;
+
+        LOCKED(&mappings->lock);
+        call = call_of(mappings, thread);
+        if (!call)
+                return false;
+        *ret = *call;
+        *call = mappings->items[--mappings->n];
+        return true;
+}
+
+static bool is_gone(const struct mapping_call *call)
+{
+        char path[64];
+
+        (void)snprintf(path, sizeof(path), "/proc/%d/task/%d", call->process, call->thread);
+        return access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+void mappings_forget_gone(struct mappings *mappings)
+{
+        LOCKED(&mappings->lock);
+
+        for (size_t i = 0; i < mappings->n;)
+                if (is_gone(&mappings->items[i]))
+                        mappings->items[i] = mappings->items[--mappings->n];
+                else
+                        i++;
+}
+
+bool mappings_at(struct mappings *mappings, size_t i, struct mapping_call *ret)
+{
+        LOCKED(&mappings->lock);
+
+        if (i >= mappings->n)
+                return false;
+        *ret = mappings->items[i];
+        return true;
+}
+
+bool mappings_has(struct mappings *mappings, pid_t process, uint64_t base)
+{
+        LOCKED(&mappings->lock);
+
+        for (size_t i = 0; i < mappings->n; i++) {
+                const struct mapping_call *call = &mappings->items[i];
+
+                if (call->is_charged && call->process == process && call->base == base)
+                        return true;
+        }
+        return false;
+}

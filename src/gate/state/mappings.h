@@ -1,0 +1,50 @@
+/*
+ * Mappings that were let through and may not be made yet. The kernel makes a mapping after we have answered the
+ * notification, and the thread may be held up for as long as somebody likes; a thread that notifies us again, or is gone, has made
+ * its mapping or has failed to. Until then "UVM has nothing there" says nothing.
+ *
+ * A thread has one mapping on its way at most, so it is known by its thread.
+ *
+ * Threads: any; one lock, of rank LOCK_PROCESSES, under which nothing blocks.
+ */
+#pragma once
+
+#include "base/lock.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct mapping_call {
+        pid_t thread, process;
+        uint64_t base, length;
+        uint64_t space;  /* where a pool is; 0: no pool */
+        bool is_charged; /* as managed memory; else the ledger expects no managed range from it */
+};
+
+struct mappings {
+        struct lock lock;
+        struct mapping_call *items;
+        size_t n_room;
+        _Atomic size_t n;
+};
+
+void mappings_init(struct mappings *mappings);
+void mappings_done(struct mappings *mappings);
+
+/* The thread is about to map; what it had on its way is replaced. -ENOMEM. */
+int mappings_begin(struct mappings *mappings, const struct mapping_call *call);
+
+/* The thread makes another call, so its mapping is made or refused. True: it had one, *ret is it. Cheap if nobody has. */
+bool mappings_end(struct mappings *mappings, pid_t thread, struct mapping_call *ret);
+
+/* Forgets calls of threads that are gone. */
+void mappings_forget_gone(struct mappings *mappings);
+
+/* The i-th call on its way, in no order; false: there are not so many. */
+bool mappings_at(struct mappings *mappings, size_t i, struct mapping_call *ret);
+
+/* Whether a charged mapping of the process at base is on its way. */
+bool mappings_has(struct mappings *mappings, pid_t process, uint64_t base);

@@ -1,0 +1,57 @@
+#include "gate/state/uvm_space.h"
+
+#include "rm/encode.h"
+#include "rm/numbers.h"
+
+enum {
+        /* Numbers of requests: src/rm/requests.def. */
+        UVM_CLEAN_UP_ZOMBIES = 69,
+        UVM_VALIDATE_RANGE = 72,
+
+        BLOCK = 24,                    /* base, length, status */
+        STATUS_INVALID_ADDRESS = 0x1e, /* NV_ERR_INVALID_ADDRESS: no such range */
+};
+
+/* The status, or UINT32_MAX: the call failed. */
+static uint32_t range_call(const struct gate_driver *driver, int fd, uint32_t number, uint32_t size, uint64_t base,
+                           uint64_t length)
+{
+        uint8_t block[BLOCK] = { 0 };
+        uint32_t status_at = size - 8;
+
+        if (size > sizeof(block))
+                return UINT32_MAX;
+        rm_put64(block, size, 0, base);
+        if (status_at > 8)
+                rm_put64(block, size, 8, length);
+        rm_put32(block, size, status_at, UINT32_MAX);
+        if (driver->ioctl(driver->context, fd, number, block) < 0)
+                return UINT32_MAX;
+        return rm_get32(block, size, status_at);
+}
+
+bool uvm_space_free(const struct gate_driver *driver, const struct rm_layout *layout, int fd, uint64_t base,
+                    uint64_t length)
+{
+        uint32_t status = range_call(driver, fd, UVM_FREE, layout->uvm_free_size, base, length);
+
+        return status == RM_STATUS_OK || status == STATUS_INVALID_ADDRESS;
+}
+
+bool uvm_space_has(const struct gate_driver *driver, const struct rm_layout *layout, int fd, uint64_t base,
+                   uint64_t length)
+{
+        if (range_call(driver, fd, UVM_VALIDATE_RANGE, BLOCK, base, length) == RM_STATUS_OK)
+                return true;
+        if (range_call(driver, fd, UVM_CREATE_EXTERNAL, BLOCK, base, length) != RM_STATUS_OK)
+                return true;
+        (void)uvm_space_free(driver, layout, fd, base, length);
+        return false;
+}
+
+void uvm_space_clean(const struct gate_driver *driver, int fd)
+{
+        uint8_t block[4] = { 0 };
+
+        (void)driver->ioctl(driver->context, fd, UVM_CLEAN_UP_ZOMBIES, block);
+}

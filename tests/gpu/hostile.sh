@@ -1,0 +1,112 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 The attacks of tests/hostile on a real GPU: each is stopped at its quota, by the
+# device's own figure, read from outside. First all of them without a gate, together, where each comes past the quota:
+# that they are attacks. Then each as a tenant. Needs an NVIDIA GPU that nobody else uses, gcc and the CUDA driver
+# headers. TAP on stdout, raw output in ${OUT:-/tmp/sublet-gpu}/hostile.log.
+#
+#       tests/gpu/hostile.sh [PATH-OF-SUBLET] [ATTACK...]      about 5 minutes
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+sublet=$(realpath "${1:-build/src/sublet}") || exit 1
+shift
+out=${OUT:-/tmp/sublet-gpu}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out"
+log=$out/hostile.log
+: > "$log"
+quota=2048 # MiB; all attacks without a gate fit the device together
+slack=$((quota / 200 > 16 ? quota / 200 : 16))
+n=0 passed=0 failed=0 skipped=0
+table=()
+
+say() { echo "$@" | tee -a "$log"; }
+check() { # CLAIM CONDITION
+        n=$((n + 1))
+        if [ "$2" ]; then passed=$((passed + 1)) && say "ok $n - $1"; else failed=$((failed + 1)) && say "not ok $n - $1"; fi
+}
+used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0; }
+
+include=/usr/local/cuda/include
+stubs="-L/usr/local/cuda/lib64/stubs -L/usr/local/cuda/targets/x86_64-linux/lib/stubs"
+attacks=("$@")
+[ ${#attacks[@]} -gt 0 ] || mapfile -t attacks < <(for f in tests/hostile/*.c; do basename "$f" .c; done | grep -vx kit)
+gcc -O2 -c -I$include tests/hostile/kit.c -o "$work/kit.o" || exit 1
+for attack in "${attacks[@]}"; do
+        # shellcheck disable=SC2086  # a list of flags
+        gcc -O2 -I$include "tests/hostile/$attack.c" "$work/kit.o" -o "$work/$attack" $stubs -lcuda -lpthread || exit 1
+done
+{ uname -a; nvidia-smi; cat /proc/driver/nvidia/version; date -u; } >> "$log"
+export QUOTA_MIB=$quota
+
+# attack NAME COMMAND...: in the background until `let_go`; what it says is in $work/NAME.out
+attack() {
+        local name=$1
+        shift
+        mkfifo "$work/$name.in"
+        "$@" "$work/$name" < "$work/$name.in" > "$work/$name.out" 2>&1 &
+        exec {line}> "$work/$name.in"
+        lines+=("$line")
+}
+let_go() {
+        for line in "${lines[@]}"; do exec {line}>&-; done
+        lines=()
+        rm -f "$work"/*.in
+}
+lines=()
+
+# ---- without a gate -------------------------------------------------------------------------------
+before=$(used)
+for name in "${attacks[@]}"; do attack "$name"; done
+for ((i = 0; i < 60; i++)); do
+        sleep 1
+        [ "$(cat "$work"/*.out | grep -cE '^(holding|cannot|setup)')" -lt ${#attacks[@]} ] || break
+done
+together=$(($(used) - before))
+let_go
+wait
+declare -A native
+for name in "${attacks[@]}"; do
+        native[$name]=$(sed -n 's/^holding mib=//p' "$work/$name.out")
+        echo "# without a gate: $name: $(cat "$work/$name.out")" >> "$log"
+done
+say "# without a gate, all together: $together MiB"
+sleep 2
+
+# ---- as tenants -----------------------------------------------------------------------------------
+for name in "${attacks[@]}"; do
+        if [ -z "${native[$name]}" ] || [ "${native[$name]}" -le $((quota + slack)) ]; then
+                n=$((n + 1)) skipped=$((skipped + 1))
+                say "ok $n - $name # SKIP no attack here: ${native[$name]:-nothing} MiB without a gate"
+                continue
+        fi
+        before=$(used) most=0
+        attack "$name" timeout -s KILL 90 "$sublet" run --json --report "$work/report" --mem ${quota}M --
+        attacker=$!
+        for ((i = 0; i < 400; i++)); do
+                now=$(($(used) - before))
+                [ $now -le $most ] || most=$now
+                grep -q '^holding' "$work/$name.out" && break
+                kill -0 $attacker 2> /dev/null || break
+                sleep 0.1
+        done
+        for i in 1 2 3 4 5; do
+                sleep 0.3
+                now=$(($(used) - before))
+                [ $now -le $most ] || most=$now
+        done
+        let_go
+        wait $attacker
+        { echo "# $name: at most $most MiB on the device"; cat "$work/$name.out" "$work/report"; } >> "$log" 2>&1
+        check "$name: at most the quota on the device ($most of $quota MiB)" "$([ $most -le $((quota + slack)) ] && echo y)"
+        check "$name: nothing is held at the end" "$(grep -q '"held_bytes":[1-9]' "$work/report" || echo y)"
+        for ((i = 0; i < 50; i++)); do [ "$(used)" -gt $((before + 2)) ] || break; sleep 0.1; done
+        check "$name: the device has what it had before" "$([ "$(used)" -le $((before + 2)) ] && echo y)"
+        table+=("$(printf '%-24s %9s %9s' "$name" "${native[$name]}" $most)")
+done
+
+say "$(printf '%-24s %9s %9s' attack 'no gate' 'tenant') of $quota MiB"
+for row in "${table[@]}"; do say "$row"; done
+say "1..$n"
+say "$passed passed, $failed failed, $skipped skipped"
+[ $failed -eq 0 ]

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the attacks share. An attack is a program of its own that tries to hold more video memory than its quota, or to
+ * do something else that a tenant must not be able to do. It never judges itself: it says what it believes it has,
+ * waits, and the script that started it looks at the device from outside (tests/integration/run/attacks.bats on the
+ * simulator, tests/gpu/hostile.sh on a device).
+ *
+ *      int main(void)
+ *      {
+ *              kit_start();                    a CUDA context; QUOTA_MIB is in the environment
+ *              ...                             take what can be taken
+ *              kit_hold(mib);                  "holding mib=N", then until a line comes on stdin
+ *      }
+ *
+ * Without a gate the same program must come past the quota: that is its positive control.
+ *
+ * Exit status: 0 it ran to its end, whatever it got; 2 its set-up failed, which is printed; 3 it cannot be tried here.
+ */
+#pragma once
+
+#include <cuda.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MIB (1ull << 20)
+
+/* ---- CUDA ---------------------------------------------------------------------------------------- */
+
+/* cuInit, device 0, its primary context, current in the calling thread. */
+void kit_start(void);
+
+/* Makes that context current in another thread of the same process. */
+void kit_join(void);
+
+uint64_t kit_quota_mib(void); /* QUOTA_MIB; 1024 without it */
+
+/* "holding mib=N", and waits for a line, the end of stdin, or 60 s. Then the program goes on. */
+void kit_hold(uint64_t mib);
+
+/* In a forked child, however deep: waits until the attack itself has ended, then ends this process. */
+_Noreturn void kit_wait_for_end(void);
+
+/* Prints why, and ends the program: status 3. */
+_Noreturn void kit_cannot(const char *why);
+
+/* Allocates pieces until the first refusal or `most_mib`. What it got, in MiB. The memory is never freed. */
+uint64_t kit_take_device(uint64_t piece_mib, uint64_t most_mib);
+uint64_t kit_take_managed(uint64_t piece_mib, uint64_t most_mib);
+
+/* A descriptor that alone keeps `mib` of video memory: made, exported and released. -1: refused. */
+int kit_export(uint64_t mib);
+
+/* Exports piece after piece; `hide` puts the descriptor where no table of descriptors shows it and returns whether it
+ * could, the descriptor itself is closed. Settles between the pieces. What is hidden in the end, in MiB, at most four
+ * quotas. */
+uint64_t kit_hide_exports(bool (*hide)(int fd));
+
+/* The descriptor of UVM that libcuda uses; ends the program if there is none. */
+int kit_uvm(void);
+
+/* Managed ranges by mmap of a descriptor of UVM, moved to the device by a driver call, without libcuda. Also in a
+ * forked child. Where the first one goes is kit_map_at, which moves on. What was mapped, in MiB. */
+extern uint64_t kit_map_at;
+uint64_t kit_map_managed(int uvm, uint64_t piece_mib, uint64_t most_mib);
+
+/* Long enough for the gate's periodic settling to have been done (once a second). */
+void kit_let_it_settle(void);
+
+/* ---- the driver, without a library ------------------------------------------------------------------ */
+
+/* A client of the driver with a device and a subdevice. Handles of memory are the caller's choice from KIT_MEMORY
+ * on. */
+enum {
+        KIT_DEVICE = 0x5c000002,
+        KIT_SUBDEVICE = 0x5c000003,
+        KIT_MEMORY = 0x5c100000,
+};
+
+struct kit_rm {
+        int ctl, node;
+        uint32_t client;
+};
+
+/* What a call came to: rc and errno of the system call, the driver's status; -1 when it did not come that far. */
+struct kit_outcome {
+        long rc;
+        int error;
+        int64_t status;
+};
+
+bool kit_ok(struct kit_outcome outcome);
+
+/* Opens the nodes and makes client, device and subdevice. Ends the program with status 2 if it cannot. */
+void kit_rm_open(struct kit_rm *rm);
+
+struct kit_outcome kit_rm_alloc(const struct kit_rm *rm, uint32_t parent, uint32_t object, uint32_t class_number,
+                                void *params, uint32_t params_size);
+struct kit_outcome kit_rm_control(const struct kit_rm *rm, uint32_t object, uint32_t command, void *params,
+                                  uint32_t params_size);
+struct kit_outcome kit_rm_free(const struct kit_rm *rm, uint32_t parent, uint32_t object);
+
+/* Video memory of class 0x40, as CUDA asks for it on release 580. */
+struct kit_outcome kit_rm_memory(const struct kit_rm *rm, uint32_t object, uint64_t bytes);
+
+/* Pieces of video memory until the first refusal or `most_mib`; handles from `first` on. What it got, in MiB. */
+uint64_t kit_rm_take(const struct kit_rm *rm, uint32_t first, uint64_t piece_mib, uint64_t most_mib);
+
+void kit_put32(void *at, size_t offset, uint32_t value);
+void kit_put64(void *at, size_t offset, uint64_t value);
+uint32_t kit_get32(const void *at, size_t offset);
