@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/when.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
@@ -14,54 +15,78 @@
 #include <string.h>
 
 enum {
-        FLAGS_MAX = 24,
+        FLAGS_MAX = 32,
         LEFT = 64,       /* of a row of the help */
         LONG_ONLY = 256, /* getopt's value of the first row */
         COUNT_MAX = 1000000,
 };
 
-static int value_refuse(const char *option, const char *value, const char *expected)
+int flag_refuse(const struct flag *flag, const char *value, const char *expected, struct err *err)
 {
-        (void)fprintf(stderr, "sublet: --%s %s: %s\n", option, value, expected);
-        return -EINVAL;
+        return err_say(err, -EINVAL, "--%s%s%s: %s", flag->name, flag->argument && *flag->argument == '=' ? "=" : " ",
+                       value, expected);
 }
 
-static int set_count(const struct flag *flag, const char *value)
+int flag_is(const struct flag *flag, const char *value, struct err *err)
+{
+        (void)value;
+        (void)err;
+        *(bool *)flag->to = true;
+        return 0;
+}
+
+int flag_text(const struct flag *flag, const char *value, struct err *err)
+{
+        (void)err;
+        *(const char **)flag->to = value;
+        return 0;
+}
+
+/* The words stand between '|' in the row's argument, which is "=one|two|three". */
+int flag_word(const struct flag *flag, const char *value, struct err *err)
+{
+        char expected[128] = "";
+        size_t n, size = strlen(value);
+
+        for (const char *word = flag->argument + 1; *word; word += n + (word[n] == '|')) {
+                n = strcspn(word, "|");
+                if (n == size && !memcmp(word, value, n))
+                        return flag_text(flag, value, err);
+                (void)snprintf(expected + strlen(expected), sizeof(expected) - strlen(expected), "%.*s%s", (int)n, word,
+                               !word[n]                  ? "" :
+                               strchr(word + n + 1, '|') ? ", " :
+                                                           " or ");
+        }
+        return flag_refuse(flag, value, expected, err);
+}
+
+int flag_count(const struct flag *flag, const char *value, struct err *err)
 {
         uint64_t count;
 
         if (number_parse(value, &count) < 0 || count < 1 || count > COUNT_MAX)
-                return value_refuse(flag->name, value, "not a number of 1 to 1000000");
+                return flag_refuse(flag, value, "not a number of 1 to 1000000", err);
         *(unsigned int *)flag->to = (unsigned int)count;
         return 0;
 }
 
-static int flag_set(const struct flag *flag, const char *value)
+int flag_span(const struct flag *flag, const char *value, struct err *err)
 {
-        switch (flag->kind) {
-        case FLAG_IS:
-                *(bool *)flag->to = true;
-                return 0;
-        case FLAG_TEXT:
-                *(const char **)flag->to = value;
-                return 0;
-        case FLAG_COUNT:
-                return set_count(flag, value);
-        case FLAG_SPAN:
-                if (duration_parse(value, flag->to) < 0 || *(nsec *)flag->to == 0)
-                        return value_refuse(flag->name, value, "not a span such as 5s, 250ms or 1h30m");
-                return 0;
-        case FLAG_SINCE:
-                if (since_parse(value, clock_realtime(), flag->to) < 0)
-                        return value_refuse(flag->name, value,
-                                            "not a time such as 1h (ago), 2026-11-21 or '2026-11-21 10:30'");
-                return 0;
-        case FLAG_BYTES:
-                return bytes_parse(value, 0, flag->to) < 0 ?
-                               value_refuse(flag->name, value, "not a size such as 1G or 256M") :
-                               0;
-        }
-        return -EINVAL;
+        if (duration_parse(value, flag->to) < 0 || *(nsec *)flag->to == 0)
+                return flag_refuse(flag, value, "not a span such as 5s, 250ms or 1h30m", err);
+        return 0;
+}
+
+int flag_since(const struct flag *flag, const char *value, struct err *err)
+{
+        if (since_parse(value, clock_realtime(), flag->to) < 0)
+                return flag_refuse(flag, value, "not a time such as 1h (ago), 2026-11-21 or '2026-11-21 10:30'", err);
+        return 0;
+}
+
+int flag_bytes(const struct flag *flag, const char *value, struct err *err)
+{
+        return bytes_parse(value, 0, flag->to) < 0 ? flag_refuse(flag, value, "not a size such as 1G or 256M", err) : 0;
 }
 
 /* "-o, --output FILE"; the number of its characters. */
@@ -71,7 +96,8 @@ static int left_format(const struct flag *flag, char buffer[static LEFT])
 
         if (flag->letter)
                 (void)snprintf(letter, sizeof(letter), "-%c, ", flag->letter);
-        return snprintf(buffer, LEFT, "%s--%s%s%s", letter, flag->name, flag->argument ? " " : "",
+        return snprintf(buffer, LEFT, "%s--%s%s%s", letter, flag->name,
+                        flag->argument && !strchr("=[", *flag->argument) ? " " : "",
                         flag->argument ? flag->argument : "");
 }
 
@@ -110,13 +136,14 @@ static void print_help(const struct flag *flags, size_t n_flags, const char *usa
         (void)fputs(usage + before + (usage[before] == '\f'), stdout);
 }
 
-static int read_environment(const struct flag *flags, size_t n_flags)
+static int read_environment(const struct flag *flags, size_t n_flags, struct err *err)
 {
         for (size_t i = 0; i < n_flags; i++) {
                 const char *value = flags[i].environment ? getenv(flags[i].environment) : NULL;
+                int r = value && *value ? flags[i].read(&flags[i], value, err) : 0;
 
-                if (value && *value && flag_set(&flags[i], value) < 0)
-                        return -EINVAL;
+                if (r < 0)
+                        return r;
         }
         return 0;
 }
@@ -127,7 +154,9 @@ static void tables(const struct flag *flags, size_t n_flags, struct option *long
         *shorts++ = ':';
         *shorts++ = 'h';
         for (size_t i = 0; i < n_flags; i++) {
-                int has_value = flags[i].kind == FLAG_IS ? no_argument : required_argument;
+                int has_value = flags[i].read == flag_is                       ? no_argument :
+                                flags[i].argument && *flags[i].argument == '[' ? optional_argument :
+                                                                                 required_argument;
 
                 longs[i] = (struct option){ flags[i].name, has_value, NULL, LONG_ONLY + (int)i };
                 if (!flags[i].letter)
@@ -151,35 +180,49 @@ static const struct flag *flag_of(int option, const struct flag *flags, size_t n
         return NULL;
 }
 
-int flags_parse(int argc, char **argv, const struct flag *flags, size_t n_flags, const char *usage, int *ret_code)
+int flags_read(int argc, char **argv, const struct flag *flags, size_t n_flags, const char *usage, bool is_command,
+               struct err *err)
 {
         struct option longs[FLAGS_MAX + 2];
-        char shorts[2 * FLAGS_MAX + 3];
+        char shorts[2 * FLAGS_MAX + 4] = "+";
         const struct flag *flag;
-        int option;
+        int option, r = read_environment(flags, n_flags, err);
 
-        *ret_code = VERB_USAGE;
-        if (read_environment(flags, n_flags) < 0)
-                return -1;
-        tables(flags, n_flags, longs, shorts);
+        assert(n_flags <= FLAGS_MAX);
+        if (r < 0)
+                return r;
+        tables(flags, n_flags, longs, shorts + is_command);
         opterr = 0;
         optind = 0; /* glibc's: begin anew */
         while ((option = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
                 if (option == 'h') {
                         print_help(flags, n_flags, usage);
-                        *ret_code = VERB_DONE;
-                        return -1;
+                        return 0;
                 }
                 flag = option == ':' || option == '?' ? NULL : flag_of(option, flags, n_flags);
                 if (option == ':')
-                        (void)fprintf(stderr, "sublet: %s needs a value\n", argv[optind - 1]);
-                else if (!flag)
-                        (void)fprintf(stderr, "sublet: unknown option %s ('sublet %s --help')\n", argv[optind - 1],
-                                      argv[0]);
-                if (!flag || flag_set(flag, optarg) < 0)
-                        return -1;
+                        return err_say(err, -EINVAL, "%s needs a value", argv[optind - 1]);
+                if (!flag)
+                        return err_say(err, -EINVAL, "unknown option %s ('sublet %s --help')", argv[optind - 1],
+                                       argv[0]);
+                r = flag->read(flag, optarg, err);
+                if (r < 0)
+                        return r;
         }
         return optind;
+}
+
+int flags_parse(int argc, char **argv, const struct flag *flags, size_t n_flags, const char *usage, int *ret_code)
+{
+        struct err err = { 0 };
+        int operand = flags_read(argc, argv, flags, n_flags, usage, false, &err);
+
+        if (operand > 0)
+                return operand;
+        *ret_code = operand == 0 ? VERB_DONE : VERB_USAGE;
+        if (operand < 0)
+                (void)fprintf(stderr, "sublet: %s\n", err.text);
+        return -1;
 }
 
 int flags_surplus(const char *verb, const char *operand)

@@ -150,17 +150,17 @@ int burn_main(int argc, char **argv)
                              .span = 2 * NSEC_PER_SEC,
                              .name = "burn" };
         const struct flag flags[] = {
-                { "kernel", 0, FLAG_COUNT, &burn.kernel_us, "US", "length of a kernel that is alone (770)", NULL },
-                { "period", 0, FLAG_COUNT, &burn.period_us, "US", "periodic: from launch to launch (5000)", NULL },
-                { "rounds", 0, FLAG_COUNT, &burn.rounds, "N",
+                { "kernel", 0, flag_count, &burn.kernel_us, "US", "length of a kernel that is alone (770)", NULL },
+                { "period", 0, flag_count, &burn.period_us, "US", "periodic: from launch to launch (5000)", NULL },
+                { "rounds", 0, flag_count, &burn.rounds, "N",
                   "of arithmetic in a millisecond, as calibrate prints them (52000)", NULL },
-                { "part", 0, FLAG_COUNT, &burn.part, "PERCENT", "how much of the multiprocessors a kernel fills (100)",
+                { "part", 0, flag_count, &burn.part, "PERCENT", "how much of the multiprocessors a kernel fills (100)",
                   NULL },
-                { "size", 0, FLAG_COUNT, &burn.size, "MIB", "alloc: of a piece (4); grab: at most so much", NULL },
-                { "process", 0, FLAG_COUNT, &burn.process, "PID", "checkpoint: of whom", NULL },
-                { "for", 0, FLAG_SPAN, &burn.span, "TIME", "how long (2s)", NULL },
-                { "barrier", 0, FLAG_TEXT, &burn.barrier, "DIR", "signal when ready, and wait for the others", NULL },
-                { "name", 0, FLAG_TEXT, &burn.name, "NAME", "in DIR (burn)", NULL },
+                { "size", 0, flag_count, &burn.size, "MIB", "alloc: of a piece (4); grab: at most so much", NULL },
+                { "process", 0, flag_count, &burn.process, "PID", "checkpoint: of whom", NULL },
+                { "for", 0, flag_span, &burn.span, "TIME", "how long (2s)", NULL },
+                { "barrier", 0, flag_text, &burn.barrier, "DIR", "signal when ready, and wait for the others", NULL },
+                { "name", 0, flag_text, &burn.name, "NAME", "in DIR (burn)", NULL },
         };
         struct err err = { 0 };
         int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);

@@ -176,12 +176,12 @@ int bench_main(int argc, char **argv)
 {
         static struct bench bench = { .span = 2 * NSEC_PER_SEC };
         const struct flag flags[] = {
-                { "modes", 0, FLAG_IS, &bench.is_modes, NULL, "all of them", NULL },
-                { "json", 0, FLAG_IS, &bench.is_json, NULL, "the table as JSON", NULL },
-                { "output", 'o', FLAG_TEXT, &bench.output, "FILE",
+                { "modes", 0, flag_is, &bench.is_modes, NULL, "all of them", NULL },
+                { "json", 0, flag_is, &bench.is_json, NULL, "the table as JSON", NULL },
+                { "output", 'o', flag_text, &bench.output, "FILE",
                   "and into FILE, as 'sublet plan --facts=FILE' reads it", NULL },
-                { "for", 0, FLAG_SPAN, &bench.span, "TIME", "how long each load is measured (2s)", NULL },
-                { "only", 0, FLAG_TEXT, &bench.only, "FIGURE,...", "these only", NULL },
+                { "for", 0, flag_span, &bench.span, "TIME", "how long each load is measured (2s)", NULL },
+                { "only", 0, flag_text, &bench.only, "FIGURE,...", "these only", NULL },
         };
         struct err err = { 0 };
         int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code);

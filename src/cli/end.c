@@ -32,7 +32,7 @@ int end_main(int argc, char **argv)
 {
         const char *dir = NULL;
         const struct flag flags[] = {
-                { "dir", 0, FLAG_TEXT, &dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
+                { "dir", 0, flag_text, &dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
                   NULL },
         };
         _cleanup_(ask_freep) struct ask *ask = NULL;

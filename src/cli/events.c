@@ -96,13 +96,13 @@ int events_main(int argc, char **argv)
 {
         struct want want = { 0 };
         const struct flag flags[] = {
-                { "follow", 'f', FLAG_IS, &want.is_following, NULL, "and goes on as it happens", NULL },
-                { "since", 0, FLAG_SINCE, &want.since, "TIME",
+                { "follow", 'f', flag_is, &want.is_following, NULL, "and goes on as it happens", NULL },
+                { "since", 0, flag_since, &want.since, "TIME",
                   "from then on: 10m (ago), 2026-11-21, '2026-11-21 10:30'\n"
                   "(default: all that is kept)",
                   NULL },
-                { "json", 0, FLAG_IS, &want.is_json, NULL, "one JSON object per line", NULL },
-                { "dir", 0, FLAG_TEXT, &want.dir, "DIR",
+                { "json", 0, flag_is, &want.is_json, NULL, "one JSON object per line", NULL },
+                { "dir", 0, flag_text, &want.dir, "DIR",
                   "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
         };
         struct err err = { 0 };

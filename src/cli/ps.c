@@ -116,10 +116,10 @@ int ps_main(int argc, char **argv)
 {
         struct ps ps = { 0 };
         const struct flag flags[] = {
-                { "all", 'a', FLAG_IS, &ps.is_all, NULL, "also those that have ended", NULL },
-                { "quiet", 'q', FLAG_IS, &ps.is_quiet, NULL, "names only", NULL },
-                { "json", 0, FLAG_IS, &ps.is_json, NULL, "the daemon's answer", NULL },
-                { "dir", 0, FLAG_TEXT, &ps.dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
+                { "all", 'a', flag_is, &ps.is_all, NULL, "also those that have ended", NULL },
+                { "quiet", 'q', flag_is, &ps.is_quiet, NULL, "names only", NULL },
+                { "json", 0, flag_is, &ps.is_json, NULL, "the daemon's answer", NULL },
+                { "dir", 0, flag_text, &ps.dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
                   NULL },
         };
         struct err err = { 0 };

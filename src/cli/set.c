@@ -231,8 +231,8 @@ int set_main(int argc, char **argv)
         bool is_json = false;
         const char *dir = NULL;
         const struct flag flags[] = {
-                { "json", 0, FLAG_IS, &is_json, NULL, "the daemon's answer", NULL },
-                { "dir", 0, FLAG_TEXT, &dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
+                { "json", 0, flag_is, &is_json, NULL, "the daemon's answer", NULL },
+                { "dir", 0, flag_text, &dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
                   NULL },
         };
         struct err err = { 0 };

@@ -281,11 +281,11 @@ int top_main(int argc, char **argv)
 {
         struct top top = { .period = NSEC_PER_SEC };
         const struct flag flags[] = {
-                { "delay", 'd', FLAG_SPAN, &top.period, "TIME", "between two updates: 1s, 250ms (default: 1s)", NULL },
-                { "batch", 'b', FLAG_IS, &top.is_batch, NULL, "as text, without a terminal", NULL },
-                { "number", 'n', FLAG_COUNT, &top.n_times, "COUNT", "so many times, then the end (with -b)", NULL },
-                { "once", 0, FLAG_IS, &top.is_once, NULL, "is -b -n 1", NULL },
-                { "dir", 0, FLAG_TEXT, &top.dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
+                { "delay", 'd', flag_span, &top.period, "TIME", "between two updates: 1s, 250ms (default: 1s)", NULL },
+                { "batch", 'b', flag_is, &top.is_batch, NULL, "as text, without a terminal", NULL },
+                { "number", 'n', flag_count, &top.n_times, "COUNT", "so many times, then the end (with -b)", NULL },
+                { "once", 0, flag_is, &top.is_once, NULL, "is -b -n 1", NULL },
+                { "dir", 0, flag_text, &top.dir, "DIR", "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)",
                   NULL },
         };
         struct err err = { 0 };

@@ -72,10 +72,10 @@ int trace_main(int argc, char **argv)
 {
         struct trace trace = { .path = "sublet-trace.json", .span = 5 * NSEC_PER_SEC };
         const struct flag flags[] = {
-                { "for", 0, FLAG_SPAN, &trace.span, "TIME", "how long: 1s to 60s (default: 5s)", NULL },
-                { "output", 'o', FLAG_TEXT, &trace.path, "FILE", "(default: sublet-trace.json; - is standard output)",
+                { "for", 0, flag_span, &trace.span, "TIME", "how long: 1s to 60s (default: 5s)", NULL },
+                { "output", 'o', flag_text, &trace.path, "FILE", "(default: sublet-trace.json; - is standard output)",
                   NULL },
-                { "dir", 0, FLAG_TEXT, &trace.dir, "DIR",
+                { "dir", 0, flag_text, &trace.dir, "DIR",
                   "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
         };
         struct err err = { 0 };

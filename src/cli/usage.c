@@ -96,10 +96,10 @@ int usage_main(int argc, char **argv)
 {
         struct want want = { 0 };
         const struct flag flags[] = {
-                { "since", 0, FLAG_SINCE, &want.since, "TIME",
+                { "since", 0, flag_since, &want.since, "TIME",
                   "from then on: 1h (ago), 2026-11-21, '2026-11-21 10:30' (default: all)", NULL },
-                { "json", 0, FLAG_IS, &want.is_json, NULL, "the daemon's answer", NULL },
-                { "dir", 0, FLAG_TEXT, &want.dir, "DIR",
+                { "json", 0, flag_is, &want.is_json, NULL, "the daemon's answer", NULL },
+                { "dir", 0, flag_text, &want.dir, "DIR",
                   "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
         };
         struct err err = { 0 };

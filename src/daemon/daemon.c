@@ -347,11 +347,9 @@ int daemon_main(int argc, char **argv)
         daemon->since = clock_realtime();
         r = settings_parse(&daemon->settings, argc, argv, &err);
         daemon->tenants.overcommits = daemon->settings.overcommits;
-        if (r == 1)
-                (void)fputs(settings_usage, stdout);
-        else if (r == 0)
+        if (r == 0)
                 r = daemon_run(daemon, &err) < 0 ? -EIO : 0;
-        else
+        else if (r < 0)
                 r = -EINVAL;
         if (r < 0)
                 (void)fprintf(stderr, "sublet daemon: %s\n", err.text);

@@ -10,11 +10,11 @@
 #include "doctor/verbs.h"
 
 #include "base/cleanup.h"
+#include "base/flags.h"
 #include "base/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
@@ -114,6 +114,7 @@ static void check_surroundings(struct doctor *doctor)
 static const char usage[] = "usage: sublet doctor [--json]\n"
                             "Checks what works on this machine, and names the next step for what does not.\n"
                             "\n"
+                            "\f\n"
                             "  ok        works\n"
                             "  limited   tenants can run, with the limit named\n"
                             "  unknown   cannot be determined from here\n"
@@ -121,44 +122,18 @@ static const char usage[] = "usage: sublet doctor [--json]\n"
                             "\n"
                             "The exit code is 0 if a tenant can run here, 1 if not, 2 for bad usage.\n";
 
-/* 0; 1: --help; -EINVAL. */
-static int doctor_parse(int argc, char **argv, bool *ret_json)
-{
-        static const struct option options[] = {
-                { "json", no_argument, NULL, 'j' },
-                { "help", no_argument, NULL, 'h' },
-                { 0 },
-        };
-        int option;
-
-        opterr = 0;
-        optind = 0;
-        *ret_json = false;
-        while ((option = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-                if (option == 'h')
-                        return 1;
-                if (option != 'j')
-                        return -EINVAL;
-                *ret_json = true;
-        }
-        return optind < argc ? -EINVAL : 0;
-}
-
 int doctor_main(int argc, char **argv)
 {
         static struct doctor doctor; /* large */
         const char *sim = getenv("SUBLET_SIM");
-        bool is_json;
-        int r = doctor_parse(argc, argv, &is_json);
+        bool is_json = false;
+        const struct flag flags[] = {
+                { "json", 0, flag_is, &is_json, NULL, "print what was found as JSON", NULL },
+        };
+        int code;
 
-        if (r == 1) {
-                (void)fputs(usage, stdout);
-                return 0;
-        }
-        if (r < 0) {
-                (void)fprintf(stderr, "sublet: bad usage ('sublet doctor --help')\n");
-                return 2;
-        }
+        if (flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code) < 0)
+                return code;
         doctor.root = sim ? sim : "";
         doctor_check_driver(&doctor);
         doctor_check_kernel(&doctor);

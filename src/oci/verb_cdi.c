@@ -113,17 +113,17 @@ int cdi_main(int argc, char **argv)
 {
         struct cdi cdi = { .root = "/" };
         const struct flag flags[] = {
-                { "output", 'o', FLAG_TEXT, &cdi.output, "FILE",
+                { "output", 'o', flag_text, &cdi.output, "FILE",
                   "write it there, in one step (/etc/cdi/sublet.json; default: standard output)", NULL },
-                { "driver-root", 0, FLAG_TEXT, &cdi.root, "DIR", "where the driver's libraries are (default: /)",
+                { "driver-root", 0, flag_text, &cdi.root, "DIR", "where the driver's libraries are (default: /)",
                   NULL },
-                { "dir", 0, FLAG_TEXT, &cdi.options.dir, "DIR",
+                { "dir", 0, flag_text, &cdi.options.dir, "DIR",
                   "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
-                { "program", 0, FLAG_TEXT, &cdi.options.path, "FILE",
+                { "program", 0, flag_text, &cdi.options.path, "FILE",
                   "where the runtime finds sublet on the host (default: this program)", NULL },
-                { "no-hook", 0, FLAG_IS, &cdi.has_no_hook, NULL,
+                { "no-hook", 0, flag_is, &cdi.has_no_hook, NULL,
                   "without sublet hook, where the runtime has it already (sublet oci spec)", NULL },
-                { "json", 0, FLAG_IS, &cdi.is_json, NULL, "the list as JSON", NULL },
+                { "json", 0, flag_is, &cdi.is_json, NULL, "the list as JSON", NULL },
         };
         struct err err = { 0 };
         int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code), r;

@@ -12,12 +12,12 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/flags.h"
 #include "net/socket.h"
 #include "oci/state.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <poll.h>
 #include <stdio.h>
@@ -25,25 +25,15 @@
 #include <sys/stat.h>
 
 enum {
-        OPTION_DIR = 256,
         ANSWER_MS = 310 * 1000, /* the daemon's --patience is at most 5 minutes; usually it answers at once */
-        EXIT_USAGE = 2,
-};
-
-static const struct option options[] = {
-        { "dir", required_argument, NULL, OPTION_DIR },
-        { "help", no_argument, NULL, 'h' },
-        { 0 },
 };
 
 static const char usage[] =
         "usage: sublet hook [--dir DIR] [STAGE]\n"
         "For container runtimes: asks the daemon for the lease of the container whose state is on stdin.\n"
         "\n"
-        "  --dir DIR   the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-        "  STAGE       createRuntime or prestart (default), or poststop: gives back what was not used\n"
-        "  -h, --help  this text\n"
-        "\n"
+        "  STAGE        createRuntime or prestart (default), or poststop: gives back what was not used\n"
+        "\f\n"
         "Exit code 0: the container may start; 1: it may not, and stderr says why in one line; 2 for bad use.\n";
 
 struct hook {
@@ -58,29 +48,6 @@ static int parse_stage(struct hook *hook, const char *stage, struct err *err)
         if (hook->is_over || !strcmp(stage, "createRuntime") || !strcmp(stage, "prestart"))
                 return 0;
         return err_say(err, -EINVAL, "hook: '%s' is none of createRuntime, prestart and poststop", stage);
-}
-
-/* 0; 1: --help; -EINVAL. */
-static int hook_parse(struct hook *hook, int argc, char **argv, struct err *err)
-{
-        const char *named = getenv("SUBLET_DIR");
-        int option;
-
-        hook->dir = named && *named ? named : "/run/sublet";
-        opterr = 0;
-        optind = 1;
-        while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-                if (option == 'h')
-                        return 1;
-                if (option != OPTION_DIR)
-                        return err_say(err, -EINVAL, "hook: '%s' is not understood ('sublet hook --help')",
-                                       argv[optind - 1]);
-                hook->dir = optarg;
-        }
-        if (optind + 1 < argc)
-                return err_say(err, -EINVAL, "hook: '%s' is one word too many ('sublet hook --help')",
-                               argv[optind + 1]);
-        return optind < argc ? parse_stage(hook, argv[optind], err) : 0;
 }
 
 /* Returns the state unchanged, since the daemon parses it by the same rules; the caller's. NULL: err. */
@@ -171,16 +138,20 @@ int hook_main(int argc, char **argv)
         struct err err = { 0 };
         json_t *state;
         char name[512];
-        int r = hook_parse(&hook, argc, argv, &err);
+        const struct flag flags[] = {
+                { "dir", 0, flag_text, &hook.dir, "DIR", "the daemon's directory, or /run/sublet", "SUBLET_DIR" },
+        };
+        int code, r, stage;
 
-        if (r == 1) {
-                (void)fputs(usage, stdout);
-                return 0;
-        }
+        hook.dir = "/run/sublet";
+        stage = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 1, &code);
+        if (stage < 0)
+                return code;
+        r = stage < argc ? parse_stage(&hook, argv[stage], &err) : 0;
         state = r < 0 ? NULL : read_state(&hook, &err);
         if (!state) {
                 (void)fprintf(stderr, "sublet: %s\n", err.text);
-                return EXIT_USAGE;
+                return VERB_USAGE;
         }
         r = hook.is_over ? 0 : check_gate(&hook, &err);
         r = r < 0 ? r : hook_ask(&hook, state, &err);

@@ -92,27 +92,27 @@ int oci_main(int argc, char **argv)
 {
         struct oci_options options = { .name = "sublet", .file = "/etc/sublet/containerd.json" };
         const struct flag flags[] = {
-                { "dir", 0, FLAG_TEXT, &options.dir, "DIR",
+                { "dir", 0, flag_text, &options.dir, "DIR",
                   "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
-                { "base", 0, FLAG_TEXT, &options.base, "FILE",
+                { "base", 0, flag_text, &options.base, "FILE",
                   "join our rules to this profile, of Docker's or the runtimes' form (default: our own,\n"
                   "which allows what Docker and containerd allow, and no more)",
                   NULL },
-                { "caps", 0, FLAG_TEXT, &options.caps, "LIST",
+                { "caps", 0, flag_text, &options.caps, "LIST",
                   "what a container may do besides, for a --base with conditions (default: Docker's)", NULL },
-                { "driver", 0, FLAG_TEXT, &options.driver, "RELEASE",
+                { "driver", 0, flag_text, &options.driver, "RELEASE",
                   "the driver that it will meet (default: this machine's)", NULL },
-                { "runtime", 0, FLAG_TEXT, &options.runtime, "FILE",
+                { "runtime", 0, flag_text, &options.runtime, "FILE",
                   "the specification to start from (default: standard input)", NULL },
-                { "name", 0, FLAG_TEXT, &options.name, "NAME",
+                { "name", 0, flag_text, &options.name, "NAME",
                   "of containerd's runtime and of the RuntimeClass (default: sublet)", NULL },
-                { "file", 0, FLAG_TEXT, &options.file, "FILE",
+                { "file", 0, flag_text, &options.file, "FILE",
                   "where the specification will lie (default: /etc/sublet/containerd.json)", NULL },
-                { "wait-killable", 0, FLAG_IS, &options.is_killable, NULL,
+                { "wait-killable", 0, flag_is, &options.is_killable, NULL,
                   "no signal interrupts a call that is decided; crun takes it, runc 1.1 does not", NULL },
-                { "program", 0, FLAG_TEXT, &options.path, "FILE",
+                { "program", 0, flag_text, &options.path, "FILE",
                   "where the runtime finds sublet on the host (default: this program)", NULL },
-                { "class", 0, FLAG_IS, &options.is_class, NULL, NULL, NULL },
+                { "class", 0, flag_is, &options.is_class, NULL, NULL, NULL },
         };
         static const struct {
                 const char *name;

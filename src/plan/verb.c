@@ -11,7 +11,6 @@
 #include "plan/print.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -19,30 +18,13 @@ enum {
         EXIT_LEFT = 1, /* something does not fit, or was refused */
         EXIT_USAGE = 2,
         EXIT_DIFFERS = 3, /* --diff: something would change */
-        OPTION_FACTS = 256,
-        OPTION_MODELS,
-        OPTION_DIR,
-        OPTION_DIFF,
-        OPTION_APPLY,
-        OPTION_JSON,
 };
 
 static const char usage[] =
         "usage: sublet plan [--gpus MODEL[=N]]... [--facts[=FILE]] [-o FORMAT] SERVICES.yaml\n"
         "       sublet plan --diff|--apply [--json] [--dir DIR] SERVICES.yaml\n"
         "Says which services should share which device in which way, and why. docs/plan.md describes the file.\n\n"
-        "  -g, --gpus MODEL[=N]  devices there are, instead of the file's; may be repeated. Without either: those\n"
-        "                        of this machine's daemon, with what its other tenants have on them\n"
-        "      --facts           print the figures it reckons with, and where they come from\n"
-        "      --facts=FILE      replace some by those of FILE: 'sublet bench --modes' writes one\n"
-        "      --models          print the models it knows\n"
-        "  -o, --output FORMAT   text (default), json: with a lease for each replica, run: commands that start them,\n"
-        "                        kubernetes: Deployments\n"
-        "      --json            the same as -o json; also of --facts and --models\n"
-        "      --diff            what the daemon's tenants would have to change to be as planned\n"
-        "      --apply           change it: memory, share and class of who runs; nobody is started or ended\n"
-        "      --dir DIR         the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-        "  -h, --help            this text\n"
+        "\f"
         "Exits with 0; 1 if something does not fit or was refused; 2 for bad use; 3 if --diff finds a difference.\n";
 
 static void print_fact(const char *name, double value, const char *unit, const char *meaning, const char *source)
@@ -120,83 +102,76 @@ struct options {
         struct plan_input gpus; /* those of the command line */
         const char *facts, *file, *dir;
         enum output output;
-        bool wants_facts, wants_models, wants_help, wants_diff, wants_apply;
+        bool is_json, wants_facts, wants_models, wants_diff, wants_apply;
 };
 
-static int parse_output(const char *text, enum output *ret, struct err *err)
+static int read_output(const struct flag *flag, const char *value, struct err *err)
 {
         static const char *const words[] = { "text", "json", "run", "kubernetes" };
 
         for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-                if (!strcmp(text, words[i])) {
-                        *ret = (enum output)i;
+                if (!strcmp(value, words[i])) {
+                        *(enum output *)flag->to = (enum output)i;
                         return 0;
                 }
-        return err_say(err, -EINVAL, "--output %s: text, json, run or kubernetes", text);
+        return flag_refuse(flag, value, "text, json, run or kubernetes", err);
 }
 
-static int parse_one(struct options *options, int option, const char *word, struct err *err)
+static int read_gpus(const struct flag *flag, const char *value, struct err *err)
 {
-        switch (option) {
-        case 'g':
-                return plan_read_gpus(optarg, &options->gpus, err) < 0 ? err_while(err, "--gpus") : 0;
-        case 'o':
-                return parse_output(optarg, &options->output, err);
-        case OPTION_JSON:
-                options->output = OUTPUT_JSON;
-                return 0;
-        case OPTION_FACTS:
-                options->facts = optarg ? optarg : options->facts;
-                options->wants_facts |= !optarg;
-                return 0;
-        case OPTION_MODELS:
-                options->wants_models = true;
-                return 0;
-        case OPTION_DIR:
-                options->dir = optarg;
-                return 0;
-        case OPTION_DIFF:
-                options->wants_diff = true;
-                return 0;
-        case OPTION_APPLY:
-                options->wants_apply = true;
-                return 0;
-        case 'h':
-                options->wants_help = true;
-                return 0;
-        case ':':
-                return err_say(err, -EINVAL, "%s needs a value", word);
-        default:
-                return err_say(err, -EINVAL, "unknown option %s ('sublet plan --help')", word);
-        }
+        return plan_read_gpus(value, flag->to, err) < 0 ? err_while(err, "--gpus") : 0;
 }
 
+/* --facts prints them, --facts=FILE replaces some. */
+static int read_facts(const struct flag *flag, const char *value, struct err *err)
+{
+        struct options *options = flag->to;
+
+        (void)err;
+        options->facts = value ? value : options->facts;
+        options->wants_facts |= !value;
+        return 0;
+}
+
+/* 0; 1: help was printed; -EINVAL. */
 static int options_parse(struct options *options, int argc, char **argv, struct err *err)
 {
-        static const struct option longs[] = { { "gpus", required_argument, NULL, 'g' },
-                                               { "facts", optional_argument, NULL, OPTION_FACTS },
-                                               { "models", no_argument, NULL, OPTION_MODELS },
-                                               { "output", required_argument, NULL, 'o' },
-                                               { "json", no_argument, NULL, OPTION_JSON },
-                                               { "diff", no_argument, NULL, OPTION_DIFF },
-                                               { "apply", no_argument, NULL, OPTION_APPLY },
-                                               { "dir", required_argument, NULL, OPTION_DIR },
-                                               { "help", no_argument, NULL, 'h' },
-                                               { 0 } };
-        int c, r;
+        const struct flag flags[] = {
+                { "gpus", 'g', read_gpus, &options->gpus, "MODEL[=N]",
+                  "devices there are, instead of the file's; may be repeated. Without either: those\n"
+                  "of this machine's daemon, with what its other tenants have on them",
+                  NULL },
+                { "facts", 0, read_facts, options, "[=FILE]",
+                  "print the figures it reckons with, and where they come from; or replace some by\n"
+                  "those of FILE: 'sublet bench --modes' writes one",
+                  NULL },
+                { "models", 0, flag_is, &options->wants_models, NULL, "print the models it knows", NULL },
+                { "output", 'o', read_output, &options->output, "FORMAT",
+                  "text (default), json: with a lease for each replica, run: commands that start them,\n"
+                  "kubernetes: Deployments",
+                  NULL },
+                { "json", 0, flag_is, &options->is_json, NULL, "the same as -o json; also of --facts and --models",
+                  NULL },
+                { "diff", 0, flag_is, &options->wants_diff, NULL,
+                  "what the daemon's tenants would have to change to be as planned", NULL },
+                { "apply", 0, flag_is, &options->wants_apply, NULL,
+                  "change it: memory, share and class of who runs; nobody is started or ended", NULL },
+                { "dir", 0, flag_text, &options->dir, "DIR",
+                  "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
+        };
+        int operand = flags_read(argc, argv, flags, ARRAY_SIZE(flags), usage, false, err);
 
-        optind = 0;
-        opterr = 0;
-        while ((c = getopt_long(argc, argv, ":g:o:h", longs, NULL)) != -1)
-                if ((r = parse_one(options, c, argv[optind - 1], err)) < 0)
-                        return r;
-        options->file = argv[optind];
-        if (options->wants_facts || options->wants_models || options->wants_help)
+        if (operand <= 0)
+                return operand < 0 ? operand : 1;
+        if (options->is_json)
+                options->output = OUTPUT_JSON;
+        options->file = argv[operand];
+        if (options->wants_facts || options->wants_models)
                 return 0;
         if (!options->file)
                 return err_say(err, -EINVAL, "no file of services ('sublet plan --help')");
-        if (argv[optind + 1])
-                return err_say(err, -EINVAL, "'%s' is one too many ('sublet plan --help')", argv[optind + 1]);
+        if (argv[operand + 1])
+                return err_say(err, -EINVAL, "'%s' is one too many ('sublet plan --help')", argv[operand + 1]);
         if ((options->wants_diff || options->wants_apply) && options->gpus.n_devices)
                 return err_say(err, -EINVAL, "--diff and --apply are for the devices that the daemon has: no --gpus");
         if ((options->wants_diff || options->wants_apply) && options->output > OUTPUT_JSON)
@@ -306,8 +281,8 @@ int plan_main(int argc, char **argv)
         struct err err = { 0 };
         int r = options_parse(&options, argc, argv, &err);
 
-        if (r == 0 && options.wants_help)
-                return fputs(usage, stdout) < 0;
+        if (r == 1)
+                return 0;
         if (r == 0 && options.wants_models)
                 return print_models(options.output == OUTPUT_JSON) < 0 ? EXIT_USAGE : 0;
         if (r == 0)

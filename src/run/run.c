@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/flags.h"
 #include "base/when.h"
 #include "gate/policy/filter.h"
 #include "gate/gate.h"
@@ -23,87 +24,38 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 
 enum {
         AUDIT_MS_MAX = 3600000,
-        OPTION_AUDIT = RUN_OPTION_NEXT,
-        OPTION_CAP,
-        OPTION_CLASS,
-        OPTION_IPC,
-        OPTION_JSON,
-        OPTION_MODE,
-        OPTION_PRELOAD,
-        OPTION_REPORT,
-        OPTION_SHARE,
-};
-
-static const struct option options[] = {
-        RUN_OPTIONS,
-        { "audit", required_argument, NULL, OPTION_AUDIT },
-        { "cap", required_argument, NULL, OPTION_CAP },
-        { "class", required_argument, NULL, OPTION_CLASS },
-        { "ipc", required_argument, NULL, OPTION_IPC },
-        { "json", no_argument, NULL, OPTION_JSON },
-        { "mode", required_argument, NULL, OPTION_MODE },
-        { "preload", no_argument, NULL, OPTION_PRELOAD },
-        { "quiet", no_argument, NULL, 'q' },
-        { "report", required_argument, NULL, OPTION_REPORT },
-        { "share", required_argument, NULL, OPTION_SHARE },
-        { "verbose", no_argument, NULL, 'v' },
-        { "help", no_argument, NULL, 'h' },
-        { 0 },
 };
 
 static const char usage[] =
         "usage: sublet run [OPTION...] [--] COMMAND [ARGUMENT...]\n"
         "Runs COMMAND as a tenant: it sees a GPU of the size that it rents and cannot use more.\n"
         "\n"
-        "  --mem SIZE[,DEVICE=SIZE...]  quota of GPU memory: 8G, 512M, 25% (default: the whole device)\n"
-        "  --gpu DEVICE[,DEVICE...]     devices, numbered as in nvidia-smi (default: all)\n"
-        "  --managed=charge|deny|allow  managed memory: charged by its length (default), refused, or free\n"
-        "  --host-mem SIZE              limit of host memory that the driver pins (default: no limit)\n"
-        "  --ipc=private|host           CUDA IPC with other tenants: refused (default), or charged to both\n"
-        "  --audit MS                   compare with the driver's own figure every MS ms (default: 1000)\n"
-        "  --share PERCENT              GPU time guaranteed whenever the tenant wants it (needs 'sublet daemon')\n"
-        "  --cap PERCENT                GPU time that the tenant never exceeds\n"
-        "  --class=latency|normal|batch latency: served at once within its share; batch: yields to others\n"
-        "  --mode=time|spatial|mig      take turns (default), share the device by MPS, or use a MIG instance\n"
-        "  --sms PERCENT%|COUNT         multiprocessors to compute on (with --preload, or --mode spatial)\n"
-        "  --no-daemon                  enforce only the quota, even if a daemon is running\n"
-        "  --preload                    enforce the quota inside the program by libsublet.so, without supervision\n"
-        "  --attach=auto|never|required with --preload: the library hands the command over to the daemon's gate\n"
-        "  --dir DIR                    directory of the daemon's sockets (default: $SUBLET_DIR or /run/sublet)\n"
-        "  --name NAME                  the tenant's name (default: the command's)\n"
-        "  --json                       print the summary as one line of JSON\n"
-        "  --report FILE                write the summary to FILE instead of stderr\n"
-        "  -q, --quiet                  print no summary\n"
-        "  -v, --verbose                print every event as it happens\n"
-        "  -h, --help                   print this text\n"
-        "\n"
+        "\f\n"
         "The exit code is the command's; 128 + N if signal N ended it; 2 for bad usage; 126 or 127 if the\n"
         "command could not be started; 125 if sublet itself failed.\n";
 
-static int parse_ipc(struct run *run, const char *value, struct err *err)
+static int read_percent(const struct flag *flag, const char *value, struct err *err)
 {
-        if (strcmp(value, "private") && strcmp(value, "host"))
-                return err_say(err, -EINVAL, "--ipc=%s: private or host", value);
-        run->ipc_host = !strcmp(value, "host");
+        unsigned int parsed;
+
+        if (permille_parse(value, &parsed) < 0)
+                return flag_refuse(flag, value, "percent of the device's time, such as 30 or 12.5%", err);
+        *(permille *)flag->to = parsed;
         return 0;
 }
 
-static int parse_percent(permille *to, const char *option, const char *value, struct err *err)
+static int read_audit(const struct flag *flag, const char *value, struct err *err)
 {
-        unsigned int parsed;
-        int r = permille_parse(value, &parsed);
+        uint64_t *ms = flag->to;
 
-        if (r < 0)
-                return err_say(err, -EINVAL, "%s %s: percent of the device's time, such as 30 or 12.5%%", option,
-                               value);
-        *to = parsed;
+        if (number_parse(value, ms) < 0 || *ms < 1 || *ms > AUDIT_MS_MAX)
+                return flag_refuse(flag, value, "milliseconds, 1 to 3600000", err);
         return 0;
 }
 
@@ -128,78 +80,48 @@ static int check_sms(struct run *run, struct err *err)
         return 0;
 }
 
-static int parse_class(struct run *run, const char *value, struct err *err)
-{
-        enum turns_class ignored;
-
-        if (turns_class_parse(value, &ignored) < 0)
-                return err_say(err, -EINVAL, "--class=%s: latency, normal or batch", value);
-        run->class = value;
-        return 0;
-}
-
-static int parse_audit(struct run *run, const char *value, struct err *err)
-{
-        if (number_parse(value, &run->audit_ms) < 0 || run->audit_ms < 1 || run->audit_ms > AUDIT_MS_MAX)
-                return err_say(err, -EINVAL, "--audit %s: milliseconds, 1 to %d", value, AUDIT_MS_MAX);
-        return 0;
-}
-
-/* One option of getopt_long. 0; -EINVAL. */
-static int run_option(struct run *run, int option, char **argv, struct err *err)
-{
-        switch (option) {
-        case OPTION_AUDIT:
-                return parse_audit(run, optarg, err);
-        case OPTION_CAP:
-                return parse_percent(&run->cap, "--cap", optarg, err);
-        case OPTION_CLASS:
-                return parse_class(run, optarg, err);
-        case OPTION_IPC:
-                return parse_ipc(run, optarg, err);
-        case OPTION_JSON:
-                run->is_json = true;
-                return 0;
-        case OPTION_MODE:
-                run->mode = optarg; /* the daemon knows the modes */
-                return 0;
-        case OPTION_PRELOAD:
-                run->is_preload = true;
-                return 0;
-        case OPTION_REPORT:
-                run->report_path = optarg;
-                return 0;
-        case OPTION_SHARE:
-                return parse_percent(&run->share, "--share", optarg, err);
-        case 'q':
-                run->is_quiet = true;
-                return 0;
-        case 'v':
-                run->is_verbose = true;
-                return 0;
-        default:
-                return run_take_option(run, option, argv, "run", err);
-        }
-}
-
-/* 0; 1: --help; -EINVAL. */
+/* 0; 1: help was printed; -EINVAL. */
 static int run_parse(struct run *run, int argc, char **argv, struct err *err)
 {
-        int option;
+        const char *ipc = "private";
+        const struct flag flags[] = {
+                RUN_FLAGS(run),
+                { "ipc", 0, flag_word, &ipc, "=private|host",
+                  "CUDA IPC with other tenants: refused (default), or charged to both", NULL },
+                { "audit", 0, read_audit, &run->audit_ms, "MS",
+                  "compare with the driver's own figure every MS ms (default: 1000)", NULL },
+                { "share", 0, read_percent, &run->share, "PERCENT",
+                  "GPU time guaranteed whenever the tenant wants it (needs 'sublet daemon')", NULL },
+                { "cap", 0, read_percent, &run->cap, "PERCENT", "GPU time that the tenant never exceeds", NULL },
+                { "class", 0, flag_word, &run->class, "=latency|normal|batch",
+                  "latency: served at once within its share; batch: yields to others", NULL },
+                { "mode", 0, flag_text, &run->mode, "=time|spatial|mig", /* the daemon knows the modes */
+                  "take turns (default), share the device by MPS, or use a MIG instance", NULL },
+                { "sms", 0, run_read_sms, run, "PERCENT%|COUNT",
+                  "multiprocessors to compute on (with --preload, or --mode spatial)", NULL },
+                { "no-daemon", 0, flag_is, &run->is_alone, NULL, "enforce only the quota, even if a daemon is running",
+                  NULL },
+                { "preload", 0, flag_is, &run->is_preload, NULL,
+                  "enforce the quota inside the program by libsublet.so, without supervision", NULL },
+                { "attach", 0, flag_word, &run->attach, "=auto|never|required",
+                  "with --preload: the library hands the command over to the daemon's gate", NULL },
+                { "name", 0, flag_text, &run->tenant, "NAME", "the tenant's name (default: the command's)", NULL },
+                { "json", 0, flag_is, &run->is_json, NULL, "print the summary as one line of JSON", NULL },
+                { "report", 0, flag_text, &run->report_path, "FILE", "write the summary to FILE instead of stderr",
+                  NULL },
+                { "quiet", 'q', flag_is, &run->is_quiet, NULL, "print no summary", NULL },
+                { "verbose", 'v', flag_is, &run->is_verbose, NULL, "print every event as it happens", NULL },
+        };
+        int command = flags_read(argc, argv, flags, ARRAY_SIZE(flags), usage, true, err);
 
-        opterr = 0;
-        optind = 1;
-        while ((option = getopt_long(argc, argv, "+:qvh", options, NULL)) != -1) {
-                if (option == 'h')
-                        return 1;
-                if (run_option(run, option, argv, err) < 0)
-                        return -EINVAL;
-        }
-        if (optind >= argc)
+        if (command <= 0)
+                return command < 0 ? command : 1;
+        if (command >= argc)
                 return err_say(err, -EINVAL, "no command to run ('sublet run --help')");
         if (run->attach && !run->is_preload)
                 return err_say(err, -EINVAL, "--attach needs --preload: without it the command is under a gate anyway");
-        run->argv = argv + optind;
+        run->ipc_host = !strcmp(ipc, "host");
+        run->argv = argv + command;
         run_fill_in(run, run->argv[0]);
         return check_sms(run, err);
 }
@@ -383,10 +305,8 @@ int run_main(int argc, char **argv)
         int r;
 
         r = run_parse(&run, argc, argv, &err);
-        if (r == 1) {
-                (void)fputs(usage, stdout);
+        if (r == 1)
                 return 0;
-        }
         if (r == 0)
                 r = run_prepare(&run, &filter, &has_daemon, &err);
         if (r < 0) {

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 struct err;
+struct flag;
 
 enum {
         EXIT_USAGE = 2,
@@ -90,37 +91,42 @@ int run_watch_signals(void);
 /* Handles one signal. True: the command has ended, with *ret_code as a shell has it. */
 bool run_take_signal(int signals, pid_t child, int *ret_code);
 
-/* Options of both `sublet run` and `sublet lease`; a verb's own options are numbered from RUN_OPTION_NEXT. */
-enum {
-        RUN_OPTION_ATTACH = 256,
-        RUN_OPTION_DIR,
-        RUN_OPTION_GPU,
-        RUN_OPTION_HOST,
-        RUN_OPTION_MANAGED,
-        RUN_OPTION_MEM,
-        RUN_OPTION_NAME,
-        RUN_OPTION_NO_DAEMON,
-        RUN_OPTION_SMS,
-        RUN_OPTION_NEXT,
-};
-
-/* Rows of a table for getopt_long. */
-#define RUN_OPTIONS                                                                                                    \
-        { "attach", required_argument, NULL, RUN_OPTION_ATTACH }, { "dir", required_argument, NULL, RUN_OPTION_DIR },  \
-                { "gpu", required_argument, NULL, RUN_OPTION_GPU },                                                    \
-                { "gpus", required_argument, NULL, RUN_OPTION_GPU },                                                   \
-                { "host-mem", required_argument, NULL, RUN_OPTION_HOST },                                              \
-                { "managed", required_argument, NULL, RUN_OPTION_MANAGED },                                            \
-                { "mem", required_argument, NULL, RUN_OPTION_MEM },                                                    \
-                { "memory", required_argument, NULL, RUN_OPTION_MEM },                                                 \
-                { "name", required_argument, NULL, RUN_OPTION_NAME },                                                  \
-                { "no-daemon", no_argument, NULL, RUN_OPTION_NO_DAEMON },                                              \
+/* Options of both `sublet run` and `sublet lease` that mean the same: rows for flags_read. */
+#define RUN_FLAGS(run)                                                                                                 \
+        { "mem",                                                                                                       \
+          0,                                                                                                           \
+          flag_text,                                                                                                   \
+          &(run)->grant.memory,                                                                                        \
+          "SIZE[,DEVICE=SIZE...]",                                                                                     \
+          "quota of GPU memory: 8G, 512M, 25% (default: the whole device)",                                            \
+          NULL },                                                                                                      \
+                { "memory", 0, flag_text, &(run)->grant.memory, NULL, NULL, NULL },                                    \
+                { "gpu",                                                                                               \
+                  0,                                                                                                   \
+                  flag_text,                                                                                           \
+                  &(run)->grant.gpus,                                                                                  \
+                  "DEVICE[,DEVICE...]",                                                                                \
+                  "devices, numbered as in nvidia-smi (default: all)",                                                 \
+                  NULL },                                                                                              \
+                { "gpus", 0, flag_text, &(run)->grant.gpus, NULL, NULL, NULL },                                        \
+                { "managed",                                                                                           \
+                  0,                                                                                                   \
+                  flag_text,                                                                                           \
+                  &(run)->grant.managed,                                                                               \
+                  "=charge|deny|allow",                                                                                \
+                  "managed memory: charged by its length (default), refused, or free",                                 \
+                  NULL },                                                                                              \
+                { "host-mem", 0,                                                                                       \
+                  flag_text,  &(run)->grant.host,                                                                      \
+                  "SIZE",     "limit of host memory that the driver pins (default: no limit)",                         \
+                  NULL },                                                                                              \
         {                                                                                                              \
-                "sms", required_argument, NULL, RUN_OPTION_SMS                                                         \
+                "dir", 0, flag_text, &(run)->dir, "DIR",                                                               \
+                        "directory of the daemon's sockets (default: $SUBLET_DIR or /run/sublet)", NULL                \
         }
 
-/* 0; -EINVAL: a bad value, a missing value or an unknown option. */
-int run_take_option(struct run *run, int option, char **argv, const char *verb, struct err *err);
+/* Reads --sms; flag->to is the run. */
+int run_read_sms(const struct flag *flag, const char *value, struct err *err);
 
 /* Defaults: the tenant's name, from the last part of `path` (borrowed), and the daemon's directory. */
 void run_fill_in(struct run *run, const char *path);

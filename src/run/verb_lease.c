@@ -7,28 +7,16 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/flags.h"
 #include "wire/lease_directory.h"
 #include "run/run.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
         EXIT_LEASE_FAILED = 1,
-        OPTION_DAEMON = RUN_OPTION_NEXT,
-        OPTION_END,
-        OPTION_JSON,
-};
-
-static const struct option options[] = {
-        RUN_OPTIONS,
-        { "daemon", no_argument, NULL, OPTION_DAEMON },
-        { "end", no_argument, NULL, OPTION_END },
-        { "json", no_argument, NULL, OPTION_JSON },
-        { "help", no_argument, NULL, 'h' },
-        { 0 },
 };
 
 static const char usage[] =
@@ -38,20 +26,7 @@ static const char usage[] =
         "Prints what\n"
         "to mount. The lease lasts as long as the directory.\n"
         "\n"
-        "  --mem SIZE[,DEVICE=SIZE...]  quota of GPU memory: 8G, 512M, 25% (default: the whole device)\n"
-        "  --gpu DEVICE[,DEVICE...]     devices, numbered as in nvidia-smi (default: all)\n"
-        "  --managed=charge|deny|allow  managed memory: charged by its length (default), refused, or free\n"
-        "  --host-mem SIZE              limit of host memory that the driver pins (default: no limit)\n"
-        "  --name NAME                  the tenant's name (default: the directory's)\n"
-        "  --attach=auto|never|required the programs hand themselves over to the daemon's gate\n"
-        "  --sms PERCENT%|COUNT         multiprocessors to compute on\n"
-        "  --daemon                     fail if no daemon is running\n"
-        "  --no-daemon                  without the daemon's admission, listing and accounting\n"
-        "  --dir DIR                    directory of the daemon's sockets (default: $SUBLET_DIR or /run/sublet)\n"
-        "  --json                       print the mounts as JSON\n"
-        "  --end                        remove the directory\n"
-        "  -h, --help                   print this text\n"
-        "\n"
+        "\f\n"
         "DIR must not exist yet and must be on a tmpfs. The exit code is 0; 2 for bad usage; 1 if it failed.\n";
 
 struct lease_verb {
@@ -61,35 +36,29 @@ struct lease_verb {
         bool is_end, is_json, needs_daemon;
 };
 
-/* 0; 1: --help; -EINVAL. */
+/* 0; 1: help was printed; -EINVAL. */
 static int lease_parse(struct lease_verb *verb, int argc, char **argv, struct err *err)
 {
         struct run *run = &verb->run;
-        int option;
+        const struct flag flags[] = {
+                RUN_FLAGS(run),
+                { "name", 0, flag_text, &run->tenant, "NAME", "the tenant's name (default: the directory's)", NULL },
+                { "attach", 0, flag_word, &run->attach, "=auto|never|required",
+                  "the programs hand themselves over to the daemon's gate", NULL },
+                { "sms", 0, run_read_sms, run, "PERCENT%|COUNT", "multiprocessors to compute on", NULL },
+                { "daemon", 0, flag_is, &verb->needs_daemon, NULL, "fail if no daemon is running", NULL },
+                { "no-daemon", 0, flag_is, &run->is_alone, NULL,
+                  "without the daemon's admission, listing and accounting", NULL },
+                { "json", 0, flag_is, &verb->is_json, NULL, "print the mounts as JSON", NULL },
+                { "end", 0, flag_is, &verb->is_end, NULL, "remove the directory", NULL },
+        };
+        int operand = flags_read(argc, argv, flags, ARRAY_SIZE(flags), usage, false, err);
 
-        opterr = 0;
-        optind = 1;
-        while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-                switch (option) {
-                case OPTION_DAEMON:
-                        verb->needs_daemon = true;
-                        break;
-                case OPTION_END:
-                        verb->is_end = true;
-                        break;
-                case OPTION_JSON:
-                        verb->is_json = true;
-                        break;
-                case 'h':
-                        return 1;
-                default:
-                        if (run_take_option(run, option, argv, "lease", err) < 0)
-                                return -EINVAL;
-                }
-        }
-        if (optind + 1 != argc || !*argv[optind])
+        if (operand <= 0)
+                return operand < 0 ? operand : 1;
+        if (operand + 1 != argc || !*argv[operand])
                 return err_say(err, -EINVAL, "name one directory ('sublet lease --help')");
-        verb->dir = argv[optind];
+        verb->dir = argv[operand];
         run_fill_in(run, verb->dir);
         return 0;
 }
@@ -179,10 +148,8 @@ int lease_main(int argc, char **argv)
         struct err err = { 0 };
         int r = lease_parse(&verb, argc, argv, &err);
 
-        if (r == 1) {
-                (void)fputs(usage, stdout);
+        if (r == 1)
                 return 0;
-        }
         if (r == 0)
                 r = verb.is_end ? lease_directory_remove(verb.dir, &err) : lease_make(&verb, &err);
         if (r < 0)

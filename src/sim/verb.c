@@ -13,13 +13,13 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/flags.h"
 #include "sim/server/machine.h"
 #include "net/socket.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -52,17 +52,12 @@ static const char usage[] = "usage: sublet sim [OPTION...] [--] COMMAND [ARGUMEN
                             "       sublet sim --dir DIR --fault NAME=N...\n"
                             "Runs COMMAND on a machine with simulated GPUs; or injects faults into a running one.\n"
                             "\n"
-                            "  --gpus N          number of GPUs, 1 to 32 (1)\n"
-                            "  --memory SIZE     video memory of each (143771M)\n"
-                            "  --mig SIZE,...    device 0 is in MIG mode, with an instance of each size\n"
-                            "  --driver VERSION  release of the simulated driver (" MACHINE_RELEASE ")\n"
-                            "  --dir DIR         make the machine in this directory, and keep it; at most 79 "
-                            "characters\n"
-                            "  --realistic-time  scheduling controls take as long as on an H200\n"
-                            "  --fault NAME=N    a fault, from the start on or on a running machine:\n";
+                            "\f\n"
+                            "Faults, from the start on or on a running machine:\n";
 
-static int parse_instances(struct plan *plan, const char *text, struct err *err)
+static int read_instances(const struct flag *flag, const char *text, struct err *err)
 {
+        struct plan *plan = flag->to;
         struct machine_options *machine = &plan->machine;
         char copy[256], *rest = copy, *item;
 
@@ -79,8 +74,9 @@ static int parse_instances(struct plan *plan, const char *text, struct err *err)
         return 0;
 }
 
-static int parse_directory(struct plan *plan, const char *text, struct err *err)
+static int read_directory(const struct flag *flag, const char *text, struct err *err)
 {
+        struct plan *plan = flag->to;
         char path[PATH_MAX];
 
         if (mkdir(text, 0700) < 0 && errno != EEXIST)
@@ -95,8 +91,9 @@ static int parse_directory(struct plan *plan, const char *text, struct err *err)
         return 0;
 }
 
-static int parse_release(struct plan *plan, const char *text, struct err *err)
+static int read_release(const struct flag *flag, const char *text, struct err *err)
 {
+        struct plan *plan = flag->to;
         struct rm_version version;
 
         if (rm_version_parse(text, &version) < 0 || strlen(text) >= sizeof(plan->machine.release))
@@ -105,8 +102,9 @@ static int parse_release(struct plan *plan, const char *text, struct err *err)
         return 0;
 }
 
-static int parse_fault(struct plan *plan, const char *text, struct err *err)
+static int read_fault(const struct flag *flag, const char *text, struct err *err)
 {
+        struct plan *plan = flag->to;
         struct faults ignored;
         enum fault fault;
         uint64_t value;
@@ -119,56 +117,51 @@ static int parse_fault(struct plan *plan, const char *text, struct err *err)
         return 0;
 }
 
-static int parse_option(struct plan *plan, int option, const char *text, struct err *err)
+static int read_count(const struct flag *flag, const char *text, struct err *err)
 {
         uint64_t number;
 
-        switch (option) {
-        case 'g':
-                if (number_parse(text, &number) < 0 || number < 1 || number > GPUS_MAX)
-                        return err_say(err, -EINVAL, "--gpus is a number from 1 to %d, not '%s'", GPUS_MAX, text);
-                plan->machine.n_gpus = (unsigned int)number;
-                return 0;
-        case 'm':
-                if (bytes_parse(text, 0, &plan->machine.memory) < 0 || plan->machine.memory > 1024 * GIB)
-                        return err_say(err, -EINVAL, "--memory is a size such as 24G, at most 1024G, not '%s'", text);
-                return 0;
-        case 'i':
-                return parse_instances(plan, text, err);
-        case 'r':
-                return parse_release(plan, text, err);
-        case 'd':
-                return parse_directory(plan, text, err);
-        case 't':
-                return parse_fault(plan, "real-time=1", err);
-        case 'f':
-                return parse_fault(plan, text, err);
-        default:
-                return err_say(err, -EINVAL, "see 'sublet sim --help'");
-        }
+        if (number_parse(text, &number) < 0 || number < 1 || number > GPUS_MAX)
+                return err_say(err, -EINVAL, "--gpus is a number from 1 to %d, not '%s'", GPUS_MAX, text);
+        *(unsigned int *)flag->to = (unsigned int)number;
+        return 0;
 }
 
-/* 0; 1: help was asked for; -errno. */
+static int read_memory(const struct flag *flag, const char *text, struct err *err)
+{
+        bytes *memory = flag->to;
+
+        if (bytes_parse(text, 0, memory) < 0 || *memory > 1024 * GIB)
+                return err_say(err, -EINVAL, "--memory is a size such as 24G, at most 1024G, not '%s'", text);
+        return 0;
+}
+
+/* 0; 1: help was printed; -errno. */
 static int options_parse(int argc, char **argv, struct plan *plan, struct err *err)
 {
-        static const struct option options[] = {
-                { "gpus", required_argument, NULL, 'g' },   { "memory", required_argument, NULL, 'm' },
-                { "mem", required_argument, NULL, 'm' },    { "mig", required_argument, NULL, 'i' },
-                { "driver", required_argument, NULL, 'r' }, { "dir", required_argument, NULL, 'd' },
-                { "fault", required_argument, NULL, 'f' },  { "realistic-time", no_argument, NULL, 't' },
-                { "help", no_argument, NULL, 'h' },         { 0 },
+        bool is_real_time = false;
+        const struct flag fault = { "fault", 0, read_fault, plan, "NAME=N", "a fault of those below", NULL };
+        const struct flag flags[] = {
+                { "gpus", 0, read_count, &plan->machine.n_gpus, "N", "number of GPUs, 1 to 32 (1)", NULL },
+                { "memory", 0, read_memory, &plan->machine.memory, "SIZE", "video memory of each (143771M)", NULL },
+                { "mem", 0, read_memory, &plan->machine.memory, NULL, NULL, NULL },
+                { "mig", 0, read_instances, plan, "SIZE,...", "device 0 is in MIG mode, with an instance of each size",
+                  NULL },
+                { "driver", 0, read_release, plan, "VERSION", "release of the simulated driver (" MACHINE_RELEASE ")",
+                  NULL },
+                { "dir", 0, read_directory, plan, "DIR",
+                  "make the machine in this directory, and keep it; at most 79 characters", NULL },
+                { "realistic-time", 0, flag_is, &is_real_time, NULL, "scheduling controls take as long as on an H200",
+                  NULL },
+                fault,
         };
-        int option, r;
+        int command = flags_read(argc, argv, flags, ARRAY_SIZE(flags), usage, true, err);
 
-        optind = 0;
-        while ((option = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
-                if (option == 'h')
-                        return 1;
-                r = parse_option(plan, option, optarg, err);
-                if (r < 0)
-                        return r;
-        }
-        plan->command = argv + optind;
+        if (command <= 0)
+                return command < 0 ? command : 1;
+        if (is_real_time && read_fault(&fault, "real-time=1", err) < 0)
+                return -EINVAL;
+        plan->command = argv + command;
         if (!*plan->command && (!plan->is_given || !plan->n_faults))
                 return err_say(err, -EINVAL, "no command to run: 'sublet sim -- COMMAND'");
         return 0;
@@ -415,7 +408,7 @@ int sim_main(int argc, char **argv)
 
         r = options_parse(argc, argv, &plan, &err);
         if (r > 0) {
-                (void)printf("%s%s", usage, fault_help());
+                (void)fputs(fault_help(), stdout);
                 return 0;
         }
         if (r < 0) {

@@ -2,11 +2,14 @@
 #include "wire/messages.h"
 
 #include "base/cleanup.h"
+#include "base/rights.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
+
+static_assert((int)MESSAGE_FDS == (int)RIGHTS_MAX, "all descriptors of a message are received");
 
 json_t *message_new(const char *type)
 {
@@ -16,12 +19,7 @@ json_t *message_new(const char *type)
 int message_send(int socket, json_t *body, const int *fds, size_t n_fds)
 {
         _cleanup_(freep) char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-        union {
-                struct cmsghdr header;
-                char space[CMSG_SPACE(sizeof(int) * MESSAGE_FDS)];
-        } control = { 0 };
         struct iovec data = { text, text ? strlen(text) : 0 };
-        struct msghdr packet = { .msg_iov = &data, .msg_iovlen = 1 };
         ssize_t n;
 
         json_decref(body);
@@ -29,36 +27,12 @@ int message_send(int socket, json_t *body, const int *fds, size_t n_fds)
                 return -ENOMEM;
         if (data.iov_len > MESSAGE_MAX || n_fds > MESSAGE_FDS)
                 return -EMSGSIZE;
-        if (n_fds) {
-                packet.msg_control = &control;
-                packet.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
-                control.header.cmsg_level = SOL_SOCKET;
-                control.header.cmsg_type = SCM_RIGHTS;
-                control.header.cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
-                memcpy(CMSG_DATA(&control.header), fds, sizeof(int) * n_fds);
-        }
-        do
-                n = sendmsg(socket, &packet, MSG_NOSIGNAL | MSG_DONTWAIT);
-        while (n < 0 && errno == EINTR);
+        n = rights_send(socket, &data, 1, fds, n_fds, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n >= 0)
                 return MESSAGE_OK;
-        if (errno == EAGAIN)
+        if (n == -EAGAIN)
                 return MESSAGE_E_NONE;
-        return errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN ? MESSAGE_E_CLOSED : -errno;
-}
-
-/* The kernel has closed descriptors beyond MESSAGE_FDS. */
-static void take_fds(struct msghdr *packet, struct message *ret)
-{
-        for (struct cmsghdr *header = CMSG_FIRSTHDR(packet); header; header = CMSG_NXTHDR(packet, header)) {
-                size_t n;
-
-                if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-                        continue;
-                n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-                for (size_t i = 0; i < n && ret->n_fds < MESSAGE_FDS; i++)
-                        memcpy(&ret->fds[ret->n_fds++], CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-        }
+        return n == -EPIPE || n == -ECONNRESET || n == -ENOTCONN ? MESSAGE_E_CLOSED : (int)n;
 }
 
 int message_parse(const char *text, size_t size, json_t **ret)
@@ -76,25 +50,19 @@ int message_parse(const char *text, size_t size, json_t **ret)
 
 static int receive_packet(int socket, char *text, struct message *message, size_t *ret_size)
 {
-        char control[CMSG_SPACE(sizeof(int) * MESSAGE_FDS)] __attribute__((aligned(8)));
-        struct iovec data = { text, MESSAGE_MAX };
-        struct msghdr packet = {
-                .msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-        };
-        ssize_t n;
+        struct rights rights;
+        ssize_t n = rights_receive(socket, &(struct iovec){ text, MESSAGE_MAX }, 1, MESSAGE_FDS, 0, &rights);
 
-        do
-                n = recvmsg(socket, &packet, MSG_CMSG_CLOEXEC);
-        while (n < 0 && errno == EINTR);
-        if (n < 0 && errno == EAGAIN)
+        if (n == -EAGAIN)
                 return MESSAGE_E_NONE;
         if (n < 0)
-                return errno == ECONNRESET ? MESSAGE_E_CLOSED : -errno;
-        take_fds(&packet, message); /* also of an empty packet, which looks like the end */
+                return n == -ECONNRESET ? MESSAGE_E_CLOSED : (int)n;
+        memcpy(message->fds, rights.fds, sizeof(message->fds)); /* also of an empty packet, which looks like the end */
+        message->n_fds = rights.n;
         if (n == 0)
                 return MESSAGE_E_CLOSED;
         *ret_size = (size_t)n;
-        return packet.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EPROTO : MESSAGE_OK;
+        return rights.flags & (MSG_TRUNC | MSG_CTRUNC) ? -EPROTO : MESSAGE_OK;
 }
 
 int message_receive(int socket, struct message *ret)

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/rights.h"
 #include "gate/gate.h"
 #include "shim/shim.h"
 #include "daemon/containers/agent.h"
@@ -26,7 +27,6 @@ enum {
         CALLERS_MAX = 64,
         CALL_SEC = 5,
         PIECE = 16 * 1024,
-        FDS_MAX = 4, /* the kernel closes what comes beyond these */
 };
 
 struct caller {
@@ -64,40 +64,22 @@ static void caller_refuse(struct caller *caller, const char *why)
         caller_drop(caller);
 }
 
-static void take_fds(struct caller *caller, struct msghdr *packet)
-{
-        for (struct cmsghdr *header = CMSG_FIRSTHDR(packet); header; header = CMSG_NXTHDR(packet, header)) {
-                size_t n = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-                if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-                        continue;
-                for (size_t i = 0; i < n; i++) {
-                        int fd;
-
-                        memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(int));
-                        if (caller->n_fds++)
-                                (void)close(fd);
-                        else
-                                caller->listener = fd;
-                }
-        }
-        if (packet->msg_flags & MSG_CTRUNC)
-                caller->n_fds += FDS_MAX;
-}
-
 /* How many bytes came; 0: the end; -EAGAIN: no more for now; -errno. */
 static ssize_t receive(struct caller *caller)
 {
-        char control[CMSG_SPACE(sizeof(int) * FDS_MAX)] __attribute__((aligned(8)));
         struct iovec data = { caller->text + caller->size, PIECE };
-        struct msghdr packet = {
-                .msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
-        };
-        ssize_t n = recvmsg(caller->source.fd, &packet, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+        struct rights rights;
+        ssize_t n = rights_receive(caller->source.fd, &data, 1, RIGHTS_MAX, MSG_DONTWAIT, &rights);
 
         if (n < 0)
-                return -errno;
-        take_fds(caller, &packet);
+                return n;
+        for (size_t i = 0; i < rights.n; i++)
+                if (caller->n_fds++)
+                        (void)close(rights.fds[i]);
+                else
+                        caller->listener = rights.fds[i];
+        if (rights.flags & MSG_CTRUNC)
+                caller->n_fds += RIGHTS_MAX;
         caller->size += (size_t)n;
         return n;
 }
@@ -106,15 +88,11 @@ static ssize_t receive(struct caller *caller)
 static ssize_t read_piece(struct caller *caller)
 {
         char *text = caller->size <= OCI_STATE_MAX ? realloc(caller->text, caller->size + PIECE) : NULL;
-        ssize_t n;
 
         if (!text)
                 return caller->size > OCI_STATE_MAX ? -EMSGSIZE : -ENOMEM;
         caller->text = text;
-        do
-                n = receive(caller);
-        while (n == -EINTR);
-        return n;
+        return receive(caller);
 }
 
 static void caller_finish(struct caller *caller, const struct oci_container *container)

@@ -48,11 +48,9 @@ struct settings {
         nsec patience; /* for a pod's container to get its allocation */
 };
 
-extern const char settings_usage[];
-
 #define DAEMON_PORT "9180" /* of --listen, by convention: deploy/kubernetes, src/kube/kubectl */
 
-/* 0; 1: help was asked for; -EINVAL. */
+/* 0; 1: help was printed; -EINVAL. */
 int settings_parse(struct settings *settings, int argc, char **argv, struct err *err);
 
 struct device {

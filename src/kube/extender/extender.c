@@ -418,23 +418,23 @@ int extender_main(int argc, char **argv)
         (void)snprintf(self + strlen(self), 24, "-%d", (int)getpid());
         e->elect.self = self;
         const struct flag flags[] = {
-                { "listen", 0, FLAG_TEXT, &e->listen, "ADDR:PORT", "where the scheduler asks; default 0.0.0.0:12345",
+                { "listen", 0, flag_text, &e->listen, "ADDR:PORT", "where the scheduler asks; default 0.0.0.0:12345",
                   "SUBLET_LISTEN" },
-                { "server", 0, FLAG_TEXT, &e->api.server, "URL", "the API server; default: the pod's own",
+                { "server", 0, flag_text, &e->api.server, "URL", "the API server; default: the pod's own",
                   "SUBLET_API_SERVER" },
-                { "token-file", 0, FLAG_TEXT, &e->api.token_file, "FILE", "a bearer token, read again every minute",
+                { "token-file", 0, flag_text, &e->api.token_file, "FILE", "a bearer token, read again every minute",
                   NULL },
-                { "ca-file", 0, FLAG_TEXT, &e->api.ca_file, "FILE", "CA that signs the API server's certificate",
+                { "ca-file", 0, flag_text, &e->api.ca_file, "FILE", "CA that signs the API server's certificate",
                   NULL },
-                { "lease", 0, FLAG_TEXT, &e->elect.lease, "NAMESPACE/NAME",
+                { "lease", 0, flag_text, &e->elect.lease, "NAMESPACE/NAME",
                   "of several extenders, the holder of this lease decides", "SUBLET_LEASE" },
-                { "identity", 0, FLAG_TEXT, &e->elect.self, "NAME",
+                { "identity", 0, flag_text, &e->elect.self, "NAME",
                   "holder's name in that lease; default: host and process", "SUBLET_IDENTITY" },
-                { "policy", 0, FLAG_TEXT, &e->policy, "NAME", "binpack (default), spread, fragment", "SUBLET_POLICY" },
-                { "unit", 0, FLAG_BYTES, &e->extend.cluster.unit, "SIZE", "size of one sublet.dev/gpu-mem; default 1G",
+                { "policy", 0, flag_text, &e->policy, "NAME", "binpack (default), spread, fragment", "SUBLET_POLICY" },
+                { "unit", 0, flag_bytes, &e->extend.cluster.unit, "SIZE", "size of one sublet.dev/gpu-mem; default 1G",
                   "SUBLET_UNIT" },
-                { "cert", 0, FLAG_TEXT, &e->cert, "FILE", "certificate, PEM: serve HTTPS", NULL },
-                { "key", 0, FLAG_TEXT, &e->key, "FILE", "its key", NULL },
+                { "cert", 0, flag_text, &e->cert, "FILE", "certificate, PEM: serve HTTPS", NULL },
+                { "key", 0, flag_text, &e->key, "FILE", "its key", NULL },
         };
         operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
         if (operand < 0)

@@ -172,21 +172,21 @@ int device_plugin_main(int argc, char **argv)
                                  .say = log_line };
         struct options options = { 0 };
         const struct flag flags[] = {
-                { "dir", 0, FLAG_TEXT, &plugin.dir, NULL, NULL, NULL },
-                { "kubelet", 0, FLAG_TEXT, &plugin.kubelet, NULL, NULL, NULL },
-                { "unit", 0, FLAG_TEXT, &options.unit, NULL, NULL, NULL },
-                { "placed", 0, FLAG_IS, &plugin.ways.is_placed, NULL, NULL, NULL },
-                { "node", 0, FLAG_TEXT, &plugin.reporter.node, NULL, NULL, NULL },
-                { "server", 0, FLAG_TEXT, &plugin.reporter.api.server, NULL, NULL, NULL },
-                { "token-file", 0, FLAG_TEXT, &plugin.reporter.api.token_file, NULL, NULL, NULL },
-                { "ca-file", 0, FLAG_TEXT, &plugin.reporter.api.ca_file, NULL, NULL, NULL },
-                { "aliyun", 0, FLAG_IS, &options.is_aliyun, NULL, NULL, NULL },
-                { "inject", 0, FLAG_TEXT, &options.inject, NULL, NULL, NULL },
-                { "preload", 0, FLAG_IS, &options.is_preload, NULL, NULL, NULL },
-                { "lease-dir", 0, FLAG_TEXT, &plugin.leases.path, NULL, NULL, NULL },
-                { "seats", 0, FLAG_COUNT, &options.seats, NULL, NULL, NULL },
-                { "mps", 0, FLAG_TEXT, &plugin.ways.mps, NULL, NULL, NULL },
-                { "seats-name", 0, FLAG_TEXT, &options.seats_name, NULL, NULL, NULL },
+                { "dir", 0, flag_text, &plugin.dir, NULL, NULL, NULL },
+                { "kubelet", 0, flag_text, &plugin.kubelet, NULL, NULL, NULL },
+                { "unit", 0, flag_text, &options.unit, NULL, NULL, NULL },
+                { "placed", 0, flag_is, &plugin.ways.is_placed, NULL, NULL, NULL },
+                { "node", 0, flag_text, &plugin.reporter.node, NULL, NULL, NULL },
+                { "server", 0, flag_text, &plugin.reporter.api.server, NULL, NULL, NULL },
+                { "token-file", 0, flag_text, &plugin.reporter.api.token_file, NULL, NULL, NULL },
+                { "ca-file", 0, flag_text, &plugin.reporter.api.ca_file, NULL, NULL, NULL },
+                { "aliyun", 0, flag_is, &options.is_aliyun, NULL, NULL, NULL },
+                { "inject", 0, flag_text, &options.inject, NULL, NULL, NULL },
+                { "preload", 0, flag_is, &options.is_preload, NULL, NULL, NULL },
+                { "lease-dir", 0, flag_text, &plugin.leases.path, NULL, NULL, NULL },
+                { "seats", 0, flag_count, &options.seats, NULL, NULL, NULL },
+                { "mps", 0, flag_text, &plugin.ways.mps, NULL, NULL, NULL },
+                { "seats-name", 0, flag_text, &options.seats_name, NULL, NULL, NULL },
         };
         struct err err = { 0 };
         char url[API_URL];

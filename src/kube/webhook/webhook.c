@@ -91,17 +91,17 @@ int webhook_main(int argc, char **argv)
 {
         struct webhook webhook = { .listen = "0.0.0.0:8443", .review.runtime_class = "sublet" };
         const struct flag flags[] = {
-                { "listen", 0, FLAG_TEXT, &webhook.listen, "ADDR:PORT", "default 0.0.0.0:8443", "SUBLET_LISTEN" },
-                { "cert", 0, FLAG_TEXT, &webhook.cert, "FILE", "certificate, PEM; loaded again when it changes", NULL },
-                { "key", 0, FLAG_TEXT, &webhook.key, "FILE", "its private key", NULL },
-                { "plain", 0, FLAG_IS, &webhook.is_plain, NULL, "plain HTTP, behind a proxy that speaks HTTPS", NULL },
-                { "scheduler", 0, FLAG_TEXT, &webhook.review.scheduler, "NAME", "schedulerName for pods that rent",
+                { "listen", 0, flag_text, &webhook.listen, "ADDR:PORT", "default 0.0.0.0:8443", "SUBLET_LISTEN" },
+                { "cert", 0, flag_text, &webhook.cert, "FILE", "certificate, PEM; loaded again when it changes", NULL },
+                { "key", 0, flag_text, &webhook.key, "FILE", "its private key", NULL },
+                { "plain", 0, flag_is, &webhook.is_plain, NULL, "plain HTTP, behind a proxy that speaks HTTPS", NULL },
+                { "scheduler", 0, flag_text, &webhook.review.scheduler, "NAME", "schedulerName for pods that rent",
                   "SUBLET_SCHEDULER" },
-                { "runtime-class", 0, FLAG_TEXT, &webhook.review.runtime_class, "NAME",
+                { "runtime-class", 0, flag_text, &webhook.review.runtime_class, "NAME",
                   "runtimeClassName for them; default sublet", "SUBLET_RUNTIME_CLASS" },
-                { "profile", 0, FLAG_TEXT, &webhook.review.profile, "PATH", "localhostProfile for their containers",
+                { "profile", 0, flag_text, &webhook.review.profile, "PATH", "localhostProfile for their containers",
                   "SUBLET_PROFILE" },
-                { "trusted", 0, FLAG_TEXT, &webhook.review.trusted, "USERS",
+                { "trusted", 0, flag_text, &webhook.review.trusted, "USERS",
                   "users that may write Sublet's annotations", "SUBLET_TRUSTED" },
         };
         int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);

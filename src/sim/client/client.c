@@ -6,6 +6,7 @@
 #include "sim/client/client.h"
 
 #include "base/cleanup.h"
+#include "base/rights.h"
 #include "sim/client/wire.h"
 
 #include <errno.h>
@@ -131,10 +132,6 @@ enum rm_node sim_node(const char *directory, int fd, uint32_t *ret_minor)
 struct message {
         struct sim_request header;
         struct iovec parts[1 + BUFFERS_MAX];
-        union {
-                struct cmsghdr align;
-                unsigned char bytes[CMSG_SPACE(FDS_MAX * sizeof(int))];
-        } control;
 };
 
 static int message_fill(struct message *message, const struct sim_request *request, const struct sim_buffer *buffers,
@@ -159,25 +156,11 @@ static int message_fill(struct message *message, const struct sim_request *reque
 
 static int message_send(int fd, struct message *message, size_t n_parts, const int *fds, size_t n_fds)
 {
-        struct msghdr header = { .msg_iov = message->parts, .msg_iovlen = n_parts };
-        struct cmsghdr *control;
-        ssize_t n;
+        ssize_t n = rights_send(fd, message->parts, n_parts, fds, n_fds, MSG_NOSIGNAL);
 
-        if (n_fds) {
-                header.msg_control = &message->control;
-                header.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-                control = CMSG_FIRSTHDR(&header);
-                control->cmsg_level = SOL_SOCKET;
-                control->cmsg_type = SCM_RIGHTS;
-                control->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-                memcpy(CMSG_DATA(control), fds, n_fds * sizeof(int));
-        }
-        do
-                n = sendmsg(fd, &header, MSG_NOSIGNAL);
-        while (n < 0 && errno == EINTR);
         if (n >= 0)
                 return 0;
-        return errno == ECONNRESET || errno == ENOTCONN ? -EPIPE : -errno;
+        return n == -ECONNRESET || n == -ENOTCONN ? -EPIPE : (int)n;
 }
 
 static bool answer_fits(const struct sim_answer *answer, const struct sim_buffer *buffers, size_t n_buffers)
@@ -190,18 +173,6 @@ static bool answer_fits(const struct sim_answer *answer, const struct sim_buffer
                 if (answer->segment_size[i] && (i + 1 >= n_buffers || answer->segment_size[i] != buffers[i + 1].size))
                         return false;
         return true;
-}
-
-static int fd_of(struct msghdr *header)
-{
-        struct cmsghdr *control = CMSG_FIRSTHDR(header);
-        int fd;
-
-        if (!control || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS ||
-            control->cmsg_len != CMSG_LEN(sizeof(int)))
-                return -1;
-        memcpy(&fd, CMSG_DATA(control), sizeof(fd));
-        return fd;
 }
 
 /* The header, which gives the sizes of the parts that follow. */
@@ -220,38 +191,29 @@ static int answer_peek(int from, const struct sim_buffer *buffers, size_t n_buff
 static int answer_receive(int from, const struct sim_buffer *buffers, size_t n_buffers, struct sim_answer *ret,
                           int *ret_fd)
 {
-        union {
-                struct cmsghdr align;
-                unsigned char bytes[CMSG_SPACE(sizeof(int))];
-        } control;
         struct iovec parts[1 + BUFFERS_MAX];
         struct sim_answer answer;
-        struct msghdr header = {
-                .msg_iov = parts, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
-        };
+        struct rights rights;
+        size_t n_parts = 1;
         ssize_t n;
-        int fd, r;
+        int r;
 
         r = answer_peek(from, buffers, n_buffers, &answer);
         if (r < 0)
                 return r;
         parts[0] = (struct iovec){ &answer, sizeof(answer) };
         if (answer.block_size)
-                parts[header.msg_iovlen++] = (struct iovec){ buffers[0].data, answer.block_size };
+                parts[n_parts++] = (struct iovec){ buffers[0].data, answer.block_size };
         for (size_t i = 0; i < answer.n_segments; i++)
                 if (answer.segment_size[i])
-                        parts[header.msg_iovlen++] = (struct iovec){ buffers[i + 1].data, answer.segment_size[i] };
-        do
-                n = recvmsg(from, &header, MSG_CMSG_CLOEXEC);
-        while (n < 0 && errno == EINTR);
+                        parts[n_parts++] = (struct iovec){ buffers[i + 1].data, answer.segment_size[i] };
+        n = rights_receive(from, parts, n_parts, 1, 0, &rights);
         if (n < 0)
-                return -errno;
-
-        fd = fd_of(&header);
+                return (int)n;
         if (ret_fd)
-                *ret_fd = fd;
-        else if (fd >= 0)
-                close(fd);
+                *ret_fd = rights.fds[0];
+        else
+                closep(&rights.fds[0]);
         *ret = answer;
         return 0;
 }

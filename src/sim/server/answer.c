@@ -6,29 +6,14 @@
 #include "sim/server/machine.h"
 
 #include "base/cleanup.h"
+#include "base/rights.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 static void send_bytes(int reply, struct iovec *parts, size_t n_parts, int fd)
 {
-        union {
-                struct cmsghdr align;
-                unsigned char bytes[CMSG_SPACE(sizeof(int))];
-        } control = { 0 };
-        struct msghdr message = { .msg_iov = parts, .msg_iovlen = n_parts };
-        struct cmsghdr *header;
-
-        if (fd >= 0) {
-                message.msg_control = &control;
-                message.msg_controllen = sizeof(control);
-                header = CMSG_FIRSTHDR(&message);
-                header->cmsg_level = SOL_SOCKET;
-                header->cmsg_type = SCM_RIGHTS;
-                header->cmsg_len = CMSG_LEN(sizeof(int));
-                memcpy(CMSG_DATA(header), &fd, sizeof(fd));
-        }
-        (void)sendmsg(reply, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void)rights_send(reply, parts, n_parts, &fd, fd >= 0, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void reply_send(int reply, int32_t result, uint64_t argument0, uint64_t argument1, int fd)

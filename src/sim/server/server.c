@@ -7,6 +7,7 @@
 #include "sim/server/machine.h"
 
 #include "base/cleanup.h"
+#include "base/rights.h"
 #include "net/socket.h"
 
 #include <errno.h>
@@ -110,57 +111,14 @@ static int listen_all(struct server *server)
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-/* What came with a message. */
-struct ancillary {
-        struct ucred sender;
-        int fds[2];
-        size_t n_fds;
-};
-
-static void ancillary_read(struct msghdr *message, struct ancillary *ret)
-{
-        *ret = (struct ancillary){ .fds = { -1, -1 } };
-        for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-                if (c->cmsg_level != SOL_SOCKET)
-                        continue;
-                if (c->cmsg_type == SCM_CREDENTIALS)
-                        memcpy(&ret->sender, CMSG_DATA(c), sizeof(ret->sender));
-                if (c->cmsg_type != SCM_RIGHTS)
-                        continue;
-                ret->n_fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); /* the buffer holds two */
-                memcpy(ret->fds, CMSG_DATA(c), ret->n_fds * sizeof(int));
-        }
-}
-
-/* A message's length, and what came with it; 0: a hang-up. -EAGAIN; -errno. */
-static ssize_t message_receive(struct server *server, int fd, struct ancillary *ret)
-{
-        union {
-                struct cmsghdr align;
-                unsigned char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(2 * sizeof(int))];
-        } control;
-        struct iovec part = { server->buffer, sizeof(server->buffer) };
-        struct msghdr message = {
-                .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
-        };
-        ssize_t n;
-
-        do
-                n = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        while (n < 0 && errno == EINTR);
-        if (n < 0)
-                return -errno;
-        ancillary_read(&message, ret);
-        return n;
-}
-
 static void on_message(struct server *server, struct source *source)
 {
         _cleanup_(closep) int named = -1;
-        struct ancillary ancillary;
+        struct rights rights;
         uint64_t cookie = 0;
         socklen_t size = sizeof(cookie);
-        ssize_t n = message_receive(server, source->fd, &ancillary);
+        ssize_t n = rights_receive(source->fd, &(struct iovec){ server->buffer, sizeof(server->buffer) }, 1, 2,
+                                   MSG_DONTWAIT, &rights);
 
         if (n == -EAGAIN)
                 return;
@@ -168,10 +126,10 @@ static void on_message(struct server *server, struct source *source)
                 source_remove(server, source);
                 return;
         }
-        named = ancillary.fds[1];
+        named = rights.fds[1];
         if (named >= 0 && getsockopt(named, SOL_SOCKET, SO_COOKIE, &cookie, &size) < 0)
                 cookie = 0;
-        machine_message(source->file, server->buffer, (size_t)n, ancillary.sender, cookie, ancillary.fds[0]);
+        machine_message(source->file, server->buffer, (size_t)n, rights.sender, cookie, rights.fds[0]);
 }
 
 static void on_open(struct server *server, const struct source *source)

@@ -23,11 +23,11 @@ static struct values parse(const char *words, char *copy, char **argv)
 {
         struct values v = { 0 };
         const struct flag flags[] = {
-                { "all", 'a', FLAG_IS, &v.is_all, NULL, NULL, NULL },
-                { "dir", 0, FLAG_TEXT, &v.dir, NULL, NULL, NULL },
-                { "delay", 'd', FLAG_SPAN, &v.period, NULL, NULL, NULL },
-                { "since", 0, FLAG_SINCE, &v.since, NULL, NULL, NULL },
-                { "number", 'n', FLAG_COUNT, &v.count, NULL, NULL, NULL },
+                { "all", 'a', flag_is, &v.is_all, NULL, NULL, NULL },
+                { "dir", 0, flag_text, &v.dir, NULL, NULL, NULL },
+                { "delay", 'd', flag_span, &v.period, NULL, NULL, NULL },
+                { "since", 0, flag_since, &v.since, NULL, NULL, NULL },
+                { "number", 'n', flag_count, &v.count, NULL, NULL, NULL },
         };
         struct said out, err;
         int argc = 0;
@@ -146,9 +146,9 @@ static void help_and_environment_come_from_the_rows(void **state)
         bytes size = 1;
         bool is_all = false;
         const struct flag flags[] = {
-                { "size", 's', FLAG_BYTES, &size, "SIZE", "of it,\nroughly", "SUBLET_TEST_SIZE" },
-                { "all", 0, FLAG_IS, &is_all, NULL, "all of them", NULL },
-                { "old", 0, FLAG_IS, &is_all, NULL, NULL, NULL },
+                { "size", 's', flag_bytes, &size, "SIZE", "of it,\nroughly", "SUBLET_TEST_SIZE" },
+                { "all", 0, flag_is, &is_all, NULL, "all of them", NULL },
+                { "old", 0, flag_is, &is_all, NULL, NULL, NULL },
         };
         char verb[] = "verb", is_help[] = "--help", is_size[] = "-s2M";
         char *help[] = { verb, is_help, NULL }, *none[] = { verb, NULL }, *given[] = { verb, is_size, NULL };
