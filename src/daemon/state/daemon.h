@@ -28,7 +28,6 @@
 #include "daemon/state/mps.h"
 #include "sched/sched.h"
 #include "daemon/state/tenants.h"
-#include "daemon/state/admit.h"
 
 struct pending_container;
 struct caller;
