@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scheduler's side of the extender's benchmark: fills a fake API server with nodes, asks filter and prioritize with
  * all of them for one pod after another of a realistic mix, binds, and says how long it took and what was stranded.

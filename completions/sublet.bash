@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Completion for bash. The program is asked for all of it (verbs, options and words from its help, tenants from its
 # daemon, events from `explain`), so nothing here has to be kept in step with it.
 # shellcheck shell=bash

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The program: a table of verbs. Only this file sees every room. */
 #include "base/cleanup.h"
 #include "bench/verbs.h"

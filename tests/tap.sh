@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Shared by tests/run, tests/all and tools/lint: recording the output of TAP programs, and adding it up.
 # shellcheck shell=bash
 #

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes the page's files as C, at build time: the rows of src/daemon/api/page/assets.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * record.so - writes down what a process says to the NVIDIA driver.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the parts of a decision cost, one thread: look-ups and updates of the index, and for a request of
  * 1 KB and of 220 KB the scan, the hashes, the match and the whole decision. One line of JSON each.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a decision costs: pick_decide() with each policy on a view that is already filled, in nanoseconds, and the
  * rate of one replica (send, first byte, backlog).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The router's policies and, beside them, the formulas of other routers. Linked into a program, this table takes the
  * place of the one in src/route/policies.c.

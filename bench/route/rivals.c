@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Formulas of other routers, with their defaults, on our view: for comparison in one run.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Formulas of other routers: their choice among candidates, as route/choose.h declares those of our policies. */
 #pragma once
 

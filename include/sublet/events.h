@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The events that an operator can see, one constant per row of events.def. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client of the daemon's API: HTTP and JSON over the socket DIR/sublet.sock (docs/api.md).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What an answer says, by name; what it does not say is 0 or "". An older daemon's answer lacks fields. */
 #pragma once
 

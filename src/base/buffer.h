@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Text that arrives in pieces which break anywhere, and the whole lines of it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Ownership that a reader can see: a variable marked _cleanup_(f) is destroyed when its scope ends,
  * TAKE(x) hands its value on and leaves zero behind.

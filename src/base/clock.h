@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The only place that asks the time. Everything else takes it as a parameter. */
 #pragma once
 

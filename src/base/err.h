@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A failure as a value: what started it, and "while doing what" added on the way up.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The options of a verb, declared once as rows: parser, environment and help come from them.
  *

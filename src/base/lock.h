@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mutexes with ranks: taken downward in enum lock_rank, never upward; a debug build asserts it.
  * docs/locking.md says what each protects. No lock is held across a call into the driver, except

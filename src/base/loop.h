@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A loop over descriptors and timers, for the daemon and the device plugin. A callback may drop any source: its own,
  * and another of the same round.

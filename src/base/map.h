@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A hash map from a 64-bit key to a pointer. Open addressing with backward-shift deletion: no
  * tombstones, so a map that only churns does not grow.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages with descriptors (SCM_RIGHTS) over Unix sockets.
  *

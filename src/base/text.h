@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Text that people write and read: sizes, numbers. Parsers take the whole string or refuse it. */
 #pragma once
 

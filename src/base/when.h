@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Spans and points in time, and shares, as people write them. Parsers take the whole string or refuse it. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet burn`: one load for a limited time; `sublet bench` starts it as a tenant or natively. It creates
  * DIR/NAME.ready when it is ready, begins at the moment named in DIR/go, and prints its result as one line of JSON.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loads that `sublet bench` measures with. They are part of `sublet`, so nothing has to be built on the measured
  * machine: libcuda is loaded at run time, and the kernel is PTX that the driver compiles.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rates count the kernels that ended in one span, the same for all processes, so the sum of two tenants is exact to a
  * kernel or two. "Alone" is measured natively, once for all rows that need it, before anything else.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How each figure of rows.def is measured. */
 #pragma once
 

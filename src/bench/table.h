@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The measured figures of a device, as text and as the file that `sublet plan --facts=FILE` reads. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The processes of one measurement: loads that begin at one moment, each natively or as a tenant of `sublet run`, and
  * the daemon of those tenants. All are children of this process and die with it.

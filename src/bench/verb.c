@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet bench --modes`: what each way to share costs on this machine's first device.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet end` ends tenants, as docker kill ends containers. */
 #include "cli/verbs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet events`: past events, and with -f new ones as they happen. */
 #include "cli/verbs.h"
 

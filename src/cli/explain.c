@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet explain EVENT`: the row of events.def. */
 #include "cli/verbs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A screen as a value: characters and styles. `sublet top` draws into it and does not know whether ncurses shows it or
  * a script reads it. What does not fit is cut off.

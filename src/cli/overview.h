@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What `sublet top` shows: the devices, a row for each tenant and device, and for each row the last minute, second by
  * second. Pure: the daemon's answers and the time are arguments.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet ps`: the tenants, one line for each of their devices. */
 #include "cli/verbs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Draws `sublet top`: an overview and the operator's choices become a frame. Pure. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet set`: changes a tenant's lease while it runs. Keys are rows. The result is printed as a difference, with the
  * daemon's notes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rows and columns for people: a column is as wide as its widest cell. Cells are made safe for a terminal.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet top`: who has the GPU, live. It asks the daemon every second, draws a frame (cli/screen.c) and shows it with
  * ncurses, or as text without a terminal. It waits for a daemon that restarts.

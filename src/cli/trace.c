@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet trace`: who was on the GPU when, as a file for Perfetto or chrome://tracing. */
 #include "cli/verbs.h"
 

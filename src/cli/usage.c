@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet usage`: GPU-seconds and GiB-hours of each tenant, ended ones included. */
 #include "cli/verbs.h"
 

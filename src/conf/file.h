@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Files that people write: YAML in, a JSON value out, and a line number in every complaint.
  *

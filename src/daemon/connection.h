@@ -1,11 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection that belongs to no tenant yet.
  *
- *      tenant.sock  `sublet run` sends "lease" and gets "granted" or "refused"; after "listener" the socket is the shim's. If it
- *                   hangs up before, the lease is withdrawn. A hook sends "container"; what it is granted is kept for the
- *                   container (containers/pending.h). A tenant without a shim comes back with "return".
+ *      tenant.sock  `sublet run` sends "lease" and gets "granted" or "refused"; after "listener" the socket is the
+ *                   shim's. If it hangs up before, the lease is withdrawn. A hook sends "container"; what it is granted
+ *                   is kept for the container (containers/pending.h). A tenant without a shim comes back with "return".
  *      keeper.sock  a shim comes back: its first message is "hello", and the socket is the tenant's.
- *      attach.sock  a program hands itself over (containers/attach.h); mounted into containers, so it takes nothing else.
+ *      attach.sock  a program hands itself over (containers/attach.h); mounted into containers, so it takes nothing
+ *                   else.
  *
  * Thread: the loop. Peers are hostile: a connection has little memory and a time limit, and is dropped on an error.
  */

@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `sublet daemon`: leases the devices of this machine to tenants, schedules their time on the devices, and accounts for it.
+ * `sublet daemon`: leases the devices of this machine to tenants, schedules their time on the devices, and accounts for
+ * it.
  *
- * One loop. Driver calls are made before it begins and on the schedulers' threads, with one exception: MIG instances are read
- * through NVML on the loop (mig_scan). Tenants do not depend on the daemon: each has a shim, which goes on without it and
- * connects to the next one.
+ * One loop. Driver calls are made before it begins and on the schedulers' threads, with one exception: MIG instances
+ * are read through NVML on the loop (mig_scan). Tenants do not depend on the daemon: each has a shim, which goes on
+ * without it and connects to the next one.
  */
 #include "daemon/state/daemon.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sockets at which tenants ask for leases, shims and programs come, and runtimes send containers. Thread: the loop.
  *

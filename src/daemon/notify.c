@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The service manager's protocol (sd_notify): a datagram, not worth a library. */
 #include "daemon/state/daemon.h"
 

@@ -1,10 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes on a device that belong to no tenant, or to one whose quota is kept inside its programs without the library.
+ * Processes on a device that belong to no tenant, or to one whose quota is kept inside its programs without the
+ * library.
  *
- * A thread asks the driver for the processes on each device once a second; tenants under a gate appear as their shims. The loop
- * judges each process once, and reports it, or ends it if the operator asked for that. Whose a process is, is seen from outside:
+ * A thread asks the driver for the processes on each device once a second; tenants under a gate appear as their shims.
+ * The loop judges each process once, and reports it, or ends it if the operator asked for that. Whose a process is, is
+ * seen from outside:
  *      of a tenant without a shim  it has the tenancy's usage segment mapped: then it has a slot and counts itself;
- *                                  else it descends from the tenancy's `run`, or has its directory mounted: the library is missing
+ *                                  else it descends from the tenancy's `run`, or has its directory mounted: the library
+ *                                  is missing
  *      unmanaged                   everything else
  */
 #include "daemon/state/daemon.h"
@@ -84,8 +88,8 @@ static bool ends_with(const char *text, const char *end)
         return n >= n_end && !strcmp(text + n - n_end, end);
 }
 
-/* By the kernel's own list, "id parent MAJOR:MINOR ROOT POINT ...". A path in the process's tree could lead through a file
- * system of its own, which could block us for ever. */
+/* By the kernel's own list, "id parent MAJOR:MINOR ROOT POINT ...". A path in the process's tree could lead through a
+ * file system of its own, which could block us for ever. */
 static bool has_mounted(pid_t process, const char *directory)
 {
         char path[64], line[2048], device[32], root[512], point[512];
@@ -153,7 +157,8 @@ static void name_of(pid_t process, char ret[static 64])
         ret[strcspn(ret, "\n")] = '\0';
 }
 
-/* The descriptor comes first: then the process that is ended is the one that was judged, even if its number is used again. */
+/* The descriptor comes first: then the process that is ended is the one that was judged, even if its number is used
+ * again. */
 static void judge(struct daemon *daemon, unsigned int device, pid_t process)
 {
         _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, process, 0);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Processes on a device that belong to no tenant become events. Thread: the loop. */
 #pragma once
 

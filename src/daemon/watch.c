@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Xids and lost devices: NVML's events, waited for on a thread. */
 #include "daemon/state/daemon.h"
 

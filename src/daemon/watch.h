@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Xids and lost devices become events. Thread: the loop. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet doctor`: what this machine offers a tenant, and the next step for each gap.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver, for `sublet doctor`: its release, its nodes and its devices. */
 #include "doctor/inside.h"
 

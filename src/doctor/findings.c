@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Judges what a tenant needs, and prints the report; see findings.h. */
 #include "doctor/findings.h"
 

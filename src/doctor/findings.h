@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The report of `sublet doctor`: a line per question, with a status word, and the next step where something is in the
  * way.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of `sublet doctor` share. They read the machine; findings.h and offers.h judge. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The kernel, for `sublet doctor`: whether a child can be supervised as `sublet run` does it. A child installs a filter
  * with a listener, and this process reads the child as a gate would.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Judges what the machine offers beyond a tenant; see offers.h. */
 #include "doctor/offers.h"
 

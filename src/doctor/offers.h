@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What this machine offers beyond a tenant with a share of time: other ways to share, other ways to supervise,
  * containers and the router. None of it is needed to run a tenant, so none is ever "missing".

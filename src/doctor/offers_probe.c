@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads what offers.c judges: files, sockets, libraries. Starts nothing and changes nothing. */
 #include "doctor/offers.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A driver call on its way to a handler: our copy of it, the decision, the action. Every step that fails answers an
  * error: nothing passes because it was not understood. libsublet.so does the same from inside.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A decoded request and the handlers of its action (act.c has the table). */
 #pragma once
 

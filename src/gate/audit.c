@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The driver counts, too: GET_PID_INFO says what the clients of this process hold. The ledger must not say less. It
  * may say more: memory that only a UVM space or an export still holds, memory of another tenant (--ipc=host), and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the handlers need of the world beyond their call: the ledger's agreement with the driver and the address
  * spaces (sweep.c, audit.c), and the tenant's channels (channel_control.c, demand.c).
@@ -19,7 +20,8 @@ void mappings_check(struct gate *gate); /* those on their way */
 
 bool has_files(struct gate *gate); /* VA spaces or exports */
 
-/* Managed ranges that UVM no longer has are not charged any more. True: one is left that the driver could not be asked about yet. */
+/* Managed ranges that UVM no longer has are not charged any more. True: one is left that the driver could not be asked
+ * about yet. */
 bool sweep_all_managed(struct gate *gate);
 
 /* A process has ended; its descriptors were closed before that became visible. True: some of its clients are still

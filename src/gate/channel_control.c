@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Channel control: the tenant's channels are noted here as they are made, and brought to their desired state.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Signs of work: the positions in a channel's ring, which program and device keep in a page of memory that the
  * program names when it makes the channel (USERD).

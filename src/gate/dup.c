@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Second handles: of the tenant's own objects, of another tenant's memory (--ipc=host), and of what an MPS server
  * lends.

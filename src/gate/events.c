@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a gate tells its owner. */
 #include "gate/inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that a descriptor keeps: CUDA's shareable handles. An export is charged to the exporting tenant until the
  * descriptor's last close; an import within the tenant is a dup. A descriptor of another tenant is refused unless the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gate: where the driver calls of one tenant are decided and performed.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What differs between a gate in a supervisor and a gate inside the program (src/preload): how the tenant's memory
  * and descriptors are reached, and who else waits. supervisor.c fills one of these, preload/stubs.c the other.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gate's state, which all its layers share (gate.h names them); internal to the room and to src/preload. */
 #pragma once
 

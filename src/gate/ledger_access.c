@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What many calls do with the ledger, under its lock; and the locks that keep its order the driver's. */
 #include "gate/inside.h"
 

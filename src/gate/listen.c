@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The threads that answer. One of them is the *reader*: it waits for the next notification, serves it itself, and
  * waits again. So a short call costs no handover, and with SYNC_WAKE_UP the reader runs on the tenant's own CPU. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The threads that answer (listen.c), and the notify listeners that they answer (notify_listeners.c). */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Managed memory: a shared mmap of a UVM descriptor at an offset equal to its address is all that the boundary sees
  * of it; the device's memory is then taken by faults. So the mapping is charged at its length, on every device of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory: pay, perform, and let the object keep the charge. */
 #include "gate/act.h"
 #include "gate/books.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The filters of one tenant. As a rule there is one. A runtime that puts another process into a running container
  * (exec) gives it a filter of its own, with a listener of its own. What that process does is the tenant's: the same

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Clients and objects: the tree of the ledger follows the driver's. */
 #include "gate/act.h"
 #include "gate/books.h"

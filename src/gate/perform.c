@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The call itself: our copies in place of the tenant's pointers, our duplicates in place of its descriptor numbers,
  * and everything back to what the tenant wrote before the reply.

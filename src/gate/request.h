@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One notification on its way through the gate. */
 #pragma once
 

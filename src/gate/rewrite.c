@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Replies that show the tenant's part only: the driver's call, then its reply rewritten (policy/views.h). */
 #include "gate/act.h"
 #include "gate/perform.h"

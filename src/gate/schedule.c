@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GPFIFO_SCHEDULE of a group or a channel: from there on it may run.
  *

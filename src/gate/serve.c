@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From a notification to an answer: the process and its descriptor are found here; act.c does the rest. Every step
  * that fails answers an error: nothing passes because it was not understood.

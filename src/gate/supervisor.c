@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gate/books.h"
 #include "gate/listen.h"
 #include "gate/serve.h"

@@ -1,13 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What nobody announces: processes that end, descriptors that close, managed ranges that are unmapped. The watcher notices
- * ends at once; the rest is settled once a second, and before any refusal (take_memory).
+ * What nobody announces: processes that end, descriptors that close, managed ranges that are unmapped. The watcher
+ * notices ends at once; the rest is settled once a second, and before any refusal (take_memory).
  *
- *      W1  A charge ends when the driver or the kernel says that the memory is gone, never because a scan found nothing: a
- *          client when the driver does not know it, a managed range when UVM has nothing there in any space of the tenant,
- *          an export when the kernel has no reference to its open file, a space when it has been emptied by calls of ours.
+ *      W1  A charge ends when the driver or the kernel says that the memory is gone, never because a scan found
+ *          nothing: a client when the driver does not know it, a managed range when UVM has nothing there in any space
+ *          of the tenant, an export when the kernel has no reference to its open file, a space when it has been emptied
+ *          by calls of ours.
  *      W2  What cannot be asked or read keeps its charge.
- *      W3  A range that was charged may not be mapped yet: the kernel maps it after we have answered, and the thread may be held up.
- *          Until then UVM has nothing there, and the mapping is one of state/mappings.h, which keeps the charge.
+ *      W3  A range that was charged may not be mapped yet: the kernel maps it after we have answered, and the thread
+ *          may be held up. Until then UVM has nothing there, and the mapping is one of state/mappings.h, which keeps
+ *          the charge.
  */
 #include "gate/books.h"
 
@@ -290,7 +293,8 @@ bool has_files(struct gate *gate)
         return files_count(&gate->files) || open_files_count(&gate->exports);
 }
 
-/* Whatever the ledger knows in the space is freed by the driver, so that nobody who has the file unseen has memory in it. */
+/* Whatever the ledger knows in the space is freed by the driver, so that nobody who has the file unseen has memory in
+ * it. */
 static bool space_empty(void *context, const struct file *file)
 {
         const struct gate_driver *driver;

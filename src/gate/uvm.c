@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * /dev/nvidia-uvm: VA spaces, and what they hold.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The watcher of a gate: ends of processes and listeners, threads whose call takes long, and what is due. */
 #include "gate/books.h"
 #include "gate/listen.h"

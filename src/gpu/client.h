@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Internal to gpu: a driver client at one device, and the calls of which control, meter and find consist.
  *

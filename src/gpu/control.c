@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Disables and enables channels: FIFO_DISABLE_CHANNELS, with lists of any clients' handles.
  *

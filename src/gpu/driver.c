@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The real driver: device nodes, distinguished by their numbers. */
 #include "gpu/backend.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names and sizes come from the driver's own client; NVML is asked by UUID for what only it knows. So a machine without
  * NVML, and the simulator without its libraries, are described too.

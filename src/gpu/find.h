@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The machine's devices, for people: names, memory, UUIDs, and what NVML knows. NVML is found by dlopen
  * ("libnvidia-ml.so.1"); without it, only the facts of the driver's own client are given. */
 #pragma once

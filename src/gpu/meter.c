@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The event buffer, read in place. Two memories of the client are mapped read-only: a header with positions, and a ring
  * of records. The driver writes over the oldest records if need be ("keep newest"), so reading costs no call. What was

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The meter: the device's own records of every context switch, from an event buffer bound to the device client
  * (docs/rm-abi.md 6).

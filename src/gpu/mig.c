@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Existing MIG instances, by NVML. The calls of nvml.def are required; these are newer and may be missing. */
 #include "gpu/find.h"
 

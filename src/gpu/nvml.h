@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Internal to gpu: NVML, loaded at run time, as a table of its functions.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The simulated driver: the same interface, answered by the server of src/sim. */
 #include "gpu/backend.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The processes with a compute context on a device, by NVML. */
 #include "gpu/find.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Xids, by NVML's events. A device without event support (old boards, some virtual ones) is not watched. A lost device
  * is reported once, as Xid 79 ("GPU has fallen off the bus").

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memories, and what holds them beside objects: mappings of UVM spaces, exports and managed ranges. All three are
  * holds in an ordered tree; what differs is the key.
@@ -289,7 +290,8 @@ bool ledger_space_has_managed(const struct ledger *ledger, uint64_t space)
         return hold_from(&ledger->managed, space, 0);
 }
 
-/* Ranges of one kind do not overlap in a space, but for managed ones that were put again: the walk from the start sees all. */
+/* Ranges of one kind do not overlap in a space, but for managed ones that were put again: the walk from the start sees
+ * all. */
 static bool has_overlap(const struct tree *tree, uint64_t space, uint64_t base, uint64_t length)
 {
         for (const struct hold *hold = hold_from(tree, space, 0); hold; hold = hold_of(tree_next(&hold->node))) {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ledger's inside, shared by its two files: ledger.c has the tree of clients and objects, holds.c memories and
  * what holds them beside objects. tests/unit/lease/sound.h checks the invariants.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a tenant was granted: a quota per device, and one of host memory. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A ring of items that embed it; its head is one link more. A link alone is a ring of one. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "lease/tree.h"
 
 static bool is_below(struct tree_key a, struct tree_key b)

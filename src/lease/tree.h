@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An ordered set of things that embed a node, by a key of two numbers: (space, base), say.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sockets, set up: Unix sockets of any type by a path, TCP sockets by an address and a port.
  *

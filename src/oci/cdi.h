@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The description of this machine's devices for container engines (CDI 0.5.0, read by podman 4.3, containerd 1.7 and
  * all later ones): nodes, the driver's libraries, and the hook that refuses a container without a gate. CDI cannot

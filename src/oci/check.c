@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * P4: runs the profile's program on requests and compares its decisions with the gate's rules. The requests: every
  * number with every size that a rule names and the neighbouring sizes, under several types, directions and upper halves

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds devices in the driver's files in /proc, and its libraries where the loader would: in the directories of
  * ld.so.conf and the usual ones. Each library is mounted where it was found, by its plain name and by its release's

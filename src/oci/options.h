@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The options of `sublet oci` and `sublet cdi`, and the files that they name. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The seccomp profile of a tenant's container: what a container may do by default, and the gate's filter in the format
  * of the runtime specification (LinuxSeccomp).

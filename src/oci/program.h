@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The program that the kernel would run for a profile: made by libseccomp, as in the runtimes, and interpreted here.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files for a runtime whose containers are tenants: a specification with the profile and the hook, containerd's
  * settings, and the RuntimeClass by which pods choose them.

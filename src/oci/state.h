@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a container runtime says of a container: the state that it gives to hooks and, with the notify descriptor, to
  * the seccomp listener; and those parts of the bundle's config.json that request a lease.

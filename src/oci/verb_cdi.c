@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet cdi`: the devices of this machine, for podman, containerd and kubelet. */
 #include "oci/verbs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet hook`: a hook of the runtime specification (createRuntime or prestart, and poststop). It reads the
  * container's state on stdin and asks the daemon for its lease before the container's program starts. If the daemon

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet oci`: the files by which container runtimes make their containers tenants. */
 #include "oci/verbs.h"
 

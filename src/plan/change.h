@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The difference between the tenants of a daemon and a plan, and applying it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One device, one set of replicas, one mode: do they fit, and what does each get?
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The lease of a replica, in the terms of `sublet run` and the daemon's API. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The answers to GET /v1/devices and /v1/tenants as the planner needs them.
  *

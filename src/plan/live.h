@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the daemon has now: its devices, what others have on them, and which of its tenants are replicas of the
  * services in the file. A replica's tenant is called SERVICE-N, as `sublet plan` names it.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Largest first, each where it leaves the least over; the mode with the fewest drawbacks that fits. */
 #include "plan/plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which way to share which device: services in, a plan out. Pure.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is to change, or has changed, for people and for programs. */
 #include "plan/change.h"
 

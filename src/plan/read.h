@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the services (docs/plan.md) and the planner's figures from files. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet plan`: which way to share which device, and why. */
 #include "plan/verbs.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs whose work is done in this room; see src/verbs.def. */
 #pragma once
 

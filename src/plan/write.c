@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plan as commands for a shell and as Deployments for kubectl.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Self-attach: the constructor hands the process over to the daemon's gate before the program's own code runs.
  *

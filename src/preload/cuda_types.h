@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The types of CUDA's driver API that calls.def needs; layouts of the public ABI, CUDA 12.4 to 13.0. */
 #pragma once
 

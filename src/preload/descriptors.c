@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Descriptors: which driver file is behind one, and what leaves the ledger when the last one is closed (H5). The
  * library's own descriptors, at fixed numbers, are protected from a program that closes everything: otherwise the

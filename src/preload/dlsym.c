@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dlsym, x86-64. RTLD_NEXT means "after the calling library", which libc tells from the return address. So such a call
  * jumps to libc's dlsym, as if this library were not there. Every other call goes to resolve_symbol.

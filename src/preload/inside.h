@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libsublet.so: the gate's decision inside a program, for places where no supervisor can be.
  *

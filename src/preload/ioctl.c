@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The one interposed symbol through which every driver call of every API passes. */
 #include "preload/heap.h"
 #include "preload/inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "preload/lease_descriptor.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The lease descriptor: what libsublet.so knows of its tenant, in memory that the tenant can only read.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Managed memory is a shared mapping of a UVM descriptor. It is charged at its length on every device of the lease, as
  * in the gate (gate/managed.c says which error a program gets, and why). The library makes the mapping itself, so the

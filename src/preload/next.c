@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The next library's functions, each found once. */
 #include "preload/next.h"
 

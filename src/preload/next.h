@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* libc's functions, or those of a library between this one and libc.
  * Threads: any; signal handlers too, once the loader is done. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "preload/partition.h"
 
 #include "preload/inside.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The SM partition: a tenant computes on some of a device's multiprocessors only (`sublet run --sms`).
  *

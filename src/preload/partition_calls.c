@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The interposed calls of calls.def. Without a partition each calls the driver's own; with one see partition.h. */
 #include "preload/inside.h"
 #include "preload/partition.h"

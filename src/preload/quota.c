@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lease/quota.h inside a program: what is spent is the tenant's, on the shared usage segment (usage_segment.h). */
 #include "preload/inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How a program finds the driver's calls, and gets the interposed ones instead.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "preload/sms.h"
 
 unsigned int sms_wanted(struct sms sms, unsigned int all)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The size of an SM partition: what is wanted, and what a device can give (preload/partition.h). Pure. */
 #pragma once
 

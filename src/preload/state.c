@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* This process's state: made at its first driver call, and again after a fork. */
 #include "preload/attach.h"
 #include "preload/heap.h"

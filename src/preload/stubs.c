@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the gate asks of its supervisor, answered inside a program: in place (host.h), or that nobody is there to ask.
  * The second kind stands in at link time for files of the gate that are not part of the library.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "preload/usage_segment.h"
 
 #include <errno.h>

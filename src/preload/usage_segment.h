@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The shared usage segment: what the processes of a tenant hold together, where no supervisor keeps a ledger.
  *

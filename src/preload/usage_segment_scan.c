@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The usage segment as read from outside the tenant: by read(2), since the tenant may truncate the file at any moment,
  * and a process with a mapping would then be ended by SIGBUS.

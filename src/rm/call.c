@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Blocks are read by offset, from tables: requests.def has a block's size and the offsets of its status, descriptor and
  * client, blocks.def those of the other fields.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver's blocks, encoded: for driver clients of Sublet's own. The counterpart of rm_decode. Pure. */
 #pragma once
 

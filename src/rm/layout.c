@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A release's layout is the oldest branch's, overridden by every row of layouts.def whose first release is not newer.
  * Resolving costs a few comparisons and happens once per process; the result is a value, copied freely.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The offsets of one release's blocks, as small integers. No C struct of the driver is ever laid over bytes that a
  * tenant wrote: fields are read and written by rm_get and rm_put, with bounds checks. Values that change between

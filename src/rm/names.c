@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers to names, for messages. */
 #include "rm/call.h"
 

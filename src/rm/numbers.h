@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The driver's numbers that more than one file needs. Each name resembles the driver's own.
  * Source unless said otherwise: open-gpu-kernel-modules 525.147.05 to 595.45.04, the same in all.

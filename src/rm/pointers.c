@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The pointers that the driver follows out of a control's parameters: pointers.def, looked up. */
 #include "rm/call.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Versions are ordered by their three numbers. Order alone says nothing about the ABI: between releases there are
  * developer tags with blocks of their own. So a layout is used only for a version in a range of releases.def; a newer

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A driver release: its number, and whether its ABI is known. */
 #pragma once
 

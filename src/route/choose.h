@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A policy's choice among candidates. For policies only; callers include route/pick.h. */
 #pragma once
 

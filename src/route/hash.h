@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* xxHash, inlined. Its header does not pass this project's warnings. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which replicas have which beginning of a prompt in their cache: block hash -> set of replicas, in shared memory.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What all policies share: which replicas are candidates, the verdict when there is none, and its reason.
  *

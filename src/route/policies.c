@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "route/choose.h"
 
 const struct pick_policy PICK_POLICIES[] = {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The shared state of the router's workers: replicas, their load, the index, settings, counters. It lies in one piece
  * of shared memory; nothing here knows nginx.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The text of a prompt as a chain of block hashes: two prompts that begin alike have chains that begin alike.
  *

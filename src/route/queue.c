@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "route/queue.h"
 
 static bool is_impatient(const struct queue_item *item, nsec now)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Learning. Each first byte gives a sample (work, time) of the engine's progress since the last known position.
  * Samples are not averaged as ratios: small requests that an engine prefills in one iteration answer together, the

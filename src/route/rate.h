@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How fast a replica prefills, and how much prefill it still has to do: only from what a router sees (what it sent,
  * first bytes, ends), never from inside the engine.

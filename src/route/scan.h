@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the body of a request in one pass: the fields that the router needs, and the prompt's text into a prefix.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The two parts of the scanner: values and grammar (scan.c), characters of a string (scan_string.c). */
 #pragma once
 

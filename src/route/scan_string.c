@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "route/scan_inside.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Policies that use little knowledge: round robin, load, and a hash of the prompt's beginning.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options of both `sublet run` and `sublet lease`. */
 #include "run/run.h"
 

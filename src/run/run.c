@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet run`: one tenant, one gate. Here without a daemon; with_daemon.c with one.
  *

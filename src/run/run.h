@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet run` and `sublet lease`: what their files share. run.c runs a tenant without a daemon, with_daemon.c one
  * with. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starts a tenant's command under the filter. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet lease DIR`: a lease as a directory (wire/lease_directory.h), for a container with libsublet.so inside. It is
  * mounted into the container; the lease lasts as long as the directory.

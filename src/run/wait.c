@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Signals of `sublet run`: those that it passes on, and SIGCHLD for its command's end. */
 #include "run/run.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet run` on a machine with a daemon: first admission, then the command, then its listener goes to the daemon,
  * which gives it to a shim. This process stays: it passes signals on, prints what the shim reports and waits for the

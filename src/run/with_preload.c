@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet run --preload`: the command with libsublet.so inside (preload/inside.h) instead of a supervisor outside.
  *

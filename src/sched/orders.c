@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Carries out orders. First the tenants to be enabled, then those to be disabled: so the device never idles in between,
  * and the sum is two points better at 20 ms windows (docs/time.md). Each half is one call for all its tenants, as long

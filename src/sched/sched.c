@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The daemon's side of the scheduler: events, tenants, figures, start and stop. */
 #include "sched/inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The GPU time scheduler: one thread per device that makes the device follow the turns (turns/turns.h). It reads the
  * meter, attributes what the meter says to tenants, asks turns_next for orders, and enables and disables channels

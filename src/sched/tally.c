@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attributes what the meter says. A context's number is that of its group's first channel, which is in the tenant's
  * control block; a context that is not, or no longer, in a control block is known by the process that made its client,

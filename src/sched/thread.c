@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The thread: reads the meter and the control blocks, asks turns_next, carries out the orders, sleeps. It sleeps until
  * turns_next wants the next call or until it is woken, and never longer than a tick, so that the figures stay fresh.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A ring of spans; see trace.h. */
 #include "sched/trace.h"
 

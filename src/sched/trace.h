@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A trace: what happened on one device and when, for some minutes back. A ring of spans, in the order in which they
  * ended: which context was on the device, which tenant was disabled, and the driver calls for that.

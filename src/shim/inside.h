@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The state of a shim, shared by shim.c and talk.c. */
 #pragma once
 

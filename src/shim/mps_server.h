@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the MPS server of a device, and the driver clients that belong to it; docs/modes.md. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Makes the desired state true; see reconciler.h. */
 #include "shim/reconciler.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The reconciler of a shim: a thread that makes the desired state in the control block (wire/control_block.h) true, and
  * enables all channels when no daemon maintains that state any more.

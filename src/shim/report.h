@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The account of a tenant: what it rented, held and was refused. The summary at the end of `sublet run`. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet keeper`: one tenant's gate as a process of its own; shim.h, ARCHITECTURE.md.
  *

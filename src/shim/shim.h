@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A shim: the process that is one tenant's gate, from its command's start until its last process has ended. It never
  * depends on the daemon that started it. Driver clients belong to the process that opened them (gate/gate.h: one gate,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Starts a shim as a child of the caller; see shim.h. */
 #include "shim/spawner.h"
 

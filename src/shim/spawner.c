@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet keepers`: the shim spawner; see spawner.h. */
 #include "shim/spawner.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The shim spawner, `sublet keepers`: a process that starts shims when a daemon asks. A container runtime ends all
  * processes of a container when the first one ends. With the spawner in a container of its own, shims outlive the

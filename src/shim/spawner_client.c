@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The request to the shim spawner (spawner.h): "start" with descriptors; the answer is "started" or "failed". */
 #include "shim/spawner.h"
 

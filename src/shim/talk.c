@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The messages of a shim. It never waits for a peer: a message that does not fit into the socket is dropped, and the
  * peer reads the control block or the report instead. Events come from the gate's threads, all else from the main one.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Lists that are linked through a member of their items; what the client's and the server's sides share. */
 #pragma once
 

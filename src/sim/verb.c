@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sublet sim: a simulated machine for as long as a program runs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The accounts: what each entity has used, what it is owed and what it owes.
  *

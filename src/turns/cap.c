@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Caps: no tenant is metered more than its cap over any second, whatever else is decided.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Classes, by time slices: a tenant with new work waits for the rest of another's slice.
  *

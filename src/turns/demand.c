@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which entities want the device, and how much. The meter answers most of it:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From one view to the next: a tenant that was there keeps its entity's memory, a new one begins always-on, and one
  * that has left is forgotten. Views mostly keep their order, so each search begins behind the latest hit.

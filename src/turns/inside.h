@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a struct turns remembers; for the files of this room only. turns.h says what always-on and time-sliced entities,
  * turns and rounds are. demand.c moves entities between the two kinds, round_robin.c gives turns to time-sliced ones,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The names of policies and classes, as options and messages have them. */
 #include "turns/turns.h"
 

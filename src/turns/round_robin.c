@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Round robin: time-sliced entities have the device one after the other, each for its part of a round plus what it is
  * owed.

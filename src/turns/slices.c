@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Weights as hardware time slices: the device switches by itself, nothing is disabled, no call is made.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One call: the entities follow the view, the accounts are brought up to now, caps block, the policy chooses the
  * holder, classes choose slices, and the orders state the result.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GPU time: which tenants may use a device now, and until when. Pure: the view comes in, orders go out, and the time is
  * a parameter. One `struct turns` per device.

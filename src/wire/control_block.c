@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rows of channels change under a sequence count, which is odd meanwhile. A reader copies and checks the count again;
  * words are copied as atomics, so a torn row may be read but is never returned. The writer does not wait for readers.

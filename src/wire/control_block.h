@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The shared control block: memory (a sealed memfd) that a tenant's shim and the daemon share. The shim publishes what
  * its tenant is and holds. The daemon writes the desired state (channels enabled or disabled, their time slice, the

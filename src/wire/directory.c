@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The directory of the daemon's sockets; see directory.h. */
 #include "wire/directory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The directory of the daemon's sockets. A user who may write to it could replace our sockets. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Options such as "--mem 8G,1=16G --gpu 0,1" become a lease. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a tenant with libsublet.so inside is given: the lease descriptor, the usage segment and the library. `sublet run
  * --preload` passes descriptors; `sublet lease` makes a directory that a container mounts (preload/lease_descriptor.h

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A request for a lease, and a lease, as JSON. Input is checked field by field: a text that does not fit or a number
  * out of range is refused, never truncated. */
 #include "wire/messages.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The devices of this machine, as a lease numbers them. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages between `sublet run`, the shims and the daemon: one JSON object per packet of a SOCK_SEQPACKET socket, at
  * most MESSAGE_MAX bytes, with "v":1 and "type". Descriptors, here in brackets, travel with the packet.

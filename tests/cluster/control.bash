@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The cluster's own parts: network, keys, etcd, apiserver, containerd, controller manager, scheduler, kubelet.
 # shellcheck shell=bash disable=SC2154  # $cluster is the caller's
 address=10.200.0.1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The images that the pods are made of, without a registry: /pause, busybox with the test programs, and Sublet's own.
 # shellcheck shell=bash
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The processes of a cluster: each is started from a file that says how, is known by its pid, and can be ended and
 # started again from any test.
 # shellcheck shell=bash disable=SC2154  # $cluster is the caller's

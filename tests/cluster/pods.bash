@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What the tests say of pods, and ask of those who know.
 # shellcheck shell=bash disable=SC2154,SC2034  # what run and bats set, what the tests read
 # shellcheck source=/dev/null

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # Each part ends and begins anew while pods compute: nothing is lost, nothing is had twice, nobody inside notices.
 # shellcheck disable=SC2034  # $with is for pod, of pods.bash
 bats_require_minimum_version 1.5.0

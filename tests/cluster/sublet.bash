@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Sublet's parts in the cluster, as processes of the node: simulated GPUs, daemon, device plugin, extender, webhook.
 # shellcheck shell=bash disable=SC2154  # $cluster, $build, $root, $address are the caller's
 #

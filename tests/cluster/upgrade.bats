@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The manifests of deploy/ themselves, as pods of the image that deploy/images makes, where the processes were until
 # now; this file is the last. Of a real node only the GPU is missing: daemon and shims get the simulator's directory as
 # pods that rent do.

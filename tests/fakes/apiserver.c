@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stands for kube-apiserver: nodes, pods, leases and bindings over HTTP, LIST in pages, WATCH with bookmarks, versions,
  * bearer tokens, and the faults that a real one cannot be told to have. In memory, JSON as it comes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A headless Chromium, steered through a pipe (the DevTools protocol): opens a page, waits until it says something,
 // prints what an expression is, takes a picture. What the page logs as an error, breaks of its policy included, and
 // every request to another origin is a failure.

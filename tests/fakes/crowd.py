@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Takes as much of an HTTPS server as one address gets: connections that say nothing, and bodies that do not end.
 
     crowd.py PORT CERTIFICATE

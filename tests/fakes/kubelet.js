@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+// SPDX-License-Identifier: Apache-2.0
 // Stands for a kubelet from 1.28 on, with grpc-js: HTTP/2 and protobuf of a third kind, which knows cdi_devices. Speaks as
 // kubelet.py does:
 //

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Replaces kubelet (tests/cluster has the real one). It uses gRPC's own library, which shares no code with ours.
 
     kubelet.py DIR COMMAND...        serves Registration at DIR/kubelet.sock; a command per line of its input, an answer per line

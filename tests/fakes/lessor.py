@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """A fake of `sublet daemon`, for tests that set the shared control block directly: it grants all requests, starts the shim,
 and then obeys lines on its stdin, each answered with one line of JSON on stdout.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What the router's agent asks outside of itself, under control of a test: a Kubernetes API server (endpoints of a
 service), and a daemon that can suspend tenants.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Replaces runc in tests that choose the order of steps and their errors: puts a command under the filter, sends
  * SOCKET what a runtime sends (the state, with the notify descriptor), and waits for the command.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Stands for kube-scheduler where only its questions matter: for each pod filter, prioritize, bind, one pod after another,
 ties by lot as the real one has them.
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Preloaded: the program gets a signal every $TICKS microseconds, whose handler restarts what it interrupts. */
 #include <signal.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Runs every file of a directory through a fuzz target once: a corpus is a test everywhere. */
 #include <dirent.h>
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The resolved layout of every branch, as a table that a person can read: a column per release, a
  * row per field, block and class. Without arguments it prints the table; with the name of a file it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gate's rules, one per line: what a tenant may do. Without arguments it prints them; with the name
  * of a file it compares, as a test.

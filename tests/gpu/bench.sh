@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # `sublet doctor` and `sublet bench --modes` on this machine's device, or on the simulator. Nothing is built. TAP on
 # stdout; doctor.json, bench.json and the log are in ${OUT:-/tmp/sublet-bench}; the last line is the verdict.
 #

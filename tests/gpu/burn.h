@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The work of the load generators: arithmetic in pieces, and a line in a log at the end of each.
  *

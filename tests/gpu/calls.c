@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libsublet-calls.so - what a library says to the driver, one short line per call, to be compared
  * with a recording.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """What a program says to the driver, as tests/gpu/calls.c writes it, out of a recording of tools/record.c.
 
     tests/gpu/calls.py RECORDING > tests/gpu/calls/NAME.txt

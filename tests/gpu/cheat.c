@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libsublet-cheat.so - what a tenant might try to get more of the device's time, beside any program.
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Containers on this machine's device, or on the simulator: runc starts PyTorch under the profile and hook of
 # `sublet oci spec`. Each container's root is the machine's own, read-only, so that only runc has to be installed.
 # Needs root, runc (or RUNTIME=crun) and python3; PyTorch on a real device. TAP on stdout, raw logs in

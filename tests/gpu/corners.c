@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * corners - what the families do not show of a CUDA library's calls into the driver.
  *

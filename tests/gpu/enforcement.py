@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results that must be the same natively and in every enforcement mode: sums of work that is exact or exactly repeatable.
 
 Prints key=value lines: cublas_sum (a loop of matmuls of small integers), graph_sum (a captured graph, replayed), resnet50_sum,

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The enforcement modes side by side: the same programs natively, under the gate, self-attached, and with the quota
 # kept inside only. Results and quotas must be the same; the cost of a launch is measured. Runs on the machine's
 # device, or on the simulator. A real device needs gcc and the CUDA headers, and PyTorch for its part. TAP on stdout,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * families - every way a CUDA program obtains device memory, one at a time.
  *

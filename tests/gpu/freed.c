@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * freed - does the driver keep memory that RM has freed while a UVM space still maps it? An answer for
  * docs/rm-abi.md 10, point 6. Allocates 1 GiB, frees it with UVM_FREE (34) held back, then lets it through;

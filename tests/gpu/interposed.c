@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * interposed - programs that a library inside them must not disturb, and that must not get past it by accident.
  *
@@ -5,13 +6,13 @@
  *      interposed dlopen LIBCUDA [STEP-MiB]   memory through a libcuda opened by its path, until refused
  *      interposed procaddress LIBCUDA [STEP-MiB]   the same by what cuGetProcAddress gives
  *      interposed threads N                   N threads take 8 MiB each time, until each is refused
- *      interposed forks N                     N children take and free 4 MiB at a time and are killed at random; 8 at a time
- *      interposed signals MILLISECONDS        driver calls in a signal handler that comes anywhere, also in malloc
- *      interposed fork                        a child of fork has none of its parent's objects, and may have its own
- *      interposed close COMMAND...            closes every descriptor above 2, as daemons do, and executes the command
- *      interposed late LIBRARY                loads the library with threads running; each reports whether it is below a gate
- *      interposed hold MiB FILE               takes so much, writes its number into the file, and waits to be ended
- *      interposed spawn                       closing in a child of vfork leaves the parent's books alone
+ *      interposed forks N N children take and free 4 MiB at a time and are killed at random; 8 at a time interposed
+ *      signals MILLISECONDS driver calls in a signal handler that comes anywhere, also in malloc interposed fork a
+ *      child of fork has none of its parent's objects, and may have its own interposed close COMMAND... closes every
+ *      descriptor above 2, as daemons do, and executes the command interposed late LIBRARY loads the library with
+ *      threads running; each reports whether it is below a gate interposed hold MiB FILE takes so much, writes its
+ *      number into the file, and waits to be ended interposed spawn closing in a child of vfork leaves the parent's
+ *      books alone
  *
  * The driver is spoken to as raw.c does (docs/rm-abi.md, release 580). Exit status: 0 as it should be; 1 not; 2 usage.
  */

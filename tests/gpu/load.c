@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * load - a tenant that computes, and writes down when each piece of its work was done.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * memb - what the memory calls and a launch of the CUDA driver API cost. One JSON object per run.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * meter SECONDS - what the driver of this machine answers to the daemon's own client: devices, records of switches and
  * their clock, lists of channels that do not exist. Run it beside two programs that work (load deep); TAP.

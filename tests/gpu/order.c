@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * order - whether work happens in the order that a program asked for. Runs on a device, too.
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The quota kept inside the program (sublet run --preload), beside the gate's, on this machine's device or on the
 # simulator. A real device needs gcc and the CUDA headers, and PyTorch for its part. TAP on stdout, raw output in
 # ${OUT:-/tmp/sublet-preload}/preload.log; the last line is the verdict.

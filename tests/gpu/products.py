@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What cuBLAS does with a product on part of the multiprocessors: its rate, the kernel that it chose, and that one's grid.
 
 Prints a line for each type and size: product=fp32 size=4096 rate=... kernel=... grid=... block=... us=... The kernel is

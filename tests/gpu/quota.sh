@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The quota on a real GPU: every way to memory ends at the quota, and nothing else changes. Needs an NVIDIA GPU, gcc,
 # the CUDA driver headers; PyTorch for its part. TAP on stdout, raw output beside it in
 # ${OUT:-/tmp/sublet-gpu}/quota.log; ends with a table and the verdict.

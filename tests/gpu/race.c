@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * race - many processes of one tenant take and return memory as fast as they can.
  *

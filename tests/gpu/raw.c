@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * raw - a hostile tenant. It links nothing of CUDA, calls the kernel directly, and tries to get
  * video memory, or its neighbours' channels and objects, by every spelling the driver understands.

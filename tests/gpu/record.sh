@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Records the driver calls of unmodified programs on this machine, with tools/record.c.
 #
 #       tests/gpu/record.sh             on a machine with a GPU; about two minutes

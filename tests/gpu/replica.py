@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A replica of a language model for tests/gpu/route.sh: half of a 7 B Llama with random weights, its KV
 cache, reuse of cached prefixes by block hash, chunked prefill, decode in batches, OpenAI's API with
 server-sent events on a unix socket. A token is four bytes of the prompt.

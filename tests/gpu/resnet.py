@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ResNet-50, fp16, channels last, as a CUDA graph: a tenant that waits for every step.
 
 Prints `ready`, then takes lines from stdin and answers each with one line of name=value words:

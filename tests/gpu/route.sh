@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The router on a device whose shares are unequal: four replicas of a language model (replica.py) as tenants of
 # one daemon, nginx with our module before them, and the same shared-prefix load by policy, one after the
 # other, with empty caches each time. Needs PyTorch and nginx; on the simulator, or with STAND_IN=1, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * share - device memory from one program to another that knows nothing of it but a file.
  *

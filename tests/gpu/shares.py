@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shares of GPU time, from what tenants logged.
 
     shares.py rate LOG PIECE_US [FROM TO]        progress per second of time (1: a piece_us per us)

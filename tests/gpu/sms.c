@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sms - on how many multiprocessors does it run? Contexts, streams and graphs of every kind, for an SM partition.
  *

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The SM partition (sublet run --sms) on this machine's device, or on the simulator: on how many multiprocessors work
 # runs, and how fast, alone and beside another tenant. TAP, raw output in ${OUT:-/tmp/sublet-sms}/sms.log; a table and
 # the verdict are last. A real device needs gcc and the CUDA headers, and PyTorch for its rows.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch on part of the multiprocessors: where its streams compute, and that what it computes is right.
 
 Prints name=value words: the count that it is told, on how many multiprocessors blocks were that were put into its default

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * spread - one tenant in several threads, or a second program by vfork.
  *

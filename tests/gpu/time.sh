@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # GPU time, shared: every claim of the scheduler beside the driver's default, in one run on this machine's
 # device, or on the simulator. A real device needs gcc and the CUDA headers, and PyTorch for its rows. TAP on
 # stdout, raw logs in ${OUT:-/tmp/sublet-time}; ends with a table and the verdict.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch that keeps the device busy: matrix products, some ahead of the device, for SECONDS.
 
     torch_burn.py SECONDS

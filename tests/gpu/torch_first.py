@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time from the end of `import torch` to the first tensor on the device, in milliseconds.
 
 Prints one line:  first_tensor_ms=412.3 import_ms=2801.0 total_mib=143771 free_mib=143120

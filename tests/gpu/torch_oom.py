@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch under a quota: it must see the quota, be refused at it, recover, and compute as before.
 
     torch_oom.py [STEP-MiB]        (step of the filling; default 256)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * userd - whether the gate may look at what a tenant's channels have put and got: a second handle, of another client
  * of this process, of video memory as libcuda has it for USERD, and one page of it mapped through that. TAP.

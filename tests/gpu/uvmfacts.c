@@ -6,11 +6,11 @@
  *
  * The gate makes a tenant's UVM calls in its own process, on a space begun with "multi process". Here a child plays
  * the gate and the parent the tenant. Questions, a line each:
- *      poll            may a descriptor of each node be added to an epoll? Then the kernel drops the entry when the last
- *                      reference to the open file is gone, wherever that is (a table, a socket, an io_uring), and
+ *      poll            may a descriptor of each node be added to an epoll? Then the kernel drops the entry when the
+ *                      last reference to the open file is gone, wherever that is (a table, a socket, an io_uring), and
  *                      /proc/self/fdinfo tells.
- *      overlap         does UVM_CREATE_EXTERNAL (73) over a managed range fail for as long as any page of it is mapped, in
- *                      whatever process, and succeed afterwards? Then a charge ends when UVM says so.
+ *      overlap         does UVM_CREATE_EXTERNAL (73) over a managed range fail for as long as any page of it is mapped,
+ *                      in whatever process, and succeed afterwards? Then a charge ends when UVM says so.
  *      validate        the same question to UVM_VALIDATE_RANGE (72).
  */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Helpers of integration tests with a container runtime, besides machine.bash and daemon.bash: a root directory with
 # the test programs, bundles made by our own generators, and checks of what this machine lacks.
 # shellcheck shell=bash disable=SC2034,SC2154  # read by tests, set by bats and machine.bash set

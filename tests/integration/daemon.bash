@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Helpers of integration tests with a daemon, besides machine.bash.
 # shellcheck shell=bash disable=SC2034,SC2154  # read by tests, set by bats and machine.bash set
 load_program=$plain/tests/gpu/gpu-load

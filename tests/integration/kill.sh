@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # SIGKILL at random points of a tenant's life, N times: of its command, or of a helper process and then the
 # command. After each the tenant's ledger must be empty and the device's memory free as before. Speaks TAP.
 #

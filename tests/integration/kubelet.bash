@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A fake kubelet on gRPC's own library (tests/fakes/kubelet.py, or $kubelet_program) with the device plugin; besides
 # daemon.bash.
 # shellcheck shell=bash disable=SC2034,SC2154  # read by tests, set by bats and machine.bash set

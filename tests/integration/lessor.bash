@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Helpers for tests with tests/fakes/lessor.py instead of a daemon, besides machine.bash.
 # shellcheck shell=bash disable=SC2034,SC2154  # variables that tests read, and those that bats and machine.bash set
 

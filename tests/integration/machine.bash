@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Helpers of every integration test: a simulated machine of its own, tenants on it, and their reports.
 # shellcheck shell=bash disable=SC2034,SC2154  # read by tests, set by bats sets
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Claims about every container runtime. $1 is the name of a bundle; `runtime` starts, lists and ends it:
 #       runtime run BUNDLE ID          in the foreground
 #       runtime kill ID SIGNAL

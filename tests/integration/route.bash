@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # A router of its own in $dir: Debian's nginx with our module, and replicas that stand for engines.
 # shellcheck shell=bash disable=SC2034
 build=${SUBLET_PLAIN:-${SUBLET_BUILD:-$(cd "$BATS_TEST_DIRNAME/../../../build" && pwd)}}

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The gate's decisions and books over a recorded call, without a kernel or a driver between: what
  * src/gate does around perform(), with the reply that the real driver gave. */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a trace's programs held at each moment, worked out a second time, in the plainest way: lists, and
  * offsets written down here. It shares nothing with rm, gate or lease, so that a wrong row there shows.

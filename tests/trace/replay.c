@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The recorded programs, call by call, through the gate's decisions and books (books.h), and at the
  * same time through a second, plain account of what they held (naive.h).

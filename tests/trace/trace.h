@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A recorded trace of what a process said to the driver, event by event. The grammar stands at the top
  * of tools/record.c; this is its only reader in C.

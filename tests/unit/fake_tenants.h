@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Fake tenants of the scheduler: tenants of a simulated device, with control blocks as their shims would write them. */
 #pragma once
 

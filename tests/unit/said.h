@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a call prints to standard output, which belongs to the tests. */
 #pragma once
 

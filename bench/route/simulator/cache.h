@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A cache of blocks by key with LRU eviction and pins: an engine's KV cache, or a router's copy of it.
  *

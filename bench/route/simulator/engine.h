@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A model of an inference engine: chunked prefill in order of arrival, decode beside it, a prefix cache
  * of blocks. It has no clock: it returns how long an iteration takes, and its caller (the simulator on virtual time,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A load: requests with their time, lengths, and a key per full block of the prompt (equal keys mean equal prefixes).
  */

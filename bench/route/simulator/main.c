@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator of policies as a program. */
 #include "simulator/report.h"
 

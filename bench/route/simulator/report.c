@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A section is a list of variants (rows) on a list of cases (tables). Each figure is the mean over
  * seeds of the router's random numbers, and of the load where it is generated.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The report of the policies: every formula on every load, what better and worse knowledge is worth,
  * shares that change, capacity that binds; and the claims of docs/router-policy.md, checked.

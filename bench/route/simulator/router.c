@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The modelled router. For each decision it fills the same view as the nginx module does and calls the same policy.
  *

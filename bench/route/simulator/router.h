@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The modelled router, and what it knows of its replicas. For the simulator only. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The event loop: arrivals and ends of iterations, whichever is first. After each iteration held requests are decided
  * anew, in the queue's order.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One run: a load, replicas, and one policy, on virtual time. It takes seconds and gives the same result everywhere.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The part of the CUDA driver API that the simulated libcuda.so.1 serves: names, numbers and
  * layouts of the public ABI, CUDA 13.0. A program that includes <cuda.h> and uses no more than this

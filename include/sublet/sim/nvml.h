@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The part of NVML that the simulated libnvidia-ml.so.1 serves: names, numbers and layouts of the
  * public ABI. As <nvml.h> it builds programs that run on the real library as well.

@@ -1,12 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The API: a request and its caller in, a response out (docs/api.md). No sockets here: http.c carries requests, and a fuzz
- * target calls api_answer directly.
+ * The API: a request and its caller in, a response out (docs/api.md). No sockets here: http.c carries requests, and a
+ * fuzz target calls api_answer directly.
  *
- * Some answers take time: a change waits for the tenant's shim, a trace for its span, a follower for the next event. Those set
- * `wait`, and api_continue is called when something has happened.
+ * Some answers take time: a change waits for the tenant's shim, a trace for its span, a follower for the next event.
+ * Those set `wait`, and api_continue is called when something has happened.
  *
- * This room reads and changes daemon/state and daemon/store, and knows no other socket than its own. Thread: the loop. Nothing
- * blocks, except that a first lease asks NVML (daemon/state/mig.h).
+ * This room reads and changes daemon/state and daemon/store, and knows no other socket than its own. Thread: the loop.
+ * Nothing blocks, except that a first lease asks NVML (daemon/state/mig.h).
  */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device plugin's report of what Kubernetes has allocated: daemon/state/allocations.h. */
 #include "daemon/api/api.h"
 

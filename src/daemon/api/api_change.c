@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Changes: of a tenant's lease, or its end.
  *
- * A change is prepared on a copy of the lease, which must fit beside the others; then it takes effect everywhere or nowhere.
- * Share, cap and class go to the scheduler at once; a quota goes to the shim, and the answer waits for the shim's.
+ * A change is prepared on a copy of the lease, which must fit beside the others; then it takes effect everywhere or
+ * nowhere. Share, cap and class go to the scheduler at once; a quota goes to the shim, and the answer waits for the
+ * shim's.
  */
 #include "daemon/api/api.h"
 

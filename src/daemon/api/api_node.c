@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The node: version, devices, usage, events. */
 #include "daemon/api/api.h"
 

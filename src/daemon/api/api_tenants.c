@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tenants as JSON: living ones from the table, control blocks and schedulers; ended ones from the store. */
 #include "daemon/api/api.h"
 

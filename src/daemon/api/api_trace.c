@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which tenant was on a device when: as Chrome trace JSON (Perfetto, chrome://tracing), and as plain spans for the page. Both
- * read the schedulers' rings (sched/trace.h), and the current span from sched_resident.
+ * Which tenant was on a device when: as Chrome trace JSON (Perfetto, chrome://tracing), and as plain spans for the
+ * page. Both read the schedulers' rings (sched/trace.h), and the current span from sched_resident.
  *
- * In the Chrome trace a device is a "process". A tenant is one of its tracks, the time its channels were disabled another; the daemon's
- * driver calls and gaps in the records are tracks, too. Times are microseconds from the start of the trace. A user who may not
- * see all tenants gets the spans of its own only.
+ * In the Chrome trace a device is a "process". A tenant is one of its tracks, the time its channels were disabled
+ * another; the daemon's driver calls and gaps in the records are tracks, too. Times are microseconds from the start of
+ * the trace. A user who may not see all tenants gets the spans of its own only.
  */
 #include "daemon/api/api.h"
 
@@ -179,7 +180,8 @@ void api_trace_end(struct daemon *daemon, struct api_response *response)
         *response = whole;
 }
 
-/* A number of seconds, above 0 and up to TRACE_MOST_SEC. True also if it is absent; false: the error is in *response. */
+/* A number of seconds, above 0 and up to TRACE_MOST_SEC. True also if it is absent; false: the error is in
+ * *response. */
 static bool seconds_argument(const struct api_request *request, const char *name, nsec *ret,
                              struct api_response *response)
 {

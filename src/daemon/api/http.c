@@ -1,5 +1,6 @@
-/* libmicrohttpd in our loop: its epoll descriptor, which holds its sockets, is one of our sources. A call that has to wait is
- * suspended, and resumed after http_wake when its answer is there. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libmicrohttpd in our loop: its epoll descriptor, which holds its sockets, is one of our sources. A call that has to
+ * wait is suspended, and resumed after http_wake when its answer is there. */
 #include "daemon/api/http.h"
 
 #include "base/cleanup.h"
@@ -98,7 +99,8 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
         (void)shutdown(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, SHUT_RDWR);
 }
 
-/* Against DNS rebinding: a foreign web page must not reach us under a host name of its own. Addresses and our names are fine. */
+/* Against DNS rebinding: a foreign web page must not reach us under a host name of its own. Addresses and our names are
+ * fine. */
 static bool is_our_name(const struct http *http, const char *host)
 {
         char name[256], own[256] = "";

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The API on its sockets: libmicrohttpd, driven by our loop, without threads of its own.
  *
- * A caller is identified by the credentials of the Unix socket's peer, never by the request. The TCP listener answers GET only,
- * with what root may see, to anyone who can reach it: it is off by default.
+ * A caller is identified by the credentials of the Unix socket's peer, never by the request. The TCP listener answers
+ * GET only, with what root may see, to anyone who can reach it: it is off by default.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
-/* Metrics for Prometheus, text format 0.0.4: names, units and types by its conventions (base units, _total for counters, ratios
- * from 0 to 1). A family is a row with a function of one tenant on one device. */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Metrics for Prometheus, text format 0.0.4: names, units and types by its conventions (base units, _total for
+ * counters, ratios from 0 to 1). A family is a row with a function of one tenant on one device. */
 #include "daemon/api/api.h"
 
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Counts each user's connections to the API's socket, so that no user keeps others out. Thread: the loop. */
 #pragma once
 

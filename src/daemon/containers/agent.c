@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * seccomp.sock: where a container runtime sends a container's notify descriptor. One connection is one container: one JSON
- * object, a containerProcessState, and one descriptor. Runtimes send nothing else and read no answer, so an error becomes an
- * event, and the descriptor is closed: the container runs without a GPU.
+ * seccomp.sock: where a container runtime sends a container's notify descriptor. One connection is one container: one
+ * JSON object, a containerProcessState, and one descriptor. Runtimes send nothing else and read no answer, so an error
+ * becomes an event, and the descriptor is closed: the container runs without a GPU.
  *
- * Root and the daemon's own user may connect (mode 0600, SO_PEERCRED). Even so callers are bounded: CALLERS_MAX at once,
- * OCI_STATE_MAX bytes each, CALL_SEC seconds, and the loop never waits for one.
+ * Root and the daemon's own user may connect (mode 0600, SO_PEERCRED). Even so callers are bounded: CALLERS_MAX at
+ * once, OCI_STATE_MAX bytes each, CALL_SEC seconds, and the loop never waits for one.
  */
 #include "daemon/containers/pending.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Container runtimes send notify descriptors to seccomp.sock. Thread: the loop. */
 #pragma once
 

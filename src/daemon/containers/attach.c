@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * attach.sock: where libsublet.so hands a tenant's process over to a gate (preload/attach.h).
  *
- * It may be mounted into a container: it accepts nothing else. The token of a lease descriptor proves the tenancy, and gives
- * the gate of that very tenancy only, to one process at a time. "attach" marks the usage segment, so that no program begins to
- * count inside meanwhile; "listener" starts the shim.
+ * It may be mounted into a container: it accepts nothing else. The token of a lease descriptor proves the tenancy, and
+ * gives the gate of that very tenancy only, to one process at a time. "attach" marks the usage segment, so that no
+ * program begins to count inside meanwhile; "listener" starts the shim.
  */
 #include "daemon/state/daemon.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/containers/container_request.h"
 
 #include "base/err.h"
@@ -34,8 +35,8 @@ static int read_terms(const struct oci_request *asked, struct message_request *t
         return 0;
 }
 
-/* Leaves room for a number behind it. A name that was cut ends in '_', which Kubernetes names cannot contain: so no pod can
- * be named to look like another namespace's. */
+/* Leaves room for a number behind it. A name that was cut ends in '_', which Kubernetes names cannot contain: so no pod
+ * can be named to look like another namespace's. */
 static void name_tenant(const struct oci_container *container, struct message_request *to)
 {
         enum { ROOM = 57, SPACE = 24 };
@@ -71,7 +72,8 @@ static int request_of_annotations(const struct oci_request *asked, struct messag
                        "(docs/containers.md)");
 }
 
-/* One size, for each device. A list of sizes by device was written for `sublet run`, where devices have other numbers. */
+/* One size, for each device. A list of sizes by device was written for `sublet run`, where devices have other
+ * numbers. */
 static int lower_to(bytes *memory, bytes whole, const char *mem, struct err *err)
 {
         bytes size;

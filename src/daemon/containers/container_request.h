@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a container may be leased, and who decides that:
  *
- *      a pod's container       gets what kubelet allocated to it (allocations.h). Its annotations and environment can only lower
+ *      a pod's container gets what kubelet allocated to it (allocations.h). Its annotations and environment can only
+ *      lower
  *                              that, and choose cap and class
- *      any other               gets what its sublet.dev/ annotations ask for, else SUBLET_... of its environment: only root
+ *      any other gets what its sublet.dev/ annotations ask for, else SUBLET_... of its environment: only root
  *                              starts containers here, and could `sublet run` as much
  *
  * Pure.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/containers/pending.h"
 
 #include "base/cleanup.h"
@@ -51,7 +52,8 @@ static void pending_free(struct pending_container *pending)
         free(pending);
 }
 
-/* Not the first process of its container. runc 1.1.5 names both processes; crun 1.8.1 none, for a container that runs. */
+/* Not the first process of its container. runc 1.1.5 names both processes; crun 1.8.1 none, for a container that
+ * runs. */
 static bool is_exec(const struct oci_container *container)
 {
         if (!container->process && !container->pid)
@@ -134,8 +136,8 @@ static int join_tenant(struct pending_container *pending, struct err *err)
         return r == SHIMS_E_LATER ? PENDING_E_LATER : 0;
 }
 
-/* 0: pending->tenant is admitted, or an exec has joined a tenant. A pod waits where a device is full: an ended container's shim
- * may still hold its memory for a moment. */
+/* 0: pending->tenant is admitted, or an exec has joined a tenant. A pod waits where a device is full: an ended
+ * container's shim may still hold its memory for a moment. */
 static int try_lease(struct pending_container *pending, struct err *err)
 {
         struct daemon *daemon = pending->daemon;

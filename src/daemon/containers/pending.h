@@ -1,16 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Containers on their way to a lease. A container is announced by its hook, by its listener, or by both, the hook first:
+ * Containers on their way to a lease. A container is announced by its hook, by its listener, or by both, the hook
+ * first:
  *
- *      hook       asks for a lease. A granted lease is kept for the container until its listener comes, its first process is
- *                 gone, or KEPT_SEC have passed. If it is refused, the runtime does not start the container
+ *      hook       asks for a lease. A granted lease is kept for the container until its listener comes, its first
+ *                 process is gone, or KEPT_SEC have passed. If it is refused, the runtime does not start the container
  *      listener   starts the tenant's shim, with the kept lease or with a new one
  *
- * A process that the runtime adds to a running container (exec) has a listener of its own and joins the container's tenant;
- * without a tenant it gets no GPU.
+ * A process that the runtime adds to a running container (exec) has a listener of its own and joins the container's
+ * tenant; without a tenant it gets no GPU.
  *
- * The allocation of a pod's container may be reported, or become free again, a moment after the container comes. Then the
- * container waits for settings.patience at most, and its driver calls wait with it. A refused listener is closed: the container
- * has no GPU, for good (the kernel answers ENOSYS).
+ * The allocation of a pod's container may be reported, or become free again, a moment after the container comes. Then
+ * the container waits for settings.patience at most, and its driver calls wait with it. A refused listener is closed:
+ * the container has no GPU, for good (the kernel answers ENOSYS).
  *
  * This room may admit tenants and start their shims; daemon/ hands it its connections. Thread: the loop.
  */

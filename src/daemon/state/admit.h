@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From a request to a lease, or a refusal. Thread: the loop. */
 #pragma once
 
 #include "daemon/state/daemon.h"
 
-/* Leases what `owner` asks for and adds the tenant to the table. 0; -ENOSPC, -EEXIST, -EINVAL, -ENODEV, -EPERM, -ENOMEM, with a
- * line that names the next step. */
+/* Leases what `owner` asks for and adds the tenant to the table. 0; -ENOSPC, -EEXIST, -EINVAL, -ENODEV, -EPERM,
+ * -ENOMEM, with a line that names the next step. */
 int admit(struct daemon *daemon, const struct message_request *request, uid_t owner, struct tenant **ret,
           struct err *err);
 

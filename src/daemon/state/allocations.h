@@ -1,12 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What Kubernetes has allocated on this node: which container of which pod has how much of which device.
  *
- * Only the device plugin reports it (PUT /v1/allocations), from what kubelet granted. A pod's container gets a lease by its row
- * here, not by what it asks for:
+ * Only the device plugin reports it (PUT /v1/allocations), from what kubelet granted. A pod's container gets a lease by
+ * its row here, not by what it asks for:
  *      L1  the table is replaced as a whole, or not at all: no row outlives its allocation;
  *      L2  rows of one container, each for another device, are one allocation;
- *      L3  one living tenant at a time has an allocation. Which one is in the tenants' leases, not here: so a new daemon knows
- *          it, too.
+ *      L3  one living tenant at a time has an allocation. Which one is in the tenants' leases, not here: so a new
+ *          daemon knows it, too.
  *
  * Pure. Thread: the loop.
  */

@@ -1,19 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon: what its rooms share. One loop thread owns all of it; the threads beside it (a scheduler per device, the store's
- * log, the watches for Xids and unmanaged processes) have state of their own and are reached through their headers.
+ * The daemon: what its rooms share. One loop thread owns all of it; the threads beside it (a scheduler per device, the
+ * store's log, the watches for Xids and unmanaged processes) have state of their own and are reached through their
+ * headers.
  *
- *      daemon/             daemon.c the process and its loop; settings.c; listeners.c, connection.c the sockets of tenants and
- *                          shims; watch.c Xids; unmanaged.c processes that are nobody's; notify.c systemd
- *      daemon/containers/  agent.c notify descriptors from container runtimes; pending.c containers on their way to a lease;
- *                          container_request.c what they may be leased; attach.c programs that hand themselves over
+ *      daemon/             daemon.c the process and its loop; settings.c; listeners.c, connection.c the sockets of
+ *                          tenants and shims; watch.c Xids; unmanaged.c processes that are nobody's; notify.c systemd
+ *      daemon/containers/  agent.c notify descriptors from container runtimes; pending.c containers on their way to a
+ *                          lease; container_request.c what they may be leased; attach.c programs that hand themselves
+ *                          over
  *      daemon/api/         requests over HTTP: api_*.c pure (request in, response out), http.c their sockets
- *      daemon/state/       the tables and what changes them: tenants.c, admit.c (a request to a lease, or a refusal), shims.c
- *                          and shim_messages.c, preloads.c and preload_lease.c (tenants without a shim), devices.c, mps.c,
- *                          mig.c, allocations.c, usage.c, events.c
+ *      daemon/state/       the tables and what changes them: tenants.c, admit.c (a request to a lease, or a refusal),
+ *                          shims.c and shim_messages.c, preloads.c and preload_lease.c (tenants without a shim),
+ *                          devices.c, mps.c, mig.c, allocations.c, usage.c, events.c
  *      daemon/store/       what outlives a daemon, in SQLite
  *
  * This room may see everything below it but no room of sockets (daemon, daemon/containers, daemon/api): those call it.
- * In tests store, http, watch and a device's scheduler may be NULL: then nothing is kept, answered, watched or scheduled.
+ * In tests store, http, watch and a device's scheduler may be NULL: then nothing is kept, answered, watched or
+ * scheduled.
  */
 #pragma once
 
@@ -133,11 +137,12 @@ void device_lose(struct device *device);
 void daemon_schedule(struct daemon *daemon, struct tenant *tenant);
 void daemon_unschedule(struct daemon *daemon, struct tenant *tenant);
 
-/* After a lease was added, changed or removed: divides the shares anew and passes what changed to the schedulers and the
- * control blocks. */
+/* After a lease was added, changed or removed: divides the shares anew and passes what changed to the schedulers and
+ * the control blocks. */
 void daemon_divide(struct daemon *daemon);
 
-/* Writes the heartbeat on all control blocks if it is due. For the loop, and for whatever may keep the loop for long. */
+/* Writes the heartbeat on all control blocks if it is due. For the loop, and for whatever may keep the loop for
+ * long. */
 void daemon_heartbeat(struct daemon *daemon);
 
 /* Something has happened that an API call may wait for. Cheap; may be called from within an answer. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the daemon knows of its devices, and what a change of a lease means for the tenants on them. */
 #include "daemon/state/daemon.h"
 #include "daemon/state/events.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events for the operator, include/sublet/events.def. Thread: the loop. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mode mig: a tenant on a MIG instance that the operator has made; docs/modes.md. The layout is never changed here.
  *
@@ -18,17 +19,17 @@ struct lease;
 struct message_lease;
 
 /*
- * Reads the instances of all devices from NVML; without NVML nothing changes. This is a driver call on the loop, made when a
- * lease is asked for and a device supports MIG: it blocks the loop for as long as NVML takes.
+ * Reads the instances of all devices from NVML; without NVML nothing changes. This is a driver call on the loop, made
+ * when a lease is asked for and a device supports MIG: it blocks the loop for as long as NVML takes.
  */
 void mig_scan(struct daemon *daemon);
 
-/* For a lease of another mode, after mig_scan: leaves out devices in MIG mode. 0; -EINVAL: the request named such a device, or
- * no device is left. */
+/* For a lease of another mode, after mig_scan: leaves out devices in MIG mode. 0; -EINVAL: the request named such a
+ * device, or no device is left. */
 int mig_avoid(const struct daemon *daemon, struct lease *lease, bool is_named, struct err *err);
 
-/* Narrows a lease to the smallest free instance among its devices. has_size: of at least the quota; else the quota becomes the
- * instance's memory. 0; -EINVAL; -ENOSPC, with what is free. */
+/* Narrows a lease to the smallest free instance among its devices. has_size: of at least the quota; else the quota
+ * becomes the instance's memory. 0; -EINVAL; -ENOSPC, with what is free. */
 int mig_choose(const struct daemon *daemon, struct message_lease *lease, bool has_size, struct err *err);
 
 /* Adds the variables that the tenant's command needs. */

@@ -1,16 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mode spatial: tenants that compute side by side, through NVIDIA's MPS; docs/modes.md.
  *
- * A device with such tenants has one nvidia-cuda-mps-control, which the daemon starts for that device alone and ends after the
- * last of them. It has a session of its own, so it survives the daemon; the next daemon finds it by DIR/mps/N/control
- * ("PID START"), which only the daemon writes:
+ * A device with such tenants has one nvidia-cuda-mps-control, which the daemon starts for that device alone and ends
+ * after the last of them. It has a session of its own, so it survives the daemon; the next daemon finds it by
+ * DIR/mps/N/control ("PID START"), which only the daemon writes:
  *      M1  a device has tenants of mode spatial or of mode time, never both (tenants_fit);
  *      M2  a tenant is granted its lease only when the control daemon listens (mps_is_ready);
- *      M3  a tenant may dup driver objects that the MPS server lends, and no other process's: a shim asks the driver whose a
- *          client is, on the server's own descriptors (mps_lends).
+ *      M3  a tenant may dup driver objects that the MPS server lends, and no other process's: a shim asks the driver
+ *          whose a client is, on the server's own descriptors (mps_lends).
  *
- * All clients of a server share its channel group: to the hardware they are one program. They fail together (MPS_FAULT), and
- * their time cannot be told apart, so they are not scheduled.
+ * All clients of a server share its channel group: to the hardware they are one program. They fail together
+ * (MPS_FAULT), and their time cannot be told apart, so they are not scheduled.
  */
 #pragma once
 

@@ -1,13 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the programs of a tenant without a shim are given: the lease descriptor and the usage segment, on descriptors or in a
- * directory that a container mounts (wire/lease_directory.h). Thread: the loop.
+ * What the programs of a tenant without a shim are given: the lease descriptor and the usage segment, on descriptors or
+ * in a directory that a container mounts (wire/lease_directory.h). Thread: the loop.
  */
 #pragma once
 
 #include "daemon/state/daemon.h"
 
-/* Writes the descriptor of an admitted, numbered tenant, and makes both: tenant->segment, and *ret_fd, which is the caller's
- * (-1: they are in a directory). attach: "auto", "required", "never". 0; -errno. */
+/* Writes the descriptor of an admitted, numbered tenant, and makes both: tenant->segment, and *ret_fd, which is the
+ * caller's (-1: they are in a directory). attach: "auto", "required", "never". 0; -errno. */
 int preload_lease_make(const struct daemon *daemon, struct tenant *tenant, const char *attach, int *ret_fd,
                        struct err *err);
 

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tenants without a shim: libsublet.so inside their programs keeps the quota. They are leased, listed and counted like the
- * others; what they hold is read from their usage segment, whose figures are trusted for display only.
+ * Tenants without a shim: libsublet.so inside their programs keeps the quota. They are leased, listed and counted like
+ * the others; what they hold is read from their usage segment, whose figures are trusted for display only.
  *
  * A tenancy lasts as long as somebody holds it, and the next daemon knows it again by the same:
  *      `sublet run --preload`  its socket, or a process with a slot in the usage segment; run comes back with both;
@@ -323,7 +324,8 @@ bool preloads_resume(struct daemon *daemon, struct tenant *tenant)
         return true;
 }
 
-/* A directory goes with its tenancy: programs that still have it mounted cannot start a process with a lease any more. */
+/* A directory goes with its tenancy: programs that still have it mounted cannot start a process with a lease any
+ * more. */
 int preloads_end(struct tenant *tenant)
 {
         int r = tenant->lease.directory[0] ? lease_directory_remove(tenant->lease.directory, NULL) : 0;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tenants without a shim: libsublet.so inside their programs keeps the quota. Thread: the loop. */
 #pragma once
 
@@ -5,13 +6,14 @@
 
 struct ucred;
 
-/* Makes an admitted tenant's lease descriptor and usage segment and answers "granted". Where the request names a directory they
- * are made there, and the socket stays the caller's; else they go with the answer, and the socket is taken over on success.
- * 0; -errno. */
+/* Makes an admitted tenant's lease descriptor and usage segment and answers "granted". Where the request names a
+ * directory they are made there, and the socket stays the caller's; else they go with the answer, and the socket is
+ * taken over on success. 0; -errno. */
 int preloads_start(struct daemon *daemon, struct tenant *tenant, const struct message_request *request, int socket,
                    struct err *err);
 
-/* `sublet run` came back to a new daemon with both; answers "returned". The socket is taken over on success. 0; -errno. */
+/* `sublet run` came back to a new daemon with both; answers "returned". The socket is taken over on success. 0;
+ * -errno. */
 int preloads_return(struct daemon *daemon, struct message *message, int socket, const struct ucred *peer);
 
 void preloads_tick(struct daemon *daemon);                           /* ten times a second: scans the usage segments */

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tenants' shims: their start, their return to a new daemon, and the end of a tenancy.
  *
- * A shim that we start, or that comes back, sends "hello" with its control block; its tenant is scheduled from then on. Its
- * last message is "ended". A socket that hangs up without it is that of a shim that died (then its process is gone:
+ * A shim that we start, or that comes back, sends "hello" with its control block; its tenant is scheduled from then on.
+ * Its last message is "ended". A socket that hangs up without it is that of a shim that died (then its process is gone:
  * KEEPER_DIED), or of one that comes back by itself and is awaited.
  */
 #include "daemon/state/daemon.h"
@@ -295,8 +296,8 @@ static int receive_rest(struct daemon *daemon, struct tenant *tenant)
         return r;
 }
 
-/* A shim's process may take a while to end after its last message, but holds nothing of the tenant's then. A tenancy that
- * lasts as long as a directory outlives its shim: there the process is waited for. */
+/* A shim's process may take a while to end after its last message, but holds nothing of the tenant's then. A tenancy
+ * that lasts as long as a directory outlives its shim: there the process is waited for. */
 void shims_settle(struct daemon *daemon)
 {
         for (struct tenant *t = daemon->tenants.first, *next; t; t = next) {

@@ -1,13 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tenants' shims: their start, their return to a new daemon, and the end of a tenancy (shims.c); the messages between daemon
- * and shim, docs/messages.md (shim_messages.c). Thread: the loop; nothing waits.
+ * Tenants' shims: their start, their return to a new daemon, and the end of a tenancy (shims.c); the messages between
+ * daemon and shim, docs/messages.md (shim_messages.c). Thread: the loop; nothing waits.
  */
 #pragma once
 
 #include "daemon/state/daemon.h"
 
-/* Starts the shim of an admitted tenant; the descriptors stay the caller's. run: its supervisor's socket; init: a pidfd of
- * its container's first process; -1: there is none. 0; -errno. */
+/* Starts the shim of an admitted tenant; the descriptors stay the caller's. run: its supervisor's socket; init: a pidfd
+ * of its container's first process; -1: there is none. 0; -errno. */
 int shims_start(struct daemon *daemon, struct tenant *tenant, int listener, int run, int init, struct err *err);
 
 /* A shim came back with its hello; the socket is taken over on success. 0; -EPROTO; -errno. */
@@ -23,7 +24,8 @@ void shims_leave(struct daemon *daemon);   /* the daemon ends and drops its tena
 void shims_number(struct daemon *daemon, struct tenant *tenant);
 void shims_finish(struct daemon *daemon, struct tenant *tenant); /* the end of a tenancy; the tenant is freed */
 
-/* The tenant's socket: takes it over on success and waits for messages with `ready`, whose context is the tenant. 0; -errno. */
+/* The tenant's socket: takes it over on success and waits for messages with `ready`, whose context is the tenant. 0;
+ * -errno. */
 int shims_connect(struct tenant *tenant, int socket, void (*ready)(struct loop_source *source, uint32_t events));
 void shims_disconnect(struct tenant *tenant);
 

@@ -1,9 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of living tenants, and the rules of admission. A promise is kept or not given:
  *      A1  the quotas of a device's tenants are not more than its memory, unless the operator allowed overcommit;
  *      A2  the shares that were asked for are not more than the whole of a device;
  *      A3  a name belongs to one living tenant.
- * A tenant without a share of its own gets an equal part of the rest (turns_equal_part), which changes as tenants come and go.
+ * A tenant without a share of its own gets an equal part of the rest (turns_equal_part), which changes as tenants come
+ * and go.
  *
  * Pure but for `struct tenant`'s descriptors, which shims.c and preloads.c own. Thread: the loop.
  */
@@ -90,7 +92,8 @@ enum {
         TENANTS_PER_DEVICE = TURNS_TENANTS_MAX,
 };
 
-/* Sums over the tenants of a device; `but`: without this one (NULL: all). tenants_leased counts what an MPS server takes, too. */
+/* Sums over the tenants of a device; `but`: without this one (NULL: all). tenants_leased counts what an MPS server
+ * takes, too. */
 bytes tenants_leased(const struct tenants *tenants, unsigned int device, const struct tenant *but);
 
 /* What a lease of that mode could still have. */
@@ -101,15 +104,16 @@ unsigned int tenants_count(const struct tenants *tenants, unsigned int device);
 /* How the device is shared by its tenants: "time", "spatial", "mig"; "time" when it has none. */
 const char *tenants_mode(const struct tenants *tenants, unsigned int device, const struct tenant *but);
 
-/* Whether a lease fits beside the others; `but` is the tenant whose lease it replaces. err says what does not fit, and what
- * is free. 0; TENANTS_E_NO_ROOM; TENANTS_E_DEVICE_LOST. */
+/* Whether a lease fits beside the others; `but` is the tenant whose lease it replaces. err says what does not fit, and
+ * what is free. 0; TENANTS_E_NO_ROOM; TENANTS_E_DEVICE_LOST. */
 int tenants_fit(const struct tenants *tenants, const struct message_lease *lease, const struct tenant *but,
                 struct err *err);
 
 /* A name of 1 to 63 letters, digits, '.', '_' and '-', the first a letter or digit. */
 bool tenants_name_is_good(const char *name);
 
-/* The name of a new lease: the user's choice, or a free one made from the command ("python3", "python3-2", ...). 0; TENANTS_E_NAME_TAKEN; TENANTS_E_BAD_NAME. */
+/* The name of a new lease: the user's choice, or a free one made from the command ("python3", "python3-2", ...). 0;
+ * TENANTS_E_NAME_TAKEN; TENANTS_E_BAD_NAME. */
 int tenants_name(const struct tenants *tenants, const struct message_request *request, char ret[static 64],
                  struct err *err);
 

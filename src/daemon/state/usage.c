@@ -1,8 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What tenants use, from their control blocks into the store, in one transaction a second.
  *
- * A control block's `used` only grows while its shim lives. Up to where it has been counted is stored with the usage (S1 of
- * store.h), and the difference is added. Memory counts as held until the next reading, also while there is no daemon.
+ * A control block's `used` only grows while its shim lives. Up to where it has been counted is stored with the usage
+ * (S1 of store.h), and the difference is added. Memory counts as held until the next reading, also while there is no
+ * daemon.
  */
 #include "daemon/state/daemon.h"
 

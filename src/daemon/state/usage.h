@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* From the control blocks to the store, once a second. Thread: the loop. */
 #pragma once
 

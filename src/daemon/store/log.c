@@ -1,5 +1,6 @@
-/* Copies the write-ahead log into the file, which waits for the disk: on a thread and a connection of its own, so that the
- * loop never does (S2). */
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies the write-ahead log into the file, which waits for the disk: on a thread and a connection of its own, so that
+ * the loop never does (S2). */
 #include "daemon/store/inside.h"
 
 #include "base/cleanup.h"

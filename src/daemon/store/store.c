@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The file: schema, statements, transactions, and events. */
 #include "daemon/store/inside.h"
 

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What outlives a daemon: tenancies, usage, events. One SQLite file.
  *
- *      S1  Usage is written with the figure up to which it has been counted, in one transaction: after a kill the next daemon
- *          counts on from there, nothing twice, and nothing is lost while the shim lives.
- *      S2  Writing does not wait for the disk (WAL, synchronous=NORMAL); a thread copies the log every half minute. A power
- *          failure may lose that much, a killed daemon nothing.
+ *      S1  Usage is written with the figure up to which it has been counted, in one transaction: after a kill the next
+ *          daemon counts on from there, nothing twice, and nothing is lost while the shim lives.
+ *      S2  Writing does not wait for the disk (WAL, synchronous=NORMAL); a thread copies the log every half minute. A
+ *          power failure may lose that much, a killed daemon nothing.
  *
  * Usage is kept in buckets of a minute, after two days of an hour.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Tenancies in the store. A lease is kept as the JSON that its shim gets. */
 #include "daemon/store/inside.h"
 

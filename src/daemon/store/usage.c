@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Usage in the store: what is added, and up to where it is counted (S1). */
 #include "daemon/store/inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the filter catches, as data: the same rules are loaded by us (filter.c) and written into the profile with
  * which a container runtime loads them (oci/profile.c). F1 to F3 of filter.h.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gate/policy/decide.h"
 
 #include "base/cleanup.h"
@@ -273,9 +274,10 @@ uint32_t gate_params_fd(const struct rm_call *call)
 }
 
 /*
- * MIG: without a subscription a client has nothing of a device in MIG mode. Parameters of both classes: the capability's
- * descriptor@0 (u64), id@8. Source: open-gpu-kernel-modules, sdk/nvidia/inc/class/clc637.h and clc638.h; read, not run:
- * no device in MIG mode was there. The driver checks the capability besides (perform.c gives it our duplicate).
+ * MIG: without a subscription a client has nothing of a device in MIG mode. Parameters of both classes: the
+ * capability's descriptor@0 (u64), id@8. Source: open-gpu-kernel-modules, sdk/nvidia/inc/class/clc637.h and clc638.h;
+ * read, not run: no device in MIG mode was there. The driver checks the capability besides (perform.c gives it our
+ * duplicate).
  */
 enum {
         GPU_INSTANCE = 0xc637,

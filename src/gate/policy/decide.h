@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is to be done with a driver call: one row of rules.def, and what the call costs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rules are written with libseccomp, which knows the system-call tables, and compiled to a program that we load
  * ourselves: libseccomp 2.5 cannot ask for WAIT_KILLABLE_RECV, without which a signal would make the kernel restart a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The seccomp filter: which system calls of a tenant the kernel hands to the gate.
  *

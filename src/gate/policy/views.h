@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a tenant sees of the device: its quota as the device's size, its own processes, the devices of its lease. Pure
  * functions on the reply of the driver's own call.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The channel groups and channels of a tenant: what is disabled and enabled, given slices, and read for signs of
  * work. The ledger has them as objects; here is what the driver said of them.

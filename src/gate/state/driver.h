@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The driver as a gate sees it: how it is called, and what it calls a channel. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gate/state/files.h"
 #include "gate/state/channels.h"
 #include "gate/state/process.h"
@@ -195,8 +196,8 @@ struct sought {
         bool may_wait;
 };
 
-/* Sockets and what io_uring makes may hold descriptors. Asked of the link and not of the file behind it: that one may be on a
- * file system that does not answer. */
+/* Sockets and what io_uring makes may hold descriptors. Asked of the link and not of the file behind it: that one may
+ * be on a file system that does not answer. */
 static bool may_hold(int dir, const char *descriptor)
 {
         char text[16] = "";
@@ -283,8 +284,8 @@ static bool is_mapped_by_any(struct files *files, const struct file *file,
         return false;
 }
 
-/* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that they were
- * in. What waits is another tenant's then. */
+/* A space whose tenant has no task left waits nowhere that matters: its ranges ended with the address spaces that they
+ * were in. What waits is another tenant's then. */
 static bool anybody_has(const struct file *file, bool has_tasks)
 {
         const struct sought sought = { .fd = file->fd, .may_wait = has_tasks };

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which VA space of UVM is behind a descriptor: a number that stays the same however the tenant dups, sends or closes
  * its descriptors.
  *
- * A space lives as long as its open file, and no query tells. So the gate keeps one duplicate of each and recognises others by
- * kcmp(2). A space that no process has any more is emptied by calls on that duplicate (`release`), and forgotten
- * only when the driver has said that nothing is left in it: a descriptor that the scan of /proc does not see holds nothing then.
- * Invariant: a file that is here is open.
+ * A space lives as long as its open file, and no query tells. So the gate keeps one duplicate of each and recognises
+ * others by kcmp(2). A space that no process has any more is emptied by calls on that duplicate (`release`), and
+ * forgotten only when the driver has said that nothing is left in it: a descriptor that the scan of /proc does not see
+ * holds nothing then. Invariant: a file that is here is open.
  *
  * Threads: any.
  */
@@ -59,7 +60,8 @@ void files_unuse(struct files *files, uint64_t number);
 /* Keeps fd (a duplicate is taken) unless its file is known. The number; 0: no memory. */
 uint64_t files_keep(struct files *files, int fd);
 
-/* A mapping of the space by a process is let through. Forks do not inherit such mappings (VM_DONTCOPY, uvm.c, 535 to 595). */
+/* A mapping of the space by a process is let through. Forks do not inherit such mappings (VM_DONTCOPY, uvm.c, 535 to
+ * 595). */
 void files_mapped(struct files *files, uint64_t number, pid_t process, nsec now);
 nsec files_mapped_at(struct files *files, uint64_t number); /* the latest; 0: never */
 
@@ -73,8 +75,8 @@ struct files_release {
         bool (*empty)(void *context, const struct file *file);
 };
 
-/* Closes the spaces that no process but us has open or mapped, once they are empty. Looks through /proc: not for the path of
- * a call. The callbacks are called without the lock. has_tasks: tasks are left under the tenant's filter. */
+/* Closes the spaces that no process but us has open or mapped, once they are empty. Looks through /proc: not for the
+ * path of a call. The callbacks are called without the lock. has_tasks: tasks are left under the tenant's filter. */
 void files_drop_unused(struct files *files, bool has_tasks, const struct files_release *release);
 
 /* A line of /proc/PID/maps: whether it is a range of one of the spaces, whatever the tenant calls the node. UVM's

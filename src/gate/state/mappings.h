@@ -1,7 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mappings that were let through and may not be made yet. The kernel makes a mapping after we have answered the
- * notification, and the thread may be held up for as long as somebody likes; a thread that notifies us again, or is gone, has made
- * its mapping or has failed to. Until then "UVM has nothing there" says nothing.
+ * notification, and the thread may be held up for as long as somebody likes; a thread that notifies us again, or is
+ * gone, has made its mapping or has failed to. Until then "UVM has nothing there" says nothing.
  *
  * A thread has one mapping on its way at most, so it is known by its thread.
  *
@@ -37,7 +38,8 @@ void mappings_done(struct mappings *mappings);
 /* The thread is about to map; what it had on its way is replaced. -ENOMEM. */
 int mappings_begin(struct mappings *mappings, const struct mapping_call *call);
 
-/* The thread makes another call, so its mapping is made or refused. True: it had one, *ret is it. Cheap if nobody has. */
+/* The thread makes another call, so its mapping is made or refused. True: it had one, *ret is it. Cheap if nobody
+ * has. */
 bool mappings_end(struct mappings *mappings, pid_t thread, struct mapping_call *ret);
 
 /* Forgets calls of threads that are gone. */

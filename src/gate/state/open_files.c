@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gate/state/open_files.h"
 
 #include "base/cleanup.h"

@@ -1,12 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Open files of the tenant that hold something by themselves, and whether the kernel still has them.
  *
- * A descriptor can be where no table of descriptors shows it: in flight in a socket, in a poll(2) of a thread that has closed
- * it, in a request of aio or io_uring. So /proc cannot say that nobody has an open file any more. The kernel can: an
- * entry of an epoll does not keep its file, and goes when the last reference to it goes, wherever that was. The entries that
- * are left are listed in /proc/self/fdinfo.
- * Source: eventpoll_release_file and ep_show_fdinfo, fs/eventpoll.c, Linux 3.8 to 6.18. The driver's nodes but
- * nvidia-uvm can be polled. Measured: tests/gpu/uvmfacts.c, H200, 580.159.04.
+ * A descriptor can be where no table of descriptors shows it: in flight in a socket, in a poll(2) of a thread that has
+ * closed it, in a request of aio or io_uring. So /proc cannot say that nobody has an open file any more. The kernel
+ * can: an entry of an epoll does not keep its file, and goes when the last reference to it goes, wherever that was. The
+ * entries that are left are listed in /proc/self/fdinfo. Source: eventpoll_release_file and ep_show_fdinfo,
+ * fs/eventpoll.c, Linux 3.8 to 6.18. The driver's nodes but nvidia-uvm can be polled. Measured: tests/gpu/uvmfacts.c,
+ * H200, 580.159.04.
  *
  *      O1  a file is known by a number that is never used again;
  *      O2  we hold no reference to a file: whoever has the last one is not us;
@@ -49,7 +50,8 @@ uint64_t open_files_keep(struct open_files *files, int fd);
 uint64_t open_files_find(struct open_files *files, int fd); /* 0: not known */
 size_t open_files_count(struct open_files *files);
 
-/* Forgets the files that have been gone for `grace`, and writes at most n_room of their numbers to ret. The entry goes a moment
- * before the driver is told of the close. How many; n_room may mean more. *ret_is_closing: some have not been gone for so long. */
+/* Forgets the files that have been gone for `grace`, and writes at most n_room of their numbers to ret. The entry goes
+ * a moment before the driver is told of the close. How many; n_room may mean more. *ret_is_closing: some have not been
+ * gone for so long. */
 size_t open_files_reap(struct open_files *files, nsec now, nsec grace, uint64_t *ret, size_t n_room,
                        bool *ret_is_closing);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the gate asks the driver for itself, through a client of its own.
  *

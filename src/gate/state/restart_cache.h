@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls that are made again. A filter of ours lets no signal interrupt a call that is being decided
  * (policy/filter.h); one that a container runtime installs may: runc 1.1 does not know the flag. Then the kernel

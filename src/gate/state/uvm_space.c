@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gate/state/uvm_space.h"
 
 #include "rm/encode.h"

@@ -1,11 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What UVM says of a VA space when the gate asks it on its own duplicate of the tenant's descriptor.
  *
  * There is no query for "is anything mapped in [base, base + length)", but there is a call that fails if there is:
- * UVM_CREATE_EXTERNAL answers 0x68 (address in use) while any page of a managed range is left, in whatever process, and a range
- * that it made is freed again at once. UVM_VALIDATE_RANGE first: it answers 0 for exactly one whole range, and disturbs nobody.
- * A managed range of a process that has exited stays, with its memory, until UVM_CLEAN_UP_ZOMBIES or the file's last close.
- * Source: uvm_va_range.c, uvm_mmap.c (uvm_vm_close_managed), 525 to 595. Measured: tests/gpu/uvmfacts.c, H200, 580.159.04.
+ * UVM_CREATE_EXTERNAL answers 0x68 (address in use) while any page of a managed range is left, in whatever process, and
+ * a range that it made is freed again at once. UVM_VALIDATE_RANGE first: it answers 0 for exactly one whole range, and
+ * disturbs nobody. A managed range of a process that has exited stays, with its memory, until UVM_CLEAN_UP_ZOMBIES or
+ * the file's last close. Source: uvm_va_range.c, uvm_mmap.c (uvm_vm_close_managed), 525 to 595. Measured:
+ * tests/gpu/uvmfacts.c, H200, 580.159.04.
  *
  * Threads: any; the caller keeps the tenant's own calls on the space away meanwhile, or they may hit the range that is
  * made for a moment.

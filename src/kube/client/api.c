@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/client/api.h"
 
 #include "base/cleanup.h"
@@ -96,7 +97,8 @@ static void read_token(struct api *api, bool is_doubted)
         api->token_at = now;
 }
 
-/* One exchange with the token of now. 0; or what went wrong with nothing answered. The answer's body is the caller's. */
+/* One exchange with the token of now. 0; or what went wrong with nothing answered. The answer's body is the
+ * caller's. */
 static int exchange(struct api *api, struct http_request *request, nsec limit, struct http_answer *ret, struct err *err)
 {
         request->base = api->settings.server;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A client of the API server: bearer token, CA, JSON, and streams of lines.
  *
@@ -35,8 +36,8 @@ enum {
         API_URL = 128,
 };
 
-/* Completes `settings` from the environment of a pod. `url` must live as long as they do. 0; -EINVAL with err: no server
- * given, and not in a pod. */
+/* Completes `settings` from the environment of a pod. `url` must live as long as they do. 0; -EINVAL with err: no
+ * server given, and not in a pod. */
 int api_find(struct api_settings *settings, char url[static API_URL], struct err *err);
 
 int api_new(const struct api_settings *settings, struct api **ret);
@@ -46,11 +47,11 @@ void api_freep(struct api **api);
 void api_bound(struct api *api, size_t most); /* of an answer; API_ANSWER at first. A larger one is -EMSGSIZE */
 
 /*
- * One call. type: of the body; NULL: application/json. A 429 is retried when the server says so, a 401 once with the token
- * read again. *ret_status: HTTP's; *ret: the answer, the caller's; NULL if it is not JSON.
+ * One call. type: of the body; NULL: application/json. A 429 is retried when the server says so, a 401 once with the
+ * token read again. *ret_status: HTTP's; *ret: the answer, the caller's; NULL if it is not JSON.
  *
- * 0: answered, whatever the status; -ETIMEDOUT, -ECONNREFUSED, -EIO: no answer, and whether the call was carried out is not
- * known.
+ * 0: answered, whatever the status; -ETIMEDOUT, -ECONNREFUSED, -EIO: no answer, and whether the call was carried out is
+ * not known.
  */
 int api_call(struct api *api, const char *method, const char *path, const char *type, const json_t *body,
              long *ret_status, json_t **ret, struct err *err);

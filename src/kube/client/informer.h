@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A copy of one kind of the API server's objects, kept: LIST in pages, then WATCH from there, for ever (net/http/watch.h).
- * Failures are repeated with growing pauses, up to 30 s, with chance in them.
+ * A copy of one kind of the API server's objects, kept: LIST in pages, then WATCH from there, for ever
+ * (net/http/watch.h). Failures are repeated with growing pauses, up to 30 s, with chance in them.
  *
  * Threads: one per informer, its own; the watch's functions are called on it.
  */

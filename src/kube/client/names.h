@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names in the API server through which the parts of Sublet communicate: resources that pods ask for, and annotations.
  * Plugin, extender, webhook and daemon use them; docs/kubernetes-wire.md has an example of each.

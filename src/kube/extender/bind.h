@@ -1,11 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Binding a pod: the decision is made and counted under the lock, then written to the API server, first the annotations
  * with the UID as a precondition, then the binding. So every bound pod carries its decision.
  *
- *  B1  A decision that the API server refuses is taken back. If no answer says whether it was carried out, the pod is read
- *      again; if that fails too, the decision keeps counting until the scheduler repeats the call or a list shows the pod.
- *  B2  A repeated call gets the first call's answer (the scheduler does repeat calls). A call for another node than the one
- *      the pod counts on reads the pod before it believes either.
+ *  B1  A decision that the API server refuses is taken back. If no answer says whether it was carried out, the pod is
+ *      read again; if that fails too, the decision keeps counting until the scheduler repeats the call or a list shows
+ *      the pod.
+ *  B2  A repeated call gets the first call's answer (the scheduler does repeat calls). A call for another node than the
+ *      one the pod counts on reads the pod before it believes either.
  *  B3  Nothing is written by an extender that does not hold the lease; that is checked before each call (elect.h).
  *
  * Threads: any number; the lock is not held across a call.

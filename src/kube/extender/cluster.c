@@ -1,6 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes are found by name and pods by UID, through a hash whose rare collisions are chained. After every change the sums of
- * a node are counted again from its pods: a node has tens of them, and a sum that is never adjusted cannot drift (C1).
+ * Nodes are found by name and pods by UID, through a hash whose rare collisions are chained. After every change the
+ * sums of a node are counted again from its pods: a node has tens of them, and a sum that is never adjusted cannot
+ * drift (C1).
  */
 #include "kube/extender/cluster.h"
 

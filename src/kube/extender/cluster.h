@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The extender's copy of nodes and pods: what the API server has shown, and decisions that it has not shown yet.
  *

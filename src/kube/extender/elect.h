@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Leader election: of several extenders, the holder of a Lease of coordination.k8s.io decides.
  *
  * The holder renews every ELECT_RENEW, and considers itself the holder until ELECT_HOLD after the start of its last
- * successful renewal. Another takes a lease that has not changed for ELECT_LEASE by its own clock. A call to the API server
- * ends within API_SECONDS, so the old holder's calls are over before the next holder begins.
+ * successful renewal. Another takes a lease that has not changed for ELECT_LEASE by its own clock. A call to the API
+ * server ends within API_SECONDS, so the old holder's calls are over before the next holder begins.
  *
  * Threads: one of its own renews; elect_is_holder from any.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scheduler sends two requests for each pod, filter and prioritize, and pods come in series of the same shape. So a
  * verdict on a node is kept for one shape until the node is counted again: of 5,000 nodes only those that changed are

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheduler's requests, answered from the copy of the cluster: which nodes can take a pod, how good each is, which pods
- * would have to leave. The wire format is k8s.io/kube-scheduler/extender/v1, with Go's member names.
+ * The scheduler's requests, answered from the copy of the cluster: which nodes can take a pod, how good each is, which
+ * pods would have to leave. The wire format is k8s.io/kube-scheduler/extender/v1, with Go's member names.
  *
  * Threads: one at a time, as for struct cluster. Texts and values returned belong to the caller; NULL: no memory.
  */
@@ -20,8 +21,8 @@ struct extend {
         uint64_t n_counted;
 };
 
-/* ExtenderFilterResult, HostPriorityList, ExtenderPreemptionResult. A request without a Pod gets an Error from filter, and
- * an empty answer from the others. */
+/* ExtenderFilterResult, HostPriorityList, ExtenderPreemptionResult. A request without a Pod gets an Error from filter,
+ * and an empty answer from the others. */
 char *extend_filter(struct extend *extend, const struct extender_args *args, size_t *ret_size);
 char *extend_prioritize(struct extend *extend, const struct extender_args *args, size_t *ret_size);
 char *extend_preempt(struct extend *extend, const struct extender_args *args, size_t *ret_size);

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet extender`: the scheduler asks over HTTP which nodes can take a pod, which is best, and to bind it.
  *
- * Two threads keep a copy of nodes and pods (informer.h), one holds the election (elect.h), and every connection has its
- * own. One lock guards the copy; it is held to decide, never to wait.
+ * Two threads keep a copy of nodes and pods (informer.h), one holds the election (elect.h), and every connection has
+ * its own. One lock guards the copy; it is held to decide, never to wait.
  */
 #include "kube/extender/verbs.h"
 

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scheduler's request: ExtenderArgs of k8s.io/kube-scheduler/extender/v1, a pod and either node names (nodeCacheCapable)
- * or whole nodes; for preempt, ExtenderPreemptionArgs.
+ * The scheduler's request: ExtenderArgs of k8s.io/kube-scheduler/extender/v1, a pod and either node names
+ * (nodeCacheCapable) or whole nodes; for preempt, ExtenderPreemptionArgs.
  *
  *      _cleanup_(extender_args_done) struct extender_args args = { 0 };
  *      r = extender_args_read(body, size, unit, &args);

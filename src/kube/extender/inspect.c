@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gpushare's inspect: which pod holds how much of which device; and the sums for the metrics. */
 #include "kube/extender/extend.h"
 

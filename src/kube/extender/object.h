@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Nodes and pods as the API server sends them, read into what placement needs. Anybody may write a pod: everything is
  * checked, the rest is skipped, and a pod whose request cannot be met is read with a `problem`.
@@ -46,7 +47,7 @@ int object_node_read(const json_t *json, bytes unit, struct object_node *ret);
 /* "8", "1k", "2Ki", 8 (also of a JSON integer): a whole quantity of 0 to OBJECT_UNITS_MAX. 0; -EINVAL; -ERANGE. */
 int object_quantity(const json_t *json, uint64_t *ret);
 
-/* The annotations that the extender writes on a pod. now: nanoseconds since the epoch. The caller's (json_decref); NULL: no
- * memory. */
+/* The annotations that the extender writes on a pod. now: nanoseconds since the epoch. The caller's (json_decref);
+ * NULL: no memory. */
 json_t *object_annotations(const struct object_pod *pod, const char *node, const struct placement *placement,
                            const char (*uuids)[OBJECT_UUID], bytes unit, bytes device_total, int64_t now);

@@ -1,8 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A depth-first search over the wants, largest first, that tries the devices in the policy's order. Nearly every pod has
- * one GPU container and needs only one pass over the devices. A policy is a cost of a device, lower is better; equal costs
- * prefer a device that the pod is on already, then its NUMA node, then the lower index, so that the same view always gives
- * the same answer.
+ * A depth-first search over the wants, largest first, that tries the devices in the policy's order. Nearly every pod
+ * has one GPU container and needs only one pass over the devices. A policy is a cost of a device, lower is better;
+ * equal costs prefer a device that the pod is on already, then its NUMA node, then the lower index, so that the same
+ * view always gives the same answer.
  */
 #include "kube/extender/placement.h"
 
@@ -301,8 +302,8 @@ int placement_pick(const struct placement_node *node, const struct placement_req
 
 /*
  * The score of a loss to fragments: 8 for none, 9 and 10 for a gain, and one less for each sixteenth of the device. The
- * scale is fine for losses because most are small; in simulations of mixed requests it served more and stranded less than
- * an even scale.
+ * scale is fine for losses because most are small; in simulations of mixed requests it served more and stranded less
+ * than an even scale.
  */
 static unsigned int score_fragment(int64_t worse, bytes total)
 {

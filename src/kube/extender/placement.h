@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which device of a node each GPU container of a pod gets. Pure. The extender calls it for every node (filter, prioritize)
- * and once more for the chosen one (bind).
+ * Which device of a node each GPU container of a pod gets. Pure. The extender calls it for every node (filter,
+ * prioritize) and once more for the chosen one (bind).
  *
  * A container is on one device, and takes memory and, if it asks for it, a share of the time there.
  *  P1  No more memory than a device has is promised, and no more than 1000 permille of its time.

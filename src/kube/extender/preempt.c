@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which pods would have to leave a node. The scheduler chooses victims by the sum of a node's memory, but a pod needs one
- * device. So its victims are kept, and pods of lower priority are added until one device has the room.
+ * Which pods would have to leave a node. The scheduler chooses victims by the sum of a node's memory, but a pod needs
+ * one device. So its victims are kept, and pods of lower priority are added until one device has the room.
  */
 #include "kube/extender/extend.h"
 

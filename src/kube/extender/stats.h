@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The extender's metrics, in Prometheus' text format 0.0.4.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * JSON text that grows, for answers with an entry per node: a tree of 5,000 values would cost more than the decisions.
  * Appending never fails; a writer that ran out of memory gives NULL at its end.

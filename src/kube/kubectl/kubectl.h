@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Runs kubectl, so that every way of logging in that it knows works. Several calls may run at once.
  *

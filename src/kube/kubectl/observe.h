@@ -1,7 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the daemons of a cluster report of their tenants, for `kubectl sublet`: memory held, and GPU time of the last
- * second. They are reached through the API server, first by its proxy to the daemon's pod, then by running `sublet ps` in
- * that pod: a daemon refuses a Host header that is not its own, and the API server passes on the one it was reached by.
+ * second. They are reached through the API server, first by its proxy to the daemon's pod, then by running `sublet ps`
+ * in that pod: a daemon refuses a Host header that is not its own, and the API server passes on the one it was reached
+ * by.
  */
 #pragma once
 

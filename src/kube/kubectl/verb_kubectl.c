@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `kubectl sublet`: what each GPU of the cluster has rented out, and to which pods. A kubectl plugin: kubectl-sublet in the
- * PATH is a link to `sublet`.
+ * `kubectl sublet`: what each GPU of the cluster has rented out, and to which pods. A kubectl plugin: kubectl-sublet in
+ * the PATH is a link to `sublet`.
  *
  * It runs kubectl itself (kubectl.h) with the options it was given. Nodes and pods are read as the extender reads them,
  * and joined with what the daemons report (observe.h).

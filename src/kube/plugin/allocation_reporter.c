@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/plugin/allocation_reporter.h"
 
 #include "ask/ask.h"

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reports to the daemon which containers have been allocated what (allocations.h), and to the API server which devices this
- * node has (annotation `sublet.dev/devices`).
+ * Reports to the daemon which containers have been allocated what (allocations.h), and to the API server which devices
+ * this node has (annotation `sublet.dev/devices`).
  *
- *  T1  The daemon gets the whole table: when it changes, every 10 s, and on a new connection. All state can be read again:
- *      a plugin that starts has kubelet's checkpoint.
+ *  T1  The daemon gets the whole table: when it changes, every 10 s, and on a new connection. All state can be read
+ *      again: a plugin that starts has kubelet's checkpoint.
  *  T2  A checkpoint that cannot be read changes nothing.
  *
  * Threads: its own, and the informer's for the node's pods: a daemon or an API server that hangs delays nobody else.
@@ -43,8 +44,8 @@ struct allocation_reporter {
 int reporter_start(struct allocation_reporter *reporter, struct err *err);
 void reporter_stop(struct allocation_reporter *reporter); /* also one that was never started */
 
-/* Any thread. set_devices: as the daemon last reported them; wake: kubelet's checkpoint has changed; resend: the daemon is
- * back, and may have lost the table. */
+/* Any thread. set_devices: as the daemon last reported them; wake: kubelet's checkpoint has changed; resend: the daemon
+ * is back, and may have lost the table. */
 void reporter_set_devices(struct allocation_reporter *reporter, const struct plugin_node *node);
 void reporter_wake(struct allocation_reporter *reporter);
 void reporter_resend(struct allocation_reporter *reporter);

@@ -1,10 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The table of allocations for the daemon: which container of which pod has how much of which device. Pure.
  *
- *  A1  The amount is what kubelet allocated, counted from the ids of its checkpoint; nothing in a pod can raise it. If the
- *      extender wrote another amount on the pod, the smaller one counts.
- *  A2  The device is that of the ids. Where the extender places, it is the one written on the pod, because kubelet's choice
- *      of ids means nothing then.
+ *  A1  The amount is what kubelet allocated, counted from the ids of its checkpoint; nothing in a pod can raise it. If
+ *      the extender wrote another amount on the pod, the smaller one counts.
+ *  A2  The device is that of the ids. Where the extender places, it is the one written on the pod, because kubelet's
+ *      choice of ids means nothing then.
  *  A3  An incomplete row is left out, with the reason: its container gets no lease.
  */
 #pragma once

@@ -1,11 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads kubelet's checkpoint of device allocations: the file `kubelet_internal_checkpoint` beside the plugins' sockets. Only
- * there do an allocation and its pod stand together, for Allocate names no pod. Kubelet writes it before it creates the
- * container.
+ * Reads kubelet's checkpoint of device allocations: the file `kubelet_internal_checkpoint` beside the plugins' sockets.
+ * Only there do an allocation and its pod stand together, for Allocate names no pod. Kubelet writes it before it
+ * creates the container.
  *
- * DeviceIDs are a list until 1.19, and a list per NUMA node since 1.20. The checksum is not verified: the file is replaced
- * by rename, so it is complete. Malformed rows are skipped; a file that is no checkpoint is refused, and callers keep what
- * they had.
+ * DeviceIDs are a list until 1.19, and a list per NUMA node since 1.20. The checksum is not verified: the file is
+ * replaced by rename, so it is complete. Malformed rows are skipped; a file that is no checkpoint is refused, and
+ * callers keep what they had.
  *
  * Threads: any; nothing is shared.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Names of leases, and which of them have expired: the pure part of plugin_leases.h. */
 #include "kube/plugin/plugin_leases.h"
 

@@ -1,14 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of gRPC that kubelet and a device plugin use: unary calls and server streams over unix sockets, uncompressed.
- * nghttp2 does HTTP/2.
+ * The part of gRPC that kubelet and a device plugin use: unary calls and server streams over unix sockets,
+ * uncompressed. nghttp2 does HTTP/2.
  *
  *  G1  Nothing blocks: what a peer does not read is kept, at most one message per call.
  *  G2  Every call is answered: an unknown method, a malformed body and one that is too large have their own status.
  *  G3  A peer gets at most GRPC_CONNECTIONS connections, GRPC_CALLS calls on each and GRPC_BODIES_MAX bytes there.
  *  G4  A stream's message is made when it can be sent: a slow reader gets the latest one, not all.
  *
- * Before 1.26 kubelet's :authority is the path of the socket, which HTTP does not allow. So the checks of nghttp2 are off
- * (nghttp2_option_set_no_http_messaging), and the necessary ones are made here.
+ * Before 1.26 kubelet's :authority is the path of the socket, which HTTP does not allow. So the checks of nghttp2 are
+ * off (nghttp2_option_set_no_http_messaging), and the necessary ones are made here.
  *
  * Threads: one, that of the loop.
  */
@@ -71,8 +72,9 @@ size_t grpc_server_streams(const struct grpc_server *server);
 struct grpc_call;
 
 /*
- * A unary call to the server at `socket`. `done` is called once, from the loop, with a grpc_status and grpc-message; it may
- * free the call, and the text with it. The reply is discarded. 0; -errno with err: no server, and `done` is not called.
+ * A unary call to the server at `socket`. `done` is called once, from the loop, with a grpc_status and grpc-message; it
+ * may free the call, and the text with it. The reply is discarded. 0; -errno with err: no server, and `done` is not
+ * called.
  */
 int grpc_call_new(struct loop *loop, const char *socket, const char *path, const struct grpc_message *request,
                   void (*done)(void *context, int status, const char *text), void *context, struct grpc_call **ret,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A session on a socket. Nothing waits: bytes move while the socket takes and gives them. */
 #include "kube/plugin/grpc_inside.h"
 

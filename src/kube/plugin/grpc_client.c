@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The client: one unary call on its own connection. */
 #include "kube/plugin/grpc_inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies, texts and status codes of gRPC. Pure. */
 #include "kube/plugin/grpc_inside.h"
 

@@ -1,12 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The lists of devices that kubelet gets, and what a container gets. Pure, from a view of the devices.
  *
- * Kubelet counts ids and knows nothing of memory: an id stands for a unit of a device's memory, a percent of its time, or a
- * seat on it. Ids have gpushare's form: "GPU-<uuid>-_-<n>".
+ * Kubelet counts ids and knows nothing of memory: an id stands for a unit of a device's memory, a percent of its time,
+ * or a seat on it. Ids have gpushare's form: "GPU-<uuid>-_-<n>".
  *
  *  P1  Ids that kubelet hands back are checked: unknown ones, duplicates and those of an unhealthy device are refused.
- *  P2  A container's memory is on one device. Where the extender places, it names the device on the pod, and the ids are
- *      only an amount: which ids kubelet chose means nothing.
+ *  P2  A container's memory is on one device. Where the extender places, it names the device on the pod, and the ids
+ *      are only an amount: which ids kubelet chose means nothing.
  *  P3  Kubelet takes lists of at most 4 MiB: a unit that needs more is refused, and the message names one that fits.
  */
 #pragma once
@@ -82,8 +83,8 @@ struct plugin_ways {
         bool has_nodes;      /* the device nodes themselves */
         const char *mps;     /* directory of the MPS pipes; NULL: no MPS */
 
-        /* Makes a lease that the container mounts, for containers without a supervisor; NULL: none. Returns the number of
-         * mounts; -errno with err. */
+        /* Makes a lease that the container mounts, for containers without a supervisor; NULL: none. Returns the number
+         * of mounts; -errno with err. */
         int (*lease)(void *context, const struct plugin_lease_request *asked,
                      struct plugin_mount ret[static PLUGIN_MOUNTS], struct err *err);
         void *context;

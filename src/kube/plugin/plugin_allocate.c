@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Allocate: ids in; variables, mounts, device nodes and CDI names out. Kubelet does not name the pod, so the grant is put
- * into annotations of the container, which no pod can write, and into variables, which only inform.
+ * Allocate: ids in; variables, mounts, device nodes and CDI names out. Kubelet does not name the pod, so the grant is
+ * put into annotations of the container, which no pod can write, and into variables, which only inform.
  */
 #include "kube/plugin/plugin_inside.h"
 

@@ -1,9 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One resource offered to kubelet: its socket, five methods, and the registration.
  *
  * Kubelet connects back while it answers Register, so the socket is served first. When kubelet starts it empties its
- * directory, with our socket, and knows no plugin. So an endpoint is checked, at once after an inotify event and every few
- * seconds: the socket must exist, and kubelet must follow the list.
+ * directory, with our socket, and knows no plugin. So an endpoint is checked, at once after an inotify event and every
+ * few seconds: the socket must exist, and kubelet must follow the list.
  */
 #include "kube/plugin/plugin_run.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Devices and their ids: how many, how they are written, and which device an id means. */
 #include "kube/plugin/plugin.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files that encode answers: the messages of plugin.proto, and ids counted by device. */
 #pragma once
 
@@ -10,7 +11,8 @@ struct plugin_amount {
         unsigned int n;
 };
 
-/* amounts: of each of the node's devices. 0; -ENOENT, -EINVAL, -EBUSY with err (P1); -EAGAIN: the daemon does not answer. */
+/* amounts: of each of the node's devices. 0; -ENOENT, -EINVAL, -EBUSY with err (P1); -EAGAIN: the daemon does not
+ * answer. */
 int plugin_count_ids(const struct plugin_resource *resource, const struct plugin_node *node, char **ids, size_t n_ids,
                      struct plugin_amount amounts[static PLUGIN_DEVICES], struct err *err);
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/plugin/plugin_leases.h"
 
 #include "base/cleanup.h"

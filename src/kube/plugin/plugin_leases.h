@@ -1,14 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leases as directories, for containers whose quota is kept by the preload library (`device-plugin --preload`): one for each
- * Allocate, made by `sublet lease`, mounted by kubelet.
+ * Leases as directories, for containers whose quota is kept by the preload library (`device-plugin --preload`): one for
+ * each Allocate, made by `sublet lease`, mounted by kubelet.
  *
  *  L1  The directories are the only state: a name tells the ids and the time. A plugin that starts finds them all.
- *  L2  A lease has expired when no row of kubelet's checkpoint has exactly its ids; of several with the same ids the newest
- *      stay, as many as there are rows. None expires in its first minute, because kubelet writes the checkpoint after
- *      Allocate.
- *  L3  Ids that kubelet allocates again are free, though the checkpoint still lists them: leases of rows with one of these
- *      ids have expired. Leases of the last 10 s have not: a pod's containers reuse ids of its init containers, admitted
- *      together with them.
+ *  L2  A lease has expired when no row of kubelet's checkpoint has exactly its ids; of several with the same ids the
+ *      newest stay, as many as there are rows. None expires in its first minute, because kubelet writes the checkpoint
+ *      after Allocate.
+ *  L3  Ids that kubelet allocates again are free, though the checkpoint still lists them: leases of rows with one of
+ *      these ids have expired. Leases of the last 10 s have not: a pod's containers reuse ids of its init containers,
+ *      admitted together with them.
  *  L4  A checkpoint that cannot be read changes nothing.
  */
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The list of devices, our options, the registration; and PreStartContainer. */
 #include "kube/plugin/plugin_inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The thread that asks the daemon for its devices once a second, and reports changes. A daemon that does not answer for
  * longer than a restart takes makes every device unhealthy, for no container could start.

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GetPreferredAllocation: memory and time are packed on the device with the least left that is enough, so that large gaps
- * stay large; seats are spread. Where no device has enough kubelet chooses by itself, and Allocate then refuses.
+ * GetPreferredAllocation: memory and time are packed on the device with the least left that is enough, so that large
+ * gaps stay large; seats are spread. Where no device has enough kubelet chooses by itself, and Allocate then refuses.
  */
 #include "kube/plugin/plugin_inside.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The device plugin's loop: reports of the daemon, changes in kubelet's directory, and signals. */
 #include "kube/plugin/plugin_run.h"
 

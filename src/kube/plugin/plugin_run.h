@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The device plugin as a process: its settings, the thread that polls the daemon, and an endpoint per resource.
  *

@@ -1,6 +1,7 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This node's pods as the API server shows them, with the devices that the extender chose for their containers. Pods that
- * have ended or are on another node are not kept.
+ * This node's pods as the API server shows them, with the devices that the extender chose for their containers. Pods
+ * that have ended or are on another node are not kept.
  *
  * Threads: one at a time; the owner locks. No input or output.
  */

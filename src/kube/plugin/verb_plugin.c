@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet device-plugin`: its options and messages. */
 #include "kube/plugin/verbs.h"
 

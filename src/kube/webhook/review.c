@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "kube/webhook/review.h"
 
 #include "base/cleanup.h"
@@ -107,8 +108,8 @@ static void strip_annotations(const json_t *pod, json_t *patches)
         }
 }
 
-/* No device for a container that asks for none, whatever its image says: with "all", which NVIDIA's images set, our hook
- * would refuse to start it. */
+/* No device for a container that asks for none, whatever its image says: with "all", which NVIDIA's images set, our
+ * hook would refuse to start it. */
 static void put_void(const json_t *container, const char *at, json_t *patches)
 {
         json_t *variable = json_pack("{s:s,s:s}", "name", VISIBLE, "value", "void");
@@ -210,8 +211,8 @@ static bool is_good_profile(const struct review_settings *settings, const json_t
         return !type || !strcmp(type, "Unconfined"); /* the runtime class's own profile stays in force */
 }
 
-/* For a container of the pod that rents nothing: a driver's descriptor can be passed to it, so it must be under the gate
- * too. Without a profile it is under the runtime class's. */
+/* For a container of the pod that rents nothing: a driver's descriptor can be passed to it, so it must be under the
+ * gate too. Without a profile it is under the runtime class's. */
 static bool is_good_neighbour(const struct review_settings *settings, const json_t *profile)
 {
         const char *type = text_at(profile, "type");

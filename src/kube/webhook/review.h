@@ -1,15 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The webhook's decision about a pod: an AdmissionReview in, one out. Pure.
  *
  * On a pod that rents GPU memory it sets the scheduler, the runtime class and the seccomp profile of each container,
- * removes what only Sublet may write (its annotations, the environment that the runtime sets), gives containers without a
- * device the value "void", and refuses what would bypass the gate or can never be placed. From other pods it removes
+ * removes what only Sublet may write (its annotations, the environment that the runtime sets), gives containers without
+ * a device the value "void", and refuses what would bypass the gate or can never be placed. From other pods it removes
  * Sublet's annotations only.
  *
  *  R1  The answer carries the request's uid and is complete whatever was sent.
  *  R2  Only `trusted` users change our annotations; an update by others that would is refused.
- *  R3  Nobody changes the seccomp annotations of a pod that rents. The profile's fields are immutable; the annotations that
- *      older kubelets read instead are not.
+ *  R3  Nobody changes the seccomp annotations of a pod that rents. The profile's fields are immutable; the annotations
+ *      that older kubelets read instead are not.
  */
 #pragma once
 

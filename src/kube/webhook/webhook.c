@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet webhook`: the API server asks about pods over HTTPS; review.c decides. */
 #include "kube/webhook/verbs.h"
 

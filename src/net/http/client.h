@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * HTTP over libcurl, on TCP, TLS and Unix sockets: one call that is waited for (http_call), or many at once in one
  * thread (http_pool).

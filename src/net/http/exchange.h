@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One HTTP exchange on a handle of libcurl: what client.c and pool.c share. */
 #pragma once
 

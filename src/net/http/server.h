@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An HTTP server of libmicrohttpd over a listening socket: its limits, and calls whose body has a bound and is complete
  * before they are answered.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * LIST, then WATCH, of one kind of a Kubernetes API server's objects: what to ask for next, and what the answer means.
  * It makes no calls.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `sublet route CONFIG`: keeps nginx running with our module, and keeps the module informed about the replicas.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The replicas as the agent knows them, and the configuration of each for the module: a pure function of what is
  * known (fleet_config). The parts of the agent store what they find here and do nothing else; sync.c compares the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Health, models and metrics of each replica, polled from the replica itself.
  *

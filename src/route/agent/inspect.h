@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Prints what a running router knows: its replicas, and why a request was sent to its replica. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The endpoints of a Kubernetes service: EndpointSlice (discovery.k8s.io/v1), or the older Endpoints (v1) on servers
  * without it. The input comes from the network: any JSON.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The replicas of a service are the endpoints that the Kubernetes API names (net/http/watch.h). The token is read anew
  * for each call: it is rotated. While the API server is away, all stays as it was, and replicas are checked by their

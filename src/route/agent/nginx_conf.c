@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Why each line is there. A request is read whole before a replica is chosen, so client_body_buffer_size is the limit
  * of a body (only what a request announces is allocated; nothing goes through a file). Answers are not buffered: slow

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nginx's configuration, from the settings. It says nothing about replicas: the module gets them through its API.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nginx as a child of the agent. It outlives the agent: if the agent is killed, requests go on, and the next agent of
  * the same directory adopts the nginx it finds. nginx is never started with a configuration that `nginx -t` refuses.

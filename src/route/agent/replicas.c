@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The list of replicas: each source lists its own, under names that no other source has. */
 #include "route/agent/agent.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The part of an engine's /metrics that the router uses: vLLM (both generations of names), SGLang, TensorRT-LLM.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The settings of `sublet route`: its file, checked. settings.def lists the keys.
  *

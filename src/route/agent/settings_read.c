@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "route/agent/settings_read.h"
 
 #include "base/err.h"

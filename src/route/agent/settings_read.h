@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Readers of single values of the file: each checks a value and stores it, or complains. Inside settings.
  *

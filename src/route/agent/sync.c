@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Keeps the module in step, through its API (docs/router-api.md). A replica's configuration is sent when it differs
  * from the one that the module acknowledged last; a new epoch means that it has none. There is one call at a time per

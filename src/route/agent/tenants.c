@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shares and suspensions of the replicas, from Sublet daemons. A replica on several devices is as fast as its smallest
  * share. While a daemon does not answer, the last values stay: the router corrects a wrong share by learning, but a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* `sublet route`: sends every request to the replica that is expected to answer first. */
 #include "route/agent/verbs.h"
 

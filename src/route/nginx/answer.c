@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Answers of the router itself: errors in the API's form, and the models of all replicas. */
 #include "route/nginx/module.h"
 

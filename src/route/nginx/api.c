@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The agent's API (docs/router-api.md). Changes are made one at a time, under the zone's slab lock; the master frees
  * it if its holder dies.

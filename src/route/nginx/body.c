@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Reads a request: its body, from memory or from its file, and three headers. */
 #include "route/nginx/module.h"
 

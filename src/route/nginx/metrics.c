@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* GET /metrics. All names begin with sublet_route_: names of the engines are never reused. */
 #include "route/nginx/module.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Directives, shared memory, the bell. */
 #include "route/nginx/module.h"
 

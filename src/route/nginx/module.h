@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside the nginx module: the state of a request, and the functions of its files.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request: its body is read and scanned, then a replica is chosen or the request is held. Its load is given back in
  * one place (sublet_release), which every path reaches: the peer is freed, or the request's pool is destroyed.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The chosen replica as nginx's peer, retries, and the first byte of the answer. */
 #include "route/nginx/module.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a request: its outcome is counted, and variables for the request log and headers show its decision. */
 #include "route/nginx/module.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The transport. The peer address of a connection names the node: it is the listening socket
  * <directory>/dev/<node>, and only the server listens there.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The client's side of wire.h, for the gate's `sim` backend and for libsublet-sim.so.
  *

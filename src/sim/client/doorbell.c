@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/client/doorbell.h"
 
 #include "sim/client/client.h"

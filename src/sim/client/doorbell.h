@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a program gives the real device by doorbell and mapped memory, as SIM_OP_GPU messages on an
  * nvidiactl connection. The block is one struct sim_gpu; there are no segments.

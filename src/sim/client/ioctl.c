@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ioctl(2) on a simulated node: what the driver would copy from and to user memory, as segments of
  * a message. The block is copied once and the copy decides; what it points to is sent by the kernel

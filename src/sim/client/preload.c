@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libsublet-sim.so: the kernel's side of the simulated nodes, inside a program (LD_PRELOAD).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls about devices that need no context. */
 #include "sim/cuda/state.h"
 

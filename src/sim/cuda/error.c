@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What went wrong: the driver's statuses as CUDA's, and CUDA's as text. */
 #include "rm/numbers.h"
 #include "sim/cuda/state.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuInit, the lock, and the checks that every call begins with.
  *

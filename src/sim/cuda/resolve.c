@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuGetProcAddress: the newest entry point of a name in the requested version of CUDA. Per-thread
  * default streams have no entry points of their own here: the plain ones are returned, which is the

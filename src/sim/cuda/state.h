@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the library holds for its process: the driver's client, devices, contexts, and one lock.
  *

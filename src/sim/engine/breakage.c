@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults of a device, and of its timing: see faults.def. */
 #include "sim/server/machine.h"
 

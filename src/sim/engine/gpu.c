@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Devices: channel groups, channels, launches and fences, on the run lists of runlist.h.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Context-switch records: what the device reports of the contexts that it ran, in event buffers (docs/rm-abi.md 6).
  *

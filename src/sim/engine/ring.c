@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rings: a channel's positions are in the program's own memory (USERD, Nvc36fControl): put, the entries that it has
  * written, and get, those that the device has fetched. Measured, H200, 580.159.04 (docs/time.md): put moves with each

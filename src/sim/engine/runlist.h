@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The time model: which group runs on one engine of a device, and until when.
  *

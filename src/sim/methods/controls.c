@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Methods of objects: which there are, and what the driver checks before it calls one.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Methods that describe the machine and its devices. The figures are an H200's; those that nothing here
  * reads are zero. Layouts: open-gpu-kernel-modules ctrl/, 580.142, seen with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The handlers of methods.def. Each reads and writes params (perhaps empty) and answers a status. */
 #pragma once
 

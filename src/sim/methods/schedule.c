@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Methods about scheduling, sharing and accounting: timeslices, preemption and the disabling of channels
  * (run lists, engine/runlist.h); share policies and descriptions of memory; memory by process; the clocks

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* NVML's facts of the machine and its devices. */
 #include "sim/nvml/state.h"
 

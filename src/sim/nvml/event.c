@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Events: an Xid wakes the waiting program. The driver makes a node readable (ALLOC_OS_EVENT), and EVENT_DATA fetches
  * the event.

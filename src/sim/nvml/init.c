@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Starting and ending: the sequence of nvidia-smi's calls, recorded on an H200 with 580.159.04.
  * A device is attached when a program first names it, as in the recording.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* MIG instances of the simulated machine: of device 0, as `sublet sim --mig` made them (server/files.c). */
 #include "sim/nvml/state.h"
 

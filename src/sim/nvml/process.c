@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Processes on a device: GET_PIDS for the compute class, GET_PID_INFO for what they hold. Recorded
  * of nvidia-smi --query-compute-apps, which makes no further call if there is no process.

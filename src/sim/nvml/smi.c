@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * sublet-sim-smi: the queries of nvidia-smi that integration tests use, answered by the simulated NVML.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the simulated NVML holds: a client of the driver, and the devices it attached to.
  * One lock for all of it, held across calls into the driver: nothing here waits for work.

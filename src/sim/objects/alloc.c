@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Objects: what an allocation of each class makes, and how handles are freed, duplicated, shared.
  *

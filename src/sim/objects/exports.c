@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that a control descriptor carries to others: a table of references, made by the first
  * export and held until the descriptor is closed, also after every handle is freed (docs/rm-abi.md 2.5).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A device's video memory, as an amount: fragmentation is not simulated.
  *

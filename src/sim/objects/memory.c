@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory objects: an amount of a heap and, once accessed, bytes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * UVM: a VA space per open of the node, and ranges of addresses in it.
  *
@@ -268,7 +269,8 @@ static uint32_t range_validate(const struct request *request, const struct space
                        SIM_STATUS_INVALID_ADDRESS;
 }
 
-/* A managed range outlives a process that exits without unmapping it, until somebody asks for this (uvm_vm_close_managed). */
+/* A managed range outlives a process that exits without unmapping it, until somebody asks for this
+ * (uvm_vm_close_managed). */
 static uint32_t zombies_free(struct space *space)
 {
         struct range *next;

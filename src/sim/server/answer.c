@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Answers, each on the descriptor that came with its request: at once, later because the call takes time
  * (struct late_answer), or when a fence is reached (gpu.c). An answer that cannot be sent is dropped.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Faults by request: faults.def lists them; server/machine.c and the code that they concern carry them out. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The directory of a machine: what the kernel's side of a driver shows as files. */
 #include "sim/server/machine.h"
 
@@ -47,7 +48,8 @@ __attribute__((format(printf, 3, 4))) static int make_file(const char *directory
         return n < 0 ? -EIO : 0;
 }
 
-/* For the simulated NVML and libcuda, a line each: ids of GPU and compute instance, bytes, UUID. No real driver has it. */
+/* For the simulated NVML and libcuda, a line each: ids of GPU and compute instance, bytes, UUID. No real driver has
+ * it. */
 static int make_instances(const struct machine_options *options)
 {
         char text[INSTANCES_MAX * 96] = "", uuid[UUID_TEXT];

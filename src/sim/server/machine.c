@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Files, the machine as a whole, and its faults. */
 #include "sim/server/machine.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests. A message is parsed, its call decoded with the layout of the simulated release, the client
  * that it names validated (the driver's strict rule: the file that the client was made through, or a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sockets and time. One thread, one epoll: listening sockets for the nodes, a connection for each open
  * of a node, a timer for the machine's next action, a control socket for faults, and the signal that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Many OpenAI requests at once over one address, one thread: send, time the first byte and the end.
  * Connections are kept and reused.

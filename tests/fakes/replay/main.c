@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The replayer: sends a trace (or a made-up load) to an OpenAI server as real prompts, and says how long
  * the answers took. Equal hash ids of the trace become equal text, 4 bytes per token, so that prefix

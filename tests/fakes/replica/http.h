@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A small HTTP/1.1 server for the test replica: one thread, epoll, keep-alive, chunked answers.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The test replica: stands for vLLM or SGLang serving one model on a part of a GPU. It computes nothing;
  * it takes the time that the engine model says, in real time or faster, and keeps the caches that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of an HTTP/1.1 message. */
 #pragma once
 

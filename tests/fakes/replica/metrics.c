@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What engines say of themselves, under their own names (both generations of vLLM, SGLang). */
 #include "replica/replica.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* One modelled replica: an engine behind a socket, and the answers it owes. */
 #pragma once
 

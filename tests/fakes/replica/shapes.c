@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The shapes of the OpenAI API that clients and routers look at: enough for the official clients to be
  * content, and no more.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The API over a table without sockets. The first line is "METHOD UID PATH?QUERY", the rest is the body.
  *

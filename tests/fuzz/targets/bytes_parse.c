@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What bytes_parse accepts is a size, and what bytes_format writes of it can be read again. */
 #include "base/text.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whatever answers as a daemon: top draws it, at any size, and nothing outside. Two bytes are the size, the rest is the
  * answer about tenants and devices, given twice: the second time there is a minute to remember. */
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What people write: whatever the bytes, a value or a complaint with a line. */
 #include "base/err.h"
 #include "conf/file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A call that a tenant chose, up to the gate's verdict and the views of a reply.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any reply of the driver, and the part of it that a tenant sees.
  *

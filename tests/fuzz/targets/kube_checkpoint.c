@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kubelet's checkpoint and, after a NUL, a pod of the API server: together they give a table that the daemon
  * accepts. */
 #include "base/cleanup.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scheduler's and the API server's JSON: the first line is a watch event's object (node or pod), the rest the
  * arguments of filter, prioritize and preempt. Whatever is sent, the answers are whole and what is counted stays what

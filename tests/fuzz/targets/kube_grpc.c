@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Frames of HTTP/2 on a real socket of the server: whatever comes, it ends, and gives back all that it took. */
 #include "base/cleanup.h"
 #include "kube/plugin/grpc.h"

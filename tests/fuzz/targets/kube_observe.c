@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A daemon's answer about its tenants, for `kubectl sublet`: for any input no sum exceeds its whole. */
 #include "kube/kubectl/observe.h"
 

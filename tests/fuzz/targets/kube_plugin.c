@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Protobuf that kubelet may send, to each question and each kind of resource; and what is no message at all. */
 #include "base/cleanup.h"
 #include "kube/plugin/grpc_inside.h"

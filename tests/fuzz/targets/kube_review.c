@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any AdmissionReview: both answers are whole and carry its uid, and a patch names only what is there. */
 #include "kube/webhook/review.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A page that is almost right: three bytes each are an offset and what is changed there; the first byte says whether
  * its sum is made right again (whoever wrote it meant it). What is accepted is within all bounds that the gate's code

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes are operations on a ledger: a code, then a byte for each operand; what is missing is zero.
  * After each, the ledger is sound, and a quota has used what is held and what is under way.

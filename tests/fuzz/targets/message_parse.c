@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What comes in a packet: a message or not; a request and a lease that are taken are within bounds, and are
  * the same after they were written and read again. */
 #include "shim/spawner.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Any base profile: joined or refused. A joined one becomes a program, or libseccomp reports why not. */
 #include "base/err.h"
 #include "oci/profile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a runtime says: bounded texts within their alphabets, and a state that is whole is not called cut off; the same
  * bytes as a config.json. */
 #include "oci/state.h"

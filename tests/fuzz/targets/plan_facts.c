@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file of figures, whatever it says: refused in a line, or figures that a plan can be made with. */
 #include "base/err.h"
 #include "conf/file.h"

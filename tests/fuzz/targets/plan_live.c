@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a daemon answers, whatever it says: refused in a line, or devices that a plan can be made of. */
 #include "base/err.h"
 #include "plan/live.h"

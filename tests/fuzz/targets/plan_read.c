@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A file of services, whatever it says: refused in a line, or a plan that keeps its promises P1 and P4. */
 #include "base/err.h"
 #include "conf/file.h"

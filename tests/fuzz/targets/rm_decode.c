@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A request and a block that a tenant chose, in a release that the first byte chooses. Nothing is
  * read beside the block, and every offset that the gate will write through lies inside.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What rm_version_parse accepts is three numbers, in the text and in the order of the text; what is
  * known has a layout, and nothing else has. */
 #include "rm/layout.h"

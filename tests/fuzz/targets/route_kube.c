@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An API server's endpoints: from any JSON come endpoints with a name and an address that the module takes. */
 #include "route/agent/kube.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A request's body: however it is cut, the same is found; and what is found is within its bounds. */
 #include "route/scan.h"
 

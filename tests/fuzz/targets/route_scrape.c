@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An engine's /metrics: whatever the bytes, figures within their bounds. */
 #include "route/agent/scrape.h"
 

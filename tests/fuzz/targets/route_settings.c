@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The router's file: whatever the bytes, a complaint, or settings of which nginx's configuration can be made: one
  * brace for each, and no line that a text of the file has broken. */
 #include "base/err.h"

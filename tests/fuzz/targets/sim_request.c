@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages to the simulated driver, whatever they say. An input is a sequence of
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A trace that is anything at all. Each line is an event or malformed, never both; what an event points
  * to lies in the trace; and reading ends.

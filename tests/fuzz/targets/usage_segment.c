@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A segment that is overwritten at random. The first 32 bytes are laid over its head; then each four bytes are a write
  * into a slot, or a call. Nothing crashes, a head that is not its tenancy's is refused, and what is granted is never

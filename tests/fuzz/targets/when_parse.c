@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the parsers accept is in their range, and what the formatters write of it can be read again. */
 #include "base/when.h"
 

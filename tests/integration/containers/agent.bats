@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The daemon as a seccomp agent: which container gets which lease by whose word, and what becomes of everything else
 # that comes to seccomp.sock. The runtime is a stand-in whose every step the test chooses; the oci-* tests use the real
 # ones.

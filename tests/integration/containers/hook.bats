@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # `sublet hook`: what a container runtime learns before it starts a container, and what is kept for it until it has.
 # long: because a test waits for more than a minute
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # containerd starts tenants, through `ctr`: with a specification as `sublet oci spec` writes it, and with the profile
 # alone. What kubelet asks of it, over CRI with the RuntimeClass, is in tests/cluster.
 # variants: plain, because what a sanitizer would see of ours oci-runc.bats shows it

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # crun starts tenants: with the profile and the hook that `sublet oci spec` writes, in bundles as docs/containers.md
 # has them.
 # variants: plain, because what a sanitizer would see of ours oci-runc.bats shows it

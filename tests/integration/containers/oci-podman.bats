@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # podman starts tenants: the device by its CDI name, the profile as a security option, the lease as annotations.
 # variants: plain, because what a sanitizer would see of ours oci-runc.bats shows it
 bats_require_minimum_version 1.5.0

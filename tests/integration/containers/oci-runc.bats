@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # runc starts tenants: with the profile and the hook that `sublet oci spec` writes, in bundles as docs/containers.md
 # has them.
 bats_require_minimum_version 1.5.0

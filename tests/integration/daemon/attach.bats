@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # Programs with the library inside hand themselves over to the daemon's gate before their own code begins.
 bats_require_minimum_version 1.5.0
 load ../machine

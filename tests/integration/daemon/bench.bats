@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What the ways to share cost, measured by the program itself. On the simulator only that it measures: the figures mean
 # nothing there, and less on a busy machine; tests/gpu/bench.sh has them of a device.
 # variants: plain, because the tenants here are the program itself, and a library with a sanitizer does not go into

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The daemon: whom it lets in, what it changes (how fast: bounds.bats), what it remembers, and who may do what.
 bats_require_minimum_version 1.5.0
 # shellcheck disable=SC2154 # what machine.bash and daemon.bash set

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # Where a tenant's quota is kept, and that the daemon knows it: at a gate, or inside its programs.
 bats_require_minimum_version 1.5.0
 load ../machine

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # A lease as a directory that a container mounts: nothing is inherited, nothing is in the environment.
 bats_require_minimum_version 1.5.0
 load ../machine

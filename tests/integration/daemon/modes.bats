@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # Tenants side by side (--mode spatial). A fake replaces NVIDIA's MPS; on a real device tests/gpu/time.sh uses the real
 # one.
 bats_require_minimum_version 1.5.0
@@ -132,7 +133,8 @@ in_space() { [ "$("$sublet" ps --json | jq -r '.[0].mode')" = spatial ]; }
         [ -z "$("$sublet" ps -q)" ]
 }
 
-# ---- MIG: on a machine whose device 0 has instances. The simulator's NVML reports them; no real device in MIG mode was available.
+# ---- MIG: on a machine whose device 0 has instances. The simulator's NVML reports them; no real device in MIG mode was
+# available.
 
 mig_machine() {
         machine_end

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What tests/gpu/time.sh counts shares with: an error that is there is seen, and none that is not.
 # variants: plain, because it is about a script
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # `sublet keepers`: a spawner of shims beside the daemon, so that what ends a daemon with everything it has started, as
 # a container's runtime does, ends no tenant.
 bats_require_minimum_version 1.5.0

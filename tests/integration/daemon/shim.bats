@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # A shim is its tenant's gate: if the daemon dies, the tenant does not notice, and no channel stays disabled.
 # A fake daemon (tests/fakes/lessor.py) sets the control block directly; the last tests use the real daemon.
 # shellcheck disable=SC2046 # the words of work

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The operator's verbs: what they show is so, what they change is changed, and what is wrong is said in one line.
 bats_require_minimum_version 1.5.0
 load ../machine

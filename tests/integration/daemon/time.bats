@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # GPU time on a device whose steering takes as long as on the real one: shares, caps, what is lent, and what becomes of
 # it when something breaks. Tolerances are wide: two cores carry machine, daemon and tenants. tests/gpu/time.sh has the
 # exact ones.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # Who is on a device and no tenant is found, and reported or ended as the operator has said.
 bats_require_minimum_version 1.5.0
 load ../machine

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The manifests hold together: what kubectl makes of them names verbs and options that the program has.
 # variants: plain, because it is about files
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The device plugin at a kubelet of grpc-js, of pinned versions from the registry: another HTTP/2 and another protobuf
 # than kubelet.py's, and the names of kubelet's own api.proto, cdi_devices among them.
 # shellcheck disable=SC2086,SC2119  # lists of ids; daemon_start without options

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The device plugin between a real daemon and a kubelet that is gRPC's own library (tests/fakes/kubelet.py).
 # shellcheck disable=SC2086,SC2119  # lists of ids; daemon_start without options
 bats_require_minimum_version 1.5.0

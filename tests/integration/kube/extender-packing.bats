@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The classic deployment: 35 GPUs carry 100 containers. A scripted scheduler (tests/fakes/scheduler.py) asks filter and
 # prioritize and binds, pods in mixed order, ties by lot; nodes are fake, of one device of 80 GiB each.
 # Stranded is what is free in gaps that the smallest service does not fit in.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The extender with 5,000 nodes of 8 GPUs and 20,000 pods, asked by a scripted scheduler (bench/extender-load). What
 # its own process computes is bounded tightly, time on the wall only as far as a busy machine lets it; bench/extender
 # measures.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The extender between a scheduler (curl) and an API server (tests/fakes/apiserver, which stands for kube-apiserver
 # where faults are wanted that a real one cannot be told to have).
 bats_require_minimum_version 1.5.0

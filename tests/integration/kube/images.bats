@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The image is made without a network, of this build and the Debian packages that it was linked with; its verbs run
 # from it.
 # variants: plain, because it is what would be shipped

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # kubectl sublet, with a kubectl that says what it is told to.
 bats_require_minimum_version 1.5.0
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The webhook, asked as the API server asks: over TLS, AdmissionReview v1.
 bats_require_minimum_version 1.5.0
 

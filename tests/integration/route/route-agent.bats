@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # `sublet route`: Debian's nginx with our module, kept running and told by our agent.
 # shellcheck disable=SC2030,SC2031,SC2154  # each test is a subshell; what route.bash sets
 # variants: plain address, because there are no threads in the verb, and daemon.bats has those of the daemon

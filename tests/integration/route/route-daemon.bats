@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The router and a real daemon: the share that a tenant has now is the speed that the router reckons with.
 # variants: plain address, because there are no threads in the verb, and daemon.bats has those of the daemon
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The official Node client of OpenAI, of a pinned version from the registry, through the router to test replicas.
 # variants: plain, because nothing here is built with a sanitizer: nginx is the distribution's
 bats_require_minimum_version 1.5.0

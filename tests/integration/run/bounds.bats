@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # Promises in milliseconds or processor time, measured on the program as it is used. Each test takes the best or the
 # median of several measurements, because other processes may use the machine meanwhile.
 # variants: plain, because a sanitizer's time does not count

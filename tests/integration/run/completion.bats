@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What bash offers after `sublet` and the Tab key: the words that the program itself has.
 # variants: plain, because it is a script
 bats_require_minimum_version 1.5.0

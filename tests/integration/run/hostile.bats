@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # A tenant that knows the driver's calls and makes them itself gets no byte, channel or object more.
 bats_require_minimum_version 1.5.0
 load ../machine

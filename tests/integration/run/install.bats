@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # What `make install` installs is whole: it needs nothing of the build's folder.
 # variants: plain, because it is what would be shipped
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # Memory that one program hands to another: within a tenant it is one charge; between two it is refused,
 # or charged to both.
 bats_require_minimum_version 1.5.0

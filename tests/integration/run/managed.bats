@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # Managed memory: charged at its length, refused, or left alone, as the operator says.
 # variants: plain address, because quota.bats has the same threads
 bats_require_minimum_version 1.5.0

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The planner on a dozen mixes: the plan and the reasons are files in tests/golden/plan. To accept a changed
 # plan: PLAN_ACCEPT=1 bats tests/integration/run/plan.bats, and read the diff.
 # variants: plain address, because there are no threads in the verb, and daemon.bats has those of the daemon

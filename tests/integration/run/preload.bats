@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The quota kept inside the program, by libsublet.so: nobody supervises, and no program is disturbed.
 # variants: plain, because a library with a sanitizer does not go into programs without
 bats_require_minimum_version 1.5.0

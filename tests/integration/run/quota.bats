@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # Whatever way a program takes memory, it is stopped at its quota, keeps working, and nobody else notices.
 bats_require_minimum_version 1.5.0
 load ../machine

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # `sublet run` is a transparent wrapper, and reports bad usage in one line.
 bats_require_minimum_version 1.5.0
 load ../machine

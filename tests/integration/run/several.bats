@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # On a machine with several devices, a tenant sees those that it rents and no others.
 bats_require_minimum_version 1.5.0
 load ../machine

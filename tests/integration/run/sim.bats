@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The simulated libraries: what they say to the driver is what the real ones were recorded to say, and
 # what they do with memory and time is what a program expects.
 # variants: plain, because the simulator and its libraries always are

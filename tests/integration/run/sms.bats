@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # --sms: whichever context a program makes current, it computes on its part of the multiprocessors only.
 bats_require_minimum_version 1.5.0
 load ../machine

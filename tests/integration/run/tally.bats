@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The adding up itself: a test that cannot fail the sum is worth nothing.
 # variants: plain, because it is about a script
 bats_require_minimum_version 1.5.0

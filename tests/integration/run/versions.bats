@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
 # The quota holds on every driver branch that was read; any other is refused, in one line.
 # variants: plain address, because quota.bats has the same threads
 bats_require_minimum_version 1.5.0

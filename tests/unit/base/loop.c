@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The loop: whoever is dropped is not called any more, whenever that happens. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Connections that belong to no tenant yet, from honest peers and others. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A daemon without sockets, threads or a driver: a table of tenants with control blocks of their own. */
 #pragma once
 

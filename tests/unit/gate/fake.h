@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A driver small enough to be right: clients, devices and video memory on a device of a chosen size, behind
  * struct gate_driver. It stands for the real one where only the books matter; everything else of the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The gate from end to end: a process under the real filter of this kernel, a gate in this one, and a
  * driver of our own (fake.h) behind it. What the tenant does is a function that runs in the child; it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A simulated machine with tenants' channels, and the backend that a daemon would have of it. */
 #pragma once
 

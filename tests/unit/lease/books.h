@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A ledger with two devices to test on; what is left at the end must be sound, and return. */
 #pragma once
 

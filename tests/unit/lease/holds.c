@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "lease/books.h"
 
 /* CUDA maps every allocation so: the driver's free alone does not return the memory. */

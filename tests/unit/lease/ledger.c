@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "lease/books.h"
 
 static void an_object_holds_its_charge_until_it_is_freed(void **state)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Random operations on the ledger and on naive.h, which must agree. Names are few, so that they
  * collide. Calls are in flight as at a gate: reserved now, put or refused some operations later,

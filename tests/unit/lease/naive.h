@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ledger once more, written to be obviously right: arrays, searches and recursion. It knows the
  * contract (lease/ledger.h) and nothing of the implementation. Names are numbers below N_*; a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Whether the invariants of a ledger hold (lease/ledger.h), checked from its inside. Changes nothing. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a description of devices holds; and the driver's libraries are found as the loader would, links and all. */
 #include "unit.h"
 

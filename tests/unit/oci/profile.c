@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The profile that a runtime loads, compared with the filter that the gate loads: both programs are run here. */
 #include "rm/releases.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a runtime says of a container: as runc and crun say it, and nothing that could be something else. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A layout as a list of names and values, in the order of fields.def. */
 #pragma once
 

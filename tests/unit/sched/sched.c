@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The scheduler against a simulated device, with a policy that the test scripts: the device must follow the orders, and
  * what it did must be attributed to the right tenant.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a real driver answered to real programs, asked again of the simulated one: the same calls in
  * the same order, and each must return the same and leave the same status. Handles of clients,

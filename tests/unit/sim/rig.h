@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A simulated machine for a test: a real server in a process of its own, reached through the real
  * transport, and the calls of release 580 as a program would make them. A call that must work is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A device, its tenants and the scheduler on a virtual clock: a policy's orders are carried out at the cost and with
  * the delays that were measured (docs/time.md), and the results are curves with a point per millisecond.

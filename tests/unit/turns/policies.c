@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What each policy gives, on the model of the device: a table for docs/time.md, no test.
  *

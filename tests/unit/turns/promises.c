@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The promises of turns.h, kept on the model of the device for mixes that people have. random.c has the others.
  *

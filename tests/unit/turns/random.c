@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The promises of turns.h in random scenarios, in which tenants of every kind come and go, calls are late, and
  * processes fork; and in views that make no sense.

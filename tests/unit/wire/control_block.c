@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The page between shim and daemon. Two processes race here as they do in earnest. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packets between run, shim and daemon, over real sockets. */
 #include "unit.h"
 

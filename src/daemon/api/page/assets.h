@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The page's files, bundled into the program at build time (tools/bundle.c): nothing is read from disk, and nothing
  * comes from another origin.

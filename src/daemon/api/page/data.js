@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asking the daemon, saying figures, and making elements. Text that others chose is only ever set as text.
 'use strict';
 

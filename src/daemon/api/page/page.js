@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The page: polls the daemon and shows what it says. Nothing is changed from here.
 'use strict';
 

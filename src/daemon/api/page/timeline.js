@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The timeline: a lane for the device, in which everybody is, and one for each tenant. What is drawn is how much of each
 // pixel's time somebody was on the device, so that a second of 500 turns is as true as a millisecond of one.
 'use strict';

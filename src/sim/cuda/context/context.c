@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Contexts: how one is made and ended, and each thread's stack of current ones.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Events: a mark in a stream, and when the device passed it. */
 #include "sim/cuda/context/stream.h"
 

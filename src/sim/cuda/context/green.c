@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Green contexts: some of a device's multiprocessors.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Queues, marks and semaphores: how time passes. See stream.h and sim/doorbell.h.
  *

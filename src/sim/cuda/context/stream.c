@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Streams: submitting, the backlog and its worker, waiting. */
 #include "sim/cuda/work/graph.h"
 #include "sim/cuda/context/stream.h"

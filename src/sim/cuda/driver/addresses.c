@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/cuda/driver/addresses.h"
 
 #include <stddef.h>

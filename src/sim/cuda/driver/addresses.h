@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Addresses of the device, which are addresses of the process: reserved with mmap(PROT_NONE), so
  * that nothing else is mapped there, and a program that dereferences a device pointer faults as with

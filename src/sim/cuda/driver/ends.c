@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How a context ends: see stage.h and end_context.def. What was not made is not undone. */
 #include "sim/cuda/driver/stage.h"
 

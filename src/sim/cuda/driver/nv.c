@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See nv.h. Blocks are built field by field at the offsets of docs/rm-abi.md; the ones that never
  * changed in 525 to 595 are numbers here, the others come from the layout.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The driver's calls as libcuda makes them: a block, an ioctl on libc's ioctl, a status.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of nvidia-uvm: see nv.h. */
 #include "sim/cuda/driver/nv.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The start of the process: calls of libcuda before it opens a device; recorded. */
 #include "sim/cuda/driver/start.h"
 

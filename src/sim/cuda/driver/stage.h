@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A step of a start-up table, and the stage (process, device, context) on which it is played. steps.c
  * and steps_memory.c have the steps that make something, ends.c those that undo it; start.c has the

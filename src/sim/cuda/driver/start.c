@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The start and the end of a device and of a context: the tables are played step by step.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How libcuda starts: its calls to the driver for the process, for a device and for a context, in the
  * recorded order (start_device.def, start_context.def, end_context.def).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the start-up tables make: see stage.h, start_device.def, start_context.def. */
 #include "sim/cuda/driver/stage.h"
 

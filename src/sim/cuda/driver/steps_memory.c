@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the start-up tables make of memory: see stage.h. */
 #include "sim/cuda/driver/stage.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuMemAlloc and its kin. Recorded: class 0x40 of the size, GPUDirect registration (503c0104), UVM
  * 73, UVM 33; freeing is 503c0105, UVM 34, FREE. An allocation that fails for lack of memory is tried a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the program was given, and how each kind of it ends. */
 #include "sim/cuda/memory/memory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Arrays and mipmaps. Recorded: one class 0x40 of ATTR_ARRAY, UVM 73, UVM 33; a mipmap is one
  * memory for all its levels, rounded to 64 KiB by the library and to 2 MiB by the driver; a small

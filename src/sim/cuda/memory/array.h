@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays: memory that only copies can access. Bytes are stored row after row. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Small allocations: pieces of a chunk. See memory.h. */
 #include "sim/cuda/memory/memory.h"
 

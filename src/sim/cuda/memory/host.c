@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory of the host that the device reaches: pages that the driver pins (ioctl 0x27, class 0x71,
  * on the device's node) and UVM maps at the same address. Recorded for both cuMemAllocHost and

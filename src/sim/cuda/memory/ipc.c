@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory of another process. Recorded: getting a handle is SHARE (0x35) of the memory with
  * everybody, opening is DUP (0x34) from the exporter's client, UVM 73 and UVM 33, at the exporter's

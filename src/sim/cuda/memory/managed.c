@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Managed memory: a mapping of nvidia-uvm at the address that it will have everywhere, which no
  * call of the resource manager ever mentions. Recorded: mmap, UVM 72, UVM 45; freeing is UVM 31,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Memory objects, and where they are mapped. See memory.h. */
 #include "sim/cuda/memory/memory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory: objects of the driver, where they are mapped, and what the program was given.
  *

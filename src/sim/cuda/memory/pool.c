@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pools: finding room, backing it with memory, releasing it. See pool.h. */
 #include "sim/cuda/memory/pool.h"
 

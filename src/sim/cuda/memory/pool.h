@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pools: a stretch of addresses made of slots of 32 MiB, which get memory when an allocation needs
  * it and lose it when the program has waited.

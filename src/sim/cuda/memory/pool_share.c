@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Exporting and importing pools, and the memory of cuMemCreate, through a descriptor.
  *

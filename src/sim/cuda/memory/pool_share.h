@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Pools of two processes over one descriptor: see pool_share.c. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stretches of addresses in order: a sorted array, found by bisection. See memory.h. */
 #include "sim/cuda/memory/memory.h"
 

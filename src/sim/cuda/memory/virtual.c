@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Virtual memory management: memory without an address, addresses without memory, and the two put
  * together. Recorded: cuMemCreate is a class 0x40; mapping and access are one UVM 73 and UVM 33 at

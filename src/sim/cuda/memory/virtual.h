@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Exporting memory of cuMemCreate; in pool_share.c, for virtual.c. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies, byte for byte. Either side is a surface: rows of bytes at a distance, in the host, at a
  * device's address (which may cross several memories), or in an array.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Copies and fills of bytes, in one, two and three dimensions. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The entry points of copies and fills: shapes of one kind of op, waited for or not. */
 #include "sim/cuda/context/stream.h"
 

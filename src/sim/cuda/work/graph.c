@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Graphs, minimal: nodes run one after the other in the order in which they were added. A node can
  * only depend on nodes that exist, so this order is valid, though nothing overlaps.

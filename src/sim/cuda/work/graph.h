@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs: ops in the order in which their nodes were added, which is an order that their edges
  * allow. */
 #pragma once

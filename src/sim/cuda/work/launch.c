@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Launches: parameters by value, and ops. */
 #include "sim/cuda/work/module.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Modules, libraries, functions. */
 #include "sim/cuda/work/module.h"
 

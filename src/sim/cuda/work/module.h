@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Modules: PTX text, of which the simulator understands the names of the entries and their
  * parameters. What an entry does and costs: kernels.def, kernel.c.

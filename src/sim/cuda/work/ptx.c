@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The reader of a module's text: entries, their parameters, and directives to the simulator.
  *

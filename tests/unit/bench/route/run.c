@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the router promises about its policy, in small: the report has the large runs. */
 #include "simulator/run.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What Kubernetes has allocated: the whole table or nothing of it, only from masters, claimed by one at a time. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The API: who sees what, what is refused, and that a change counts as a whole or not at all. */
 #include "unit.h"
 

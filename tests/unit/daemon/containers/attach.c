@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is said at attach.sock, by friends and others; a shim is never started here. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which lease a container may have, and by whose word: a pod's never more than was allocated to it. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Containers on their way to a lease: asked for by a hook, by their listener, by both; a shim is never started here. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pace and turns together on a simulated device whose steering takes as long as on the real one: shares, caps, and
  * what is lent. What is judged is the work that was done, not what the meter says; so the meter is judged, too.

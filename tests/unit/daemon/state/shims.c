@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The conversation with a tenant's shim, honest or not, over a socket pair; no shim is started. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What outlives a daemon: nothing is counted twice, and nothing is lost. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of tenants, and who is let in. */
 #include "unit.h"
 

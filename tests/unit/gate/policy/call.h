@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls as a tenant would write them, for the tests of this room: a block, and parameters. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The filter is run here as the kernel runs it, over registers that a tenant might have. */
 #include "rm/releases.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of a tenant's groups and channels. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Open files that are followed without being kept: the kernel says when the last reference is gone, wherever it was. */
 #include "unit.h"
 

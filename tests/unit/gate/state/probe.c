@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "gate/fake.h"
 
 #include "gate/state/probe.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* An answer that was not delivered answers the same call of the same thread, made again, and nothing else. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Binding against an API server that follows a script: what is written, and what of a decision stays counted (bind.h
  * B1 to B3). */
 #include "unit.h"

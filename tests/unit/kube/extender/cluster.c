@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What devices have promised, whatever the API server reports and in whichever order (cluster.h C1 to C3). */
 #include "unit.h"
 

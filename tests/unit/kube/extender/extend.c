@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What nodes remember between the scheduler's questions is never older than what is counted on them. */
 #include "unit.h"
 

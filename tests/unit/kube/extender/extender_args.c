@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The scheduler's requests, with names or with whole nodes; and the JSON that answers them. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Packing, fragmentation, and that nothing is promised twice: placement_pick on literals and on random nodes. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Kubelet's checkpoint and the pods' annotations, and the table that is made of them, on literals. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Bodies, prefixes and texts of gRPC. */
 #include "unit.h"
 

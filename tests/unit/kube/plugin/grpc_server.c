@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Server and client on one loop; and peers that are none. gRPC's own library as the peer:
  * tests/integration/kube/device-plugin.bats. */
 #include "unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Ids, lists, choices and grants of the device plugin, on literals. Messages are made by hand here: another hand than
  * the plugin's. */
 #include "unit.h"

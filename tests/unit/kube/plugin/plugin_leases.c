@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Which leases of the device plugin are over, on literal checkpoints. */
 #include "unit.h"
 

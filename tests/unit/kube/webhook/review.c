@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the webhook sets on a pod, and what it refuses; pods and reviews are written by anybody. */
 #include "unit.h"
 

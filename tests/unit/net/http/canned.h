@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A server of one answer, for the tests of the clients: whatever it is asked, it says that, and keeps the request. */
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "route/agent/fleet.h"
 
 #include "unit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The library is tried where it works: this program starts itself again with it preloaded, and the
  * part named in its argument uses plain open, ioctl and mmap.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of the simulated libcuda that no other program here makes; runs on a simulated machine of two devices. */
 #include "unit.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/rig.h"
 
 static void an_unknown_control_and_a_wrong_size_have_their_own_answers(void **state)

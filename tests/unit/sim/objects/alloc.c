@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/rig.h"
 
 static void clients_get_growing_handles(void **state)

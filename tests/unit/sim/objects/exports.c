@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/rig.h"
 
 static uint32_t put_one(const struct rig *rig, int fd, uint32_t memory)

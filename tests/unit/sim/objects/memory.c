@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/rig.h"
 
 static void memory_takes_and_gives_back(void **state)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "sim/rig.h"
 
 /* A VA space of its own, with device 0 registered. */
