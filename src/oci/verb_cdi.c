@@ -126,13 +126,11 @@ int cdi_main(int argc, char **argv)
                 { "json", 0, flag_is, &cdi.is_json, NULL, "the list as JSON", NULL },
         };
         struct err err = { 0 };
-        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code), r;
+        int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 1, &code), r;
         bool is_list;
 
         if (operand < 0)
                 return code;
-        if (operand + 1 < argc)
-                return flags_surplus(argv[0], argv[operand + 1]);
         is_list = operand < argc && !strcmp(argv[operand], "list");
         if (!is_list && (operand == argc || strcmp(argv[operand], "generate") != 0)) {
                 (void)fprintf(stderr, "sublet: say what to do: generate or list ('sublet cdi --help')\n");

@@ -119,12 +119,10 @@ int oci_main(int argc, char **argv)
                 int (*act)(const struct oci_options *options, struct err *err);
         } parts[] = { { "profile", do_profile }, { "spec", do_spec }, { "config", do_config } };
         struct err err = { 0 };
-        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code), r;
+        int code, operand = flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 1, &code), r;
 
         if (operand < 0)
                 return code;
-        if (operand + 1 < argc)
-                return flags_surplus(argv[0], argv[operand + 1]);
         for (size_t i = 0; operand < argc && i < ARRAY_SIZE(parts); i++) {
                 if (strcmp(argv[operand], parts[i].name) != 0)
                         continue;

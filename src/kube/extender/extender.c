@@ -410,7 +410,7 @@ int extender_main(int argc, char **argv)
 {
         _cleanup_(freep) struct extender *e = extender_new();
         char self[300] = "";
-        int code, operand;
+        int code;
 
         if (!e)
                 return 1;
@@ -436,12 +436,7 @@ int extender_main(int argc, char **argv)
                 { "cert", 0, flag_text, &e->cert, "FILE", "certificate, PEM: serve HTTPS", NULL },
                 { "key", 0, flag_text, &e->key, "FILE", "its key", NULL },
         };
-        operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
-        if (operand < 0)
+        if (flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code) < 0)
                 return code;
-        if (operand < argc) {
-                (void)fprintf(stderr, "sublet: unexpected argument '%s' ('sublet extender --help')\n", argv[operand]);
-                return 2;
-        }
         return extender_run(e);
 }

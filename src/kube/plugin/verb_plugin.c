@@ -19,32 +19,12 @@ static const char usage[] =
         "Offers the GPUs of this node to kubelet, by memory and by share. The daemon reports the GPUs and their "
         "health.\n"
         "\n"
-        "  --dir DIR          the daemon's directory (default: $SUBLET_DIR, or /run/sublet)\n"
-        "  --kubelet DIR      default: /var/lib/kubelet/device-plugins\n"
-        "  --unit SIZE        size of one " NAME_MEMORY " (default: 1G)\n"
-        "  --placed           sublet extender places the pods: it names the device, an allocation is only an amount\n"
-        "  --node NAME        this node's name at the API server (default: $NODE_NAME)\n"
-        "  --server URL       the API server (default, in a pod that has an account: its own)\n"
-        "  --token-file FILE  a bearer token, read again every minute\n"
-        "  --ca-file FILE     CA that signs the API server's certificate\n"
-        "  --aliyun           offer " NAME_ALIYUN_MEMORY " and " NAME_ALIYUN_COUNT " instead, as gpushare does\n"
-        "  --inject WORDS     how a container gets its device besides NVIDIA_VISIBLE_DEVICES: any of\n"
-        "                     cdi (kubelet 1.28 and later), annotation, nodes; separated by commas\n"
-        "  --preload          without a supervisor: each container of " NAME_MEMORY
-        " mounts a lease with libsublet.so\n"
-        "                     ('sublet lease'). Not with --placed; no " NAME_SHARE "\n"
-        "  --lease-dir DIR    directory of these leases, on a tmpfs (default: /run/sublet/leases)\n"
-        "\n"
-        "Plain sharing without quotas, as other plugins offer it:\n"
-        "  --seats N          each GPU is offered N times, and shared by time-slicing\n"
-        "  --mps DIR          ... and by MPS, whose pipes are in DIR\n"
-        "  --seats-name NAME  default: nvidia.com/gpu.shared\n"
-        "  -h, --help         this text\n";
+        "\f";
 
 #define NODE_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789-."
 
 struct options {
-        const char *unit, *inject, *seats_name;
+        const char *unit, *seats_name;
         unsigned int seats;
         bool is_aliyun, is_preload;
 };
@@ -60,8 +40,9 @@ __attribute__((format(printf, 1, 2))) static void log_line(const char *format, .
         (void)fprintf(stderr, "sublet: %s\n", text);
 }
 
-static int parse_inject(const char *words, struct plugin_ways *ways, struct err *err)
+static int read_inject(const struct flag *flag, const char *words, struct err *err)
 {
+        struct plugin_ways *ways = flag->to;
         const struct {
                 const char *word;
                 bool *to;
@@ -69,7 +50,7 @@ static int parse_inject(const char *words, struct plugin_ways *ways, struct err 
                       { "annotation", &ways->has_annotation },
                       { "nodes", &ways->has_nodes } };
 
-        while (words && *words) {
+        while (*words) {
                 size_t size = strcspn(words, ","), i;
 
                 for (i = 0; i < ARRAY_SIZE(known); i++)
@@ -172,32 +153,46 @@ int device_plugin_main(int argc, char **argv)
                                  .say = log_line };
         struct options options = { 0 };
         const struct flag flags[] = {
-                { "dir", 0, flag_text, &plugin.dir, NULL, NULL, NULL },
-                { "kubelet", 0, flag_text, &plugin.kubelet, NULL, NULL, NULL },
-                { "unit", 0, flag_text, &options.unit, NULL, NULL, NULL },
-                { "placed", 0, flag_is, &plugin.ways.is_placed, NULL, NULL, NULL },
-                { "node", 0, flag_text, &plugin.reporter.node, NULL, NULL, NULL },
-                { "server", 0, flag_text, &plugin.reporter.api.server, NULL, NULL, NULL },
-                { "token-file", 0, flag_text, &plugin.reporter.api.token_file, NULL, NULL, NULL },
-                { "ca-file", 0, flag_text, &plugin.reporter.api.ca_file, NULL, NULL, NULL },
-                { "aliyun", 0, flag_is, &options.is_aliyun, NULL, NULL, NULL },
-                { "inject", 0, flag_text, &options.inject, NULL, NULL, NULL },
-                { "preload", 0, flag_is, &options.is_preload, NULL, NULL, NULL },
-                { "lease-dir", 0, flag_text, &plugin.leases.path, NULL, NULL, NULL },
-                { "seats", 0, flag_count, &options.seats, NULL, NULL, NULL },
-                { "mps", 0, flag_text, &plugin.ways.mps, NULL, NULL, NULL },
-                { "seats-name", 0, flag_text, &options.seats_name, NULL, NULL, NULL },
+                { "dir", 0, flag_text, &plugin.dir, "DIR",
+                  "the daemon's directory (default: $SUBLET_DIR, or /run/sublet)", NULL },
+                { "kubelet", 0, flag_text, &plugin.kubelet, "DIR", "default: /var/lib/kubelet/device-plugins", NULL },
+                { "unit", 0, flag_text, &options.unit, "SIZE", "size of one " NAME_MEMORY " (default: 1G)", NULL },
+                { "placed", 0, flag_is, &plugin.ways.is_placed, NULL,
+                  "sublet extender places the pods: it names the device, an allocation is only an amount", NULL },
+                { "node", 0, flag_text, &plugin.reporter.node, "NAME",
+                  "this node's name at the API server (default: $NODE_NAME)", NULL },
+                { "server", 0, flag_text, &plugin.reporter.api.server, "URL",
+                  "the API server (default, in a pod that has an account: its own)", NULL },
+                { "token-file", 0, flag_text, &plugin.reporter.api.token_file, "FILE",
+                  "a bearer token, read again every minute", NULL },
+                { "ca-file", 0, flag_text, &plugin.reporter.api.ca_file, "FILE",
+                  "CA that signs the API server's certificate", NULL },
+                { "aliyun", 0, flag_is, &options.is_aliyun, NULL,
+                  "offer " NAME_ALIYUN_MEMORY " and " NAME_ALIYUN_COUNT " instead, as gpushare does", NULL },
+                { "inject", 0, read_inject, &plugin.ways, "WORDS",
+                  "how a container gets its device besides NVIDIA_VISIBLE_DEVICES: any of\n"
+                  "cdi (kubelet 1.28 and later), annotation, nodes; separated by commas",
+                  NULL },
+                { "preload", 0, flag_is, &options.is_preload, NULL,
+                  "without a supervisor: each container of " NAME_MEMORY " mounts a lease with libsublet.so\n"
+                  "('sublet lease'). Not with --placed; no " NAME_SHARE,
+                  NULL },
+                { "lease-dir", 0, flag_text, &plugin.leases.path, "DIR",
+                  "directory of these leases, on a tmpfs (default: /run/sublet/leases)", NULL },
+                { "seats", 0, flag_count, &options.seats, "N",
+                  "plain sharing without quotas, as other plugins offer it: each GPU is offered N\n"
+                  "times, and shared by time-slicing",
+                  NULL },
+                { "mps", 0, flag_text, &plugin.ways.mps, "DIR", "... and by MPS, whose pipes are in DIR", NULL },
+                { "seats-name", 0, flag_text, &options.seats_name, "NAME", "default: nvidia.com/gpu.shared", NULL },
         };
         struct err err = { 0 };
         char url[API_URL];
-        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+        int code;
 
-        if (operand < 0)
+        if (flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code) < 0)
                 return code;
-        if (operand < argc)
-                return flags_surplus("device-plugin", argv[operand]);
-        if (parse_inject(options.inject, &plugin.ways, &err) < 0 || add_endpoints(&plugin, &options, &err) < 0 ||
-            configure_api(&plugin, url, &err) < 0) {
+        if (add_endpoints(&plugin, &options, &err) < 0 || configure_api(&plugin, url, &err) < 0) {
                 (void)flags_failed(&err);
                 return VERB_USAGE;
         }

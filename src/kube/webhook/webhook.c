@@ -104,13 +104,9 @@ int webhook_main(int argc, char **argv)
                 { "trusted", 0, flag_text, &webhook.review.trusted, "USERS",
                   "users that may write Sublet's annotations", "SUBLET_TRUSTED" },
         };
-        int code, operand = flags_parse(argc, argv, flags, ARRAY_SIZE(flags), usage, &code);
+        int code;
 
-        if (operand < 0)
+        if (flags_parse_most(argc, argv, flags, ARRAY_SIZE(flags), usage, 0, &code) < 0)
                 return code;
-        if (operand < argc) {
-                (void)fprintf(stderr, "sublet: unexpected argument '%s' ('sublet webhook --help')\n", argv[operand]);
-                return 2;
-        }
         return webhook_run(&webhook);
 }

@@ -3,9 +3,11 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/text.h"
 #include "base/flags.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -176,6 +178,65 @@ static void help_and_environment_come_from_the_rows(void **state)
                                   "\nThe end.\n");
 }
 
+static int read_plan(const struct flag *flag, const char *value, struct err *err)
+{
+        *(const char **)flag->to = value ? value : "nothing";
+        return value && !strcmp(value, "bad") ? flag_refuse(flag, value, "a good one", err) : 0;
+}
+
+/* Reads "verb" and a word or two as flags_read does, with the first operand ending the options. */
+static int read_words(const char *words, const char **kind, const char **plan, struct err *err)
+{
+        const struct flag flags[] = {
+                { "kind", 0, flag_word, kind, "=one|two|three", NULL, NULL },
+                { "plan", 0, read_plan, plan, "[=FILE]", NULL, NULL },
+        };
+        static char copy[64]; /* what is read points into it */
+        char *argv[8], *rest = copy;
+        int argc = 0;
+
+        (void)snprintf(copy, sizeof(copy), "verb %s", words);
+        while ((argv[argc] = strsep(&rest, " ")))
+                argc++;
+        return flags_read(argc, argv, flags, ARRAY_SIZE(flags), "", true, err);
+}
+
+static void a_word_is_one_of_those_in_the_row(void **state)
+{
+        const char *kind = NULL, *plan = NULL;
+        struct err err = { 0 };
+
+        (void)state;
+        assert_int_equal(read_words("--kind=two", &kind, &plan, &err), 2);
+        assert_string_equal(kind, "two");
+        assert_int_equal(read_words("--kind=tw", &kind, &plan, &err), -EINVAL);
+        assert_string_equal(err.text, "--kind=tw: one, two or three");
+        assert_int_equal(read_words("--kind=one|two", &kind, &plan, &err), -EINVAL);
+}
+
+static void a_value_may_be_missing_where_the_row_says_so(void **state)
+{
+        const char *kind = NULL, *plan = NULL;
+        struct err err = { 0 };
+
+        (void)state;
+        assert_int_equal(read_words("--plan", &kind, &plan, &err), 2);
+        assert_string_equal(plan, "nothing");
+        assert_int_equal(read_words("--plan=bad", &kind, &plan, &err), -EINVAL);
+        assert_string_equal(err.text, "--plan bad: a good one");
+}
+
+static void a_command_ends_the_options(void **state)
+{
+        const char *kind = NULL, *plan = NULL;
+        struct err err = { 0 };
+
+        (void)state;
+        assert_int_equal(read_words("command --kind=none --plan", &kind, &plan, &err), 1);
+        assert_null(kind);
+        assert_null(plan);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -185,6 +246,9 @@ int main(void)
                 cmocka_unit_test(one_operand_too_many_is_named),
                 cmocka_unit_test(what_is_wrong_is_one_line_and_bad_use),
                 cmocka_unit_test(a_verb_can_parse_twice),
+                cmocka_unit_test(a_word_is_one_of_those_in_the_row),
+                cmocka_unit_test(a_value_may_be_missing_where_the_row_says_so),
+                cmocka_unit_test(a_command_ends_the_options),
                 cmocka_unit_test(help_and_environment_come_from_the_rows),
         };
 
