@@ -102,9 +102,10 @@ static int go_on_and_check(struct gate *gate, const struct mapping_call *call)
 /* Before the space is asked about anything else: the question would be in the mapping's way. */
 static void note_mapping(struct request *request, uint64_t space)
 {
-        _cleanup_(client_locks_drop) struct client_lock_pair locks = client_locks_take(request->gate, space, space);
+        struct client_lock_pair locks = client_locks_take(request->gate, space, space);
 
         files_mapped(&request->gate->files, space, request->process->id, clock_now());
+        client_locks_drop(&locks);
 }
 
 static int64_t map_charged(struct request *request, const struct mapping *mapping, uint64_t space)

@@ -162,13 +162,15 @@ enum answer {
 /* The tenant's own calls on the space wait meanwhile. */
 static enum answer space_ask(struct gate *gate, const struct file *space, uint64_t base, uint64_t length)
 {
-        _cleanup_(client_locks_drop) struct client_lock_pair locks =
-                client_locks_take(gate, space->number, space->number);
+        struct client_lock_pair locks = client_locks_take(gate, space->number, space->number);
+        enum answer answer = RANGE_LATER;
 
-        if (clock_now() - files_mapped_at(&gate->files, space->number) < MAPPING_TAKES)
-                return RANGE_LATER;
-        return uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length) ? RANGE_THERE :
-                                                                                                      RANGE_GONE;
+        if (clock_now() - files_mapped_at(&gate->files, space->number) >= MAPPING_TAKES)
+                answer = uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length) ?
+                                 RANGE_THERE :
+                                 RANGE_GONE;
+        client_locks_drop(&locks);
+        return answer;
 }
 
 /* In any space: which one a descriptor led to when the kernel made the mapping is not what we looked up. */
@@ -244,15 +246,19 @@ bool sweep_all_managed(struct gate *gate)
 
 /* ---- what a mapping was let through for ---------------------------------------------------------------- */
 
-/* A range of UVM where the ledger has none. */
+/* A range of UVM where the ledger has none: where it has one UVM has made no other, since ranges do not overlap. */
 static bool is_unannounced(struct gate *gate, const struct file *space, uint64_t base, uint64_t length)
 {
+        struct client_lock_pair locks = client_locks_take(gate, space->number, space->number);
+        bool is_known;
+
         {
                 LOCKED(&gate->ledger_lock);
-                if (ledger_space_has(gate->ledger, space->number, base, length))
-                        return false; /* UVM has made no other there: ranges do not overlap */
+                is_known = ledger_space_has(gate->ledger, space->number, base, length);
         }
-        return uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length);
+        is_known = is_known || !uvm_space_has(&gate->options.driver, &gate->options.layout, space->fd, base, length);
+        client_locks_drop(&locks);
+        return !is_known;
 }
 
 void mapping_check(struct gate *gate, const struct mapping_call *call)
@@ -263,12 +269,8 @@ void mapping_check(struct gate *gate, const struct mapping_call *call)
         if (call->is_charged || gate->lease->managed == LEASE_MANAGED_ALLOW)
                 return;
         while (!is_unknown && files_next(&gate->files, space.number, &space)) {
-                if (space.number != call->space) {
-                        _cleanup_(client_locks_drop) struct client_lock_pair locks =
-                                client_locks_take(gate, space.number, space.number);
-
+                if (space.number != call->space)
                         is_unknown = is_unannounced(gate, &space, call->base, call->length);
-                }
                 files_unuse(&gate->files, space.number);
         }
         if (!is_unknown)

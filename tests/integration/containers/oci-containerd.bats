@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
-# containerd starts tenants, through `ctr`: with a specification as `sublet oci spec` writes it, and with the profile
-# alone. What kubelet asks of it, over CRI with the RuntimeClass, is in tests/cluster.
+# containerd starts tenants, through `ctr`: with a specification as `sublet oci spec` writes it, and with only the
+# profile. What kubelet asks of it, over CRI with the RuntimeClass, is in tests/cluster.
 # variants: plain, because what a sanitizer would see of ours oci-runc.bats shows it
 bats_require_minimum_version 1.5.0
 load ../machine

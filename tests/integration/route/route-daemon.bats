@@ -37,7 +37,7 @@ rate() {
         wait_for eval '[ "$(rate)" = 6000 ]'
         "$sublet" set chat-1 share=60
         wait_for eval '[ "$(rate)" = 12000 ]'
-        grep -q 'replica chat-1: 12000 tokens per second as its share is now' "$dir/said"
+        grep -q 'replica chat-1: 12000 tokens per second with its present share' "$dir/said"
         daemon_end KILL
         wait_for grep -q 'does not answer: shares stay as they were' "$dir/said"
         [ "$(rate)" = 12000 ]

@@ -26,7 +26,7 @@ static int enter_second_device(void **state)
 static int leave_second_device(void **state)
 {
         (void)state;
-        return cuDevicePrimaryCtxRelease(1);
+        return (int)cuDevicePrimaryCtxRelease(1);
 }
 
 static void the_version_and_the_number_of_devices_are_answered(void **state)
