@@ -3,11 +3,12 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct server {
         char dir[64], base[96], /* DIR/sublet.sock, as an HTTP client's base */
                 request[4096];
-        const char *answer; /* NULL: it hangs up; "": it waits until the client leaves */
+        const char *_Atomic answer; /* NULL: it hangs up; "": it waits until the client leaves */
         int listener;
         pthread_t thread;
 };
