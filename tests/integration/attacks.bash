@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+# What the suites of attacks share (tests/hostile), besides machine.bash.
+# shellcheck shell=bash disable=SC2034,SC2154  # what the tests read, what bats and machine.bash set
+QUOTA=1024
+SLACK=16 # MiB; the larger of it and half a percent
+
+setup() {
+        machine_start --memory 24G
+        export QUOTA_MIB=$QUOTA
+        before=$(free_mib 0)
+}
+
+teardown() {
+        [ -z "${attacker:-}" ] || kill -KILL "$attacker" 2> /dev/null || true
+        machine_end
+}
+
+# attack NAME COMMAND...: what the device holds for it at the worst, in MiB, in $held; what it said in $said
+attack() {
+        local out=$BATS_TEST_TMPDIR/out in=$BATS_TEST_TMPDIR/in most=0 now name=$1
+        shift
+        rm -f "$in" "$out" && mkfifo "$in"
+        "$@" "$plain/tests/hostile/attack-$name" < "$in" > "$out" 2> "$out.err" 3>&- &
+        attacker=$!
+        exec 7> "$in"
+        while kill -0 "$attacker" 2> /dev/null && ! grep -q '^holding' "$out"; do
+                now=$((before - $(free_mib 0)))
+                [ "$now" -le "$most" ] || most=$now
+                sleep 0.2
+        done
+        now=$((before - $(free_mib 0)))
+        [ "$now" -le "$most" ] || most=$now
+        exec 7>&-
+        wait "$attacker" || true
+        attacker=''
+        held=$most said=$(cat "$out" "$out.err")
+        echo "$name: the device held $held MiB; $said"
+}
+
+# stops NAME [OPTION...]: without a gate past the quota, with one not
+stops() {
+        local name=$1 allowed=$((QUOTA + SLACK))
+        shift
+        attack "$name" on
+        [[ $said != *cannot=* ]] || skip "${said#*cannot=}"
+        [ "$held" -gt $((QUOTA + SLACK)) ] || { echo "no attack: without a gate it had $held MiB"; return 1; }
+        wait_for eval '[ $((before - $(free_mib 0))) -eq 0 ]'
+        attack "$name" tenant --mem ${QUOTA}M "$@" --
+        [ "$held" -le "$allowed" ] || { echo "past the quota: $held MiB of $QUOTA"; return 1; }
+        wait_for eval '[ $((before - $(free_mib 0))) -eq 0 ]' # all of it came back
+}
