@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# SPDX-License-Identifier: Apache-2.0 The attacks of tests/hostile on a real GPU: each is stopped at its quota, by the
+# SPDX-License-Identifier: Apache-2.0
+# The attacks of tests/hostile on a real GPU: each is stopped at its quota, by the
 # device's own figure, read from outside. First all of them without a gate, together, where each comes past the quota:
 # that they are attacks. Then each as a tenant. Needs an NVIDIA GPU that nobody else uses, gcc and the CUDA driver
 # headers. TAP on stdout, raw output in ${OUT:-/tmp/sublet-gpu}/hostile.log.
