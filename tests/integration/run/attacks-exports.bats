@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: Apache-2.0
 # The suite of attacks on exported memory (tests/hostile), each first without a gate, where it must come past the
-# quota (its positive control), and then as a tenant, where the device holds no more for it than the quota. What counts is the
-# device's own figure, read from outside.
+# quota (its positive control), and then as a tenant, where the device holds no more for it than the quota. What counts
+# is the device's own figure, read from outside.
 # long: because each attack settles several times
 # variants: plain, because the programs are not built with a sanitizer and the claim is about the device
 bats_require_minimum_version 1.5.0
