@@ -5,6 +5,7 @@
  */
 #include "gate/act.h"
 #include "gate/books.h"
+#include "gate/policy/caught.h"
 #include "gate/serve.h"
 
 #include "base/cleanup.h"
@@ -57,6 +58,8 @@ static int serve_on_node(struct request *request, uint32_t number)
 {
         switch (request->node) {
         case RM_NODE_OTHER:
+                if (!caught_is_drivers(&request->gate->options.layout, number))
+                        return GATE_GO_ON;
                 return refuse_other_file(request, number);
         case RM_NODE_UVM_TOOLS:
         case RM_NODE_FORBIDDEN:
