@@ -39,7 +39,7 @@ enum {
 struct sched_channels {
         struct gpu_channel *list; /* on any engine: all of them are switched */
         size_t n;
-        unsigned int n_groups; /* compute groups */
+        unsigned int n_groups;             /* compute groups */
         uint32_t contexts[SCHED_CONTEXTS]; /* numbers of the groups' first channels */
         size_t n_contexts;
         uint32_t sequence; /* of the control block, when this was read */
