@@ -6,7 +6,8 @@
  *      C1  The driver takes no request of size 0: it copies as many bytes as the size says and then compares the size
  *          with that of the number's block (nvidia_ioctl in nv.c, escape.c, osapi.c), or takes as many elements as fit
  *          in it. So requests of size 0 may be spared; those of the types in `spared` are, because terminals, sockets
- *          and the like are asked so all the time.
+ *          and the like are asked so all the time. So are TIOCGPTN and TIOCSPTLCK, numbers that the driver has not:
+ *          programs that have lost their gate can open a terminal all the same.
  *      C2  UVM takes the whole word, and its words have no size; but 0x3000000x, which counts as one with a size.
  *      C3  What is caught and no request that the driver takes (caught_is_drivers) may go on where it was meant for
  *          another file: put on a descriptor of the driver's meanwhile, the driver refuses it.
@@ -18,6 +19,8 @@
 #include "base/cleanup.h"
 #include "rm/call.h"
 #include "rm/numbers.h"
+
+#include <sys/ioctl.h>
 
 enum {
         SIZE_SHIFT = 16,
@@ -73,11 +76,24 @@ static void put_types(struct list *list, uint32_t prefix, unsigned int n_bits)
         put_types(list, prefix << 1 | 1, n_bits + 1);
 }
 
+/* Everything of this size bit but a type and number, whose last bit does not count. */
+static void put_others(struct list *list, uint32_t size_bit, uint32_t type_and_number)
+{
+        for (unsigned int bit = 1; bit < TYPE_SHIFT + TYPE_BITS; bit++) {
+                uint32_t bits = 0xffffu >> bit << bit;
+
+                caught_put(list, size_bit | bits, size_bit | ((type_and_number & bits) ^ 1u << bit));
+        }
+}
+
 /* Every size but 0. */
 static void put_sizes(struct list *list)
 {
         for (unsigned int bit = SIZE_SHIFT; bit < SIZE_SHIFT + SIZE_BITS; bit++)
-                caught_put(list, 1u << bit, 1u << bit);
+                if (1u << bit == (TIOCGPTN & (uint32_t)LARGEST << SIZE_SHIFT))
+                        put_others(list, 1u << bit, TIOCGPTN & 0xffff);
+                else
+                        caught_put(list, 1u << bit, 1u << bit);
 }
 
 /* C2: 4 to 255 as words, known or not; the higher ones are of other types. 1 to 3 are other people's (FIBMAP,

@@ -210,6 +210,13 @@ static void every_size_but_0_is_seen(void **state)
                         require_seen(some[k], size * 7 % 256, size);
         for (uint32_t bit = 0; bit < 14; bit++)
                 require_seen(0, 0x70, 1u << bit);
+        for (uint32_t nr = 0; nr < 256; nr++)
+                if (nr >> 1 != 0x18)
+                        require_seen(9, nr, 4);
+        for (uint32_t size = 1; size < 0x4000; size += size < 64 ? 1 : 61)
+                if (size != 4)
+                        require_seen(9, 0x30, size);
+        assert_true(is_notified(9, 0x80045330) && is_notified(9, 0x80045530) && is_notified(9, 0xc004d430));
 }
 
 /* C1: the driver takes nothing of size 0; the types that others ask all the time are spared. */
@@ -226,12 +233,13 @@ static void a_request_without_size_is_seen_but_for_a_few_types(void **state)
 static void what_is_asked_all_the_time_is_not_touched(void **state)
 {
         static const uint32_t others[] = {
-                0x5401, 0x5402, 0x5413, 0x5410, 0x540f, /* TCGETS, TCSETS, TIOCGWINSZ, TIOC?PGRP */
-                0x541b, 0x5421, 0x5450, 0x5451, 0x5452, /* FIONREAD, FIONBIO, FION?CLEX, FIOASYNC */
-                1,      2,      3,                      /* FIBMAP, FIGETBSZ: no UVM number since 525 */
-                0x8912, 0x8915, 0x8927, 0x8933,         /* SIOCGIFCONF and such */
-                0x1260, 0x127d, 0x2400, 0x2401, 0x2403, /* block devices, perf */
-                0xae00, 0xae01, 0xae80,                 /* KVM_RUN and such */
+                0x5401,     0x5402,     0x5413, 0x5410, 0x540f, /* TCGETS, TCSETS, TIOCGWINSZ, TIOC?PGRP */
+                0x541b,     0x5421,     0x5450, 0x5451, 0x5452, /* FIONREAD, FIONBIO, FION?CLEX, FIOASYNC */
+                0x80045430, 0x40045431,                         /* TIOCGPTN, TIOCSPTLCK */
+                1,          2,          3,                      /* FIBMAP, FIGETBSZ: no UVM number since 525 */
+                0x8912,     0x8915,     0x8927, 0x8933,         /* SIOCGIFCONF and such */
+                0x1260,     0x127d,     0x2400, 0x2401, 0x2403, /* block devices, perf */
+                0xae00,     0xae01,     0xae80,                 /* KVM_RUN and such */
         };
 
         (void)state;
