@@ -341,6 +341,7 @@ void gpu_message(struct machine *machine, struct request *request);          /* 
 
 uint32_t group_alloc(struct request *request, struct object *object, struct part *params);
 uint32_t channel_alloc(struct request *request, struct object *object, struct part *params);
+void group_note_object(struct group *group, uint32_t class_number); /* an object was made in a channel of it */
 void group_unref(struct group *group);
 void channel_unref(struct channel *channel);
 nsec gpu_advance(struct gpu *gpu);
