@@ -224,7 +224,11 @@ struct request {
 
 /* ---- files.c: the directory of a machine, wire.h ------------------------------------------- */
 
-/* By the process that serves. 0; -errno. */
+/* Makes the directory one machine's, for as long as the descriptor or a duplicate is open. -EBUSY: it is another's that
+ * runs; -errno. */
+int machine_lock(const char *directory);
+
+/* By the process that serves. What a machine that has ended left there is replaced. 0; -errno. */
 int machine_files_make(const struct machine_options *options);
 void machine_files_remove(const char *directory);
 
