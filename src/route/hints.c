@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "route/hints.h"
 
-/* At most `most`. False: no digits only, or more. */
+/* What is more than `most` is `most`. False: not digits only. */
 static bool digits_read(const unsigned char *text, size_t size, uint64_t most, uint64_t *ret)
 {
         uint64_t value = 0;
@@ -11,9 +11,9 @@ static bool digits_read(const unsigned char *text, size_t size, uint64_t most, u
         for (size_t i = 0; i < size; i++) {
                 unsigned int digit = (unsigned int)text[i] - '0';
 
-                if (digit > 9 || digit > most || value > (most - digit) / 10)
+                if (digit > 9)
                         return false;
-                value = value * 10 + digit;
+                value = digit > most || value > (most - digit) / 10 ? most : value * 10 + digit;
         }
         *ret = value;
         return true;
@@ -23,9 +23,9 @@ bool hints_deadline(const void *text, size_t size, nsec most, nsec *ret)
 {
         uint64_t ms;
 
-        if (most <= 0 || !digits_read(text, size, (uint64_t)(most - 1) / NSEC_PER_MSEC, &ms) || !ms)
+        if (most <= 0 || !digits_read(text, size, (uint64_t)most / NSEC_PER_MSEC + 1, &ms) || !ms)
                 return false;
-        *ret = (nsec)ms * NSEC_PER_MSEC;
+        *ret = (nsec)ms <= most / NSEC_PER_MSEC ? (nsec)ms * NSEC_PER_MSEC : most;
         return true;
 }
 
@@ -35,7 +35,7 @@ bool hints_priority(const void *text, size_t size, int32_t *ret)
         bool is_negative = size && at[0] == '-';
         uint64_t value;
 
-        if (!digits_read(at + is_negative, size - is_negative, INT32_MAX, &value))
+        if (!digits_read(at + is_negative, size - is_negative, (uint64_t)INT32_MAX + 1, &value) || value > INT32_MAX)
                 return false;
         *ret = is_negative ? -(int32_t)value : (int32_t)value;
         return true;

@@ -12,8 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Milliseconds in digits, as a span shorter than `most`. False: none, or not shorter; a number too large for any type is
- * not shorter either. */
+/* Milliseconds in digits, as a span of at most `most`, also if no type can hold the number. False: none. */
 bool hints_deadline(const void *text, size_t size, nsec most, nsec *ret);
 
 /* Digits, perhaps after a '-'. False: none, or out of range. */

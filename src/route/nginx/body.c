@@ -95,7 +95,9 @@ static void read_header(sublet_ctx_t *ctx, const ngx_table_elt_t *h)
         if (HEADER_IS(h, "X-Session-ID")) {
                 ctx->query.session = hash_word(h->value.data, h->value.len);
         } else if (HEADER_IS(h, "X-Sublet-Deadline-Ms")) {
-                if (hints_deadline(h->value.data, h->value.len, ctx->item.deadline - ctx->item.arrived, &span))
+                ctx->has_deadline =
+                        hints_deadline(h->value.data, h->value.len, ctx->item.deadline - ctx->item.arrived, &span);
+                if (ctx->has_deadline)
                         ctx->item.deadline = ctx->item.arrived + span;
         } else if (HEADER_IS(h, "X-Sublet-Priority")) {
                 (void)hints_priority(h->value.data, h->value.len, &ctx->item.priority);
@@ -133,7 +135,7 @@ int sublet_read_request(sublet_ctx_t *ctx)
         if (!keep_scan(ctx))
                 return sublet_turn_away(ctx, POOL_NOBODY, "no_replica");
         read_headers(ctx); /* a header has precedence over the body */
-        if (!pool_serves(ctx->pool, ctx->query.model))
+        if (!pool_serves(ctx->pool, ctx->query.model) && ctx->pool->settings.is_complete)
                 return sublet_turn_away(ctx, POOL_UNKNOWN, "model_not_found");
         return 1;
 }

@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         require(text != NULL);
         memcpy(text, data + 1, size - 1);
         if (hints_deadline(text, size - 1, most, &span))
-                require(span > 0 && span < most);
+                require(span > 0 && span <= most);
         if (hints_deadline(text, size - 1, INT64_MAX, &span))
                 require(span > 0);
         if (hints_priority(text, size - 1, &priority))
