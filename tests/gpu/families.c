@@ -16,14 +16,14 @@
  * unexpected CUDA error or wrong contents, which is printed; 2 usage.
  *
  * Driver API only, through the names of cuda.h, so it runs on the simulator's libcuda.so.1 as well.
- * The module has two kernels, which a simulator may know by name:
- *      sublet_fill (u32 *p, u64 n, u32 seed)            p[i] = seed + i
- *      sublet_check(u32 *p, u64 n, u32 seed, u32 *bad)  bad += number of p[i] != seed + i
+ * Its kernels stand in words.h.
  *
  * In the families `ipc` and `export` a child process is the importer: it is forked before cuInit,
  * has its own context (which costs memory of the same quota), and checks what the parent wrote.
  */
 #define _GNU_SOURCE
+#include "words.h"
+
 #include <cuda.h>
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -43,36 +43,6 @@ static CUcontext context;
 static CUstream stream;
 static CUfunction fill_kernel, check_kernel;
 static CUdeviceptr bad_counter;
-
-static const char ptx[] =
-        ".version 7.0\n.target sm_70\n.address_size 64\n"
-        ".visible .entry sublet_fill(.param .u64 p, .param .u64 n, .param .u32 seed)\n"
-        "{\n"
-        "  .reg .pred %q; .reg .b32 %r<8>; .reg .b64 %d<8>;\n"
-        "  ld.param.u64 %d1, [p]; ld.param.u64 %d2, [n]; ld.param.u32 %r1, [seed];\n"
-        "  cvta.to.global.u64 %d1, %d1;\n"
-        "  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mov.u32 %r5, %nctaid.x;\n"
-        "  cvt.u64.u32 %d3, %r4; mad.wide.u32 %d3, %r2, %r3, %d3; mul.wide.u32 %d4, %r5, %r3;\n"
-        "again: setp.ge.u64 %q, %d3, %d2; @%q bra done;\n"
-        "  cvt.u32.u64 %r6, %d3; add.u32 %r6, %r6, %r1;\n"
-        "  shl.b64 %d5, %d3, 2; add.u64 %d5, %d1, %d5; st.global.u32 [%d5], %r6;\n"
-        "  add.u64 %d3, %d3, %d4; bra again;\n"
-        "done: ret;\n"
-        "}\n"
-        ".visible .entry sublet_check(.param .u64 p, .param .u64 n, .param .u32 seed, .param .u64 bad)\n"
-        "{\n"
-        "  .reg .pred %q; .reg .b32 %r<8>; .reg .b64 %d<8>;\n"
-        "  ld.param.u64 %d1, [p]; ld.param.u64 %d2, [n]; ld.param.u32 %r1, [seed]; ld.param.u64 %d6, [bad];\n"
-        "  cvta.to.global.u64 %d1, %d1; cvta.to.global.u64 %d6, %d6;\n"
-        "  mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mov.u32 %r4, %tid.x; mov.u32 %r5, %nctaid.x;\n"
-        "  cvt.u64.u32 %d3, %r4; mad.wide.u32 %d3, %r2, %r3, %d3; mul.wide.u32 %d4, %r5, %r3;\n"
-        "again: setp.ge.u64 %q, %d3, %d2; @%q bra done;\n"
-        "  cvt.u32.u64 %r6, %d3; add.u32 %r6, %r6, %r1;\n"
-        "  shl.b64 %d5, %d3, 2; add.u64 %d5, %d1, %d5; ld.global.u32 %r7, [%d5];\n"
-        "  add.u64 %d3, %d3, %d4; setp.eq.u32 %q, %r7, %r6; @%q bra again;\n"
-        "  red.global.add.u32 [%d6], 1; bra again;\n"
-        "done: ret;\n"
-        "}\n";
 
 /* ---- small things ---------------------------------------------------------------------------- */
 
@@ -123,7 +93,7 @@ static void context_start(void)
         MUST(cuDevicePrimaryCtxRetain(&context, device));
         MUST(cuCtxSetCurrent(context));
         mark("module");
-        MUST(cuModuleLoadData(&module, ptx));
+        MUST(cuModuleLoadData(&module, words_ptx));
         MUST(cuModuleGetFunction(&fill_kernel, module, "sublet_fill"));
         MUST(cuModuleGetFunction(&check_kernel, module, "sublet_check"));
         MUST(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));

@@ -33,7 +33,7 @@ static void *grown(void *array, size_t n, size_t size)
         return reallocarray(array, n ? 2 * n : 1, size);
 }
 
-static int add_request(struct load *load, const struct load_request *request)
+int load_add(struct load *load, const struct load_request *request)
 {
         struct load_request *requests = grown(load->requests, load->n_requests, sizeof(*requests));
 
@@ -44,7 +44,7 @@ static int add_request(struct load *load, const struct load_request *request)
         return 0;
 }
 
-static int add_key(struct load *load, uint64_t key)
+int load_add_key(struct load *load, uint64_t key)
 {
         uint64_t *keys = grown(load->keys, load->n_keys, sizeof(*keys));
 
@@ -74,7 +74,7 @@ static int read_keys(struct load *load, char *line, uint64_t n)
 
                 if (!at || end == at + 1)
                         return -EINVAL;
-                if (add_key(load, load_random(&id)) < 0) /* hashes, as an index wants them */
+                if (load_add_key(load, load_random(&id)) < 0) /* hashes, as an index wants them */
                         return -ENOMEM;
                 at = end;
         }
@@ -88,12 +88,12 @@ static int read_line(struct load *load, char *line, double scale)
         if (field(line, "timestamp", &at) < 0 || field(line, "input_length", &input) < 0 ||
             field(line, "output_length", &output) < 0 || !input || input > 10000000 || output > 10000000)
                 return -EINVAL;
-        if (add_request(load, &(struct load_request){
-                                      .at = (nsec)((double)at / scale * (double)NSEC_PER_MSEC),
-                                      .input = (uint32_t)input,
-                                      .output = output ? (uint32_t)output : 1,
-                                      .keys = load->n_keys,
-                              }) < 0)
+        if (load_add(load, &(struct load_request){
+                                   .at = (nsec)((double)at / scale * (double)NSEC_PER_MSEC),
+                                   .input = (uint32_t)input,
+                                   .output = output ? (uint32_t)output : 1,
+                                   .keys = load->n_keys,
+                           }) < 0)
                 return -ENOMEM;
         return read_keys(load, line, input / LOAD_BLOCK);
 }
@@ -146,19 +146,19 @@ int load_read(const char *path, double scale, struct load *ret, struct err *err)
         return 0;
 }
 
-static double uniform(uint64_t *random)
+double load_uniform(uint64_t *random)
 {
         return (double)(load_random(random) >> 11) / 9007199254740992.0;
 }
 
 /* Exponential with mean 1, by comparisons only (von Neumann 1951): no logarithm, no libm. */
-static double exponential(uint64_t *random)
+double load_exponential(uint64_t *random)
 {
         for (double whole = 0;; whole++) {
-                double first = uniform(random), last = first, next;
+                double first = load_uniform(random), last = first, next;
                 bool is_odd = true;
 
-                for (; (next = uniform(random)) < last; last = next)
+                for (; (next = load_uniform(random)) < last; last = next)
                         is_odd = !is_odd;
                 if (is_odd)
                         return whole + first;
@@ -170,17 +170,17 @@ static int add_shared(struct load *load, const struct load_shared *kind, double 
         uint64_t which = load_random(random) % kind->prefixes;
         uint32_t input = kind->prefix + kind->own;
 
-        if (add_request(load, &(struct load_request){ .at = (nsec)(at * NSEC_PER_SEC),
-                                                      .input = input,
-                                                      .output = kind->output,
-                                                      .keys = load->n_keys }) < 0)
+        if (load_add(load, &(struct load_request){ .at = (nsec)(at * NSEC_PER_SEC),
+                                                   .input = input,
+                                                   .output = kind->output,
+                                                   .keys = load->n_keys }) < 0)
                 return -ENOMEM;
         for (uint32_t i = 0; i < input / LOAD_BLOCK; i++) {
                 bool is_own = (i + 1) * LOAD_BLOCK > kind->prefix;
 
                 uint64_t common = which << 32 | i;
 
-                if (add_key(load, load_random(is_own ? random : &common)) < 0)
+                if (load_add_key(load, load_random(is_own ? random : &common)) < 0)
                         return -ENOMEM;
         }
         return 0;
@@ -193,7 +193,7 @@ int load_shared(const struct load_shared *kind, struct load *ret)
         double at = 0;
 
         for (size_t i = 0; i < kind->n; i++) {
-                at += exponential(&random) / kind->qps;
+                at += load_exponential(&random) / kind->qps;
                 if (add_shared(&load, kind, at, &random) < 0)
                         return -ENOMEM;
         }

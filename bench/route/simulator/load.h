@@ -45,4 +45,10 @@ struct load_shared {
 };
 int load_shared(const struct load_shared *kind, struct load *ret); /* -ENOMEM */
 
-uint64_t load_random(uint64_t *state); /* splitmix64 */
+/* Appends. A request's keys are added one after the other, the first at index request->keys. -ENOMEM */
+int load_add(struct load *load, const struct load_request *request);
+int load_add_key(struct load *load, uint64_t key);
+
+uint64_t load_random(uint64_t *state);    /* splitmix64 */
+double load_uniform(uint64_t *state);     /* 0 .. 1 */
+double load_exponential(uint64_t *state); /* mean 1 */

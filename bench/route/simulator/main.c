@@ -1,40 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulator of policies as a program. */
+#include "simulator/compare.h"
 #include "simulator/report.h"
 
 #include "base/text.h"
 
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 static int usage(void)
 {
         fputs("usage: simulate [-n RUNS] [-s formulas|knowledge|changes|capacity|sleep] TRACES\n"
-              "Simulates the router's policies on the traces in the directory TRACES and prints a report.\n",
+              "       simulate -t [-n RUNS] [-f FIRST_SEED] [-l TRIAL] [-p FORMULA]\n"
+              "Simulates the router's policies on the traces in the directory TRACES, or (-t) on the trials, and\n"
+              "prints a report.\n",
               stderr);
         return 2;
+}
+
+static bool parse_count(const char *text, unsigned int *ret)
+{
+        uint64_t n;
+
+        if (number_parse(text, &n) < 0 || n < 1 || n > 1000)
+                return false;
+        *ret = (unsigned int)n;
+        return true;
+}
+
+static int ended(int r, const struct err *err)
+{
+        if (r < 0)
+                fprintf(stderr, "simulate: %s\n", err->text);
+        return r < 0 ? 2 : r;
 }
 
 int main(int argc, char **argv)
 {
         struct report_options options = { .n_seeds = 1 };
+        struct compare_options compare = { .first_seed = 1 };
+        bool is_trials = false, is_good = true;
         struct err err = { 0 };
-        uint64_t n = 0;
-        int option, r;
+        int option;
 
-        while ((option = getopt(argc, argv, "n:s:")) != -1) {
+        while ((option = getopt(argc, argv, "n:s:tf:l:p:")) != -1) {
                 if (option == 's')
                         options.only = optarg;
-                else if (option != 'n' || number_parse(optarg, &n) < 0 || n < 1 || n > 100)
-                        return usage();
-                if (option == 'n')
-                        options.n_seeds = (unsigned int)n;
+                else if (option == 't')
+                        is_trials = true;
+                else if (option == 'l')
+                        compare.trial = optarg;
+                else if (option == 'p')
+                        compare.policy = optarg;
+                else
+                        is_good = option != '?' && is_good &&
+                                  parse_count(optarg, option == 'n' ? &options.n_seeds : &compare.first_seed);
         }
-        if (optind != argc - 1)
+        if (!is_good || optind != argc - !is_trials)
                 return usage();
+        if (is_trials) {
+                compare.n_seeds = options.n_seeds;
+                return ended(compare_run(&compare, &err), &err);
+        }
         options.traces = argv[optind];
-        r = report_run(&options, &err);
-        if (r < 0)
-                fprintf(stderr, "simulate: %s\n", err.text);
-        return r < 0 ? 2 : r;
+        return ended(report_run(&options, &err), &err);
 }

@@ -151,6 +151,9 @@ int router_init(struct router *router, const struct sim_setup *setup)
                 if (r < 0)
                         return r;
         }
+        for (size_t i = 0; i < setup->n_changes; i++)
+                if (setup->changes[i].what == SIM_JOIN)
+                        router->replicas[setup->changes[i].replica].is_absent = true;
         return init_index(router);
 }
 
@@ -258,7 +261,9 @@ static void fill(const struct router_replica *replica, uint32_t matched, nsec no
                 .kv_permille = replica->polled_kv,
                 .kv_total = replica->engine.cache.capacity * LOAD_BLOCK - 2000,
                 .wake = wake_of(replica, now),
-                .state = replica->is_asleep ? PICK_ASLEEP : PICK_UP,
+                .state = replica->is_absent ? PICK_DOWN :
+                         replica->is_asleep ? PICK_ASLEEP :
+                                              PICK_UP,
         };
 }
 
@@ -444,14 +449,29 @@ void router_woken(struct router *router, struct router_replica *replica, nsec no
 }
 
 /* What is left of the iteration under way takes longer or shorter, too. */
-void router_change(struct router *router, const struct sim_change *change, nsec now)
+static void set_speed(struct router_replica *replica, const struct sim_change *change, nsec now)
 {
-        struct router_replica *replica = &router->replicas[change->replica];
-
         if (replica->busy_until != INT64_MAX && replica->busy_until > now)
                 replica->busy_until =
                         now + (nsec)((double)(replica->busy_until - now) * replica->engine.speed / change->speed);
         replica->engine.speed = change->speed;
         if (!change->is_silent)
-                rate_seed(&replica->rate, (uint64_t)seed(router->setup, change->speed));
+                rate_seed(&replica->rate, (uint64_t)seed(replica->router->setup, change->speed));
+}
+
+void router_change(struct router *router, const struct sim_change *change, nsec now)
+{
+        struct router_replica *replica = &router->replicas[change->replica];
+
+        switch (change->what) {
+        case SIM_SPEED:
+                set_speed(replica, change, now);
+                break;
+        case SIM_JOIN:
+                replica->is_absent = false;
+                break;
+        case SIM_COLD:
+                replica->cold = (nsec)(change->seconds * NSEC_PER_SEC);
+                break;
+        }
 }

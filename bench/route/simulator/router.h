@@ -25,7 +25,9 @@ struct router_replica {
         struct router *router;
         struct engine engine;
         nsec busy_until; /* INT64_MAX: idle */
+        bool is_absent;  /* joins later */
         bool is_asleep;
+        nsec cold;     /* its next iteration takes so much longer */
         nsec wakes_at; /* INT64_MAX: no wake-up under way */
         /* The state of a router: */
         struct cache copy; /* INDEX_LRU, INDEX_4096 */

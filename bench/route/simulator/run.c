@@ -21,7 +21,8 @@ static void begin_iteration(struct router_replica *replica, nsec now)
 {
         nsec span = engine_begin(&replica->engine);
 
-        replica->busy_until = span ? now + span : INT64_MAX;
+        replica->busy_until = span ? now + span + replica->cold : INT64_MAX;
+        replica->cold = span ? 0 : replica->cold;
 }
 
 static void arrive(struct sim *sim, nsec now)

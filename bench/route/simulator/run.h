@@ -29,11 +29,19 @@ enum sim_index {
         INDEX_4096,  /* llm-d's default: the first 4,096 tokens, 976 blocks of 512 */
 };
 
-/* From a time on, a replica has another speed (its neighbour on the device came or went). */
+enum sim_what {
+        SIM_SPEED, /* it has another speed: its neighbour on the device came or went, it stalls, it goes on */
+        SIM_JOIN,  /* it is there from now on, with an empty cache */
+        SIM_COLD,  /* its next iteration takes `seconds` longer: compilation, weights that are read late */
+};
+
+/* What happens to a replica at a time. */
 struct sim_change {
         double at; /* seconds */
         size_t replica;
-        double speed;   /* > 0 */
+        enum sim_what what;
+        double speed; /* > 0 */
+        double seconds;
         bool is_silent; /* the router is not notified */
 };
 

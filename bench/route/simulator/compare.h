@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The comparison on the trials: TTFT mean and p99, and goodput, of our policy and of each other router's formula, as
+ * means over seeds; and ours in proportion to the best of the others, each figure for itself.
+ */
+#pragma once
+
+#include "base/err.h"
+
+struct compare_options {
+        unsigned int first_seed, n_seeds;
+        const char *trial;  /* one of them; NULL: all */
+        const char *policy; /* one formula; NULL: all, and the proportions */
+};
+
+/* Prints to stdout. 0; negative: could not run. */
+int compare_run(const struct compare_options *options, struct err *err);
