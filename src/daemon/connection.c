@@ -172,6 +172,22 @@ static void start_preload(struct connection *connection, const struct message_re
                 connection->source.fd = -1;
 }
 
+/* A lease of this machine would hold nobody on another: a gate knows its own driver only. */
+static int check_machine(const struct message_request *request, struct err *err)
+{
+        char ours[GPU_MACHINE];
+
+        if (request->directory[0]) /* the container that gets it may be on it; root says so */
+                return 0;
+        gpu_machine(ours);
+        if (!strcmp(ours, request->machine) && strcmp(ours, "?") != 0)
+                return 0;
+        return err_say(err, -EPERM,
+                       "the caller is on %s, this daemon on %s: name the daemon of that machine with --dir",
+                       request->machine[0] ? "another simulated machine" : "the machine itself",
+                       ours[0] ? "a simulated one" : "the machine itself");
+}
+
 /* True: drop the connection. */
 static bool on_lease(struct connection *connection, const struct message *message)
 {
@@ -184,7 +200,7 @@ static bool on_lease(struct connection *connection, const struct message *messag
         r = message_request_parse(message->body, &request, &field);
         if (r < 0)
                 r = err_say(&err, -EINVAL, "the request's '%s' is too long or out of range", field);
-        else
+        else if ((r = check_machine(&request, &err)) == 0)
                 r = admit(connection->daemon, &request, connection->peer.uid, &connection->tenant, &err);
         if (r < 0) {
                 connection_refuse(connection, r, err.text);

@@ -101,6 +101,7 @@ static int request_send(const struct run *run, int socket, struct err *err)
                                            .audit_ms = run->audit_ms };
         const char *slash = strrchr(run->argv[0], '/');
 
+        gpu_machine(request.machine);
         if (run->class)
                 (void)turns_class_parse(run->class, &request.class);
         if (!text_copy(request.tenant, sizeof(request.tenant), run->tenant) ||

@@ -90,6 +90,7 @@ json_t *message_request_new(const struct message_request *request)
         put_text(body, "attach", request->attach);
         put_text(body, "sms", request->sms);
         put_text(body, "place", request->directory);
+        put_text(body, "machine", request->machine);
         (void)json_object_set_new(body, "plane", json_string(enforcement_name(request->enforcement)));
         (void)json_object_set_new(body, "named", json_boolean(request->is_named));
         (void)json_object_set_new(body, "share", json_integer(request->share));
@@ -119,6 +120,7 @@ static const char *request_fields(const json_t *body, struct message_request *to
                 { "attach", to->attach, sizeof(to->attach) },
                 { "sms", to->sms, sizeof(to->sms) },
                 { "place", to->directory, sizeof(to->directory) },
+                { "machine", to->machine, sizeof(to->machine) },
         };
 
         for (size_t i = 0; i < ARRAY_SIZE(texts); i++)

@@ -91,6 +91,7 @@ struct message_request {
         char attach[16];                    /* "auto", "never" (as ""), "required" */
         char sms[16];                       /* of enforcement mode preload: preload/sms.h; "": all */
         char directory[256];                /* make them in this directory; "": on descriptors */
+        char machine[32];                   /* which machine the caller is on: gpu_machine */
         permille share;                     /* 0: an equal part of the rest */
         permille cap;                       /* TURNS_WHOLE: none */
         enum turns_class class;
