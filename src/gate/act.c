@@ -125,6 +125,7 @@ static int (*const handlers[])(struct request *request) = {
         [GATE_PERFORM] = serve_plain, [GATE_SHARE] = serve_share,     [GATE_VIEW] = serve_view,
         [GATE_CLIENT] = serve_client, [GATE_OBJECT] = serve_object,   [GATE_HOLLOW] = serve_hollow,
         [GATE_FREE] = serve_free,     [GATE_CHARGE] = serve_memory,   [GATE_HOST] = serve_memory,
+        [GATE_FABRIC] = serve_fabric, /* and keeps the memory below */
         [GATE_DUP] = serve_dup,       [GATE_EXPORT] = serve_export,   [GATE_IMPORT] = serve_import,
         [GATE_SPACE] = serve_space,   [GATE_HOLD] = serve_hold,       [GATE_RELEASE] = serve_release,
         [GATE_RANGE] = serve_range,   [GATE_POOL] = serve_range,      [GATE_SCHEDULE] = serve_schedule,

@@ -271,7 +271,7 @@ static uint32_t set_slice(const struct gate *gate, int fd, struct group *group, 
 static uint32_t try_descriptor(struct gate *gate, const struct process *process, int theirs, struct group *group,
                                nsec slice)
 {
-        _cleanup_(closep) int fd = process_fd(process, theirs);
+        _cleanup_(closep) int fd = process_fd(process, process->id, theirs);
         uint32_t minor, status;
 
         if (fd < 0 || gate->options.driver.node(gate->options.driver.context, fd, &minor) != RM_NODE_CTL)
@@ -317,7 +317,7 @@ static uint32_t try_process(struct gate *gate, pid_t id, int theirs, struct grou
         struct process *process;
         uint32_t status;
 
-        if (process_get(&gate->processes, id, &process) < 0)
+        if (process_find(&gate->processes, id, &process) < 0)
                 return RM_STATUS_INVALID_CLIENT;
         status = theirs >= 0 ? try_descriptor(gate, process, theirs, group, slice) :
                                search_process(gate, process, group, slice);

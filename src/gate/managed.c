@@ -9,7 +9,7 @@
  * number. A charge does not depend on that: it lasts until UVM has nothing there in any of the tenant's spaces
  * (sweep.c). What was let through uncharged, a pool or a file that is not UVM's, must not have become a managed range:
  * UVM is asked when the thread makes its next call, 2 ms later, and every second while it is on its way, and a
- * tenant that has such a range is ended (mapping_check). A thread whose table of descriptors is its own is refused.
+ * tenant that has such a range is ended (mapping_check).
  *
  * How a refusal appears. libcuda reports no "out of memory" here: of mmap's errno it makes EPERM "operation not
  * permitted" (800), EOPNOTSUPP "operation not supported" (801), EINVAL and EADDRINUSE "invalid value" (1), and
@@ -164,14 +164,10 @@ int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notificati
                                    .id = notification->id,
                                    .thread = (pid_t)notification->pid,
                                    .process = process };
-        _cleanup_(closep) int fd = process_fd(process, mapping.fd);
+        _cleanup_(closep) int fd = process_fd(process, request.thread, mapping.fd);
 
         if (fd < 0)
                 return fd == -EBADF ? -EBADF : -EPERM;
-        if (could_be_managed(&mapping) && files_count(&gate->files) && !process_shares_files(process, request.thread)) {
-                gate_tell(gate, EVENT_DENIED, process->id, "mmap by a thread with descriptors of its own");
-                return -EPERM;
-        }
         request.fd = fd;
         request.node = gate->options.driver.node(gate->options.driver.context, fd, &request.minor);
         if (request.node == RM_NODE_UVM)
