@@ -25,6 +25,7 @@ static int read_terms(const struct oci_request *asked, struct message_request *t
         if ((r = parse_percent(asked->share, "share", 0, &to->share, err)) < 0 ||
             (r = parse_percent(asked->cap, "cap", TURNS_WHOLE, &to->cap, err)) < 0)
                 return r;
+        (void)snprintf(to->job, sizeof(to->job), "%s", asked->job);
         if (asked->class[0] && turns_class_parse(asked->class, &to->class) < 0)
                 return err_say(err, -EINVAL, "class '%s': latency, normal or batch", asked->class);
         if (asked->mode[0] && strcmp(asked->mode, "time") != 0)
@@ -58,7 +59,7 @@ static int request_of_annotations(const struct oci_request *asked, struct messag
 {
         if (asked->unknown[0])
                 return err_say(err, -EINVAL,
-                               "annotation '%s' is none of sublet.dev/mem, share, cap, class, gpus and mode "
+                               "annotation '%s' is none of sublet.dev/mem, share, cap, class, gpus, mode and job "
                                "(docs/containers.md)",
                                asked->unknown);
         (void)snprintf(to->mem, sizeof(to->mem), "%s", asked->mem);
