@@ -10,9 +10,11 @@ int serve_request(struct request *request, uint32_t number);
 /* A handler prepares (locks, room in the ledger), performs, and commits the reply to the ledger or undoes all of it. */
 int serve_client(struct request *request);   /* objects.c */
 int serve_object(struct request *request);   /* objects.c */
+int serve_hollow(struct request *request);   /* objects.c */
 int serve_free(struct request *request);     /* objects.c */
 int serve_dup(struct request *request);      /* dup.c */
 int serve_memory(struct request *request);   /* memory.c */
+int serve_fabric(struct request *request);   /* memory.c */
 int serve_export(struct request *request);   /* exports.c */
 int serve_import(struct request *request);   /* exports.c */
 int serve_space(struct request *request);    /* uvm.c */

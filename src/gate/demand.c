@@ -142,7 +142,8 @@ static ssize_t compute_only(struct channel *channels, ssize_t n)
         return kept;
 }
 
-/* A device has a page for each of its compute channels. One whose memory the tenant has freed goes, and comes back without. */
+/* A device has a page for each of its compute channels. One whose memory the tenant has freed goes, and comes back
+ * without. */
 static void follow_channels(struct gate *gate, unsigned int device)
 {
         _cleanup_(freep) struct channel *channels = NULL;
