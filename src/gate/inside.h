@@ -20,7 +20,7 @@
 /* Bounds. Beyond each the tenant is answered an error, unless it says otherwise. */
 enum {
         GATE_BLOCK_MAX = 16384,        /* bytes of a block, the driver's own bound: EINVAL */
-        GATE_PARAMS_MAX = 64 * 1024,   /* bytes of parameters: EINVAL; the largest seen are 14408 */
+        GATE_PARAMS_MAX = 256 * 1024,  /* bytes of parameters: EINVAL; the largest seen are 229392, of 0xfe0101 */
         GATE_NESTED_MAX = 1024 * 1024, /* bytes behind embedded pointers, the driver's own bound of one: EINVAL */
         GATE_POINTERS_MAX = 8,         /* embedded pointers of a control; a further one reaches the driver as it is */
         GATE_LISTENERS_MAX = 64, /* processes put into a container that live at once, and the first: gate_join -EBUSY */
@@ -104,6 +104,7 @@ struct gate {
         atomic_bool is_ticking; /* the watcher checks the readers every millisecond */
         atomic_bool is_ending, is_empty;
         _Atomic uint64_t n_calls, n_performed, n_continued, n_denied;
+        _Atomic unsigned int capabilities_told; /* what was refused for want of them, and said */
         _Atomic nsec busy, last_call, settled_at;
         _Atomic nsec ended_at;         /* when a process last ended */
         _Atomic unsigned int n_sweeps; /* being made */

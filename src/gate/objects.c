@@ -5,6 +5,7 @@
 #include "gate/perform.h"
 
 #include "base/cleanup.h"
+#include "lease/capabilities.h"
 #include "rm/numbers.h"
 
 enum {
@@ -50,17 +51,38 @@ static int device_named(const struct request *request)
         return -1;
 }
 
-/* A channel without a group gets a hidden one, which would escape the scheduler. Groups and channels are finite. */
+/* Whether it stands in a channel that has no group of the tenant's. */
+static bool is_in_loose_channel(const struct request *request, const struct ledger_object *parent)
+{
+        struct ledger_object above;
+
+        return RM_CLASS_IS_CHANNEL(parent->class_number) &&
+               (!object_get(request->gate, request->call.client, parent->parent, &above) ||
+                above.class_number != RM_CLASS_GROUP);
+}
+
+/*
+ * A channel without a group gets a hidden one, which has no handle: it cannot be given slices. Decoders and the copies
+ * of Vulkan work that way. So such a channel is for tenants with video or graphics, and no object that could compute is
+ * made in it: a group's word for its engine counts for nothing (state/channels.h). Groups and channels are finite.
+ */
 static uint32_t check_channel(const struct request *request)
 {
+        uint32_t class_number = request->call.class_or_cmd;
         struct ledger_object parent;
 
-        if (!RM_CLASS_IS_CHANNEL(request->call.class_or_cmd))
+        if (!object_get(request->gate, request->call.client, request->call.parent, &parent))
+                return RM_CLASS_IS_CHANNEL(class_number) ? RM_STATUS_INVALID_ARGUMENT : RM_STATUS_OK;
+        if (!RM_CLASS_IS_CHANNEL(class_number))
+                return class_number <= 0xff || RM_CLASS_IS_FIXED_ENGINE(class_number) ||
+                                       !is_in_loose_channel(request, &parent) ?
+                               RM_STATUS_OK :
+                               RM_STATUS_INVALID_CLASS;
+        if (parent.class_number == RM_CLASS_GROUP ||
+            (parent.class_number == RM_CLASS_DEVICE &&
+             request->gate->lease->capabilities & (CAPABILITY_VIDEO | CAPABILITY_GRAPHICS)))
                 return RM_STATUS_OK;
-        if (!object_get(request->gate, request->call.client, request->call.parent, &parent) ||
-            parent.class_number != RM_CLASS_GROUP)
-                return RM_STATUS_INVALID_ARGUMENT;
-        return RM_STATUS_OK;
+        return RM_STATUS_INVALID_ARGUMENT;
 }
 
 static uint32_t check_instance(const struct request *request)
@@ -131,6 +153,38 @@ int serve_object(struct request *request)
         client_locks_drop(&locks);
         if (is_made)
                 channel_control_placed(request, &object);
+        return reply(request, r);
+}
+
+/* Old requests for all of a device's registers or memory. A program without privileges gets an empty object for them
+ * (_rmAllocMemoryLocalUser, rmapi_deprecated_allocmemory.c, 525 to 595), and takes the size of the device from the
+ * limit; a tenant gets it whoever it is, and the limit is its quota. */
+int serve_hollow(struct request *request)
+{
+        enum { CLASS_AT = 12, LIMIT_AT = 32, REGISTERS = 0x3f, EMPTY = 0x70 };
+        const struct rm_call *call = &request->call;
+        struct ledger_object object = { call->client, call->parent, 0, EMPTY, -1 };
+        int device = object_device(request->gate, call->client, call->parent), r;
+        _cleanup_(client_locks_drop) struct client_lock_pair locks = { 0 };
+        struct ledger_entry *entry;
+        uint64_t limit = UINT32_MAX;
+
+        if (device < 0)
+                return answer(request, RM_STATUS_INVALID_ARGUMENT);
+        if (call->class_or_cmd != REGISTERS)
+                limit = (uint64_t)request->gate->lease->devices[device].quota.size - 1;
+        locks = client_locks_take(request->gate, call->client, call->client);
+        if (entry_take(request->gate, &entry) < 0)
+                return answer(request, RM_STATUS_INSUFFICIENT_RESOURCES);
+        rm_put32(request->block, call->block_size, CLASS_AT, EMPTY);
+        rm_put64(request->block, call->block_size, LIMIT_AT, 0);
+        r = perform(request);
+        if (request_is_done(request, r))
+                commit_object(request, entry, &object);
+        else
+                entry_drop(request->gate, entry);
+        rm_put32(request->block, call->block_size, CLASS_AT, call->class_or_cmd);
+        rm_put64(request->block, call->block_size, LIMIT_AT, limit);
         return reply(request, r);
 }
 

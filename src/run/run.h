@@ -37,6 +37,7 @@ struct run {
         bool is_preload;       /* --preload: libsublet.so inside instead of supervision */
         const char *directory; /* `sublet lease`: the directory that is to be made; NULL: none */
         const char *attach;    /* --attach; NULL: auto */
+        const char *job;       /* NULL: none */
         permille share;        /* 0: not given */
         permille cap;          /* 0: not given */
         const char *class, *mode;
@@ -115,6 +116,13 @@ bool run_take_signal(int signals, pid_t child, int *ret_code);
                   &(run)->grant.managed,                                                                               \
                   "=charge|deny|allow",                                                                                \
                   "managed memory: charged by its length (default), refused, or free",                                 \
+                  NULL },                                                                                              \
+                { "capabilities",                                                                                      \
+                  0,                                                                                                   \
+                  flag_text,                                                                                           \
+                  &(run)->grant.capabilities,                                                                          \
+                  "LIST",                                                                                              \
+                  "parts of the driver: compute,utility (default), video, graphics, profile; or all",                  \
                   NULL },                                                                                              \
                 { "host-mem", 0,                                                                                       \
                   flag_text,  &(run)->grant.host,                                                                      \

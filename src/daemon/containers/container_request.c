@@ -3,6 +3,7 @@
 
 #include "base/err.h"
 #include "base/when.h"
+#include "lease/capabilities.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,6 +19,26 @@ static int parse_percent(const char *text, const char *what, permille otherwise,
         return 0;
 }
 
+/* Its own list, or that of NVIDIA's runtime, which is in most images. Counters show the neighbours: a container cannot
+ * ask for them. */
+static int read_capabilities(const struct oci_request *asked, struct message_request *to, struct err *err)
+{
+        const char *list = asked->capabilities[0] ? asked->capabilities : asked->driver_capabilities, *wrong;
+        unsigned int capabilities;
+
+        if (capabilities_parse(list, &capabilities, &wrong) < 0)
+                return err_say(err, -EINVAL,
+                               "capabilities '%s': '%.*s' is none of compute, utility, video, graphics and all", list,
+                               (int)strcspn(wrong, ","), wrong);
+        if (capabilities & CAPABILITY_PROFILE)
+                return err_say(err, -EPERM,
+                               "capabilities '%s': profile shows the neighbours' work; it is for "
+                               "'sublet run' by root",
+                               list);
+        (void)snprintf(to->capabilities, sizeof(to->capabilities), "%s", list);
+        return 0;
+}
+
 static int read_terms(const struct oci_request *asked, struct message_request *to, struct err *err)
 {
         int r;
@@ -25,6 +46,7 @@ static int read_terms(const struct oci_request *asked, struct message_request *t
         if ((r = parse_percent(asked->share, "share", 0, &to->share, err)) < 0 ||
             (r = parse_percent(asked->cap, "cap", TURNS_WHOLE, &to->cap, err)) < 0)
                 return r;
+        (void)snprintf(to->job, sizeof(to->job), "%s", asked->job);
         if (asked->class[0] && turns_class_parse(asked->class, &to->class) < 0)
                 return err_say(err, -EINVAL, "class '%s': latency, normal or batch", asked->class);
         if (asked->mode[0] && strcmp(asked->mode, "time") != 0)
@@ -32,7 +54,7 @@ static int read_terms(const struct oci_request *asked, struct message_request *t
                                "mode '%s': a container takes turns (mode time); spatial and mig are for 'sublet run' "
                                "(docs/containers.md)",
                                asked->mode);
-        return 0;
+        return read_capabilities(asked, to, err);
 }
 
 /* Leaves room for a number behind it. A name that was cut ends in '_', which Kubernetes names cannot contain: so no pod
@@ -58,8 +80,8 @@ static int request_of_annotations(const struct oci_request *asked, struct messag
 {
         if (asked->unknown[0])
                 return err_say(err, -EINVAL,
-                               "annotation '%s' is none of sublet.dev/mem, share, cap, class, gpus and mode "
-                               "(docs/containers.md)",
+                               "annotation '%s' is none of sublet.dev/mem, share, cap, class, gpus, mode, job and "
+                               "capabilities (docs/containers.md)",
                                asked->unknown);
         (void)snprintf(to->mem, sizeof(to->mem), "%s", asked->mem);
         (void)snprintf(to->gpus, sizeof(to->gpus), "%s", asked->gpus);

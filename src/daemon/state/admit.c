@@ -57,7 +57,7 @@ static int fill_lease(struct daemon *daemon, const struct message_request *reque
                       struct err *err)
 {
         struct grant grant = { or_null(request->mem), or_null(request->gpus), or_null(request->host),
-                               or_null(request->managed) };
+                               or_null(request->managed), or_null(request->capabilities) };
         _cleanup_(freep) struct lease *lease = malloc(sizeof(*lease));
         int r;
 
@@ -83,6 +83,14 @@ static int check_mode(const char *mode, struct err *err)
                 return 0;
         return err_say(err, -EINVAL,
                        "mode '%s' is not offered by this daemon: ask for time, spatial or mig (docs/modes.md)", mode);
+}
+
+static int check_job(const struct message_request *request, struct err *err)
+{
+        if (!request->job[0] || tenants_name_is_good(request->job))
+                return 0;
+        return err_say(err, -EINVAL, "job '%s': 1 to 63 letters, digits, '.', '_' and '-', the first a letter or digit",
+                       request->job);
 }
 
 static int check_sms(const struct daemon *daemon, const struct message_request *request, struct err *err)
@@ -129,6 +137,8 @@ static int check_powers(const struct daemon *daemon, const struct message_reques
                 return err_say(err, -EPERM, "--ipc=host opens a tenant to others: root only");
         if (!strcmp(request->managed, "allow"))
                 return err_say(err, -EPERM, "--managed=allow is memory that no quota counts: root only");
+        if (strstr(request->capabilities, "profile"))
+                return err_say(err, -EPERM, "--capabilities profile: counters show the neighbours' work: root only");
         if (request->audit_ms > AUDIT_MOST_MS)
                 return err_say(err, -EPERM, "--audit %llu: at most %d", (unsigned long long)request->audit_ms,
                                AUDIT_MOST_MS);
@@ -159,7 +169,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
 
         shims_settle(daemon);
         if ((r = check_mode(request->mode, err)) < 0 || (r = check_enforcement(daemon, request, owner, err)) < 0 ||
-            (r = check_sms(daemon, request, err)) < 0)
+            (r = check_sms(daemon, request, err)) < 0 || (r = check_job(request, err)) < 0)
                 return r;
         if ((r = check_powers(daemon, request, owner, err)) < 0)
                 return r;
@@ -168,6 +178,7 @@ int admit(struct daemon *daemon, const struct message_request *request, uid_t ow
         (void)snprintf(lease.command, sizeof(lease.command), "%s", request->command);
         (void)snprintf(lease.directory, sizeof(lease.directory), "%s", request->directory);
         (void)snprintf(lease.sms, sizeof(lease.sms), "%s", request->sms);
+        (void)snprintf(lease.job, sizeof(lease.job), "%s", request->job);
         if (request->mode[0])
                 (void)snprintf(lease.mode, sizeof(lease.mode), "%s", request->mode);
         if ((r = fill_lease(daemon, request, &lease, err)) < 0)
