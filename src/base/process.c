@@ -72,3 +72,19 @@ bool process_beside(const char *relative, char *ret, size_t size)
         n = snprintf(ret, size, "%s/%s", self, relative);
         return n > 0 && (size_t)n < size && access(ret, R_OK) == 0;
 }
+
+bool process_line(FILE *list, char *line, size_t size)
+{
+        size_t n;
+        int c;
+
+        if (!fgets(line, (int)size, list))
+                return false;
+        n = strlen(line);
+        if (n && line[n - 1] == '\n')
+                return true;
+        do
+                c = getc(list);
+        while (c != EOF && c != '\n');
+        return true;
+}

@@ -62,7 +62,7 @@ static bool has_mapped(pid_t process, const struct stat *file)
 
         (void)snprintf(path, sizeof(path), "/proc/%d/maps", process);
         list = fopen(path, "re");
-        while (list && !is_there && fgets(line, sizeof(line), list)) {
+        while (list && !is_there && process_line(list, line, sizeof(line))) {
                 unsigned int high, low;
 
                 is_there = sscanf(line, "%*s %*s %*s %31s %llu", device, &inode) == 2 && inode == file->st_ino &&
@@ -99,7 +99,7 @@ static bool has_mounted(pid_t process, const char *directory)
 
         (void)snprintf(path, sizeof(path), "/proc/%d/mountinfo", process);
         list = stat(directory, &ours) < 0 ? NULL : fopen(path, "re");
-        while (list && !is_there && fgets(line, sizeof(line), list)) {
+        while (list && !is_there && process_line(list, line, sizeof(line))) {
                 unsigned int high, low;
 
                 is_there = sscanf(line, "%*s %*s %31s %511s %511s", device, root, point) == 3 &&
