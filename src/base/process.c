@@ -75,16 +75,14 @@ bool process_beside(const char *relative, char *ret, size_t size)
 
 bool process_line(FILE *list, char *line, size_t size)
 {
-        size_t n;
-        int c;
+        size_t n = 0;
+        int c = getc_unlocked(list);
 
-        if (!fgets(line, (int)size, list))
+        if (c == EOF)
                 return false;
-        n = strlen(line);
-        if (n && line[n - 1] == '\n')
-                return true;
-        do
-                c = getc(list);
-        while (c != EOF && c != '\n');
+        for (; c != EOF && c != '\n'; c = getc_unlocked(list))
+                if (n < size - 1)
+                        line[n++] = (char)c;
+        line[n] = '\0';
         return true;
 }
