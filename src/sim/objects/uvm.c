@@ -41,7 +41,16 @@ enum range_kind {
 struct mapping {
         struct mapping *next;
         uint64_t base, length;
-        struct memory *memory;
+        struct memory *memory; /* NULL: sparse */
+        struct gpu *gpu;       /* which has its page tables; NULL: none */
+        bytes tables;
+};
+
+/* A channel that was registered: its group stays. */
+struct retained {
+        struct retained *next;
+        uint32_t client, channel;
+        struct group *group;
 };
 
 struct range {
@@ -57,6 +66,7 @@ struct range {
 
 struct space {
         struct range *ranges;
+        struct retained *retained;
         struct gpu *gpu; /* the first that was registered: managed memory goes there */
         pid_t pid;       /* the only process that may map; 0: any */
 };
@@ -129,6 +139,8 @@ static void range_unmap(struct range *range, uint64_t base, uint64_t length)
                         continue;
                 }
                 *at = mapping->next;
+                if (mapping->gpu)
+                        mmu_give(mapping->gpu, mapping->tables);
                 mem_unref(mapping->memory);
                 free(mapping);
         }
@@ -144,12 +156,25 @@ static void range_free(struct space *space, struct range *range)
         free(range);
 }
 
+static void let_go(struct retained **at)
+{
+        struct retained *retained = *at;
+
+        *at = retained->next;
+        group_unref(retained->group);
+        free(retained);
+}
+
 struct space *space_free(struct space *space)
 {
         if (!space)
                 return NULL;
         while (space->ranges)
                 range_free(space, space->ranges);
+        while (space->retained)
+                let_go(&space->retained);
+        if (space->gpu)
+                gpu_unregister(space->gpu);
         free(space);
         return NULL;
 }
@@ -177,6 +202,8 @@ static uint32_t register_gpu(struct machine *machine, struct request *request, s
                 return STATUS_GPU_UUID_NOT_FOUND;
         if (gpu->is_lost)
                 return SIM_STATUS_GPU_IS_LOST;
+        if (!space->gpu && gpu_register(gpu) != HEAP_OK)
+                return RM_STATUS_NO_MEMORY;
         if (!space->gpu)
                 space->gpu = gpu;
         request->block.data[16] = 0;                                        /* numaEnabled */
@@ -202,6 +229,19 @@ static uint32_t memory_named(struct machine *machine, const struct request *requ
         return RM_STATUS_OK;
 }
 
+/* Of the mapping that was put into the range; without room it goes again. */
+static uint32_t mapping_tables(struct space *space, struct range *range, struct mapping *mapping, uint32_t pages)
+{
+        if (!space->gpu)
+                return RM_STATUS_OK;
+        if (mmu_take(space->gpu, mapping->base, mapping->length, pages, &mapping->tables) == HEAP_OK) {
+                mapping->gpu = space->gpu;
+                return RM_STATUS_OK;
+        }
+        range_unmap(range, mapping->base, mapping->length);
+        return RM_STATUS_NO_MEMORY;
+}
+
 static uint32_t map_external(struct machine *machine, struct request *request, struct space *space)
 {
         struct range *range = range_at(space, request->call.base, request->call.length);
@@ -222,9 +262,26 @@ static uint32_t map_external(struct machine *machine, struct request *request, s
                 return RM_STATUS_NO_MEMORY;
         memory = mem_ref(memory); /* it may be mapped there already */
         range_unmap(range, request->call.base, request->call.length);
-        *mapping = (struct mapping){ range->mappings, request->call.base, request->call.length, memory };
+        *mapping = (struct mapping){ range->mappings, request->call.base, request->call.length, memory, NULL, 0 };
         range->mappings = mapping;
-        return RM_STATUS_OK;
+        return mapping_tables(space, range, mapping, RM_ATTR_PAGE_SIZE(memory->attr));
+}
+
+/* Pages that lead nowhere: those of 64 KiB, as far as the page tables go. */
+static uint32_t map_sparse(const struct request *request, struct space *space)
+{
+        struct range *range = range_at(space, request->call.base, request->call.length);
+        struct mapping *mapping;
+
+        if (!range || range->kind != RANGE_EXTERNAL || range->base != request->call.base ||
+            range->length != request->call.length || range->mappings)
+                return SIM_STATUS_INVALID_ADDRESS;
+        mapping = calloc(1, sizeof(*mapping));
+        if (!mapping)
+                return RM_STATUS_NO_MEMORY;
+        *mapping = (struct mapping){ .base = range->base, .length = range->length };
+        range->mappings = mapping;
+        return mapping_tables(space, range, mapping, 2);
 }
 
 static uint32_t unmap_external(const struct request *request, struct space *space)
@@ -283,6 +340,40 @@ static uint32_t zombies_free(struct space *space)
         return RM_STATUS_OK;
 }
 
+/* uuid, descriptor, client@20, channel@24 */
+static uint32_t register_channel(struct machine *machine, const struct request *request, struct space *space)
+{
+        uint32_t name = rm_get32(request->block.data, request->block.size, 20);
+        struct client *client = handles_client(&machine->handles, name);
+        const struct object *object;
+        struct retained *retained;
+
+        object = client ? handles_get(client, rm_get32(request->block.data, request->block.size, 24)) : NULL;
+        if (!object || !object->channel)
+                return RM_STATUS_OK; /* what else is registered is not simulated */
+        retained = calloc(1, sizeof(*retained));
+        if (!retained)
+                return RM_STATUS_NO_MEMORY;
+        *retained = (struct retained){ space->retained, name, object->handle, object->channel->group };
+        retained->group->refs++;
+        retained->group->is_retained = true;
+        space->retained = retained;
+        return RM_STATUS_OK;
+}
+
+static uint32_t unregister_channel(const struct request *request, struct space *space)
+{
+        uint32_t client = rm_get32(request->block.data, request->block.size, 0);
+        uint32_t channel = rm_get32(request->block.data, request->block.size, 4);
+
+        for (struct retained **at = &space->retained; *at; at = &(*at)->next)
+                if ((*at)->client == client && (*at)->channel == channel) {
+                        let_go(at);
+                        break;
+                }
+        return RM_STATUS_OK;
+}
+
 static uint32_t space_call(struct machine *machine, struct request *request, struct space *space)
 {
         switch (request->call.kind) {
@@ -296,6 +387,12 @@ static uint32_t space_call(struct machine *machine, struct request *request, str
                 return range_new(space, RANGE_PLAIN, request->call.base, request->call.length, NULL);
         case RM_UVM_MAP_EXTERNAL:
                 return map_external(machine, request, space);
+        case RM_UVM_MAP_EXTERNAL_SPARSE:
+                return map_sparse(request, space);
+        case RM_UVM_REGISTER_CHANNEL:
+                return register_channel(machine, request, space);
+        case RM_UVM_UNREGISTER_CHANNEL:
+                return unregister_channel(request, space);
         case RM_UVM_UNMAP_EXTERNAL:
                 return unmap_external(request, space);
         case RM_UVM_FREE:
