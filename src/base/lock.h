@@ -19,6 +19,7 @@ enum lock_rank {
         LOCK_SCHED,     /* of one device: its tenants, what is metered, what is ordered */
         LOCK_CLUSTER,   /* what the extender knows of the cluster, and its idle API clients; a leaf */
         LOCK_PODS,      /* what the device plugin knows of devices and of its node's pods; a leaf */
+        LOCK_HTTP,      /* an HTTP server's connections and their peers; a leaf */
         LOCK_TRACE,     /* of one device: the ring of spans; a leaf */
         LOCK_RANKS,
 };

@@ -25,8 +25,8 @@ enum {
         ATTACHING_MAX = 256,
 
         LIMIT_SEC = 60,
-        ATTACHING_SEC = 10, /* until the token has come: a library sends it at once */
-        READY_SEC = 8,      /* run waits 10 for the answer */
+        FIRST_SEC = 10, /* until the first message, at attach.sock the token, has come: peers send it at once */
+        READY_SEC = 8,  /* run waits 10 for the answer */
 };
 
 struct connection {
@@ -39,6 +39,7 @@ struct connection {
         uint64_t attaching;    /* at attach.sock: the tenancy that a process of it hands over */
         struct tenant *tenant; /* admitted, not started */
         bool is_waiting;       /* admitted; answered when the device is ready for it */
+        bool has_spoken;       /* one message came, whole: a packet is a message */
         bool is_hook;          /* its container waits for an allocation: --patience is added to the limit */
         nsec since;
 };
@@ -171,6 +172,22 @@ static void start_preload(struct connection *connection, const struct message_re
                 connection->source.fd = -1;
 }
 
+/* A lease of this machine would hold nobody on another: a gate knows its own driver only. */
+static int check_machine(const struct message_request *request, struct err *err)
+{
+        char ours[GPU_MACHINE];
+
+        if (request->directory[0]) /* the container that gets it may be on it; root says so */
+                return 0;
+        gpu_machine(ours);
+        if (!strcmp(ours, request->machine) && strcmp(ours, "?") != 0)
+                return 0;
+        return err_say(err, -EPERM,
+                       "the caller is on %s, this daemon on %s: name the daemon of that machine with --dir",
+                       request->machine[0] ? "another simulated machine" : "the machine itself",
+                       ours[0] ? "a simulated one" : "the machine itself");
+}
+
 /* True: drop the connection. */
 static bool on_lease(struct connection *connection, const struct message *message)
 {
@@ -183,7 +200,7 @@ static bool on_lease(struct connection *connection, const struct message *messag
         r = message_request_parse(message->body, &request, &field);
         if (r < 0)
                 r = err_say(&err, -EINVAL, "the request's '%s' is too long or out of range", field);
-        else
+        else if ((r = check_machine(&request, &err)) == 0)
                 r = admit(connection->daemon, &request, connection->peer.uid, &connection->tenant, &err);
         if (r < 0) {
                 connection_refuse(connection, r, err.text);
@@ -317,6 +334,7 @@ static void on_message(struct loop_source *source, uint32_t events)
 
         (void)events;
         if (r == MESSAGE_OK) {
+                connection->has_spoken = true;
                 is_over = connection_handle(connection, &message);
                 message_done(&message);
         }
@@ -365,15 +383,13 @@ void connection_new(struct daemon *daemon, enum connection_kind kind, int socket
 
 static nsec time_limit(const struct connection *connection)
 {
-        if (connection->kind == CONNECTION_ATTACH && !connection->attaching)
-                return ATTACHING_SEC * NSEC_PER_SEC;
+        if (!connection->has_spoken || (connection->kind == CONNECTION_ATTACH && !connection->attaching))
+                return FIRST_SEC * NSEC_PER_SEC;
         return LIMIT_SEC * NSEC_PER_SEC + (connection->is_hook ? connection->daemon->settings.patience : 0);
 }
 
-void connections_tick(struct daemon *daemon)
+void connections_tick(struct daemon *daemon, nsec now)
 {
-        nsec now = clock_now();
-
         for (struct connection *c = daemon->connections, *next; c; c = next) {
                 next = c->next;
                 if (c->is_waiting)

@@ -9,7 +9,8 @@
  *      attach.sock  a program hands itself over (containers/attach.h); mounted into containers, so it takes nothing
  *                   else.
  *
- * Thread: the loop. Peers are hostile: a connection has little memory and a time limit, and is dropped on an error.
+ * Thread: the loop. Peers are hostile: a connection has little memory, 10 s for its first message and a minute
+ * in all, whatever it sends, and is dropped on an error.
  */
 #pragma once
 
@@ -29,5 +30,5 @@ bool connections_accept(const struct daemon *daemon, enum connection_kind kind, 
 /* Takes the socket over. */
 void connection_new(struct daemon *daemon, enum connection_kind kind, int socket, const struct ucred *peer);
 
-void connections_tick(struct daemon *daemon); /* answers who waits, drops who is silent for too long */
-void connections_drop(struct daemon *daemon); /* all */
+void connections_tick(struct daemon *daemon, nsec now); /* answers who waits, drops who takes too long */
+void connections_drop(struct daemon *daemon);           /* all */

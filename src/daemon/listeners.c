@@ -50,9 +50,11 @@ static void on_accept(struct loop_source *source, uint32_t events)
 
 void listeners_tick(struct daemon *daemon)
 {
-        agent_tick(daemon);
+        nsec now = clock_now();
+
+        agent_tick(daemon, now);
         pending_tick(daemon);
-        connections_tick(daemon);
+        connections_tick(daemon, now);
         for (size_t i = 0; i < ARRAY_SIZE(listening_sockets); i++)
                 if (!listening_sockets[i].source.is_added && listening_sockets[i].source.fd >= 0)
                         (void)loop_add(daemon->loop, &listening_sockets[i].source, EPOLLIN);

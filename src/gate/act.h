@@ -10,9 +10,11 @@ int serve_request(struct request *request, uint32_t number);
 /* A handler prepares (locks, room in the ledger), performs, and commits the reply to the ledger or undoes all of it. */
 int serve_client(struct request *request);   /* objects.c */
 int serve_object(struct request *request);   /* objects.c */
+int serve_hollow(struct request *request);   /* objects.c */
 int serve_free(struct request *request);     /* objects.c */
 int serve_dup(struct request *request);      /* dup.c */
 int serve_memory(struct request *request);   /* memory.c */
+int serve_fabric(struct request *request);   /* memory.c */
 int serve_export(struct request *request);   /* exports.c */
 int serve_import(struct request *request);   /* exports.c */
 int serve_space(struct request *request);    /* uvm.c */
@@ -21,18 +23,18 @@ int serve_release(struct request *request);  /* uvm.c */
 int serve_range(struct request *request);    /* uvm.c */
 int serve_view(struct request *request);     /* rewrite.c */
 int serve_schedule(struct request *request); /* schedule.c */
-int serve_map_dma(struct request *request);  /* tables.c */
+int serve_map_dma(struct request *request);  /* own/tables.c */
 int serve_nothing(struct request *request);  /* uvm.c: mapped, with nothing behind it */
 int serve_retain(struct request *request);   /* uvm.c */
 int serve_let_go(struct request *request);   /* uvm.c */
-int serve_map(struct request *request);      /* mapped.c */
+int serve_map(struct request *request);      /* own/mapped.c */
 
 /* memory.c. Takes `size` of the device's quota. If it does not fit, the ledger is settled first; may_wait: what
  * has_late says is waited for, which a thread that holds a client lock must not do. QUOTA_OK; QUOTA_E_FULL, and the
  * event is sent. */
 int take_memory(struct request *request, int device, bytes size, bool may_wait, struct charge *ret);
 
-/* tables.c. Page tables that a call on a space will make: paid, on every device of the lease. QUOTA_OK; QUOTA_E_FULL, and
+/* own/tables.c. Page tables that a call on a space will make: paid, on every device of the lease. QUOTA_OK; QUOTA_E_FULL, and
  * the event is sent. What is taken is put into the ledger with what it belongs to (ledger_tables_put), or dropped. */
 struct tables_taken {
         bytes size;

@@ -54,7 +54,8 @@ static void put_group(struct request *request, const struct ledger_object *objec
 {
         struct group group = { .client = object->client,
                                .handle = object->handle,
-                               .engine = rm_get32(request->params, request->params_size, GROUP_ENGINE_AT),
+                               .is_compute = channels_is_compute(
+                                       rm_get32(request->params, request->params_size, GROUP_ENGINE_AT)),
                                .device = device,
                                .process = request->process->id,
                                .theirs = request->theirs };
@@ -74,7 +75,7 @@ static void put_channel(struct request *request, const struct ledger_object *obj
                         .group = object->parent,
                         .cid = rm_get32(request->params, request->params_size, layout->channel_id_at),
                         .device = (unsigned int)device,
-                        .is_compute = group && channels_is_compute(group->engine) },
+                        .is_compute = group && group->is_compute },
                 .userd = rm_get32(request->params, request->params_size, USERD_AT + moved),
                 .userd_at = rm_get64(request->params, request->params_size, USERD_OFFSET_AT + moved),
         };
@@ -84,14 +85,32 @@ static void put_channel(struct request *request, const struct ledger_object *obj
                 gate->options.channel(gate->options.node_context, &channel.is, true);
 }
 
+/* An object of a channel shows what its group may use, and the scheduler learns it. */
+static void note_object(struct gate *gate, const struct ledger_object *object)
+{
+        LOCKED(&gate->channels.lock);
+        struct channels *channels = &gate->channels;
+        const struct channel *channel = channels_find(channels, object->client, object->parent);
+
+        if (!channel || !channels_note_object(channels, channel, object->class_number) || !gate->options.channel)
+                return;
+        for (size_t i = 0; i < channels->n; i++)
+                if (channels->items[i].is.client == channel->is.client &&
+                    channels->items[i].is.group == channel->is.group)
+                        gate->options.channel(gate->options.node_context, &channels->items[i].is, true);
+}
+
 void channel_control_begun(struct request *request, const struct ledger_object *object)
 {
         struct gate *gate = request->gate;
         uint32_t class_number = request->call.class_or_cmd;
         int device;
 
-        if (!is_group(class_number) && !RM_CLASS_IS_CHANNEL(class_number))
+        if (!is_group(class_number) && !RM_CLASS_IS_CHANNEL(class_number)) {
+                if (object)
+                        note_object(gate, object);
                 return;
+        }
         if (!object) {
                 channels_unreserve(&gate->channels, is_group(class_number));
                 return;
@@ -252,7 +271,7 @@ static uint32_t set_slice(const struct gate *gate, int fd, struct group *group, 
 static uint32_t try_descriptor(struct gate *gate, const struct process *process, int theirs, struct group *group,
                                nsec slice)
 {
-        _cleanup_(closep) int fd = process_fd(process, theirs);
+        _cleanup_(closep) int fd = process_fd(process, process->id, theirs);
         uint32_t minor, status;
 
         if (fd < 0 || gate->options.driver.node(gate->options.driver.context, fd, &minor) != RM_NODE_CTL)
@@ -298,7 +317,7 @@ static uint32_t try_process(struct gate *gate, pid_t id, int theirs, struct grou
         struct process *process;
         uint32_t status;
 
-        if (process_get(&gate->processes, id, &process) < 0)
+        if (process_find(&gate->processes, id, &process) < 0)
                 return RM_STATUS_INVALID_CLIENT;
         status = theirs >= 0 ? try_descriptor(gate, process, theirs, group, slice) :
                                search_process(gate, process, group, slice);
@@ -365,7 +384,7 @@ static void placed_group(struct request *request, const struct ledger_object *ob
                 if (there)
                         group = *there;
         }
-        if (!there || !channels_is_compute(group.engine))
+        if (!there || !group.is_compute)
                 return;
         slice = desired_of(gate, group.device).slice;
         if (!slice)
@@ -385,7 +404,7 @@ static void placed_channel(struct request *request, const struct ledger_object *
                 LOCKED(&gate->channels.lock);
                 const struct group *group = channels_group(&gate->channels, object->client, object->parent);
 
-                if (group && group->is_scheduled && channels_is_compute(group->engine))
+                if (group && group->is_scheduled)
                         device = group->device;
         }
         if (device >= 0)

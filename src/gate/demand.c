@@ -131,7 +131,19 @@ static bool has_page(const struct demand *demand, const struct channel *channel)
         return false;
 }
 
-/* A device has a page for each of its channels. One whose memory the tenant has freed goes, and comes back without. */
+/* Turns are of the graphics engine: work for a copy engine is no sign that it is wanted. */
+static ssize_t compute_only(struct channel *channels, ssize_t n)
+{
+        ssize_t kept = 0;
+
+        for (ssize_t i = 0; i < n; i++)
+                if (channels[i].is.is_compute)
+                        channels[kept++] = channels[i];
+        return kept;
+}
+
+/* A device has a page for each of its compute channels. One whose memory the tenant has freed goes, and comes back
+ * without. */
 static void follow_channels(struct gate *gate, unsigned int device)
 {
         _cleanup_(freep) struct channel *channels = NULL;
@@ -140,6 +152,7 @@ static void follow_channels(struct gate *gate, unsigned int device)
 
         if (n < 0)
                 return;
+        n = compute_only(channels, n);
         for (size_t i = 0; i < demand->n;) {
                 const struct channel *channel = find_channel(channels, n, &demand->items[i]);
 

@@ -19,8 +19,8 @@ struct gate_host {
         int (*read)(pid_t thread, const struct iovec *ours, const struct iovec *theirs, size_t n);
         int (*write)(pid_t thread, const struct iovec *ours, const struct iovec *theirs, size_t n);
 
-        /* A descriptor of the process as one of ours, until it is put back. Or -errno. */
-        int (*fd_get)(const struct process *process, int theirs);
+        /* A descriptor of a thread of the process as one of ours, until it is put back. Or -errno. */
+        int (*fd_get)(const struct process *process, pid_t thread, int theirs);
         void (*fd_put)(int fd);
 
         /* Whether the tenant still waits for the answer. */

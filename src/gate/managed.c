@@ -9,7 +9,7 @@
  * number. A charge does not depend on that: it lasts until UVM has nothing there in any of the tenant's spaces
  * (sweep.c). What was let through uncharged, a pool or a file that is not UVM's, must not have become a managed range:
  * UVM is asked when the thread makes its next call, 2 ms later, and every second while it is on its way, and a
- * tenant that has such a range is ended (mapping_check). A thread whose table of descriptors is its own is refused.
+ * tenant that has such a range is ended (mapping_check).
  *
  * How a refusal appears. libcuda reports no "out of memory" here: of mmap's errno it makes EPERM "operation not
  * permitted" (800), EOPNOTSUPP "operation not supported" (801), EINVAL and EADDRINUSE "invalid value" (1), and
@@ -25,6 +25,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "gate/policy/own.h"
 
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -51,14 +52,19 @@ static bool could_be_managed(const struct mapping *mapping)
         return true;
 }
 
-/* One charge per device, or none. */
+/* One charge per device, or none; and page tables, for small pages and for large ones. */
 static int charge_all(struct request *request, const struct mapping *mapping, uint64_t space)
 {
         struct gate *gate = request->gate;
         struct charge charges[LEASE_DEVICES_MAX] = { 0 };
         struct ledger_entry *entries[LEASE_DEVICES_MAX] = { 0 };
+        bytes size = own_tables(mapping->address, mapping->length, OWN_PAGES_ANY);
+        struct tables_taken tables;
         unsigned int n = 0;
         int r = 0;
+
+        if (tables_take(request, size, &tables) != QUOTA_OK)
+                return -ENOMEM;
 
         for (unsigned int i = 0; i < gate->lease->n_devices && r == 0; i++) {
                 if (!gate->lease->devices[i].is_granted)
@@ -67,6 +73,9 @@ static int charge_all(struct request *request, const struct mapping *mapping, ui
                 if (r == 0)
                         r = entry_take(gate, &entries[n++]);
         }
+
+        if (r < 0)
+                tables_drop(gate, &tables);
 
         LOCKED(&gate->ledger_lock);
         for (unsigned int i = 0; i < n; i++) {
@@ -78,6 +87,8 @@ static int charge_all(struct request *request, const struct mapping *mapping, ui
                 if (r < 0)
                         charge_drop(&charges[i]);
         }
+        if (r == 0)
+                ledger_tables_put(gate->ledger, space, mapping->address, tables.size, tables.devices);
         return r;
 }
 
@@ -164,14 +175,10 @@ int64_t serve_mmap(struct worker *worker, const struct seccomp_notif *notificati
                                    .id = notification->id,
                                    .thread = (pid_t)notification->pid,
                                    .process = process };
-        _cleanup_(closep) int fd = process_fd(process, mapping.fd);
+        _cleanup_(closep) int fd = process_fd(process, request.thread, mapping.fd);
 
         if (fd < 0)
                 return fd == -EBADF ? -EBADF : -EPERM;
-        if (could_be_managed(&mapping) && files_count(&gate->files) && !process_shares_files(process, request.thread)) {
-                gate_tell(gate, EVENT_DENIED, process->id, "mmap by a thread with descriptors of its own");
-                return -EPERM;
-        }
         request.fd = fd;
         request.node = gate->options.driver.node(gate->options.driver.context, fd, &request.minor);
         if (request.node == RM_NODE_UVM)

@@ -16,7 +16,7 @@
 struct tenant_fd tenant_fd_get(const struct request *request, int theirs)
 {
         const struct gate_host *host = request->gate->host;
-        int fd = host->fd_get(request->process, theirs);
+        int fd = host->fd_get(request->process, request->thread, theirs);
 
         return (struct tenant_fd){ host, fd >= 0 || fd == -EBADF ? fd : -EPERM };
 }

@@ -9,6 +9,7 @@
 
 enum {
         GET_ACTIVE_DEVICES = 0x288,
+        FB_REGIONS = 0x20801320,
         PIDS_MAX = 950,
 };
 
@@ -52,7 +53,8 @@ static size_t list_owners(struct gate *gate, int device, uint32_t pids[static PI
         return n;
 }
 
-static void rewrite_control(struct request *request)
+/* False: of a device that is not known, so there is nothing that the tenant may see. */
+static bool rewrite_control(struct request *request)
 {
         const struct lease *lease = request->gate->lease;
         uint32_t size = request->params_size, n = rm_get32(request->params, size, 0);
@@ -66,18 +68,22 @@ static void rewrite_control(struct request *request)
         case RM_GET_PROBED_IDS:
                 /* 32 ids, and in the probed list 32 that were excluded */
                 view_gpu_ids(request->params, size / 4 < 32 ? size / 4 : 32, lease);
-                return;
+                return true;
         case GET_ACTIVE_DEVICES:
                 view_active_devices(request->params, size, lease);
-                return;
+                return true;
         }
         if (device < 0)
-                return;
+                return false;
         switch (request->call.class_or_cmd) {
         case RM_FB_GET_INFO_V2:
                 view = view_of(request, device);
                 if (size > 4)
                         view_fb_info(request->params + 4, n < (size - 4) / 8 ? n : (size - 4) / 8, &view);
+                break;
+        case FB_REGIONS:
+                view = view_of(request, device);
+                view_regions(request->params, size, &view);
                 break;
         case RM_GET_PIDS:
                 view_pids(request->params, size, pids, list_owners(request->gate, device, pids));
@@ -86,35 +92,35 @@ static void rewrite_control(struct request *request)
                 view_pid_info(request->params, size, held_by, &holder);
                 break;
         }
+        return true;
 }
 
-static void rewrite_block(struct request *request)
+static bool rewrite_block(struct request *request)
 {
         struct view view;
         int device;
 
         if (request->call.kind == RM_CARD_INFO) {
                 view_devices(request->block, request->call.block_size / 72, request->gate->lease);
-                return;
+                return true;
         }
         device = object_device(request->gate, request->call.client, request->call.parent);
         if (device < 0)
-                return;
+                return false;
         view = view_of(request, device);
         view_heap_info(request->block, request->call.block_size, &view);
+        return true;
 }
 
 int serve_view(struct request *request)
 {
         int r = perform(request);
+        bool is_known;
 
         if (r < 0)
                 return r;
         if (request->gate->options.keep_totals || request_status(request) != RM_STATUS_OK)
                 return reply(request, r);
-        if (request->call.kind == RM_CONTROL)
-                rewrite_control(request);
-        else
-                rewrite_block(request);
-        return reply(request, r);
+        is_known = request->call.kind == RM_CONTROL ? rewrite_control(request) : rewrite_block(request);
+        return is_known ? reply(request, r) : answer(request, RM_STATUS_OBJECT_NOT_FOUND);
 }

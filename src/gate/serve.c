@@ -5,6 +5,7 @@
  */
 #include "gate/act.h"
 #include "gate/books.h"
+#include "gate/policy/caught.h"
 #include "gate/serve.h"
 
 #include "base/cleanup.h"
@@ -14,6 +15,15 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+
+/* A thread whose notification is valid is in its system call, and so its number is its own. */
+static bool is_calling(const void *context)
+{
+        const struct worker *worker = context;
+        uint64_t id = worker->in->id;
+
+        return ioctl(worker->listener->fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
 
 bool request_is_awaited(const struct request *request)
 {
@@ -27,7 +37,7 @@ static bool is_uvm_number(uint32_t number)
         return number < 128 || (number & ~3u) == (UVM_INITIALIZE & ~3u);
 }
 
-/* The number matches, the descriptor is not the driver's. If the call were continued, another thread could meanwhile
+/* The driver would take the request, and the descriptor is not the driver's. If the call were continued, another thread could meanwhile
  * put a driver descriptor in its place; so it fails. */
 static int refuse_other_file(struct request *request, uint32_t number)
 {
@@ -48,6 +58,8 @@ static int serve_on_node(struct request *request, uint32_t number)
 {
         switch (request->node) {
         case RM_NODE_OTHER:
+                if (!caught_is_drivers(&request->gate->options.layout, number))
+                        return GATE_GO_ON;
                 return refuse_other_file(request, number);
         case RM_NODE_UVM_TOOLS:
         case RM_NODE_FORBIDDEN:
@@ -86,13 +98,13 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
         int r;
 
         if (is_uvm_number(number) &&
-            files_use(&gate->files, process->id, request.theirs, &request.fd, &request.space)) {
+            files_use(&gate->files, request.thread, request.theirs, &request.fd, &request.space)) {
                 request.node = RM_NODE_UVM;
                 r = serve_request(&request, number);
                 files_unuse(&gate->files, request.space);
                 return r;
         }
-        fd = process_fd(process, request.theirs);
+        fd = process_fd(process, request.thread, request.theirs);
         if (fd < 0)
                 return refuse_descriptor(&request, fd);
         request.fd = fd;
@@ -103,6 +115,7 @@ static int serve_ioctl(struct worker *worker, const struct seccomp_notif *notifi
 int64_t serve_notification(struct worker *worker, const struct seccomp_notif *notification)
 {
         struct gate *gate = worker->gate;
+        const struct process_caller caller = { is_calling, worker };
         struct mapping_call made;
         struct process *process;
         int64_t r;
@@ -112,7 +125,9 @@ int64_t serve_notification(struct worker *worker, const struct seccomp_notif *no
                 return (int64_t)(gate->options.tenancy & INT64_MAX);
         if (mappings_end(&gate->mappings, (pid_t)notification->pid, &made))
                 mapping_check(gate, &made);
-        r = process_get(&gate->processes, (pid_t)notification->pid, &process);
+        r = process_get(&gate->processes, (pid_t)notification->pid, &caller, &process);
+        if (r < 0 && !is_calling(worker))
+                return -EINTR;
         if (r < 0) {
                 gate_tell(gate, EVENT_TENANT_UNREADABLE, (pid_t)notification->pid, "process: %s", strerror((int)-r));
                 return -EPERM;

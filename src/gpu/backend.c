@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 
 int gpu_release_read(const char *path, struct gpu_backend *ret, struct err *err)
@@ -29,6 +30,25 @@ int gpu_release_read(const char *path, struct gpu_backend *ret, struct err *err)
                                "through ('sublet doctor' lists the known releases)",
                                ret->release);
         return 0;
+}
+
+void gpu_machine(char ret[static GPU_MACHINE])
+{
+        const char *directory = getenv("SUBLET_SIM");
+        _cleanup_(closep) int fd = -1;
+        char path[512];
+        ssize_t n;
+
+        ret[0] = '\0';
+        if (!directory)
+                return;
+        (void)snprintf(path, sizeof(path), "%s/id", directory);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, ret, GPU_MACHINE - 1);
+        ret[n > 0 ? n : 0] = '\0';
+        ret[strcspn(ret, "\n")] = '\0';
+        if (!ret[0])
+                (void)strcpy(ret, "?");
 }
 
 int gpu_backend_find(struct gpu_backend *ret, struct err *err)

@@ -12,6 +12,10 @@
 
 struct err;
 
+enum {
+        GPU_MACHINE = 32,
+};
+
 struct gpu_backend {
         const char *name; /* "driver", "sim" */
         struct rm_layout layout;
@@ -34,6 +38,10 @@ struct gpu_backend {
 /* The simulated machine that SUBLET_SIM names, else this machine's driver. 0; -ENODEV: neither;
  * -ENOTSUP: a release whose ABI is not known. */
 int gpu_backend_find(struct gpu_backend *ret, struct err *err);
+
+/* Which machine that is: "" is this one, else the id of a simulated one, another each time it starts; "?": one that
+ * does not say. */
+void gpu_machine(char ret[static GPU_MACHINE]);
 
 /* Either of them alone. */
 int gpu_driver_open(struct gpu_backend *ret, struct err *err);

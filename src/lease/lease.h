@@ -24,6 +24,7 @@ struct lease_device {
         uint32_t minor;    /* N of /dev/nvidiaN */
         bytes total;       /* what the device has, as memory info would say */
         struct quota quota;
+        struct quota fabric; /* addresses of the fabric: few, and shared by all; src/gate/memory.c says how many */
         struct {
                 bool is_one;           /* the tenant is on a MIG instance */
                 uint32_t gpu, compute; /* the driver's ids of it: no others may be named */
@@ -36,6 +37,7 @@ struct lease {
         unsigned int n_devices;                         /* how many the machine has */
         struct quota host; /* host memory that the driver allocates and pins for the tenant */
         enum lease_managed managed;
-        uint32_t groups_max; /* channel groups; a run list is finite and shared */
+        unsigned int capabilities; /* of lease/capabilities.h */
+        uint32_t groups_max;       /* channel groups; a run list is finite and shared */
         uint32_t channels_max;
 };

@@ -64,8 +64,22 @@ static bool is_right_in_all_spellings(struct check *check, uint32_t nr, uint32_t
         return true;
 }
 
+/* Without size, what counts is the type. */
+static bool types_are_right(struct check *check)
+{
+        static const uint32_t numbers[] = { 0, 1, 0x2b, 0xff };
+
+        for (uint32_t type = 0; type < 256; type++)
+                for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+                        if (!is_right(check, type << 8 | numbers[i]))
+                                return false;
+        return true;
+}
+
 static bool requests_are_right(struct check *check)
 {
+        if (!types_are_right(check))
+                return false;
         for (uint32_t nr = 0; nr < 256; nr++) {
                 if (!is_right_in_all_spellings(check, nr, 0))
                         return false;

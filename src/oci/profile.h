@@ -25,7 +25,7 @@
 struct err;
 
 enum {
-        PROFILE_FORM = 1, /* version of the rules; incremented when the gate needs others */
+        PROFILE_FORM = 2, /* version of the rules; incremented when the gate needs others */
         CALL_LAST = 450,  /* set_mempolicy_home_node, Linux 5.17 */
         PROFILE_METADATA = 64,
 };
@@ -36,7 +36,7 @@ struct profile_settings {
         bool is_killable;                /* set the flag that crun supports and runc 1.1 refuses */
 };
 
-/* A profile's listenerMetadata, which tells the receiver of the listener what the filter catches: "sublet/1
+/* A profile's listenerMetadata, which tells the receiver of the listener what the filter catches: "sublet/2
  * 580.159.04". `metadata` has PROFILE_METADATA bytes. */
 void profile_sign(const char *release, char *metadata);
 bool profile_is_for(const char *metadata, const char *release);

@@ -36,9 +36,10 @@ static int write_self(pid_t thread, const struct iovec *ours, const struct iovec
         return r == -ENOSYS || r == -EPERM || r == -ESRCH ? copy_in_place(theirs, ours, n) : r;
 }
 
-static int fd_get(const struct process *process, int theirs)
+static int fd_get(const struct process *process, pid_t thread, int theirs)
 {
         (void)process;
+        (void)thread;
         return fcntl(theirs, F_GETFD) < 0 ? -errno : theirs;
 }
 

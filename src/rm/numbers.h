@@ -64,6 +64,9 @@
 #define RM_CLASS_GROUP 0xa06cu /* channel group, TSG */
 
 /* A channel's class ends in 0x6f whatever the chip: 0xc36f, 0xc46f, 0xc56f, 0xc86f, 0xc96f, ... */
+/* Objects of copy engines: 0xc0b5, 0xc8b5 and so on. */
+#define RM_CLASS_IS_COPY(c) ((c) % 0x100u == 0xb5u && (c) > 0xffu)
+
 #define RM_CLASS_IS_CHANNEL(c) ((c) % 0x100u == 0x6fu && (c) > 0xffu)
 
 /* Controls. */

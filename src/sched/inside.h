@@ -37,8 +37,9 @@ enum {
 
 /* The channels of a tenant on this device, as its control block has them. */
 struct sched_channels {
-        struct gpu_channel *compute; /* those that are switched */
-        size_t n_compute;
+        struct gpu_channel *list; /* on any engine: all of them are switched */
+        size_t n;
+        unsigned int n_groups;             /* compute groups */
         uint32_t contexts[SCHED_CONTEXTS]; /* numbers of the groups' first channels */
         size_t n_contexts;
         uint32_t sequence; /* of the control block, when this was read */

@@ -87,9 +87,7 @@ static struct sched_entity *next_in_call(struct sched *sched, size_t *ret_n)
                 if (!tenant->is_in_call)
                         continue;
                 tenant->is_in_call = false;
-                *ret_n = list_add(sched, 0, tenant->channels.compute, tenant->channels.n_compute) ?
-                                 tenant->channels.n_compute :
-                                 0;
+                *ret_n = list_add(sched, 0, tenant->channels.list, tenant->channels.n) ? tenant->channels.n : 0;
                 return tenant;
         }
         return NULL;
@@ -147,10 +145,10 @@ static size_t list_tenant(struct sched *sched, size_t n, struct sched_entity *te
 {
         tenant->device->is_disabled = is_disabled;
         tally_channels(sched, tenant);
-        if (!list_add(sched, n, tenant->channels.compute, tenant->channels.n_compute))
+        if (!list_add(sched, n, tenant->channels.list, tenant->channels.n))
                 return n; /* no memory: tried again in the next pass */
         tenant->is_in_call = true;
-        return n + tenant->channels.n_compute;
+        return n + tenant->channels.n;
 }
 
 /* Tenants that were removed while they were disabled. */
@@ -159,8 +157,8 @@ static size_t list_removed(struct sched *sched, size_t n)
         while (sched->removed) {
                 struct sched_entity *tenant = sched->removed;
 
-                if (list_add(sched, n, tenant->channels.compute, tenant->channels.n_compute))
-                        n += tenant->channels.n_compute;
+                if (list_add(sched, n, tenant->channels.list, tenant->channels.n))
+                        n += tenant->channels.n;
                 sched->removed = tenant->next;
                 (void)sched_entity_free(tenant);
         }

@@ -80,7 +80,7 @@ struct sched_entity *sched_entity_find(struct sched *sched, uint64_t id)
 struct sched_entity *sched_entity_free(struct sched_entity *tenant)
 {
         if (tenant)
-                free(tenant->channels.compute);
+                free(tenant->channels.list);
         free(tenant);
         return NULL;
 }
@@ -124,7 +124,7 @@ int sched_add(struct sched *sched, const struct sched_tenant *from)
                 if (sched->n_tenants == TURNS_TENANTS_MAX)
                         return -ENOSPC;
                 tally_channels(sched, tenant);
-                tenant->must_kick = tenant->channels.n_compute > 0; /* it may be on the device, and no record says so */
+                tenant->must_kick = tenant->channels.n > 0; /* it may be on the device, and no record says so */
                 sched->tenants[sched->n_tenants++] = tenant;
                 tenant = NULL;
         }

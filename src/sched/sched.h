@@ -16,7 +16,8 @@
  *     heartbeat, share, cap and class are written by the daemon's loop.
  * P3  is_disabled is written to the control block before the call is made, and `used` after each reading of the meter:
  *     a daemon that dies leaves control blocks that state the truth, and the next daemon goes on counting from them.
- * P4  Only compute channels are switched, with one call for several tenants where possible.
+ * P4  All channels of a tenant are switched, on whatever engine they say they are, with one call for several tenants
+ *     where possible.
  */
 #pragma once
 

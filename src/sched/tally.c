@@ -181,23 +181,34 @@ static void context_learn(struct sched *sched, struct sched_entity *tenant, uint
                 sched->resident = tenant; /* the meter saw it before its channel was in the control block */
 }
 
+/* The meter may name any group: that it says copy engine means nothing. */
+static void channels_list(struct sched *sched, struct sched_entity *tenant, const struct control_channel *rows,
+                          size_t n, bool is_compute)
+{
+        for (size_t i = 0; i < n; i++) {
+                if (!rows[i].is_compute == is_compute || rows[i].device != sched->state.device)
+                        continue;
+                tenant->channels.list[tenant->channels.n++] = (struct gpu_channel){ rows[i].client, rows[i].handle };
+                if (!is_first(rows, n, &rows[i]))
+                        continue;
+                tenant->channels.n_groups += is_compute;
+                context_learn(sched, tenant, rows[i].cid);
+        }
+}
+
 static void channels_learn(struct sched *sched, struct sched_entity *tenant, const struct control_channel *rows,
                            size_t n)
 {
-        struct gpu_channel *channels = realloc(tenant->channels.compute, (n ? n : 1) * sizeof(*channels));
+        struct gpu_channel *channels = realloc(tenant->channels.list, (n ? n : 1) * sizeof(*channels));
 
         if (!channels)
                 return; /* stays as it was; tried again in the next pass */
-        tenant->channels.compute = channels;
-        tenant->channels.n_compute = 0;
+        tenant->channels.list = channels;
+        tenant->channels.n = 0;
+        tenant->channels.n_groups = 0;
         tally_forget(sched, tenant);
-        for (size_t i = 0; i < n; i++) {
-                if (!rows[i].is_compute || rows[i].device != sched->state.device)
-                        continue;
-                channels[tenant->channels.n_compute++] = (struct gpu_channel){ rows[i].client, rows[i].handle };
-                if (is_first(rows, n, &rows[i]))
-                        context_learn(sched, tenant, rows[i].cid);
-        }
+        channels_list(sched, tenant, rows, n, true); /* a long list takes several calls */
+        channels_list(sched, tenant, rows, n, false);
 }
 
 void tally_channels(struct sched *sched, struct sched_entity *tenant)

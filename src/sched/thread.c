@@ -107,7 +107,7 @@ static void view_tenant(struct sched *sched, struct sched_entity *tenant, struct
                                       .started_at = tenant->started_at,
                                       .n_starts = tenant->n_turns,
                                       .is_resident = sched->is_occupied && sched->resident == tenant,
-                                      .n_groups = (unsigned int)tenant->channels.n_contexts,
+                                      .n_groups = tenant->channels.n_groups,
                                       .work = work_of(tenant),
                                       .launched_at = device->launched_at };
 }

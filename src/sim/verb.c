@@ -9,6 +9,7 @@
  * Exit status: the program's, or 128 + the signal that ended it; 2: bad use; 127: no such program;
  * 126: it cannot be run; 1: the machine could not be made.
  */
+#include "sim/environment.h"
 #include "sim/verbs.h"
 
 #include "base/cleanup.h"
@@ -17,7 +18,6 @@
 #include "sim/server/machine.h"
 #include "net/socket.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -35,12 +35,16 @@ enum {
         EXIT_CANNOT_RUN = 126,
         EXIT_NOT_FOUND = 127,
         EXIT_SIGNAL = 128,
+        FD_READY = 3, /* of the server, which has no others but the first three */
+        FD_LOCK = 4,
+        FD_END,
 };
 
 struct plan {
         struct machine_options machine;
         char directory[DIRECTORY_MAX];
-        bool is_given; /* --dir: it is kept */
+        bool is_given;  /* --dir: it is kept */
+        bool is_joined; /* --join: it runs already */
         const char *faults[FAULTS_MAX + 1];
         size_t n_faults;
         char **command; /* ends with NULL; empty: only request the faults */
@@ -49,8 +53,10 @@ struct plan {
 /* ---- options ------------------------------------------------------------------------------- */
 
 static const char usage[] = "usage: sublet sim [OPTION...] [--] COMMAND [ARGUMENT...]\n"
+                            "       sublet sim --join DIR [--] COMMAND [ARGUMENT...]\n"
                             "       sublet sim --dir DIR --fault NAME=N...\n"
-                            "Runs COMMAND on a machine with simulated GPUs; or injects faults into a running one.\n"
+                            "Runs COMMAND on a machine with simulated GPUs, a new one or one that runs; or injects\n"
+                            "faults into one that runs.\n"
                             "\n"
                             "\f\n"
                             "Faults, from the start on or on a running machine:\n";
@@ -89,6 +95,18 @@ static int read_directory(const struct flag *flag, const char *text, struct err 
         strcpy(plan->directory, path);
         plan->is_given = true;
         return 0;
+}
+
+static int read_joined(const struct flag *flag, const char *text, struct err *err)
+{
+        struct plan *plan = flag->to;
+        _cleanup_(closep) int fd = socket_connect(SOCK_SEQPACKET, 0, "%s/control", text);
+
+        if (fd < 0)
+                return err_say(err, fd, "no machine runs in %s: start one with 'sublet sim --dir %s -- COMMAND'", text,
+                               text);
+        plan->is_joined = true;
+        return read_directory(flag, text, err);
 }
 
 static int read_release(const struct flag *flag, const char *text, struct err *err)
@@ -151,6 +169,7 @@ static int options_parse(int argc, char **argv, struct plan *plan, struct err *e
                   NULL },
                 { "dir", 0, read_directory, plan, "DIR",
                   "make the machine in this directory, and keep it; at most 79 characters", NULL },
+                { "join", 0, read_joined, plan, "DIR", "run COMMAND on the machine that runs there", NULL },
                 { "realistic-time", 0, flag_is, &is_real_time, NULL, "scheduling controls take as long as on an H200",
                   NULL },
                 fault,
@@ -162,6 +181,8 @@ static int options_parse(int argc, char **argv, struct plan *plan, struct err *e
         if (is_real_time && read_fault(&fault, "real-time=1", err) < 0)
                 return -EINVAL;
         plan->command = argv + command;
+        if (!*plan->command && plan->is_joined)
+                return err_say(err, -EINVAL, "no command to run: 'sublet sim --join %s -- COMMAND'", plan->directory);
         if (!*plan->command && (!plan->is_given || !plan->n_faults))
                 return err_say(err, -EINVAL, "no command to run: 'sublet sim -- COMMAND'");
         return 0;
@@ -187,7 +208,7 @@ static int directory_make(struct plan *plan, struct err *err)
 }
 
 /* The server's process; never returns. Its output goes to the machine's log. */
-static void server_process(const struct plan *plan, pid_t parent, int ready)
+static void server_process(const struct plan *plan, pid_t parent, int lock, int ready)
 {
         int log, null = open("/dev/null", O_RDWR | O_CLOEXEC), r;
         char path[256];
@@ -199,9 +220,11 @@ static void server_process(const struct plan *plan, pid_t parent, int ready)
         (void)dup2(null, 0);
         (void)dup2(null, 1);
         (void)dup2(log < 0 ? null : log, 2);
-        (void)dup2(ready, 3);
-        (void)close_range(4, ~0U, 0);
-        r = getppid() == parent ? server_run(&plan->machine, plan->faults, 3) : -ESRCH;
+        lock = fcntl(lock, F_DUPFD, FD_END);
+        (void)dup2(ready, FD_READY);
+        (void)dup2(lock, FD_LOCK);
+        (void)close_range(FD_END, ~0U, 0);
+        r = getppid() == parent ? server_run(&plan->machine, plan->faults, FD_READY) : -ESRCH;
         if (!plan->is_given)
                 machine_files_remove(plan->directory);
         _exit(r < 0 ? -r : 0);
@@ -210,17 +233,24 @@ static void server_process(const struct plan *plan, pid_t parent, int ready)
 /* Its process, or -errno. */
 static pid_t server_start(const struct plan *plan, struct err *err)
 {
-        _cleanup_(closep) int ours = -1;
+        _cleanup_(closep) int ours = -1, lock = machine_lock(plan->directory);
         pid_t parent = getpid(), pid;
         int pair[2], status = 0;
         char byte;
 
+        if (lock == -EBUSY)
+                return err_say(err, lock,
+                               "a machine runs in %s: 'sublet sim --join %s -- COMMAND' runs a command on it; or take "
+                               "another directory",
+                               plan->directory, plan->directory);
+        if (lock < 0)
+                return err_set(err, lock, "locking %s", plan->directory);
         if (pipe2(pair, O_CLOEXEC) < 0)
                 return err_set(err, -errno, "making a pipe");
         ours = pair[0];
         pid = fork();
         if (pid == 0)
-                server_process(plan, parent, pair[1]);
+                server_process(plan, parent, lock, pair[1]);
         close(pair[1]);
         if (pid < 0)
                 return err_set(err, -errno, "starting the machine");
@@ -255,67 +285,6 @@ static void machine_end(const struct plan *plan, pid_t server)
 }
 
 /* ---- the program --------------------------------------------------------------------------- */
-
-/* Adds to the front of a list with colons. */
-static int environment_prepend(const char *name, const char *what)
-{
-        const char *old = getenv(name);
-        char text[8192];
-
-        if (!old || !*old)
-                return setenv(name, what, 1);
-        if (snprintf(text, sizeof(text), "%s:%s", what, old) >= (int)sizeof(text))
-                return -1;
-        return setenv(name, text, 1);
-}
-
-/* The directory of a library: beside the program in a build tree, or where it is installed. */
-static int library_find(const char *name, char *ret_directory, size_t size)
-{
-        static const char *const places[] = { "sim", "sim/cuda", "sim/nvml", "../lib/sublet/sim" };
-        char self[PATH_MAX], path[2 * PATH_MAX];
-        ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-        self[n < 0 ? 0 : n] = 0;
-        *strrchr(n > 0 ? self : strcpy(self, "/"), '/') = 0;
-        for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-                (void)snprintf(path, sizeof(path), "%s/%s/%s", self, places[i], name);
-                if (access(path, R_OK) == 0)
-                        return snprintf(ret_directory, size, "%s/%s", self, places[i]) < (int)size ? 0 : -ENAMETOOLONG;
-        }
-        return -ENOENT;
-}
-
-/* A sanitized library needs the sanitizer's runtime to be loaded first, also in programs without one. */
-static int sanitizer_prepend(void)
-{
-        void *symbol = dlsym(RTLD_DEFAULT, "__asan_init");
-        Dl_info info;
-
-        return symbol && dladdr(symbol, &info) && strstr(info.dli_fname, ".so") ?
-                       environment_prepend("LD_PRELOAD", info.dli_fname) :
-                       0;
-}
-
-static int environment_make(const struct plan *plan, struct err *err)
-{
-        static const char *const libraries[] = { "libnvidia-ml.so.1", "libcuda.so.1" };
-        char directory[PATH_MAX], path[PATH_MAX + 32];
-        int r;
-
-        r = library_find("libsublet-sim.so", directory, sizeof(directory));
-        if (r < 0)
-                return err_set(err, r, "looking for libsublet-sim.so");
-        (void)snprintf(path, sizeof(path), "%s/libsublet-sim.so", directory);
-        if (setenv(SIM_ENV, plan->directory, 1) < 0 || environment_prepend("LD_PRELOAD", path) < 0 ||
-            sanitizer_prepend() < 0)
-                return err_set(err, -ENOMEM, "setting the environment");
-        for (size_t i = 0; i < ARRAY_SIZE(libraries); i++)
-                if (library_find(libraries[i], directory, sizeof(directory)) == 0 &&
-                    environment_prepend("LD_LIBRARY_PATH", directory) < 0)
-                        return err_set(err, -ENOMEM, "setting the environment");
-        return 0;
-}
 
 /* Its process, or -errno. */
 static pid_t program_start(const struct plan *plan, const sigset_t *mask, struct err *err)
@@ -360,19 +329,20 @@ static int command_run(struct plan *plan, struct err *err)
         for (size_t i = 0; i < ARRAY_SIZE(passed); i++)
                 sigaddset(&set, passed[i]);
         (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would take the exit status away */
-        server = machine_start(plan, err);
+        server = plan->is_joined ? 0 : machine_start(plan, err);
         if (server < 0) {
                 if (!plan->is_given)
                         machine_files_remove(plan->directory);
                 return server;
         }
         (void)sigprocmask(SIG_BLOCK, &set, &old);
-        r = environment_make(plan, err);
+        r = environment_make(plan->directory, err);
         if (!r)
                 r = program_start(plan, &old, err);
         if (r > 0)
                 r = program_wait(r, &set);
-        machine_end(plan, server);
+        if (server)
+                machine_end(plan, server);
         (void)sigprocmask(SIG_SETMASK, &old, NULL);
         return r;
 }

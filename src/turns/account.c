@@ -82,14 +82,14 @@ static void account_owed(struct turns *turns)
         nsec spent = 0, weights = 0, bound = turns->period;
 
         for (size_t i = 0; i < turns->n; i++)
-                if (turns->entities[i].is_time_sliced) {
+                if (takes_turns_here(&turns->entities[i])) {
                         spent += turns->entities[i].spent;
                         weights += turns->entities[i].weight;
                 }
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
 
-                if (!entity->is_time_sliced || !weights)
+                if (!takes_turns_here(entity) || !weights)
                         continue;
                 entity->owed += spent * (nsec)entity->weight / weights - entity->spent;
                 entity->owed = nsec_min(nsec_max(entity->owed, -bound), bound);
@@ -117,6 +117,8 @@ void account_update(struct turns *turns, const struct turns_view *view)
 
                 entity->spent = entity->used - entity->spent;
                 sums.spent += entity->spent;
+                if (!entity->is_time_sliced)
+                        turns->always_on_used += entity->spent;
                 if (entity->spent > 0 || entity->n_new_starts)
                         sums.slices += slices_of(entity);
         }

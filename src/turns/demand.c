@@ -12,6 +12,8 @@
  *          two switches, so there must be a reason: no launch was seen for GAP; or, where launches cannot be seen, the
  *          end of a turn is near. The pauses between probes grow as long as the holder is found busy.
  *
+ * Of an entity in a gang only D1 is asked here, and gangs.c does the rest.
+ *
  * Gaps shorter than GAP are never lent: that costs more than it gives (docs/time.md).
  */
 #include "turns/inside.h"
@@ -38,7 +40,7 @@ void demand_allow(struct turns *turns, const struct turns_view *view)
         }
 }
 
-static void time_slice_begin(struct entity *entity, bool is_latency)
+void demand_time_slice(struct entity *entity, bool is_latency)
 {
         entity->is_time_sliced = true;
         entity->has_turn = false;
@@ -64,7 +66,7 @@ static bool is_busy(const struct entity *entity, const struct turns_tenant *tena
         return tenant->is_resident || entity->n_new_starts || entity->spent > 0;
 }
 
-static bool wants_more(const struct entity *entity, bool is_latency)
+bool demand_wants_more(const struct entity *entity, bool is_latency)
 {
         return entity->debt > entity->allowance || (!is_latency && entity->saturated_for > BURST_MAX);
 }
@@ -75,9 +77,11 @@ void demand_join(struct turns *turns, const struct turns_view *view)
                 struct entity *entity = &turns->entities[i];
                 bool is_latency = view->tenants[i].class == TURNS_LATENCY;
 
-                if (!entity->is_time_sliced && wants_more(entity, is_latency)) {
+                if (entity->gang_state != TURNS_GANG_NONE)
+                        continue;
+                if (!entity->is_time_sliced && demand_wants_more(entity, is_latency)) {
                         entity->owed = nsec_max(-nsec_max(entity->debt, entity->burnt), -turns->period);
-                        time_slice_begin(entity, is_latency);
+                        demand_time_slice(entity, is_latency);
                 } else if (entity->is_time_sliced && is_latency && !entity->debt)
                         time_slice_end(turns, (int)i);
                 else if (!entity->is_time_sliced && is_busy(entity, &view->tenants[i]))
@@ -86,7 +90,7 @@ void demand_join(struct turns *turns, const struct turns_view *view)
 }
 
 /* How long an entity's work may wait for the slices of all that work beside it. */
-static nsec slices_beside(const struct turns *turns, const struct turns_view *view, int entity)
+nsec demand_beside(const struct turns *turns, const struct turns_view *view, int entity)
 {
         nsec sum = 0;
 
@@ -102,7 +106,7 @@ static nsec slices_beside(const struct turns *turns, const struct turns_view *vi
 static bool was_switched_to(struct turns *turns, const struct turns_view *view)
 {
         const struct turns_tenant *tenant = &view->tenants[turns->holder];
-        nsec until = turns->hold_from + SWITCHED_TO_MAX + slices_beside(turns, view, turns->holder);
+        nsec until = turns->hold_from + SWITCHED_TO_MAX + demand_beside(turns, view, turns->holder);
 
         if (turns->is_switched_to)
                 return true;
@@ -212,7 +216,7 @@ void demand_watch(struct turns *turns, const struct turns_view *view)
         if (turns->holder == NOBODY)
                 return;
         if (turns->probe.is_running) {
-                turns->probe.wait = nsec_max(turns->probe.wait, slices_beside(turns, view, turns->holder));
+                turns->probe.wait = nsec_max(turns->probe.wait, demand_beside(turns, view, turns->holder));
                 verdict = probe_verdict(turns, view);
                 wake_at(turns, turns->now + NSEC_PER_MSEC);
                 if (verdict != PROBE_OPEN)

@@ -10,7 +10,7 @@ static bool is_same(const struct turns *turns, const struct turns_view *view)
         if (turns->n != view->n_tenants)
                 return false;
         for (size_t i = 0; i < turns->n; i++)
-                if (turns->entities[i].id != view->tenants[i].id)
+                if (turns->entities[i].id != view->tenants[i].id || turns->entities[i].gang != view->tenants[i].gang)
                         return false;
         return true;
 }
@@ -19,6 +19,8 @@ static struct entity entity_new(const struct turns *turns, const struct turns_te
 {
         return (struct entity){
                 .id = tenant->id,
+                .gang = tenant->gang,
+                .gang_weight = PPM,
                 .counted = tenant->used,
                 .used = tenant->used,
                 .n_starts = tenant->n_starts,
@@ -80,6 +82,7 @@ void entities_follow(struct turns *turns, const struct turns_view *view)
                 int old = entity_find(turns, view->tenants[i].id, &hint);
 
                 turns->entities[i] = old == NOBODY ? entity_new(turns, &view->tenants[i]) : turns->spare[old];
+                turns->entities[i].gang = view->tenants[i].gang;
                 if (old != NOBODY)
                         where[old] = (int)i;
         }

@@ -59,6 +59,11 @@ struct entity {
         unsigned int n_groups;     /* at least 1 */
         unsigned int n_new_starts; /* since the call before */
 
+        uint64_t gang; /* 0: none */
+        enum turns_gang_state gang_state;
+        uint32_t gang_weight; /* of the latest gang order; PPM: no limit */
+        uint32_t fair;        /* ppm that it would have here if its gang's other devices did not matter */
+
         bool is_new;
         bool is_time_sliced;
         bool is_at_cap; /* its weight is its cap */
@@ -113,6 +118,8 @@ struct turns {
         int holder, latest;  /* index, or NOBODY: the present holder, and the latest one */
         bool is_switched_to; /* the device was seen to switch to the holder */
         nsec hold_from, hold_until;
+        bool is_seized;      /* by a gang: nobody takes turns */
+        nsec always_on_used; /* by all always-on entities, ever */
         struct probe probe;
         nsec probe_after;           /* no probe before: one at a time, and not often */
         struct hold holds[N_HOLDS]; /* the newest at n_holds - 1 */
@@ -142,6 +149,12 @@ static inline nsec slices_of(const struct entity *entity)
         return (entity->slice + SWITCH) * entity->n_groups;
 }
 
+/* It takes turns on this device, by round_robin.c: gangs.c gives those of a gang. */
+static inline bool takes_turns_here(const struct entity *entity)
+{
+        return entity->is_time_sliced && entity->gang_state == TURNS_GANG_NONE;
+}
+
 static inline void wake_at(struct turns *turns, nsec at)
 {
         turns->wake_at = nsec_min(turns->wake_at, at);
@@ -153,6 +166,11 @@ void entities_follow(struct turns *turns, const struct turns_view *view);
 /* shares.c: entity->share of all; entity->weight of time-sliced entities. */
 void shares_set(struct turns *turns, const struct turns_view *view);
 void shares_weigh(struct turns *turns, const struct turns_view *view);
+
+/* ranks.c: entities of gangs. ranks_look: what is said of them; ranks_obey: they follow the orders, and a gang
+ * seizes the device or leaves it. */
+void ranks_look(const struct turns *turns, const struct turns_view *view, struct turns_sign *ret);
+void ranks_obey(struct turns *turns, const struct turns_view *view, const struct turns_gang_order *orders);
 
 /* account.c: used, spent, debt and owed. account_hold: the entity that holds the device from now on, or NOBODY. */
 void account_update(struct turns *turns, const struct turns_view *view);
@@ -168,12 +186,17 @@ void cap_update(struct turns *turns, const struct turns_view *view);
 void demand_join(struct turns *turns, const struct turns_view *view);
 void demand_allow(struct turns *turns, const struct turns_view *view);
 void demand_watch(struct turns *turns, const struct turns_view *view);
+bool demand_wants_more(const struct entity *entity, bool is_latency);
+void demand_time_slice(struct entity *entity, bool is_latency); /* from now on */
+nsec demand_beside(const struct turns *turns, const struct turns_view *view,
+                   int entity); /* how long its work may wait for the slices of others */
 
 /* round_robin.c: which entity holds the device. round_robin_after: the next one that still has a turn in this round;
  * round_robin_other: the next time-sliced one, with a turn or not. Both: an index, or NOBODY. */
 void round_robin_next(struct turns *turns, const struct turns_view *view);
 int round_robin_after(const struct turns *turns, int entity);
 int round_robin_other(const struct turns *turns, int entity);
+void round_robin_pause(struct turns *turns, nsec until); /* a gang has the device until then */
 void round_robin_give(struct turns *turns, int entity, nsec from);
 void strict_next(struct turns *turns);
 

@@ -10,6 +10,9 @@
  *      R5  An entity that joins within a round has its first turn at the end of it.
  *      R6  An entity that has used too much misses one round for it, never two: T3 limits the wait.
  *
+ *      R7  A gang takes the device in the middle of a turn, and gives it back: the turn then goes on. The round is as
+ *          much longer; the weights of the others are for what gangs leave.
+ *
  * The orders of a handover enable the next holder and disable the one before, in this order, so that the device never
  * waits for a call (docs/time.md).
  */
@@ -20,7 +23,7 @@
 
 static bool is_ready(const struct entity *entity)
 {
-        return entity->is_time_sliced && !entity->is_blocked;
+        return takes_turns_here(entity) && !entity->is_blocked;
 }
 
 static int round_robin_find(const struct turns *turns, int entity, bool has_turn)
@@ -50,12 +53,12 @@ static void owed_balance(struct turns *turns)
         nsec sum = 0, weights = 0;
 
         for (size_t i = 0; i < turns->n; i++)
-                if (turns->entities[i].is_time_sliced) {
+                if (takes_turns_here(&turns->entities[i])) {
                         sum += turns->entities[i].owed;
                         weights += turns->entities[i].weight;
                 }
         for (size_t i = 0; i < turns->n; i++)
-                if (turns->entities[i].is_time_sliced && weights)
+                if (takes_turns_here(&turns->entities[i]) && weights)
                         turns->entities[i].owed -= sum * (nsec)turns->entities[i].weight / weights;
 }
 
@@ -79,7 +82,7 @@ static void round_begin(struct turns *turns)
                 if (entity->is_at_cap)
                         entity->owed = nsec_min(entity->owed, CATCH_UP);
                 entity->turn = part(turns->period, entity->weight) + entity->owed;
-                entity->has_turn = entity->is_time_sliced && is_worth(turns, entity, entity->weight);
+                entity->has_turn = takes_turns_here(entity) && is_worth(turns, entity, entity->weight);
                 has_any |= entity->has_turn && is_ready(entity);
                 if (is_ready(entity) && (!first || entity->turn > first->turn))
                         first = entity;
@@ -103,6 +106,22 @@ void round_robin_give(struct turns *turns, int entity, nsec from)
         wake_at(turns, turns->now + SWITCHED_TO_MAX);
 }
 
+/* What is left of the holder's turn comes when the gang leaves (R7). */
+void round_robin_pause(struct turns *turns, nsec until)
+{
+        turns->probe.is_running = false;
+        if (turns->holder != NOBODY) {
+                struct entity *holder = &turns->entities[turns->holder];
+
+                holder->turn = turns->hold_until - turns->now;
+                holder->has_turn = holder->turn >= TURN_MIN / 2;
+                if (holder->has_turn)
+                        turns->latest = (int)(((size_t)turns->holder + turns->n - 1) % turns->n);
+        }
+        turns->holder = NOBODY;
+        turns->hold_until = until;
+}
+
 /* The turn is over. */
 static void round_robin_pass(struct turns *turns)
 {
@@ -124,6 +143,8 @@ static void round_robin_pass(struct turns *turns)
 
 void round_robin_next(struct turns *turns, const struct turns_view *view)
 {
+        if (turns->is_seized)
+                return;
         if (turns->holder != NOBODY && !is_ready(&turns->entities[turns->holder]))
                 turns->holder = NOBODY;
         if (turns->probe.is_running && (turns->holder == NOBODY || !is_ready(&turns->entities[turns->probe.next])))
@@ -150,7 +171,7 @@ static void strict_round(struct turns *turns)
                 entity->owed = nsec_min(nsec_max(entity->owed, -TURN_MIN), TURN_MIN);
                 if (entity->turn < TURN_MIN) /* R4 */
                         entity->turn += entity->owed;
-                entity->has_turn = is_worth(turns, entity, entity->share);
+                entity->has_turn = takes_turns_here(entity) && is_worth(turns, entity, entity->share);
         }
 }
 
@@ -161,6 +182,8 @@ void strict_next(struct turns *turns)
         turns->probe.is_running = false;
         for (size_t i = 0; i < turns->n; i++)
                 turns->entities[i].is_time_sliced = true;
+        if (turns->is_seized)
+                return;
         if (turns->holder != NOBODY && turns->now < turns->hold_until && is_ready(&turns->entities[turns->holder])) {
                 wake_at(turns, turns->hold_until);
                 return;

@@ -7,6 +7,9 @@
  *
  * The weights of time-sliced entities divide what always-on entities leave: by shares, but none above its cap; what a
  * cap leaves goes to the others. If all are capped, the sum is less than the whole.
+ *
+ * An entity of a gang has the same weight on all its devices, the least that one of them gives. Where it could have
+ * more, that is like a cap. `fair` is what this device would give it; the gang's next weight is the least of those.
  */
 #include "turns/inside.h"
 
@@ -18,6 +21,13 @@ static permille promised(const struct turns_tenant *tenant)
 static uint32_t cap_of(const struct turns_tenant *tenant)
 {
         return tenant->cap < TURNS_WHOLE ? cap_rate(tenant) : PPM;
+}
+
+static uint32_t limit_of(const struct entity *entity, const struct turns_tenant *tenant)
+{
+        uint32_t cap = cap_of(tenant);
+
+        return entity->gang_state != TURNS_GANG_NONE && entity->gang_weight < cap ? entity->gang_weight : cap;
 }
 
 static uint32_t scale(uint64_t value, uint64_t whole, uint64_t sum)
@@ -65,7 +75,7 @@ static bool weights_divide(struct turns *turns, const struct turns_view *view, u
                         sum += turns->entities[i].share;
         for (size_t i = 0; i < turns->n; i++) {
                 struct entity *entity = &turns->entities[i];
-                uint32_t cap = cap_of(&view->tenants[i]);
+                uint32_t cap = limit_of(entity, &view->tenants[i]);
 
                 if (!entity->is_time_sliced || entity->weight || !sum || scale(entity->share, whole, sum) <= cap)
                         continue;
@@ -82,6 +92,27 @@ static bool weights_divide(struct turns *turns, const struct turns_view *view, u
         return true;
 }
 
+/* What an entity of a gang would have if its gang did not limit it: its part of what is divided among those without a
+ * limit, and of what it has now. */
+static void weights_fair(struct turns *turns, const struct turns_view *view, uint64_t left)
+{
+        uint64_t sum = 0;
+
+        for (size_t i = 0; i < turns->n; i++)
+                if (turns->entities[i].is_time_sliced && !turns->entities[i].is_at_cap)
+                        sum += turns->entities[i].share;
+        for (size_t i = 0; i < turns->n; i++) {
+                struct entity *entity = &turns->entities[i];
+                bool is_in_sum = entity->is_time_sliced && !entity->is_at_cap;
+                uint64_t whole = left + (entity->is_at_cap ? entity->weight : 0), cap = cap_of(&view->tenants[i]), fair;
+
+                if (!entity->gang || !entity->share)
+                        continue;
+                fair = entity->share * whole / (sum + (is_in_sum ? 0 : entity->share));
+                entity->fair = (uint32_t)(fair < cap ? fair : cap);
+        }
+}
+
 void shares_weigh(struct turns *turns, const struct turns_view *view)
 {
         uint64_t left = PPM;
@@ -95,4 +126,5 @@ void shares_weigh(struct turns *turns, const struct turns_view *view)
         }
         for (size_t i = 0; i <= turns->n && !is_done; i++)
                 is_done = weights_divide(turns, view, &left);
+        weights_fair(turns, view, left);
 }

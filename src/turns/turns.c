@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One call: the entities follow the view, the accounts are brought up to now, caps block, the policy chooses the
- * holder, classes choose slices, and the orders state the result.
+ * One call, in two steps. Looking: the entities follow the view, the accounts are brought up to now, caps block.
+ * Deciding: entities of gangs obey, the policy chooses the holder among the others, classes choose slices, and the
+ * orders state the result.
  */
 #include "turns/inside.h"
 
@@ -24,6 +25,16 @@
  * longer than 20 ms. */
 #define POLICY TURNS_POLICY_TURNS
 
+enum turns_policy turns_policy_in_force(const struct turns_settings *settings)
+{
+        return settings->policy == TURNS_POLICY_AUTO ? POLICY : settings->policy;
+}
+
+nsec turns_period(const struct turns_settings *settings)
+{
+        return settings->period ? nsec_min(nsec_max(settings->period, PERIOD_MIN), PERIOD_MAX) : PERIOD;
+}
+
 int turns_new(const struct turns_settings *settings, struct turns **ret)
 {
         struct turns *turns = calloc(1, sizeof(*turns));
@@ -31,8 +42,8 @@ int turns_new(const struct turns_settings *settings, struct turns **ret)
         if (!turns)
                 return -ENOMEM;
         turns->settings = *settings;
-        turns->policy = settings->policy == TURNS_POLICY_AUTO ? POLICY : settings->policy;
-        turns->period = settings->period ? nsec_min(nsec_max(settings->period, PERIOD_MIN), PERIOD_MAX) : PERIOD;
+        turns->policy = turns_policy_in_force(settings);
+        turns->period = turns_period(settings);
         turns->holder = turns->latest = NOBODY;
         *ret = turns;
         return 0;
@@ -64,8 +75,10 @@ static bool may_run(const struct turns *turns, size_t i)
 {
         const struct entity *entity = &turns->entities[i];
 
-        if (entity->is_blocked)
+        if (entity->is_blocked || entity->gang_state == TURNS_GANG_OFF)
                 return false;
+        if (entity->gang_state != TURNS_GANG_NONE)
+                return true;
         return !entity->is_time_sliced || (int)i == turns->holder ||
                (turns->probe.is_running && (int)i == turns->probe.next);
 }
@@ -92,7 +105,7 @@ static void orders_write(struct turns *turns, const struct turns_view *view, str
                 turns->entities[i].slice = ret[i].slice ? ret[i].slice : SLICE_DRIVER;
 }
 
-nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns_order *ret_orders)
+static void entities_look(struct turns *turns, const struct turns_view *view)
 {
         turns->now = nsec_max(view->now, turns->now);
         turns->wake_at = turns->now + (view->n_tenants ? CALL_PERIOD : IDLE_CALL_PERIOD);
@@ -103,8 +116,27 @@ nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns
         demand_allow(turns, view);
         account_update(turns, view);
         cap_update(turns, view);
+}
+
+void turns_look(struct turns *turns, const struct turns_view *view, struct turns_sign *ret_signs)
+{
+        entities_look(turns, view);
+        shares_weigh(turns, view);
+        ranks_look(turns, view, ret_signs);
+}
+
+nsec turns_decide(struct turns *turns, const struct turns_view *view, const struct turns_gang_order *gangs,
+                  struct turns_order *ret_orders)
+{
+        ranks_obey(turns, view, gangs);
         policy_apply(turns, view);
         orders_write(turns, view, ret_orders);
         turns->before = turns->now;
         return nsec_max(turns->wake_at, turns->now + CALL_SPACING);
+}
+
+nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns_order *ret_orders)
+{
+        entities_look(turns, view);
+        return turns_decide(turns, view, NULL, ret_orders);
 }

@@ -11,6 +11,14 @@
  *                   one of them, the holder, are enabled, those of the others disabled
  *      turn         a span in which one time-sliced entity holds the device: its part of a round plus what it is owed
  *      owed, debt   the two accounts of an entity, in time on the device: inside.h
+ *      gang         entities on several devices that come on and go off together: turns/gangs.h decides when, and what
+ *                   it says is part of the call. A device without one is decided by turns_next alone
+ *
+ * With gangs, the call is in two steps, and gangs_next stands between them:
+ *
+ *      turns_look(turns, &view, signs);                     what this device says of its gangs
+ *      ... gangs_tell, gangs_next, gangs_orders ...         one decision for all devices
+ *      wake_at = turns_decide(turns, &view, gang_orders, orders);
  *
  * The scheduler (sched/sched.h) brings the view: the tenants, what the meter counted for each, and what is known of
  * their work. A policy answers with an order per tenant: a time slice, or channels disabled. The scheduler makes the
@@ -70,6 +78,7 @@ enum turns_work {
 /* One tenant on this device, as the scheduler sees it. */
 struct turns_tenant {
         uint64_t id;    /* the caller's; constant for a tenant, never reused */
+        uint64_t gang;  /* that it is a part of; 0: none */
         permille share; /* 0: none was promised; an equal part of what is left */
         permille cap;   /* TURNS_WHOLE: none; 0: always disabled */
         enum turns_class class;
@@ -97,6 +106,38 @@ struct turns_order {
         nsec slice;       /* hardware time slice while enabled; 0: the driver's own */
 };
 
+/* What a device says of one entity of a gang; of others all is zero. */
+struct turns_sign {
+        bool is_rank;
+        bool wants_more;   /* than its share, while it is always-on */
+        bool is_satisfied; /* a latency entity that has left as much of its share unused as it had used too much */
+        bool is_blocked;   /* it has used its cap */
+        bool is_capped;
+        bool is_at_work; /* the meter has it on the device, or it has launched what the device has not taken */
+        nsec debt;       /* when it wants more: what it has used too much */
+        nsec used;       /* metered, and predicted until now */
+        nsec started_at;
+        nsec beside;    /* so long its work may wait for others that are on the device */
+        uint32_t share; /* ppm */
+        uint32_t fair;  /* ppm that this device alone would give it */
+};
+
+/* What gangs_next says to one entity of a gang. */
+enum turns_gang_state {
+        TURNS_GANG_NONE, /* it is in no gang, or alone in one: the device decides */
+        TURNS_GANG_FREE, /* always-on, on all its devices */
+        TURNS_GANG_OFF,
+        TURNS_GANG_ON,
+};
+
+struct turns_gang_order {
+        enum turns_gang_state state;
+        bool is_time_sliced;
+        bool has_device; /* ON: nobody else takes turns on this device meanwhile */
+        uint32_t weight; /* ppm of the device's time, while time-sliced */
+        nsec until;      /* when the gang's turn ends */
+};
+
 enum turns_policy {
         TURNS_POLICY_AUTO,   /* TURNS_POLICY_TURNS */
         TURNS_POLICY_SLICES, /* hardware time slices by weight; channels are disabled only for a cap */
@@ -119,6 +160,17 @@ struct turns *turns_free(struct turns *turns);                            /* NUL
 /* The orders from now on, one per tenant of the view, in the view's order. Returns the latest time of the next call;
  * earlier calls do no harm. */
 nsec turns_next(struct turns *turns, const struct turns_view *view, struct turns_order *ret_orders);
+
+/* The same in two steps. turns_look writes one sign per tenant of the view, and turns_decide reads one gang order per
+ * tenant; the view is the same. turns_rest: between the two, whether an entity that takes turns here waits for what
+ * gangs leave; *ret_always_on is what all always-on entities have used, ever. */
+void turns_look(struct turns *turns, const struct turns_view *view, struct turns_sign *ret_signs);
+nsec turns_decide(struct turns *turns, const struct turns_view *view, const struct turns_gang_order *gangs,
+                  struct turns_order *ret_orders);
+bool turns_rest(const struct turns *turns, nsec *ret_always_on);
+
+enum turns_policy turns_policy_in_force(const struct turns_settings *settings); /* never AUTO */
+nsec turns_period(const struct turns_settings *settings);                       /* of a round of turns */
 
 /* "auto", "slices", "turns", "strict", "none". 0; -EINVAL. */
 int turns_policy_parse(const char *text, enum turns_policy *ret);

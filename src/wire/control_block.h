@@ -39,7 +39,7 @@ struct control_channel {
         uint32_t group;          /* handle of its group, in the same client */
         uint32_t cid;            /* the driver's number; the meter names a group by that of its first channel */
         uint16_t device;         /* index into the lease */
-        uint16_t is_compute;     /* its group is on the graphics and compute engine */
+        uint16_t is_compute;     /* its group may use the graphics and compute engine, as far as the gate has seen */
         uint32_t order;          /* counts all channels made; a group's first has the smallest */
 };
 

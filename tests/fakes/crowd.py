@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Takes as much of an HTTPS server as one address gets: connections that say nothing, and bodies that do not end.
 
-    crowd.py PORT CERTIFICATE
+    crowd.py PORT CERTIFICATE [trickle]
 
-Prints kept=N (connections that were let stand), other=yes|no (another address is answered meanwhile), and for bodies of
+trickle: 120 connections of one address with bodies that come a byte at a time after their first 2 MiB, and one of
+another address, which asks for a review; prints other=STATUS, and stays=N, how many of the 120 still have a connection.
+Else prints kept=N (connections that were let stand), other=yes|no (another address is answered meanwhile), and for bodies of
 60 MiB each, all under way at once, the statuses that came: statuses=400,400,503,...
 """
 import select
@@ -30,6 +32,29 @@ def is_kept(connection):
     return not readable
 
 
+def trickle():
+    slow = []
+    for _ in range(120):
+        slow.append(connect("127.0.0.4"))
+        try:
+            slow[-1].sendall(f"POST /mutate HTTP/1.1\r\nHost: webhook\r\nContent-Length: {SIZE}\r\n\r\n".encode())
+            slow[-1].sendall(b" " * (2 << 20))
+        except OSError:
+            pass
+    for connection in slow:
+        try:
+            connection.sendall(b" ")
+        except OSError:
+            pass
+    other = connect("127.0.0.5")
+    body = b'{"request":{"uid":"u","object":{"metadata":{"name":"b"},"spec":{"containers":[]}}}}' + b" " * (1 << 20)
+    other.sendall(f"POST /validate HTTP/1.1\r\nHost: webhook\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+    print(f"other={status(other)} stays={sum(map(is_kept, slow))}")
+
+
+if sys.argv[3:] == ["trickle"]:
+    trickle()
+    sys.exit()
 silent = []
 for _ in range(200):
     silent.append(socket.create_connection(("127.0.0.1", port), 20, ("127.0.0.1", 0)))

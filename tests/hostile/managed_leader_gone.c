@@ -13,13 +13,13 @@ static void *rest(void *unused)
         (void)unused;
         kit_join();
         kit_let_it_settle(); /* the main thread is gone by now */
-        got = kit_take_managed(64, 4 * kit_quota_mib());
+        got = kit_take_managed(64, kit_quota_mib());
         if (!got)
                 kit_cannot("no driver calls without a main thread");
         kit_let_it_settle();
-        got += kit_take_managed(64, 4 * kit_quota_mib());
+        got += kit_take_managed(64, kit_quota_mib());
         kit_let_it_settle();
-        got += kit_take_device(64, 4 * kit_quota_mib());
+        got += kit_take_device(64, kit_quota_mib());
         kit_hold(got);
         exit(0);
 }

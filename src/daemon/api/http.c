@@ -6,7 +6,6 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "daemon/api/api.h"
-#include "daemon/api/peers.h"
 #include "daemon/state/events.h"
 #include "net/http/server.h"
 #include "net/socket.h"
@@ -19,9 +18,14 @@
 #include <sys/socket.h>
 
 enum {
-        CONNECTIONS_MAX = PEERS_MAX, /* of a listener */
-        AN_ADDRESS = 64,             /* of these over TCP, from one address */
-        IDLE_SEC = 30,
+        CONNECTIONS_MAX = 1024, /* of a listener */
+        SPARE = 64,             /* of these, at the socket: for root and the daemon's own user only */
+        CONNECTIONS_EACH = 64,  /* of a user but those two, or of an address */
+        BODIES = 16 << 20,      /* all bodies of a listener together */
+        HEAD_SEC = 10,
+        BODY_SEC = 10,
+        REST_SEC = 30,
+        ANSWER_SEC = 60,   /* for the client to take it */
         BLOCK = 32 * 1024, /* of a stream */
         PUMP_MAX = 32,
         QUIET_SEC = 15, /* a follower gets an empty line that often: it shows whether the peer is still there */
@@ -40,8 +44,7 @@ struct http {
         struct listener listeners[2];
         size_t n_listeners;
         struct call *calls;
-        struct peers peers; /* of the socket */
-        struct loop_timer timer;
+        struct loop_timer timer, tick;
         char socket_path[128], host[SOCKET_HOST]; /* host: what --listen named, without its port */
 };
 
@@ -80,23 +83,11 @@ static bool know_peer(struct call *call)
         return true;
 }
 
-/* A connection too many of a user is shut down before its first request. */
-static void on_connection(void *context, struct MHD_Connection *connection, void **state,
-                          enum MHD_ConnectionNotificationCode code)
+static bool uid_is_trusted(void *context, uid_t uid)
 {
-        struct listener *listener = context;
-        struct http *http = listener->http;
-        uid_t uid;
+        const struct listener *listener = context;
 
-        if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-                peers_go(&http->peers, *state);
-                *state = NULL;
-                return;
-        }
-        if (listener->is_tcp || !uid_of(connection, &uid) ||
-            peers_come(&http->peers, uid, daemon_is_master(http->daemon, uid), (struct peer **)state))
-                return;
-        (void)shutdown(MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd, SHUT_RDWR);
+        return daemon_is_master(listener->http->daemon, uid);
 }
 
 /* Against DNS rebinding: a foreign web page must not reach us under a host name of its own. Addresses and our names are
@@ -137,6 +128,7 @@ static struct MHD_Response *asset_response(struct call *call)
 static void suspend(struct call *call)
 {
         call->is_suspended = true;
+        call->call.takes_its_time = true;
         MHD_suspend_connection(call->call.connection);
 }
 
@@ -211,8 +203,12 @@ static void call_answer(struct call *call, const char *method, const char *path)
         call->request.body = call->call.body.text;
         call->request.body_size = call->call.body.size;
         (void)MHD_get_connection_values(call->call.connection, MHD_GET_ARGUMENT_KIND, take_argument, &call->request);
-        if (call->call.refused)
+        if (call->call.refused == MHD_HTTP_CONTENT_TOO_LARGE)
                 api_error(&call->response, API_TOO_LARGE, "the body is larger than %d bytes", API_BODY_MAX);
+        else if (call->call.refused)
+                api_error(&call->response, (int)call->call.refused, "%s: try again",
+                          call->call.refused == MHD_HTTP_TOO_MANY_REQUESTS ? "other calls of yours hold too much" :
+                                                                             "too many large calls at once");
         else if (!know_peer(call))
                 api_error(&call->response, API_FORBIDDEN, "the caller is not known");
         else if (call->is_tcp && !is_our_name(call->http, host))
@@ -241,8 +237,10 @@ static enum MHD_Result on_call(void *context, struct http_server_call *of, const
         (void)context;
         if (!call->is_answered)
                 call_answer(call, method, path);
-        if (call->response.wait == API_WAIT_EVENTS || call->response.wait == API_WAIT_NOT)
+        if (call->response.wait == API_WAIT_EVENTS || call->response.wait == API_WAIT_NOT) {
+                call->call.takes_its_time = call->response.wait == API_WAIT_EVENTS;
                 return call_send(call);
+        }
         suspend(call);
         return MHD_YES;
 }
@@ -298,10 +296,33 @@ static void on_woken(struct loop_timer *timer)
                 pump(&http->listeners[i]);
 }
 
+static void on_tick(struct loop_timer *timer)
+{
+        struct http *http = timer->context;
+
+        for (size_t i = 0; i < http->n_listeners; i++)
+                http_guard_tick(http->listeners[i].server.guard, clock_now());
+}
+
 void http_wake(struct http *http)
 {
         if (http)
                 loop_timer_set(http->daemon->loop, &http->timer, 0, 0);
+}
+
+static int guard_open(struct listener *listener, struct err *err)
+{
+        const struct http_limits limits = { .connections = CONNECTIONS_MAX,
+                                            .connections_each = CONNECTIONS_EACH,
+                                            .spare = listener->is_tcp ? 0 : SPARE,
+                                            .bodies = BODIES,
+                                            .head = HEAD_SEC * NSEC_PER_SEC,
+                                            .rest = REST_SEC * NSEC_PER_SEC,
+                                            .body = BODY_SEC * NSEC_PER_SEC,
+                                            .answer = ANSWER_SEC * NSEC_PER_SEC };
+        int r = http_guard_new(&limits, &listener->server.guard);
+
+        return r < 0 ? err_set(err, r, "the HTTP server") : 0;
 }
 
 /* Takes the socket over. */
@@ -311,22 +332,27 @@ static int listen_on(struct http *http, int fd, bool is_tcp, struct err *err)
         const union MHD_DaemonInfo *info;
         int r;
 
-        listener->http = http;
-        listener->is_tcp = is_tcp;
+        *listener = (struct listener){ .http = http, .is_tcp = is_tcp };
         listener->server = (struct http_server){ .flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME,
                                                  .connections = CONNECTIONS_MAX,
-                                                 .connections_each = is_tcp ? AN_ADDRESS : 0,
-                                                 .idle_sec = IDLE_SEC,
+                                                 .idle_sec = REST_SEC,
                                                  .body_most = API_BODY_MAX,
                                                  .call_size = sizeof(struct call),
-                                                 .connection = on_connection,
+                                                 .uid_is_trusted = uid_is_trusted,
                                                  .context = listener,
                                                  .begin = on_begin,
                                                  .answer = on_call,
                                                  .end = on_end };
+        r = guard_open(listener, err);
+        if (r < 0) {
+                (void)close(fd);
+                return r;
+        }
         listener->daemon = http_server_start(&listener->server, fd, NULL);
-        if (!listener->daemon)
+        if (!listener->daemon) {
+                listener->server.guard = http_guard_free(listener->server.guard);
                 return err_say(err, -EIO, "the HTTP server does not start");
+        }
         http->n_listeners++;
         info = MHD_get_daemon_info(listener->daemon, MHD_DAEMON_INFO_EPOLL_FD);
         listener->source =
@@ -361,6 +387,8 @@ int http_open(struct daemon *daemon, struct http **ret, struct err *err)
                 return err_set(err, -ENOMEM, "the HTTP server");
         http->daemon = daemon;
         http->timer = (struct loop_timer){ .due = on_woken, .context = http };
+        http->tick = (struct loop_timer){ .due = on_tick, .context = http };
+        loop_timer_set(daemon->loop, &http->tick, NSEC_PER_SEC, NSEC_PER_SEC);
         r = open_unix(http, err);
         if (r == 0 && daemon->settings.listen)
                 r = open_tcp(http, daemon->settings.listen, err);
@@ -378,12 +406,14 @@ struct http *http_close(struct http *http)
         if (!http)
                 return NULL;
         loop_timer_drop(http->daemon->loop, &http->timer);
+        loop_timer_drop(http->daemon->loop, &http->tick);
         for (struct call *call = http->calls; call; call = call->next)
                 if (call->is_suspended)
                         MHD_resume_connection(call->call.connection);
         for (size_t i = 0; i < http->n_listeners; i++) {
                 loop_drop(http->daemon->loop, &http->listeners[i].source);
                 MHD_stop_daemon(http->listeners[i].daemon);
+                (void)http_guard_free(http->listeners[i].server.guard);
         }
         (void)unlink(http->socket_path);
         free(http);

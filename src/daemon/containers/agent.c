@@ -181,10 +181,8 @@ void agent_accept(struct daemon *daemon, int fd, const struct ucred *peer)
                 caller_drop(caller);
 }
 
-void agent_tick(struct daemon *daemon)
+void agent_tick(struct daemon *daemon, nsec now)
 {
-        nsec now = clock_now();
-
         for (struct caller *c = daemon->callers, *next; c; c = next) {
                 next = c->next;
                 if (now - c->since > CALL_SEC * NSEC_PER_SEC)

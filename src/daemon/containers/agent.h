@@ -6,5 +6,5 @@
 
 struct ucred;
 void agent_accept(struct daemon *daemon, int fd, const struct ucred *peer); /* a connection; takes fd over */
-void agent_tick(struct daemon *daemon);
+void agent_tick(struct daemon *daemon, nsec now);
 void agent_close(struct daemon *daemon);

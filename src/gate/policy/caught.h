@@ -7,6 +7,7 @@
 
 #include "rm/layout.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -27,3 +28,7 @@ enum {
 
 /* How many there are, each once: a runtime refuses a rule that it has. */
 size_t caught_requests(const struct rm_layout *layout, struct caught ret[static CAUGHT_MAX]);
+
+/* Whether the driver would take the request on any of its nodes, a tenant may use it or not. One that it would refuse
+ * may go on in the tenant where it was meant for another file, whatever that file has become by then. */
+bool caught_is_drivers(const struct rm_layout *layout, uint32_t request);

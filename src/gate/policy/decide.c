@@ -2,8 +2,9 @@
 #include "gate/policy/decide.h"
 
 #include "base/cleanup.h"
-#include "lease/lease.h"
 #include "gate/policy/own.h"
+#include "lease/capabilities.h"
+#include "lease/lease.h"
 #include "lease/ledger.h"
 #include "rm/numbers.h"
 
@@ -15,6 +16,7 @@ enum what {
         CONTROL,
         FUNCTION, /* of VID_HEAP */
         OLD,      /* class of ALLOC_MEMORY */
+        DMA,      /* class of ALLOC_CONTEXT_DMA */
 };
 
 struct rule {
@@ -23,15 +25,19 @@ struct rule {
         enum gate_action action;
         uint32_t status;
         const char *because;
+        unsigned int capability;
 };
 
 /* The names that rules.def uses for numbers of requests. */
 #define REQUEST_OF(kind) RM_##kind
 
 static const struct rule rules[] = {
-#define RULE(what, number, action, status, because) { what, number, GATE_##action, status, because },
+#define RULE(what, number, action, status, because) { what, number, GATE_##action, status, because, CAPABILITY_NONE },
+#define RULE_OF(capability, what, number, action, status, because)                                                     \
+        { what, number, GATE_##action, status, because, CAPABILITY_##capability },
 #include "gate/policy/rules.def"
 #undef RULE
+#undef RULE_OF
 };
 
 enum {
@@ -49,8 +55,10 @@ static const struct rule *rule_find(enum what what, uint32_t number)
 #define RULE(what, number, action, status, because)                                                                    \
         case KEY(what, number):                                                                                        \
                 return &rules[__COUNTER__ - FIRST];
+#define RULE_OF(capability, what, number, action, status, because) RULE(what, number, action, status, because)
 #include "gate/policy/rules.def"
 #undef RULE
+#undef RULE_OF
 #undef KEY
         default:
                 return NULL;
@@ -65,7 +73,7 @@ static void deny(struct gate_verdict *verdict, uint32_t status, const char *beca
 /* G3, in the driver's words: what it says of a number that it does not know. */
 static void deny_unknown(const struct rm_call *call, enum what what, struct gate_verdict *verdict)
 {
-        if (what == CLASS || what == OLD)
+        if (what == CLASS || what == OLD || what == DMA)
                 deny(verdict, RM_STATUS_INVALID_CLASS, "no rule for this class");
         else if (what == CONTROL)
                 deny(verdict, RM_STATUS_NOT_SUPPORTED, "no rule for this control");
@@ -88,6 +96,8 @@ static enum what table_of(enum rm_kind kind)
                 return CONTROL;
         case RM_VID_HEAP:
                 return FUNCTION;
+        case RM_ALLOC_CONTEXT_DMA:
+                return DMA;
         default:
                 return OLD;
         }
@@ -169,6 +179,14 @@ static void decide_host(const struct rm_call *call, const void *block, const voi
                 verdict->size = round_up(rm_get64(params, size, MEMORY_SIZE_AT), 4096);
 }
 
+static void decide_fabric(const void *params, size_t size, struct gate_verdict *verdict)
+{
+        if (size < GATE_FABRIC_PARAMS_MIN)
+                deny(verdict, RM_STATUS_NOT_SUPPORTED, "fabric memory of a release before 535.54.03");
+        else
+                verdict->size = rm_get64(params, size, GATE_FABRIC_SIZE_AT);
+}
+
 /* NVOS32 function 2, ALLOC_SIZE: becomes class 0x40 if its location is video memory (docs/rm-abi.md 2.1). */
 static void decide_heap(const struct rm_call *call, const void *block, struct gate_verdict *verdict)
 {
@@ -178,11 +196,11 @@ static void decide_heap(const struct rm_call *call, const void *block, struct ga
         uint32_t attr2 = rm_get32(block, call->block_size, ATTR2_AT);
         bytes size = rm_get64(block, call->block_size, SIZE_AT);
 
-        if (flags & FLAG_FIXED_ADDRESS) {
-                deny(verdict, RM_STATUS_INVALID_ARGUMENT, "at a fixed address it takes more than it says");
-        } else if (flags & RM_FLAG_VIRTUAL) {
-                verdict->action = GATE_OBJECT;
+        if (flags & RM_FLAG_VIRTUAL) {
+                verdict->action = GATE_OBJECT; /* addresses, fixed or not */
                 verdict->size = own_reservation(flags, attr, size, &verdict->most);
+        } else if (flags & FLAG_FIXED_ADDRESS) {
+                deny(verdict, RM_STATUS_INVALID_ARGUMENT, "at a fixed address it takes more than it says");
         } else if (RM_ATTR_LOCATION(attr) == 0) {
                 verdict->action = GATE_CHARGE;
                 verdict->size = round_up(size ? size : 1, granule_of(attr, attr2, size));
@@ -240,7 +258,9 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                 deny_unknown(call, what, ret);
                 return;
         }
-        *ret = (struct gate_verdict){ .action = rule->action, .status = rule->status, .because = rule->because };
+        *ret = (struct gate_verdict){
+                .action = rule->action, .status = rule->status, .because = rule->because, .capability = rule->capability
+        };
         if (ret->action == GATE_QUIET) {
                 ret->action = GATE_DENY;
                 ret->is_quiet = true;
@@ -253,6 +273,8 @@ void gate_decide(const struct rm_layout *layout, const struct rm_call *call, con
                 decide_memory(params, params_size, ret);
         else if (ret->action == GATE_OBJECT)
                 decide_own(call, params, params_size, ret);
+        else if (ret->action == GATE_FABRIC)
+                decide_fabric(params, params_size, ret);
         else if (ret->action == GATE_HOST)
                 decide_host(call, block, params, params_size, ret);
 }

@@ -20,8 +20,10 @@ enum gate_action {
         /* Made by us, and kept in the ledger: */
         GATE_CLIENT,   /* a client begins */
         GATE_OBJECT,   /* an object begins */
+        GATE_HOLLOW,   /* an object begins, as class 0x70: what the driver gives those who may not have all */
         GATE_CHARGE,   /* video memory begins */
         GATE_HOST,     /* host memory begins */
+        GATE_FABRIC,   /* an object begins that keeps video memory */
         GATE_FREE,     /* an object ends, and what hangs on it */
         GATE_DUP,      /* a second handle */
         GATE_EXPORT,   /* a descriptor will hold the object */
@@ -44,14 +46,22 @@ enum gate_action {
 
 struct gate_verdict {
         enum gate_action action;
-        uint32_t status;     /* of DENY, ACCEPT: the result to write */
-        int error;           /* of DENY: the block has no result; -errno for the system call */
-        const char *because; /* static */
-        bool is_unknown;     /* no row: default deny */
-        bool is_quiet;       /* of DENY: no event */
-        bytes size;          /* of CHARGE, HOST and OBJECT: what to reserve before the call */
-        bytes most;          /* of OBJECT, a reservation of addresses: what its page tables may grow to; 0: none */
-        uint32_t space;      /* of that: the address space; 0: its parent's own */
+        uint32_t status;         /* of DENY, ACCEPT: the result to write */
+        int error;               /* of DENY: the block has no result; -errno for the system call */
+        const char *because;     /* static */
+        unsigned int capability; /* the tenant needs one of these (lease/capabilities.h); 0: none */
+        bool is_unknown;         /* no row: default deny */
+        bool is_quiet;           /* of DENY: no event */
+        bytes size;              /* of CHARGE, HOST, FABRIC and OBJECT: what to reserve before the call */
+        bytes most;              /* of OBJECT, a reservation: what its page tables may grow to; 0: it is none */
+        uint32_t space;          /* of a reservation: the address space; 0: its parent's own */
+};
+
+/* Offsets in the parameters of class 0xf8. */
+enum {
+        GATE_FABRIC_SIZE_AT = 8,
+        GATE_FABRIC_MEMORY_AT = 40, /* 0: of the flexible kind, memory is attached later */
+        GATE_FABRIC_PARAMS_MIN = 48,
 };
 
 /* params: our copy of the parameters, params_size bytes of it (a short one is refused). */

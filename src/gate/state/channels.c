@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gate/state/channels.h"
 
+#include "rm/numbers.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +102,20 @@ void channels_put_group(struct channels *channels, const struct group *group)
         *(there ? there : &channels->groups[channels->n_groups++]) = *group;
 }
 
+bool channels_note_object(struct channels *channels, const struct channel *channel, uint32_t class_number)
+{
+        struct group *group = channels_group(channels, channel->is.client, channel->is.group);
+
+        if (RM_CLASS_IS_COPY(class_number) || !group || group->is_compute)
+                return false;
+        group->is_compute = true;
+        for (size_t i = 0; i < channels->n; i++)
+                if (channels->items[i].is.client == group->client && channels->items[i].is.group == group->handle)
+                        channels->items[i].is.is_compute = true;
+        channels->changes++;
+        return true;
+}
+
 ssize_t channels_copy(struct channels *channels, int device, uint32_t client, uint32_t group, struct channel **ret)
 {
         LOCKED(&channels->lock);
@@ -111,8 +127,7 @@ ssize_t channels_copy(struct channels *channels, int device, uint32_t client, ui
         for (size_t i = 0; i < channels->n; i++) {
                 const struct gate_channel *is = &channels->items[i].is;
 
-                if (is->is_compute && is->device == (unsigned int)device &&
-                    (!group || (is->group == group && is->client == client)))
+                if (is->device == (unsigned int)device && (!group || (is->group == group && is->client == client)))
                         copy[n++] = channels->items[i];
         }
         *ret = copy;
@@ -128,7 +143,7 @@ ssize_t channels_copy_groups(struct channels *channels, int device, struct group
         if (!copy)
                 return -ENOMEM;
         for (size_t i = 0; i < channels->n_groups; i++)
-                if (channels->groups[i].device == device && channels_is_compute(channels->groups[i].engine))
+                if (channels->groups[i].device == device && channels->groups[i].is_compute)
                         copy[n++] = channels->groups[i];
         *ret = copy;
         return n;

@@ -3,6 +3,11 @@
  * The channel groups and channels of a tenant: what is disabled and enabled, given slices, and read for signs of
  * work. The ledger has them as objects; here is what the driver said of them.
  *
+ * A group's word for its engine is the tenant's: the driver gives a graphics context to a group of any engine, and one
+ * that says copy engine computes all the same (seen, H100). So disabled and enabled are all channels. What a group says
+ * matters only for what disabling does not need: slices, and signs of work. There it is compute as soon as any object
+ * is made in it that is not a copy engine's: without such an object no channel computes.
+ *
  * A dup of a channel is no new channel, and is not here. Room is reserved before the driver's call and used after it,
  * so a put cannot fail. Invariant: what is here is in the ledger, or about to be swept.
  *
@@ -18,7 +23,7 @@
 
 struct group {
         uint32_t client, handle;
-        uint32_t engine; /* the driver's engine type: 1 to 8 is graphics and compute */
+        bool is_compute; /* it says the graphics and compute engine, or has an object that may need it */
         int device;      /* of the lease */
         pid_t process;   /* that made it, and its descriptor: there SET_TIMESLICE works */
         int theirs;
@@ -57,8 +62,8 @@ void channels_unreserve(struct channels *channels, bool is_group);
 void channels_put(struct channels *channels, struct channel *channel); /* gives it its order */
 void channels_put_group(struct channels *channels, const struct group *group);
 
-/* Which there are; *ret is malloc'd. Those of a device, compute only; and of one group, if group is not 0. How many;
- * -ENOMEM. */
+/* Which there are; *ret is malloc'd. The channels of a device, on whatever engine, and of one group, if group is not 0;
+ * the compute groups of a device. How many; -ENOMEM. */
 ssize_t channels_copy(struct channels *channels, int device, uint32_t client, uint32_t group, struct channel **ret);
 ssize_t channels_copy_groups(struct channels *channels, int device, struct group **ret);
 
@@ -66,7 +71,12 @@ ssize_t channels_copy_groups(struct channels *channels, int device, struct group
 struct channel *channels_find(struct channels *channels, uint32_t client, uint32_t handle);
 struct group *channels_group(struct channels *channels, uint32_t client, uint32_t handle);
 
+/* Whether it is the graphics and compute engine, by the driver's engine type. */
 bool channels_is_compute(uint32_t engine);
+
+/* Under the lock: an object of that class was made in the channel. True: its group is compute from now on, and was not
+ * before; so are its channels. */
+bool channels_note_object(struct channels *channels, const struct channel *channel, uint32_t class_number);
 
 /* Room for `n` items of that size; it doubles. 0; -ENOMEM. */
 int array_grow(void **items, size_t *n_room, size_t n, size_t size);

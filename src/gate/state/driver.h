@@ -36,6 +36,6 @@ struct gate_channel {
         uint32_t group;          /* handle, in the same client */
         uint32_t cid;            /* what the driver numbers it */
         unsigned int device;     /* index into the lease */
-        bool is_compute;         /* its group is on the graphics and compute engine */
+        bool is_compute;         /* its group may use the graphics and compute engine: gate/state/channels.h */
         uint32_t order;          /* counts channels ever made */
 };

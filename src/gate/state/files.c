@@ -65,12 +65,12 @@ static struct file *file_at(struct files *files, uint64_t number)
         return NULL;
 }
 
-bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint64_t *ret_number)
+bool files_use(struct files *files, pid_t thread, int theirs, int *ret_fd, uint64_t *ret_number)
 {
         LOCKED(&files->lock);
 
         for (size_t i = 0; i < files->n; i++)
-                if (same_file(process, theirs, files->items[i].fd)) {
+                if (same_file(thread, theirs, files->items[i].fd)) {
                         files->items[i].n_users++;
                         *ret_fd = files->items[i].fd;
                         *ret_number = files->items[i].number;

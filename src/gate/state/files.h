@@ -48,10 +48,10 @@ void files_done(struct files *files);
 uint64_t files_find(struct files *files, int fd);
 
 /*
- * The space behind a process's descriptor number, without duplicating the descriptor. On success *ret_fd is ours and
+ * The space behind a descriptor number in a thread's table, without duplicating the descriptor. On success *ret_fd is ours and
  * open until files_unuse. False: no space that we know.
  */
-bool files_use(struct files *files, pid_t process, int theirs, int *ret_fd, uint64_t *ret_number);
+bool files_use(struct files *files, pid_t thread, int theirs, int *ret_fd, uint64_t *ret_number);
 
 /* The space with the lowest number above `after`, in use as by files_use: a copy. False: there is none. */
 bool files_next(struct files *files, uint64_t after, struct file *ret);

@@ -13,6 +13,10 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
+enum {
+        PIDFD_THREAD_ = O_EXCL, /* Linux 6.9; Debian 12's headers do not have it */
+};
+
 int processes_init(struct processes *processes)
 {
         *processes = (struct processes){ .epoll = epoll_create1(EPOLL_CLOEXEC) };
@@ -76,7 +80,7 @@ static int process_of(pid_t thread, pid_t *ret)
 }
 
 /* From here on the end of the process will be noticed. */
-static int process_add(struct processes *processes, pid_t id, struct process **ret)
+static int process_add(struct processes *processes, pid_t id, const struct process_caller *caller, struct process **ret)
 {
         _cleanup_(freep) struct process *process = calloc(1, sizeof(*process));
         _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, id, 0);
@@ -87,6 +91,8 @@ static int process_add(struct processes *processes, pid_t id, struct process **r
                 return -ENOMEM;
         if (pidfd < 0)
                 return -errno;
+        if (!caller->is_there(caller->context))
+                return -ESRCH;
         r = map_put(&processes->by_id, (uint64_t)id, process);
         if (r < 0)
                 return r;
@@ -108,27 +114,49 @@ static void forget_thread(struct processes *processes, pid_t thread)
                 unref(process);
 }
 
-int process_get(struct processes *processes, pid_t thread, struct process **ret)
+/* The lock is held. */
+static int process_meet(struct processes *processes, pid_t thread, const struct process_caller *caller,
+                        struct process **ret)
 {
-        LOCKED(&processes->lock);
-        struct process *process = map_get(&processes->by_thread, (uint64_t)thread);
+        struct process *process;
         pid_t id;
         int r;
 
-        if (!process) {
-                r = process_of(thread, &id);
-                if (r < 0)
-                        return r;
-                process = map_get(&processes->by_id, (uint64_t)id);
-                if (!process)
-                        r = process_add(processes, id, &process);
-                if (r < 0)
-                        return r;
+        r = process_of(thread, &id);
+        if (r < 0)
+                return r;
+        process = map_get(&processes->by_id, (uint64_t)id);
+        if (!process)
+                r = process_add(processes, id, caller, &process);
+        if (r == 0)
                 r = map_put(&processes->by_thread, (uint64_t)thread, process);
-                if (r < 0)
-                        return r;
-                process->n_refs++;
-        }
+        if (r < 0)
+                return r;
+        process->n_refs++;
+        *ret = process;
+        return 0;
+}
+
+int process_get(struct processes *processes, pid_t thread, const struct process_caller *caller, struct process **ret)
+{
+        LOCKED(&processes->lock);
+        struct process *process = map_get(&processes->by_thread, (uint64_t)thread);
+        int r = process ? 0 : process_meet(processes, thread, caller, &process);
+
+        if (r < 0)
+                return r;
+        process->n_refs++;
+        *ret = process;
+        return 0;
+}
+
+int process_find(struct processes *processes, pid_t id, struct process **ret)
+{
+        LOCKED(&processes->lock);
+        struct process *process = map_get(&processes->by_id, (uint64_t)id);
+
+        if (!process)
+                return -ESRCH;
         process->n_refs++;
         *ret = process;
         return 0;
@@ -238,16 +266,22 @@ size_t processes_count(struct processes *processes)
         return processes->by_id.n_used;
 }
 
-bool process_shares_files(const struct process *process, pid_t thread)
+/* Their leader's table is the one that a pidfd leads to. False when in doubt, and when the leader has ended. */
+static bool has_leaders_files(const struct process *process, pid_t thread)
 {
         enum { KCMP_FILES_ = 2 }; /* linux/kcmp.h */
 
         return thread == process->id || syscall(SYS_kcmp, process->id, thread, KCMP_FILES_, 0, 0) == 0;
 }
 
-int process_fd(const struct process *process, int fd)
+int process_fd(const struct process *process, pid_t thread, int fd)
 {
-        long r = syscall(SYS_pidfd_getfd, process->pidfd, fd, 0);
+        bool is_leaders = has_leaders_files(process, thread);
+        _cleanup_(closep) int own = is_leaders ? -1 : (int)syscall(SYS_pidfd_open, thread, PIDFD_THREAD_);
+        long r;
 
+        if (!is_leaders && own < 0)
+                return errno == EINVAL ? -EOPNOTSUPP : -errno;
+        r = syscall(SYS_pidfd_getfd, is_leaders ? process->pidfd : own, fd, 0);
         return r < 0 ? -errno : (int)r;
 }

@@ -37,8 +37,21 @@ struct processes {
 int processes_init(struct processes *processes); /* -errno */
 void processes_done(struct processes *processes);
 
-/* The process of a thread. 0; -ESRCH; -errno. Give it back with process_put. */
-int process_get(struct processes *processes, pid_t thread, struct process **ret);
+/* Whether the thread that was named is still the one that was meant, in its system call: its number is its own then. */
+struct process_caller {
+        bool (*is_there)(const void *context);
+        const void *context;
+};
+
+/*
+ * The process of a thread. A process that is met for the first time is added only while the caller is there: by then a
+ * number may be another process's, which must not be taken for the tenant's. 0; -ESRCH; -errno. Give it back with
+ * process_put.
+ */
+int process_get(struct processes *processes, pid_t thread, const struct process_caller *caller, struct process **ret);
+
+/* A process that is known. 0; -ESRCH: it is not, or not any more. */
+int process_find(struct processes *processes, pid_t id, struct process **ret);
 void process_put(struct processes *processes, struct process *process);
 
 /* Which thread is whose is asked anew from here on. */
@@ -60,11 +73,12 @@ size_t processes_count(struct processes *processes);
 /* A file of /proc/ID as text. How many bytes; -errno. */
 ssize_t process_text(pid_t id, const char *file, char *text, size_t size);
 
-/* Whether a thread has the descriptors that process_fd looks in. False when in doubt. */
-bool process_shares_files(const struct process *process, pid_t thread);
-
-/* What a tenant's process has at a descriptor number, as a descriptor of ours. Or -errno. */
-int process_fd(const struct process *process, int fd);
+/*
+ * What a thread of the process has at a descriptor number, as a descriptor of ours: in its own table, which need not be
+ * its process's, and also when the main thread has ended. Or -errno; -EOPNOTSUPP: the kernel can only look into the
+ * main thread's (before Linux 6.9).
+ */
+int process_fd(const struct process *process, pid_t thread, int fd);
 
 /* Copies `n` pieces between a thread's memory and ours, which are as long. 0; -EFAULT: not all of it; -errno. */
 int process_read(pid_t thread, const struct iovec *ours, const struct iovec *theirs, size_t n);

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +16,6 @@
 #include <time.h>
 
 enum {
-        IDLE_SEC = 120,
         STACK = 512 * 1024,
         ROOM = 512 * 1024, /* of a connection: the names of 5,000 nodes at once */
         PEM_MAX = 1 << 20,
@@ -34,12 +32,6 @@ struct server {
                 char *cert, *key; /* PEM */
                 struct timespec cert_time, key_time;
         } tls;
-        _Atomic size_t bodies; /* bytes of calls being read or answered */
-};
-
-struct call {
-        struct http_server_call call; /* first */
-        size_t bytes;                 /* its part of `bodies`: its text, and what its values may take once parsed */
 };
 
 /* ---- calls ------------------------------------------------------------------------------------- */
@@ -54,18 +46,17 @@ void server_say(struct server_answer *answer, unsigned int status, const char *t
                 answer->status = 500;
 }
 
-/* 0; the status of a refusal: 413 if there never will be room. */
-static unsigned int call_reserve(void *context, struct http_server_call *of, size_t more)
+static const char *refusal_text(unsigned int status)
 {
-        struct server *server = context;
-        struct call *call = (struct call *)of;
-
-        if (atomic_fetch_add(&server->bodies, more) + more <= server->settings.bodies) {
-                call->bytes += more;
-                return 0;
+        switch (status) {
+        case 413:
+                return "{\"error\":\"the body is too large (a scheduler with nodeCacheCapable sends names only)\"}\n";
+        case 429:
+                return "{\"error\":\"other calls from your address hold too much: try again when they are "
+                       "answered\"}\n";
+        default:
+                return "{\"error\":\"too many large calls at once: try again\"}\n";
         }
-        atomic_fetch_sub(&server->bodies, more);
-        return call->bytes + more > server->settings.bodies ? 413 : 503;
 }
 
 /* Each value follows or begins with one of these; those inside strings are counted too. */
@@ -87,12 +78,9 @@ static enum MHD_Result on_call(void *context, struct http_server_call *call, con
         struct server_answer answer = { 0 };
 
         if (!call->refused)
-                call->refused = call_reserve(server, call, count_values(body, size) * VALUE + size);
+                call->refused = http_server_reserve(call, count_values(body, size) * VALUE + size);
         if (call->refused)
-                server_say(&answer, call->refused, NULL,
-                           call->refused == 413 ? "{\"error\":\"the body is too large (a scheduler with "
-                                                  "nodeCacheCapable sends names only)\"}\n" :
-                                                  "{\"error\":\"too many large calls at once: try again\"}\n");
+                server_say(&answer, call->refused, NULL, refusal_text(call->refused));
         else
                 server->settings.handle(server->settings.context, &(struct server_call){ method, path, body, size },
                                         &answer);
@@ -102,9 +90,8 @@ static enum MHD_Result on_call(void *context, struct http_server_call *call, con
 
 static void on_end(void *context, struct http_server_call *call)
 {
-        struct server *server = context;
-
-        atomic_fetch_sub(&server->bodies, ((struct call *)call)->bytes);
+        (void)context;
+        (void)call;
 }
 
 /* ---- the certificate --------------------------------------------------------------------------- */
@@ -181,6 +168,22 @@ static int load(struct server *server, struct err *err)
         return r < 0 ? r : read_pem(server->settings.key_file, &server->tls.key, &server->tls.key_time, err);
 }
 
+static int guard_open(struct server *server, struct err *err)
+{
+        const struct http_limits limits = { .connections = SERVER_CONNECTIONS,
+                                            .connections_each = SERVER_CONNECTIONS_EACH,
+                                            .bodies = server->settings.bodies,
+                                            .head = SERVER_HEAD_SEC * NSEC_PER_SEC,
+                                            .rest = SERVER_REST_SEC * NSEC_PER_SEC,
+                                            .body = SERVER_BODY_SEC * NSEC_PER_SEC,
+                                            .answer = SERVER_ANSWER_SEC * NSEC_PER_SEC };
+        int r = http_guard_new(&limits, &server->http.guard);
+
+        if (r == 0)
+                r = http_guard_watch(server->http.guard);
+        return r < 0 ? err_set(err, r, "the HTTP server") : 0;
+}
+
 int server_new(const struct server_settings *settings, struct server **ret, unsigned int *ret_port, struct err *err)
 {
         struct server *server = calloc(1, sizeof(*server));
@@ -193,16 +196,16 @@ int server_new(const struct server_settings *settings, struct server **ret, unsi
                 .flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC |
                          (settings->cert_file ? (unsigned int)MHD_USE_TLS : 0),
                 .connections = SERVER_CONNECTIONS,
-                .connections_each = SERVER_CONNECTIONS_EACH,
-                .idle_sec = IDLE_SEC,
+                .idle_sec = SERVER_REST_SEC,
                 .body_most = SERVER_BODY,
-                .call_size = sizeof(struct call),
+                .call_size = sizeof(struct http_server_call),
                 .context = server,
-                .reserve = call_reserve,
                 .answer = on_call,
                 .end = on_end,
         };
-        r = load(server, err);
+        r = guard_open(server, err);
+        if (r == 0)
+                r = load(server, err);
         if (r == 0)
                 r = server->fd = listen_on(settings->listen, ret_port, err);
         if (r >= 0)
@@ -221,6 +224,7 @@ struct server *server_free(struct server *server)
                 return NULL;
         if (server->daemon)
                 MHD_stop_daemon(server->daemon);
+        server->http.guard = http_guard_free(server->http.guard);
         closep(&server->fd);
         certificate_free(&server->tls);
         free(server);

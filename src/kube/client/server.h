@@ -19,6 +19,10 @@ enum {
         SERVER_CONNECTIONS = 256,
         SERVER_CONNECTIONS_EACH =
                 128, /* of one address, so that nobody alone crowds out the API server or the scheduler */
+        SERVER_HEAD_SEC = 10,
+        SERVER_BODY_SEC = 30,
+        SERVER_REST_SEC = 120,
+        SERVER_ANSWER_SEC = 60, /* for the client to take it */
 };
 
 struct server_call {
@@ -37,7 +41,7 @@ struct server_answer {
 struct server_settings {
         const char *listen;               /* "127.0.0.1:12345", "[::]:443", ":443"; port 0: any. Or "unix:/path" */
         const char *cert_file, *key_file; /* PEM; NULL both: no TLS */
-        size_t bodies; /* limit of all calls together, as text and as values: any pod may reach the port */
+        size_t bodies; /* limit of all calls together, as text and as values, which net/http/guard.h divides */
         void (*handle)(void *context, const struct server_call *call, struct server_answer *answer);
         void *context;
 };

@@ -41,7 +41,7 @@ struct parcel {
         size_t n_buffers;
 };
 
-/* A copy of user memory without the risk of a fault. */
+/* A copy of user memory without the risk of a fault. By the thread: the main thread may have ended. */
 static int copy_in(void *to, const void *from, size_t size)
 {
         struct iovec here = { to, size }, there = { (void *)(uintptr_t)from, size };
@@ -49,7 +49,7 @@ static int copy_in(void *to, const void *from, size_t size)
 
         if (!size)
                 return 0;
-        n = syscall(SYS_process_vm_readv, getpid(), &here, 1UL, &there, 1UL, 0UL);
+        n = syscall(SYS_process_vm_readv, gettid(), &here, 1UL, &there, 1UL, 0UL);
         if (n == (ssize_t)size)
                 return 0;
         if (n < 0 && (errno == ENOSYS || errno == EPERM)) { /* forbidden here: trust the host */

@@ -9,6 +9,8 @@
  *      control                                            a socket that takes faults (faults.def)
  *      log                                                the driver's lines of the kernel's log
  *      pid                                                the server's process
+ *      id                                                 of this machine, another one each time it starts
+ *      lock                                               locked (flock) as long as the server lives
  * SUBLET_SIM names the directory, by a path that is valid for the server, too. An "open" is a connect
  * and a SIM_OP_OPEN, so a struct file of the driver is one connection: dup, fork, SCM_RIGHTS and
  * pidfd_getfd share it, and the last close is a hang-up, exactly as with the real nodes.

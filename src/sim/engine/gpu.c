@@ -23,6 +23,7 @@
 enum {
         ENGINE_GRAPHICS_FIRST = 1, /* engineType, docs/rm-abi.md 3 */
         ENGINE_GRAPHICS_LAST = 8,
+        ENGINE_GRCE_LAST = 10, /* copy engines 0 and 1 have the capability GRCE (H200: tests/trace) */
         ENGINE_LAST = 0x53,
         SEMAPHORE_SIZE = 16,
 };
@@ -177,6 +178,20 @@ static bool is_graphics(uint32_t engine)
         return engine >= ENGINE_GRAPHICS_FIRST && engine <= ENGINE_GRAPHICS_LAST;
 }
 
+/* A copy engine that is synchronous with graphics has its run list. */
+static struct runlist *runlist_of(struct gpu *gpu, uint32_t engine)
+{
+        return &gpu->engines[engine >= ENGINE_GRAPHICS_FIRST && engine <= ENGINE_GRCE_LAST ? 0 : 1];
+}
+
+/* The driver gives a graphics context to a group of any engine, so one that says copy engine computes on the graphics
+ * engine (seen with engines 9 and 11, H100). */
+void group_note_object(struct group *group, uint32_t class_number)
+{
+        if (!RM_CLASS_IS_COPY(class_number))
+                runlist_move_group(&group->gpu->engines[0], &group->run, group->gpu->machine->now);
+}
+
 static struct group *group_new(struct gpu *gpu, const struct client *client, uint32_t engine)
 {
         bool is_copy = !is_graphics(engine);
@@ -197,7 +212,7 @@ static struct group *group_new(struct gpu *gpu, const struct client *client, uin
         group->pid = client->pid;
         group->uid = client->uid;
         group->slice_usec = (uint64_t)((is_copy ? SLICE_COPY : SLICE_GRAPHICS) / NSEC_PER_USEC);
-        runlist_add_group(&gpu->engines[is_copy], &group->run, is_copy ? SLICE_COPY : SLICE_GRAPHICS);
+        runlist_add_group(runlist_of(gpu, engine), &group->run, is_copy ? SLICE_COPY : SLICE_GRAPHICS);
         return group;
 }
 

@@ -177,14 +177,21 @@ nsec runlist_next(const struct runlist *list)
 
 /* ---- what callers change ------------------------------------------------------------------- */
 
-void runlist_add_group(struct runlist *list, struct run_group *group, nsec slice)
+static void list_append(struct runlist *list, struct run_group *group)
 {
         struct run_group **at = &list->groups;
 
         while (*at)
                 at = &(*at)->next;
-        *group = (struct run_group){ .list = list, .slice = slice };
+        group->next = NULL;
+        group->list = list;
         *at = group;
+}
+
+void runlist_add_group(struct runlist *list, struct run_group *group, nsec slice)
+{
+        *group = (struct run_group){ .slice = slice };
+        list_append(list, group);
 }
 
 static struct run_group *group_before(const struct runlist *list, const struct run_group *group)
@@ -214,6 +221,16 @@ void runlist_remove_group(struct runlist *list, struct run_group *group, nsec no
         else
                 list->groups = group->next;
         group->list = NULL;
+}
+
+void runlist_move_group(struct runlist *list, struct run_group *group, nsec now)
+{
+        if (group->list == list)
+                return;
+        runlist_remove_group(group->list, group, now);
+        runlist_advance(list, now);
+        list_append(list, group);
+        runlist_advance(list, now);
 }
 
 void runlist_add_queue(struct run_group *group, struct run_queue *queue)

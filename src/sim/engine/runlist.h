@@ -81,6 +81,7 @@ void runlist_init(struct runlist *list, const struct run_ops *ops, void *context
 
 void runlist_add_group(struct runlist *list, struct run_group *group, nsec slice);
 void runlist_remove_group(struct runlist *list, struct run_group *group, nsec now); /* has no queues */
+void runlist_move_group(struct runlist *list, struct run_group *group, nsec now); /* to another list, queues and all */
 void runlist_add_queue(struct run_group *group, struct run_queue *queue);
 
 /* The work that was left, a list by next; it is the caller's again. */

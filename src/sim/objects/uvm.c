@@ -11,7 +11,7 @@
  *
  * Ranges of a space do not overlap. Source: docs/rm-abi.md 2.5, 8.3; kernel-open/nvidia-uvm/uvm.c, 580.142.
  */
-#include "sim/server/machine.h"
+#include "sim/objects/uvm.h"
 
 #include "base/cleanup.h"
 #include "base/process.h"
@@ -24,160 +24,8 @@
 enum {
         STATUS_ILLEGAL_ACTION = 0x16,
         STATUS_GPU_UUID_NOT_FOUND = 0x12,
-        STATUS_ADDRESS_IN_USE = 0x68,
         MULTI_PROCESS = 2, /* flag of INITIALIZE: any process may map */
-        HOST_PAGE = 4096,
 };
-
-#define CHUNK (2 * MIB)
-
-enum range_kind {
-        RANGE_EXTERNAL,
-        RANGE_POOL,
-        RANGE_PLAIN,
-        RANGE_MANAGED,
-};
-
-struct mapping {
-        struct mapping *next;
-        uint64_t base, length;
-        struct memory *memory; /* NULL: sparse */
-        struct gpu *gpu;       /* which has its page tables; NULL: none */
-        bytes tables;
-};
-
-/* A channel that was registered: its group stays. */
-struct retained {
-        struct retained *next;
-        uint32_t client, channel;
-        struct group *group;
-};
-
-struct range {
-        struct range *next;
-        enum range_kind kind;
-        uint64_t base, length;
-        struct mapping *mappings;        /* external */
-        struct heap_evictable evictable; /* managed */
-        struct gpu *gpu;                 /* that holds the evictable part; NULL: none */
-        int fd;                          /* bytes of a pool or managed range; -1: not mapped yet */
-        pid_t mapper;                    /* the process that mapped a managed range */
-};
-
-struct space {
-        struct range *ranges;
-        struct retained *retained;
-        struct gpu *gpu; /* the first that was registered: managed memory goes there */
-        pid_t pid;       /* the only process that may map; 0: any */
-};
-
-/* ---- ranges -------------------------------------------------------------------------------- */
-
-static bool is_inside(uint64_t base, uint64_t length, uint64_t outer, uint64_t outer_length)
-{
-        return base >= outer && base - outer <= outer_length && length <= outer_length - (base - outer);
-}
-
-static struct range *range_at(const struct space *space, uint64_t base, uint64_t length)
-{
-        for (struct range *range = space->ranges; range; range = range->next)
-                if (is_inside(base, length, range->base, range->length))
-                        return range;
-        return NULL;
-}
-
-static bool is_taken(const struct space *space, uint64_t base, uint64_t length)
-{
-        for (const struct range *range = space->ranges; range; range = range->next)
-                if (base < range->base + range->length && range->base < base + length)
-                        return true;
-        return false;
-}
-
-static uint32_t range_new(struct space *space, enum range_kind kind, uint64_t base, uint64_t length, struct range **ret)
-{
-        struct range *range;
-
-        if (!length || base % HOST_PAGE || length % HOST_PAGE || base > INT64_MAX || length > INT64_MAX - base)
-                return SIM_STATUS_INVALID_ADDRESS;
-        if (is_taken(space, base, length))
-                return STATUS_ADDRESS_IN_USE;
-        range = calloc(1, sizeof(*range));
-        if (!range)
-                return RM_STATUS_NO_MEMORY;
-        *range = (struct range){ .next = space->ranges, .kind = kind, .base = base, .length = length, .fd = -1 };
-        space->ranges = range;
-        if (ret)
-                *ret = range;
-        return RM_STATUS_OK;
-}
-
-static void range_evict(struct range *range)
-{
-        if (range->gpu)
-                heap_give_evictable(&range->gpu->heap, &range->evictable);
-        range->gpu = NULL;
-}
-
-static void range_make_resident(struct range *range, struct gpu *gpu)
-{
-        range_evict(range);
-        if (!gpu)
-                return;
-        heap_take_evictable(&gpu->heap, &range->evictable, (range->length + CHUNK - 1) / CHUNK * CHUNK);
-        range->gpu = gpu;
-}
-
-/* Drops what is mapped wholly inside. */
-static void range_unmap(struct range *range, uint64_t base, uint64_t length)
-{
-        for (struct mapping **at = &range->mappings; *at;) {
-                struct mapping *mapping = *at;
-
-                if (!is_inside(mapping->base, mapping->length, base, length)) {
-                        at = &mapping->next;
-                        continue;
-                }
-                *at = mapping->next;
-                if (mapping->gpu)
-                        mmu_give(mapping->gpu, mapping->tables);
-                mem_unref(mapping->memory);
-                free(mapping);
-        }
-}
-
-static void range_free(struct space *space, struct range *range)
-{
-        LIST_REMOVE(&space->ranges, range);
-        range_unmap(range, range->base, range->length);
-        range_evict(range);
-        if (range->fd >= 0)
-                close(range->fd);
-        free(range);
-}
-
-static void let_go(struct retained **at)
-{
-        struct retained *retained = *at;
-
-        *at = retained->next;
-        group_unref(retained->group);
-        free(retained);
-}
-
-struct space *space_free(struct space *space)
-{
-        if (!space)
-                return NULL;
-        while (space->ranges)
-                range_free(space, space->ranges);
-        while (space->retained)
-                let_go(&space->retained);
-        if (space->gpu)
-                gpu_unregister(space->gpu);
-        free(space);
-        return NULL;
-}
 
 /* ---- calls: each returns a status ---------------------------------------------------------- */
 
@@ -368,7 +216,7 @@ static uint32_t unregister_channel(const struct request *request, struct space *
 
         for (struct retained **at = &space->retained; *at; at = &(*at)->next)
                 if ((*at)->client == client && (*at)->channel == channel) {
-                        let_go(at);
+                        retained_drop(at);
                         break;
                 }
         return RM_STATUS_OK;

@@ -7,9 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 void gpu_uuid_format(unsigned int index, char text[static UUID_TEXT])
@@ -46,6 +49,16 @@ __attribute__((format(printf, 3, 4))) static int make_file(const char *directory
         n = vdprintf(fd, format, list);
         va_end(list);
         return n < 0 ? -EIO : 0;
+}
+
+/* By it a daemon knows who is on its machine; a directory that is used again is another machine. */
+static int make_id(const char *directory)
+{
+        uint64_t id;
+
+        if (getrandom(&id, sizeof(id), 0) != sizeof(id))
+                return -errno;
+        return make_file(directory, "id", "%016" PRIx64 "\n", id);
 }
 
 /* For the simulated NVML and libcuda, a line each: ids of GPU and compute instance, bytes, UUID. No real driver has
@@ -87,6 +100,48 @@ static int make_gpu(const char *directory, unsigned int index)
                          uuid, index + 1, index);
 }
 
+int machine_lock(const char *directory)
+{
+        char path[256];
+        int fd;
+
+        (void)snprintf(path, sizeof(path), "%s/lock", directory);
+        fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0)
+                return -errno;
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+                int r = errno == EWOULDBLOCK ? -EBUSY : -errno;
+
+                (void)close(fd);
+                return r;
+        }
+        return fd;
+}
+
+static void remove_file(const char *directory, const char *name)
+{
+        char path[256];
+
+        (void)snprintf(path, sizeof(path), "%s/%s", directory, name);
+        (void)remove(path);
+}
+
+/* Of the machine that was here before and may have had more of them. */
+static void remove_old(const struct machine_options *options)
+{
+        char name[80];
+
+        remove_file(options->directory, "proc/driver/nvidia/gpus/0000:01:00.0/instances");
+        for (unsigned int i = options->n_gpus; i < GPUS_MAX; i++) {
+                (void)snprintf(name, sizeof(name), "dev/nvidia%u", i);
+                remove_file(options->directory, name);
+                (void)snprintf(name, sizeof(name), "proc/driver/nvidia/gpus/0000:%02x:00.0/information", i + 1);
+                remove_file(options->directory, name);
+                *strrchr(name, '/') = '\0';
+                remove_file(options->directory, name);
+        }
+}
+
 int machine_files_make(const struct machine_options *options)
 {
         static const char *const directories[] = {
@@ -96,10 +151,13 @@ int machine_files_make(const struct machine_options *options)
         const char *directory = options->directory;
         int r = 0;
 
+        remove_old(options);
         for (size_t i = 0; i < ARRAY_SIZE(directories) && !r; i++)
                 r = make_directory(directory, directories[i]);
         if (!r)
                 r = make_file(directory, "pid", "%d\n", (int)getpid());
+        if (!r)
+                r = make_id(directory);
         if (!r)
                 r = make_file(directory, "sys/module/nvidia/version", "%s\n", options->release);
         if (!r)

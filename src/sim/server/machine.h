@@ -228,7 +228,11 @@ struct request {
 
 /* ---- files.c: the directory of a machine, wire.h ------------------------------------------- */
 
-/* By the process that serves. 0; -errno. */
+/* Makes the directory one machine's, for as long as the descriptor or a duplicate is open. -EBUSY: it is another's that
+ * runs; -errno. */
+int machine_lock(const char *directory);
+
+/* By the process that serves. What a machine that has ended left there is replaced. 0; -errno. */
 int machine_files_make(const struct machine_options *options);
 void machine_files_remove(const char *directory);
 
@@ -350,6 +354,7 @@ void gpu_message(struct machine *machine, struct request *request);          /* 
 
 uint32_t group_alloc(struct request *request, struct object *object, struct part *params);
 uint32_t channel_alloc(struct request *request, struct object *object, struct part *params);
+void group_note_object(struct group *group, uint32_t class_number); /* an object was made in a channel of it */
 void group_unref(struct group *group);
 void channel_unref(struct channel *channel);
 nsec gpu_advance(struct gpu *gpu);

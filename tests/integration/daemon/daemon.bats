@@ -373,7 +373,10 @@ for one in many:
 
 def is_kept(one):
         try:
-                return not select.select([one], [], [], 0)[0] or one.recv(1, socket.MSG_PEEK)
+                if not select.select([one], [], [], 0)[0]:
+                        return True
+                said = one.recv(12, socket.MSG_PEEK)
+                return said and said != b"HTTP/1.1 429"
         except ConnectionError:
                 return False
 

@@ -122,8 +122,28 @@ static void a_refused_second_request_while_the_first_waits_leaves_nothing_behind
         (void)json_object_set_new(body, "share", json_integer(2000));
         assert_string_equal(answers(socket, body, -1), "refused");
         assert_int_equal(daemon_->tenants.n, 0);
-        connections_tick(daemon_);
+        connections_tick(daemon_, clock_now());
         assert_int_equal(daemon_->n_connections, 1);
+}
+
+static void whoever_says_nothing_has_ten_seconds_and_whoever_speaks_a_minute_in_all(void **state)
+{
+        _cleanup_(closep) int silent = connects(CONNECTION_TENANT, 7);
+        _cleanup_(closep) int busy = connects(CONNECTION_TENANT, 7);
+        nsec now = clock_now();
+
+        (void)state;
+        assert_string_equal(answers(busy, lease("first", "10G"), -1), "granted");
+        connections_tick(daemon_, now + 9 * NSEC_PER_SEC);
+        assert_int_equal(daemon_->n_connections, 2);
+        connections_tick(daemon_, now + 11 * NSEC_PER_SEC);
+        assert_string_equal(answers(silent, NULL, -1), "gone");
+        assert_string_equal(answers(busy, lease("second", "10G"), -1), "granted");
+        connections_tick(daemon_, now + 59 * NSEC_PER_SEC);
+        assert_string_equal(answers(busy, NULL, -1), "");
+        connections_tick(daemon_, now + 61 * NSEC_PER_SEC);
+        assert_string_equal(answers(busy, NULL, -1), "gone");
+        assert_int_equal(daemon_->tenants.n, 0);
 }
 
 static void a_listener_needs_a_lease_and_must_be_one(void **state)
@@ -237,6 +257,7 @@ int main(void)
                 TEST(a_refused_request_may_be_followed_by_a_better_one),
                 TEST(a_second_request_replaces_the_first),
                 TEST(a_refused_second_request_while_the_first_waits_leaves_nothing_behind),
+                TEST(whoever_says_nothing_has_ten_seconds_and_whoever_speaks_a_minute_in_all),
                 TEST(a_listener_needs_a_lease_and_must_be_one),
                 TEST(only_root_and_the_daemons_user_announce_containers),
                 TEST(what_is_no_message_ends_the_connection_and_an_unknown_one_does_not),

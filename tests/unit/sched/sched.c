@@ -135,6 +135,39 @@ static void a_disabled_tenant_does_not_run_and_its_control_block_says_so(void **
         fake_tenant_end(&a);
 }
 
+/* Off is every channel; and the meter's records of such a group are the tenant's. */
+static void a_group_that_says_it_copies_is_disabled_and_metered_like_any(void **state)
+{
+        struct rig *rig = *state;
+        struct sched *sched = sched_of_rig(rig);
+        struct fake_tenant a, b;
+
+        fake_tenant_begin(&a, rig, 1);
+        fake_tenant_begin(&b, rig, 2);
+        assert_int_equal(control_block_channel_put(a.control, &(struct control_channel){ .client = a.rig.client,
+                                                                                         .handle = CHANNEL,
+                                                                                         .group = GROUP,
+                                                                                         .cid = a.cid,
+                                                                                         .order = 1 }),
+                         0);
+        join(sched, &a);
+        join(sched, &b);
+        order(sched, 1, true);
+        launch(&a, 20000);
+        assert_int_equal(finish(&a, 50), -ETIMEDOUT);
+        order(sched, 1, false);
+        assert_int_equal(finish(&a, 1000), 0);
+        launch(&b, 1000);
+        assert_int_equal(finish(&b, 1000), 0);
+        (void)usleep(20000);
+        assert_in_range(row_of(sched, 1).used, 19 * NSEC_PER_MSEC, 500 * NSEC_PER_MSEC);
+        assert_int_equal(seen(1).n_groups, 0);
+        assert_int_equal(seen(2).n_groups, 1);
+        assert_null(sched_stop(sched));
+        fake_tenant_end(&a);
+        fake_tenant_end(&b);
+}
+
 static void running_work_is_preempted(void **state)
 {
         struct rig *rig = *state;
@@ -426,6 +459,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 RIG_TEST(time_is_attributed_to_the_right_tenant),
                 RIG_TEST(a_disabled_tenant_does_not_run_and_its_control_block_says_so),
+                RIG_TEST(a_group_that_says_it_copies_is_disabled_and_metered_like_any),
                 RIG_TEST(running_work_is_preempted),
                 RIG_TEST(a_removed_tenant_is_enabled_and_so_are_all_at_the_end),
                 RIG_TEST(the_control_block_of_a_dead_daemon_is_continued),

@@ -262,18 +262,23 @@ static inline void rig_expect_free(const struct rig *rig, bytes size)
         assert_int_equal(rig_heap_free(rig), size);
 }
 
-/* A channel group of the graphics engine with one channel, scheduled. The channel's number. */
-static inline uint32_t rig_channel(const struct rig *rig, uint32_t group, uint32_t channel)
+/* A channel group with one channel, scheduled. The channel's number. */
+static inline uint32_t rig_channel_of(const struct rig *rig, uint32_t group, uint32_t channel, uint32_t engine)
 {
         unsigned char params[368] = { 0 }, schedule[3] = { 1 };
 
-        rm_put32(params, 20, 12, 1);
+        rm_put32(params, 20, 12, engine);
         assert_int_equal(rig_alloc(rig, DEVICE, group, RM_CLASS_GROUP, params), RM_STATUS_OK);
         memset(params, 0, sizeof(params));
-        rm_put32(params, sizeof(params), 128, 1);
+        rm_put32(params, sizeof(params), 128, engine);
         assert_int_equal(rig_alloc(rig, group, channel, 0xc86f, params), RM_STATUS_OK);
         assert_int_equal(rig_control(rig, group, 0xa06c0101, schedule, sizeof(schedule)), RM_STATUS_OK);
         return rm_get32(params, sizeof(params), 132);
+}
+
+static inline uint32_t rig_channel(const struct rig *rig, uint32_t group, uint32_t channel)
+{
+        return rig_channel_of(rig, group, channel, 1);
 }
 
 /* Prepares a mapping on a descriptor of its own and makes it. */

@@ -49,7 +49,7 @@ static void a_reservation_bounds_what_is_put_and_goes_back(void **state)
         channels_done(&channels);
 }
 
-static void copies_are_of_one_device_one_group_and_compute_only(void **state)
+static void copies_are_of_one_device_and_one_group_on_whatever_engine(void **state)
 {
         struct channels channels;
         struct channel *copy = NULL;
@@ -58,7 +58,7 @@ static void copies_are_of_one_device_one_group_and_compute_only(void **state)
         channels_init(&channels, 100, 100);
         for (uint32_t i = 1; i <= 40; i++)
                 channel_put(&channels, channel(1, i, i % 2 ? 100 : 101, i % 4 != 0));
-        assert_int_equal(channels_copy(&channels, 0, 0, 0, &copy), 30);
+        assert_int_equal(channels_copy(&channels, 0, 0, 0, &copy), 40);
         freep(&copy);
         assert_int_equal(channels_copy(&channels, 0, 1, 100, &copy), 20);
         freep(&copy);
@@ -88,7 +88,7 @@ static void a_handle_that_comes_again_replaces_and_is_counted_on(void **state)
 static void a_group_is_found_by_client_and_handle(void **state)
 {
         struct channels channels;
-        struct group group = { .client = 1, .handle = 5, .engine = 1 }, *copy = NULL;
+        struct group group = { .client = 1, .handle = 5, .is_compute = true }, *copy = NULL;
 
         (void)state;
         channels_init(&channels, 100, 100);
@@ -104,14 +104,63 @@ static void a_group_is_found_by_client_and_handle(void **state)
         channels_done(&channels);
 }
 
+static void group_put(struct channels *channels, uint32_t handle)
+{
+        struct group group = { .client = 1, .handle = handle };
+
+        assert_int_equal(channels_reserve(channels, true), 0);
+        {
+                LOCKED(&channels->lock);
+                channels_put_group(channels, &group);
+        }
+}
+
+static bool note_object(struct channels *channels, uint32_t handle, uint32_t class_number)
+{
+        LOCKED(&channels->lock);
+
+        return channels_note_object(channels, channels_find(channels, 1, handle), class_number);
+}
+
+/* What a group says is the tenant's word; an object that may compute is the truth. */
+static void a_group_is_compute_once_a_channel_of_it_can_compute(void **state)
+{
+        struct channels channels;
+        struct channel *copy = NULL;
+        struct group *groups = NULL;
+
+        (void)state;
+        channels_init(&channels, 100, 100);
+        group_put(&channels, 100);
+        group_put(&channels, 101);
+        for (uint32_t i = 1; i <= 4; i++)
+                channel_put(&channels, channel(1, i, i % 2 ? 101 : 100, false));
+        assert_false(note_object(&channels, 2, 0xc8b5)); /* a copy engine's */
+        assert_int_equal(channels_copy_groups(&channels, 0, &groups), 0);
+        freep(&groups);
+        assert_true(note_object(&channels, 2, 0xcbc0));
+        assert_false(note_object(&channels, 4, 0xcbc0)); /* it is known by now */
+        assert_int_equal(channels_copy_groups(&channels, 0, &groups), 1);
+        assert_int_equal(groups[0].handle, 100);
+        assert_int_equal(channels_copy(&channels, 0, 1, 100, &copy), 2);
+        assert_true(copy[0].is.is_compute && copy[1].is.is_compute);
+        freep(&copy);
+        assert_int_equal(channels_copy(&channels, 0, 1, 101, &copy), 2);
+        assert_false(copy[0].is.is_compute || copy[1].is.is_compute);
+        freep(&copy);
+        freep(&groups);
+        channels_done(&channels);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(graphics_and_compute_are_engines_1_to_8),
                 cmocka_unit_test(a_reservation_bounds_what_is_put_and_goes_back),
-                cmocka_unit_test(copies_are_of_one_device_one_group_and_compute_only),
+                cmocka_unit_test(copies_are_of_one_device_and_one_group_on_whatever_engine),
                 cmocka_unit_test(a_handle_that_comes_again_replaces_and_is_counted_on),
                 cmocka_unit_test(a_group_is_found_by_client_and_handle),
+                cmocka_unit_test(a_group_is_compute_once_a_channel_of_it_can_compute),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,7 @@ struct subject {
         pid_t threads[N_THREADS];
         int fd;        /* its number there */
         ino_t inode;   /* of what is behind it */
+        ino_t own;     /* of what is behind it in the table of the last thread, which is its own */
         uint8_t *page; /* its address, the same here and there */
 };
 
@@ -37,26 +38,60 @@ static void *wait_for_ever(void *context)
         return NULL;
 }
 
+static ino_t inode_of(int fd)
+{
+        struct stat st;
+
+        return fstat(fd, &st) < 0 ? 0 : st.st_ino;
+}
+
+struct own {
+        _Atomic pid_t id;
+        int fd;
+        ino_t inode;
+};
+
+static void *wait_with_own_table(void *context)
+{
+        struct own *own = context;
+        int other = memfd_create("own", 0);
+
+        if (unshare(CLONE_FILES) < 0 || dup2(other, own->fd) < 0)
+                _exit(1);
+        own->inode = inode_of(own->fd);
+        return wait_for_ever((void *)&own->id);
+}
+
+static bool main_thread_ends; /* of the next subject */
+
 static void be_subject(int report, uint8_t *page)
 {
         _Atomic pid_t ids[N_THREADS] = { 0 };
         struct subject subject = { .id = getpid(), .page = page };
-        struct stat st;
+        struct own own = { 0 };
         pthread_t thread;
 
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         subject.fd = memfd_create("subject", 0);
-        (void)fstat(subject.fd, &st);
-        subject.inode = st.st_ino;
+        subject.inode = inode_of(subject.fd);
         memset(page, 0x5a, PAGE);
-        for (int i = 0; i < N_THREADS; i++) {
+        for (int i = 0; i < N_THREADS - 1; i++) {
                 if (pthread_create(&thread, NULL, wait_for_ever, (void *)&ids[i]))
                         _exit(1);
                 while (!ids[i])
                         (void)sched_yield();
                 subject.threads[i] = ids[i];
         }
+        own.fd = subject.fd;
+        if (pthread_create(&thread, NULL, wait_with_own_table, &own))
+                _exit(1);
+        while (!own.id)
+                (void)sched_yield();
+        subject.threads[N_THREADS - 1] = own.id;
+        subject.own = own.inode;
         (void)!write(report, &subject, sizeof(subject));
+        if (main_thread_ends)
+                pthread_exit(NULL);
         for (;;)
                 (void)pause();
 }
@@ -87,6 +122,13 @@ static void subject_end(const struct subject *subject)
         (void)munmap(subject->page, PAGE);
 }
 
+static bool is_there(const void *context)
+{
+        return !context;
+}
+
+static const struct process_caller there = { is_there, NULL }, gone = { is_there, "gone" };
+
 static pid_t reap(struct processes *processes)
 {
         struct pollfd ready = { processes->epoll, POLLIN, 0 };
@@ -102,11 +144,11 @@ static void every_thread_belongs_to_its_process(void **state)
 
         (void)state;
         assert_int_equal(processes_init(&processes), 0);
-        assert_int_equal(process_get(&processes, subject.id, &first), 0);
+        assert_int_equal(process_get(&processes, subject.id, &there, &first), 0);
         assert_int_equal(first->id, subject.id);
         for (int round = 0; round < 3; round++)
                 for (int i = 0; i < N_THREADS; i++) {
-                        assert_int_equal(process_get(&processes, subject.threads[i], &process), 0);
+                        assert_int_equal(process_get(&processes, subject.threads[i], &there, &process), 0);
                         assert_ptr_equal(process, first);
                         process_put(&processes, process);
                         if (round == 1)
@@ -125,10 +167,34 @@ static void a_thread_that_is_not_there_has_no_process(void **state)
 
         (void)state;
         assert_int_equal(processes_init(&processes), 0);
-        assert_int_equal(process_get(&processes, INT32_MAX, &process), -ESRCH);
+        assert_int_equal(process_get(&processes, INT32_MAX, &there, &process), -ESRCH);
         assert_null(process);
         assert_int_equal(processes_count(&processes), 0);
         processes_done(&processes);
+}
+
+/* Its number may be another program's by now, which would be taken for the tenant's, and be ended with it. */
+static void a_process_is_not_met_through_a_caller_that_has_gone(void **state)
+{
+        struct subject subject = subject_new();
+        struct processes processes;
+        struct process *process = NULL;
+
+        (void)state;
+        assert_int_equal(processes_init(&processes), 0);
+        assert_int_equal(process_get(&processes, subject.threads[1], &gone, &process), -ESRCH);
+        assert_int_equal(process_find(&processes, subject.id, &process), -ESRCH);
+        assert_null(process);
+        assert_int_equal(processes_count(&processes), 0);
+        processes_kill_all(&processes);
+        assert_int_equal(kill(subject.id, 0), 0);
+        assert_int_equal(process_get(&processes, subject.threads[1], &there, &process), 0);
+        process_put(&processes, process);
+        assert_int_equal(process_find(&processes, subject.id, &process), 0);
+        assert_int_equal(process->id, subject.id);
+        process_put(&processes, process);
+        processes_done(&processes);
+        subject_end(&subject);
 }
 
 static void an_end_is_noticed_once(void **state)
@@ -139,7 +205,7 @@ static void an_end_is_noticed_once(void **state)
 
         (void)state;
         assert_int_equal(processes_init(&processes), 0);
-        assert_int_equal(process_get(&processes, subject.threads[2], &process), 0);
+        assert_int_equal(process_get(&processes, subject.threads[2], &there, &process), 0);
         assert_int_equal(processes_reap(&processes), 0);
         subject_end(&subject);
         assert_int_equal(reap(&processes), subject.id);
@@ -148,7 +214,7 @@ static void an_end_is_noticed_once(void **state)
         assert_true(process->is_dead); /* ours until we put it back */
         assert_int_equal(process->id, subject.id);
         process_put(&processes, process);
-        assert_int_equal(process_get(&processes, subject.threads[2], &process), -ESRCH);
+        assert_int_equal(process_get(&processes, subject.threads[2], &there, &process), -ESRCH);
         processes_done(&processes);
 }
 
@@ -165,7 +231,7 @@ static void many_processes_come_and_go(void **state)
                 if (child == 0)
                         for (;;)
                                 (void)pause();
-                assert_int_equal(process_get(&processes, child, &process), 0);
+                assert_int_equal(process_get(&processes, child, &there, &process), 0);
                 process_put(&processes, process);
                 (void)kill(child, SIGKILL);
                 assert_int_equal(waitpid(child, NULL, 0), child);
@@ -239,17 +305,83 @@ static void a_descriptor_is_fetched(void **state)
 
         (void)state;
         assert_int_equal(processes_init(&processes), 0);
-        assert_int_equal(process_get(&processes, subject.threads[3], &process), 0);
-        fd = process_fd(process, subject.fd);
+        assert_int_equal(process_get(&processes, subject.threads[3], &there, &process), 0);
+        fd = process_fd(process, subject.threads[3], subject.fd);
         assert_true(fd >= 0);
         assert_int_equal(fstat(fd, &st), 0);
         assert_int_equal(st.st_ino, subject.inode);
         (void)close(fd);
-        assert_int_equal(process_fd(process, 999), -EBADF);
-        assert_int_equal(process_fd(process, -1), -EBADF);
+        assert_int_equal(process_fd(process, subject.threads[3], 999), -EBADF);
+        assert_int_equal(process_fd(process, subject.threads[3], -1), -EBADF);
         subject_end(&subject);
-        assert_true(process_fd(process, subject.fd) < 0);
+        assert_true(process_fd(process, subject.threads[3], subject.fd) < 0);
         process_put(&processes, process);
+        processes_done(&processes);
+}
+
+static ino_t fetch(const struct process *process, pid_t thread, int theirs)
+{
+        _cleanup_(closep) int fd = process_fd(process, thread, theirs);
+
+        return fd == -EOPNOTSUPP ? (ino_t)-1 : fd < 0 ? 0 : inode_of(fd);
+}
+
+static void a_descriptor_is_looked_up_in_the_threads_own_table(void **state)
+{
+        struct subject subject = subject_new();
+        struct processes processes;
+        struct process *process;
+        ino_t own;
+
+        (void)state;
+        assert_int_equal(processes_init(&processes), 0);
+        assert_int_equal(process_get(&processes, subject.id, &there, &process), 0);
+        assert_int_equal(fetch(process, subject.threads[0], subject.fd), subject.inode);
+        own = fetch(process, subject.threads[N_THREADS - 1], subject.fd);
+        assert_true(own == subject.own || own == (ino_t)-1); /* before Linux 6.9 it is refused */
+        assert_int_not_equal(subject.own, subject.inode);
+        process_put(&processes, process);
+        processes_done(&processes);
+        subject_end(&subject);
+}
+
+/* Waits until it is: the others know it by the state that the kernel shows. */
+static bool has_ended(pid_t main_thread)
+{
+        char text[512];
+
+        for (int i = 0; i < 5000; i++) {
+                if (process_text(main_thread, "stat", text, sizeof(text)) > 0 && strstr(text, ") Z "))
+                        return true;
+                (void)poll(NULL, 0, 1);
+        }
+        return false;
+}
+
+static void a_descriptor_is_fetched_when_the_main_thread_has_ended(void **state)
+{
+        struct processes processes;
+        struct process *process;
+        struct subject subject;
+        uint8_t byte = 0;
+        ino_t inode;
+
+        (void)state;
+        main_thread_ends = true;
+        subject = subject_new();
+        main_thread_ends = false;
+        assert_true(has_ended(subject.id));
+        assert_int_equal(processes_init(&processes), 0);
+        assert_int_equal(process_get(&processes, subject.threads[1], &there, &process), 0);
+        assert_int_equal(process->id, subject.id);
+        inode = fetch(process, subject.threads[1], subject.fd);
+        assert_true(inode == subject.inode || inode == (ino_t)-1);
+        assert_int_equal(read_piece(subject.threads[1], &byte, (uintptr_t)subject.page, 1), 0);
+        assert_int_equal(byte, 0x5a);
+        assert_int_equal(processes_reap(&processes), 0); /* it lives */
+        process_put(&processes, process);
+        subject_end(&subject);
+        assert_int_equal(reap(&processes), subject.id);
         processes_done(&processes);
 }
 
@@ -258,11 +390,14 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(every_thread_belongs_to_its_process),
                 cmocka_unit_test(a_thread_that_is_not_there_has_no_process),
+                cmocka_unit_test(a_process_is_not_met_through_a_caller_that_has_gone),
                 cmocka_unit_test(an_end_is_noticed_once),
                 cmocka_unit_test(many_processes_come_and_go),
                 cmocka_unit_test(memory_is_read_and_written),
                 cmocka_unit_test(what_is_not_there_cannot_be_copied),
                 cmocka_unit_test(a_descriptor_is_fetched),
+                cmocka_unit_test(a_descriptor_is_looked_up_in_the_threads_own_table),
+                cmocka_unit_test(a_descriptor_is_fetched_when_the_main_thread_has_ended),
         };
 
         return cmocka_run_group_tests_name("gate/state/process", tests, NULL, NULL);

@@ -13,12 +13,8 @@
 
 enum {
         BODY_MAX = 64,
-        RESERVE_MAX = 100,
-};
-
-struct echo {
-        struct http_server_call call; /* first */
-        size_t reserved;
+        BODIES = 136, /* three quarters are 102 */
+        FLAGS = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD,
 };
 
 static char dir[64], base[96];
@@ -28,17 +24,8 @@ static _Atomic unsigned int n_begun, n_ended;
 static void on_begin(void *context, struct http_server_call *call)
 {
         assert_ptr_equal(context, base);
-        assert_int_equal(((struct echo *)call)->reserved, 0);
+        assert_int_equal(call->reserved, 0);
         n_begun++;
-}
-
-static unsigned int on_reserve(void *context, struct http_server_call *call, size_t more)
-{
-        struct echo *echo = (struct echo *)call;
-
-        (void)context;
-        echo->reserved += more;
-        return echo->reserved <= RESERVE_MAX ? 0 : 507;
 }
 
 /* Says what it was asked, or how the body was refused. */
@@ -59,16 +46,22 @@ static void on_end(void *context, struct http_server_call *call)
         n_ended++;
 }
 
-static const struct http_server server = { .flags = MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD,
-                                           .connections = 8,
-                                           .idle_sec = 10,
-                                           .body_most = BODY_MAX,
-                                           .call_size = sizeof(struct echo),
-                                           .context = base,
-                                           .begin = on_begin,
-                                           .reserve = on_reserve,
-                                           .answer = on_answer,
-                                           .end = on_end };
+static struct http_server server = { .flags = FLAGS,
+                                     .connections = 8,
+                                     .idle_sec = 10,
+                                     .body_most = BODY_MAX,
+                                     .call_size = sizeof(struct http_server_call),
+                                     .context = base,
+                                     .begin = on_begin,
+                                     .answer = on_answer,
+                                     .end = on_end };
+static const struct http_limits limits = { .connections = 8,
+                                           .connections_each = 8,
+                                           .bodies = BODIES,
+                                           .head = 10 * NSEC_PER_SEC,
+                                           .rest = 10 * NSEC_PER_SEC,
+                                           .body = 10 * NSEC_PER_SEC,
+                                           .answer = 10 * NSEC_PER_SEC };
 
 static int server_begin(void **state)
 {
@@ -80,6 +73,7 @@ static int server_begin(void **state)
         (void)snprintf(base, sizeof(base), "unix:%s/sublet.sock", dir);
         fd = socket_listen(SOCK_STREAM | SOCK_NONBLOCK, 0600, "%s/sublet.sock", dir);
         assert_true(fd >= 0);
+        assert_int_equal(http_guard_new(&limits, &server.guard), 0);
         daemon_of = http_server_start(&server, fd, NULL);
         assert_non_null(daemon_of);
         return 0;
@@ -89,6 +83,7 @@ static int server_end(void **state)
 {
         (void)state;
         MHD_stop_daemon(daemon_of);
+        (void)http_guard_free(server.guard);
         assert_int_equal(n_begun, n_ended);
         (void)unlink(base + sizeof("unix:") - 1);
         return rmdir(dir);
@@ -129,7 +124,7 @@ static void a_call_is_answered_when_its_body_is_whole(void **state)
         request_expect("GET", "/", NULL, 201, "GET / -");
 }
 
-/* 64 bytes fit. Of a body of one piece the buffer takes twice its size and its end: 49 bytes reserve 100. */
+/* 64 bytes fit. Of a body of one piece the buffer takes twice its size and its end: 50 bytes reserve 102. */
 static void a_body_beyond_the_bounds_is_refused(void **state)
 {
         char text[BODY_MAX + 2];
@@ -138,10 +133,35 @@ static void a_body_beyond_the_bounds_is_refused(void **state)
         memset(text, 'x', sizeof(text));
         text[sizeof(text) - 1] = '\0';
         request_expect("PUT", "/", text, 413, "PUT / -");
+        text[51] = '\0';
+        request_expect("PUT", "/", text, 413, "PUT / -");
         text[50] = '\0';
-        request_expect("PUT", "/", text, 507, "PUT / -");
-        text[49] = '\0';
-        request_expect("PUT", "/", text, 201, "PUT / xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+        request_expect("PUT", "/", text, 201, "PUT / xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
+}
+
+/* What is heard until the end of the connection. */
+static void sent_and_late(const char *sent, const char *expected)
+{
+        int fd = socket_connect(SOCK_STREAM, 5, "%s", base + sizeof("unix:") - 1);
+        char text[512] = { 0 };
+        ssize_t n;
+
+        assert_true(fd >= 0);
+        assert_int_equal(send(fd, sent, strlen(sent), 0), strlen(sent));
+        request_expect("GET", "/", NULL, 201, "GET / -"); /* another is served, and by then this one was taken in */
+        http_guard_tick(server.guard, clock_now() + 11 * NSEC_PER_SEC);
+        for (size_t at = 0; at < sizeof(text) - 1 && (n = recv(fd, text + at, sizeof(text) - 1 - at, 0)) > 0;)
+                at += (size_t)n;
+        assert_int_equal(strncmp(text, expected, strlen(expected)), 0);
+        (void)close(fd);
+        request_expect("GET", "/", NULL, 201, "GET / -");
+}
+
+static void a_request_that_does_not_end_is_over_at_its_deadline(void **state)
+{
+        (void)state;
+        sent_and_late("GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ", "HTTP/1.1 408 ");
+        sent_and_late("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1234", "HTTP/1.1 408 ");
 }
 
 static void a_socket_that_cannot_be_served_is_closed(void **state)
@@ -167,6 +187,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(a_call_is_answered_when_its_body_is_whole),
                 cmocka_unit_test(a_body_beyond_the_bounds_is_refused),
+                cmocka_unit_test(a_request_that_does_not_end_is_over_at_its_deadline),
                 cmocka_unit_test(a_socket_that_cannot_be_served_is_closed),
         };
 

@@ -1,0 +1,112 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# The attacks on time (tests/hostile/time_*.c), each first without a daemon, where it takes more of the device than its
+# share (its positive control: whatever it does, it computes), and then as a tenant with a share of 30 beside one with
+# 70. What counts is the work that the honest one does. Tolerances are wide: two cores carry machine, daemon and
+# tenants. tests/gpu/hostile-time.sh has the exact ones.
+# shellcheck disable=SC2154 # what machine.bash and daemon.bash set
+# long: because each attack runs twice for some seconds
+# variants: plain, because the programs are not built with a sanitizer and the claim is about time
+bats_require_minimum_version 1.5.0
+load ../machine
+load ../daemon
+
+setup() {
+        machine_start --memory 64G --realistic-time
+        daemon=''
+        in=$BATS_TEST_TMPDIR/in out=$BATS_TEST_TMPDIR/out
+}
+
+teardown() {
+        exec 7>&- || true
+        [ -z "${attacker:-}" ] || wait "$attacker" || true
+        node_end
+        machine_end
+}
+
+# attack NAME COMMAND...: starts it and waits until it computes
+attack() {
+        local name=$1
+        shift
+        rm -f "$in" "$out" && mkfifo "$in"
+        "$@" "$plain/tests/hostile/attack-$name" < "$in" > "$out" 2>&1 3>&- &
+        attacker=$!
+        exec 7> "$in"
+        wait_for eval 'grep -q "^computing" "$out" || ! kill -0 "$attacker"'
+        grep -q '^computing' "$out" || { cat "$out"; return 1; }
+}
+
+attack_ends() {
+        exec 7>&-
+        wait "$attacker" || true
+        attacker=''
+        cat "$out"
+}
+
+# honest COMMAND...: the permille of the device that it computes in three seconds, in $work
+honest() {
+        "$@" "$load_program" -t 3 deep > "$BATS_TEST_TMPDIR/honest" 3>&- || { cat "$BATS_TEST_TMPDIR/honest"; return 1; }
+        work=$(awk '/^name=/ { for (i = 1; i <= NF; i++) { split($i, w, "="); v[w[1]] = w[2] }
+                               printf "%d", v["pieces"] * v["piece_us"] / v["seconds"] / 1000 }' "$BATS_TEST_TMPDIR/honest")
+}
+
+# honest_has -gt|-lt PERMILLE NAME: beside the attack, in one of three tries: a machine that is busy
+# elsewhere starves one of the two. An attack that succeeds leaves the honest one a quarter, however often.
+honest_has() {
+        local is=$1 than=$2 name=$3 first=(on) second=(on) try
+        if [ -n "$daemon" ]; then
+                first=(on "$sublet" run -q --name attacker --mem 8G --share 30 --)
+                second=(on "$sublet" run -q --name honest --mem 8G --share 70 --)
+        fi
+        for try in 1 2 3; do
+                attack "$name" "${first[@]}"
+                honest "${second[@]}"
+                attack_ends
+                echo "$name, $try: ${daemon:+as a tenant }the honest program had $work permille"
+                if test "$work" "$is" "$than"; then return 0; fi
+        done
+        return 1
+}
+
+# keeps_its_share NAME: the honest tenant has most of its share of 70 beside the attack, and had not without a daemon
+keeps_its_share() {
+        honest_has -lt 600 "$1"
+        daemon_start
+        honest_has -gt 620 "$1"
+}
+
+@test "a group that says it belongs to a copy engine has its tenant's share" {
+        keeps_its_share time-says-copy
+}
+
+@test "a group that says it belongs to a copy engine with a run list of its own has its tenant's share" {
+        keeps_its_share time-says-copy-2
+}
+
+@test "a group that says it belongs to a decoder has its tenant's share" {
+        keeps_its_share time-says-decoder
+}
+
+@test "a group that is bound to the graphics engine later has its tenant's share" {
+        keeps_its_share time-bound-later
+}
+
+@test "a group of a child's client has its tenant's share" {
+        keeps_its_share time-other-client
+}
+
+@test "a group whose channels are scheduled one by one has its tenant's share" {
+        keeps_its_share time-scheduled-singly
+}
+
+@test "a group that is scheduled before its channels are there has its tenant's share" {
+        keeps_its_share time-scheduled-early
+}
+
+@test "groups that are scheduled again and again have their tenant's share" {
+        keeps_its_share time-rescheduled
+}
+
+@test "contexts that live for a moment have their tenant's share together" {
+        keeps_its_share time-born-off
+}
