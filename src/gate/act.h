@@ -34,8 +34,9 @@ int serve_map(struct request *request);      /* own/mapped.c */
  * event is sent. */
 int take_memory(struct request *request, int device, bytes size, bool may_wait, struct charge *ret);
 
-/* own/tables.c. Page tables that a call on a space will make: paid, on every device of the lease. QUOTA_OK; QUOTA_E_FULL, and
- * the event is sent. What is taken is put into the ledger with what it belongs to (ledger_tables_put), or dropped. */
+/* own/tables.c. Page tables that a call on a space will make: paid, on every device of the lease. QUOTA_OK;
+ * QUOTA_E_FULL, and the event is sent. What is taken is put into the ledger with what it belongs to
+ * (ledger_tables_put), or dropped. */
 struct tables_taken {
         bytes size;
         uint32_t devices; /* 0: nothing is taken */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges of UVM that are mapped with nothing behind them: only their page tables take memory, 17 MiB for each 128 GiB. */
+/* Ranges of UVM that are mapped with nothing behind them: only their page tables take memory, 17 MiB for 128 GiB. */
 #include "kit.h"
 
 int main(void)

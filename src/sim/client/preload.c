@@ -345,8 +345,8 @@ HOOK int ioctl(int fd, unsigned long request, ...)
 
 /* ---- mmap, munmap -------------------------------------------------------------------------- */
 
-/* Ranges of this process. UVM's: their munmap is reported to the server. Others keep the open file that they were mapped
- * through, as the kernel does: a second descriptor of it, closed with them. */
+/* Ranges of this process. UVM's: their munmap is reported to the server. Others keep the open file that they were
+ * mapped through, as the kernel does: a second descriptor of it, closed with them. */
 static struct range {
         _Atomic uintptr_t base; /* 0: free; 1: being written */
         size_t length;
