@@ -199,6 +199,37 @@ static void on_list(struct loop_source *source, uint32_t events)
         }
 }
 
+/* The one tenant that it can be, or NULL. */
+static const struct tenant *only_tenant(const struct daemon *daemon, unsigned int device)
+{
+        const struct tenant *only = NULL;
+
+        for (const struct tenant *t = daemon->tenants.first; t; t = t->next) {
+                if (!tenant_has(t, device) || !t->control)
+                        continue;
+                if (only)
+                        return NULL;
+                only = t;
+        }
+        return only;
+}
+
+void unmanaged_seen(struct daemon *daemon, unsigned int device, pid_t process, uint32_t context)
+{
+        struct listed *judged = daemon->unmanaged ? &daemon->unmanaged->judged[device] : NULL;
+
+        if (!process) {
+                event_emit(daemon, EVENT_UNKNOWN_CONTEXT, only_tenant(daemon, device), (int)device, "context 0x%x",
+                           context);
+                return;
+        }
+        if (judged && is_in(judged, process))
+                return;
+        if (judged && judged->n < LISTED_MAX)
+                judged->processes[judged->n++] = process;
+        judge(daemon, device, process);
+}
+
 /* A list that a full pipe does not take is dropped: the loop has older ones to read. */
 static void list_all(struct unmanaged *unmanaged)
 {

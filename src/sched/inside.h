@@ -24,6 +24,7 @@ enum {
         SCHED_TICKS = 21,     /* points of the past second, with both ends */
         SCHED_EVENTS = 64,    /* in the queue */
         SCHED_CONTEXTS = 128, /* of one tenant that the meter may name */
+        SCHED_STRANGERS = 64, /* processes that were reported and are not again */
 };
 
 #define SCHED_TICK (50 * NSEC_PER_MSEC)
@@ -95,6 +96,8 @@ struct sched {
         struct sched_entity *resident; /* NULL, while occupied: a context of no tenant */
         uint32_t context;
         nsec occupied_since;
+        uint32_t strangers[SCHED_STRANGERS];
+        size_t n_strangers; /* ever */
 
         struct sched_device state;
         nsec busy_used, ticked_at; /* how long the device was occupied, ever */
